@@ -25,7 +25,7 @@ import numpy as np
 import pinocchio as pin
 from robot_identification.errors import ExcitationError
 from robot_identification.excitation import Plan, plan, PlannerSettings
-from robot_identification.excitation.collision_check import FINEST
+from robot_identification.excitation.constraints import FINEST
 from robot_identification.excitation.points import to_points
 from scipy.interpolate import BPoly
 

@@ -23,10 +23,10 @@ from robot_identification.data.recording import Recording
 from robot_identification.errors import ExcitationError
 from robot_identification.excitation import Plan, plan, PlannerSettings
 from robot_identification.excitation.collisions import collision_model
-from robot_identification.excitation.deviations import EarlierInformation
+from robot_identification.excitation.criteria import EarlierInformation
 from robot_identification.excitation.families import FourierBasis, MotionFamily
-from robot_identification.excitation.planner import stretched
 from robot_identification.excitation.plans import largest_motion, PlanChecks
+from robot_identification.excitation.search import stretched
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
 from robot_identification.simulation.plant import Plant

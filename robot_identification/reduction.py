@@ -33,7 +33,7 @@ from .estimation import (
     open_slopes,
 )
 from .estimation.energy import ENERGY, require_movers
-from .excitation.deviations import EarlierInformation, ROW_RATE
+from .excitation.criteria import EarlierInformation, ROW_RATE
 from .model.robot import robot_document
 from .progress import part, Progress, silent
 from .regressor import Regressor

@@ -19,18 +19,18 @@ from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.data.recording import Recording
 from robot_identification.estimation import energy_system, EnergySettings, Estimate, ols
 from robot_identification.excitation import Plan, plan, PlannerSettings, Trajectory
+from robot_identification.excitation.descent import search, WaypointProblem
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.point_cost import equilibrium, PointCost
+from robot_identification.excitation.path import allowed_times, Segment
 from robot_identification.excitation.sequence import (
-    Bounds,
     EnergyEquations,
+    equilibrium,
     point_problem,
-    search,
+    PointBounds,
+    PointCost,
     Sequence,
-    WaypointProblem,
 )
 from robot_identification.excitation.settings import PointSettings
-from robot_identification.excitation.time_scaling import allowed_times, Segment
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, predict
 from robot_identification.regressor.energy import energy_of
@@ -74,7 +74,7 @@ GROUPS = {
 }
 """What is grouped with a parameter: ZZR1, XXR2, XZR2, ZZR2, MXR2 and XXR3 of section 6."""
 
-MATCHED = Bounds(
+MATCHED = PointBounds(
     np.deg2rad([-160.0, -136.0, 39.0]),
     np.deg2rad([160.0, -23.0, 172.0]),
     np.array([0.90, 0.62, 4.03]),

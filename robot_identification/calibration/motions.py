@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ..config.problem import IdentificationProblem
-from ..excitation.deviations import PredictedDeviations
+from ..excitation.criteria import PredictedDeviations
 from ..excitation.planner import plan
 from ..excitation.plans import Plan
 from ..excitation.settings import LEAST_DURATION, PlannerSettings

@@ -38,15 +38,20 @@ __all__ = [
 
 if TYPE_CHECKING:
     from .braking import stoppable, StoppablePath
-    from .collision_check import CollisionError, Nearest
     from .collisions import collision_model, CollisionModel
-    from .constraints import check_trajectory, Findings, LimitUse, LimitViolation
+    from .constraints import (
+        check_trajectory,
+        CollisionError,
+        Findings,
+        LimitUse,
+        LimitViolation,
+        Nearest,
+    )
     from .limits import Limits, motion_limits
-    from .obstacles import Obstacle
     from .planner import plan
     from .plans import Plan, PlanningCanceled
     from .points import point_to_point, PointTrajectory, to_points
-    from .settings import PlannerSettings, PointSettings
+    from .settings import Obstacle, PlannerSettings, PointSettings
     from .trajectories import concatenate, FourierTrajectory, Trajectory
 else:
     _MODULES = {

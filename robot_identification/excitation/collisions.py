@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 import warnings
@@ -15,14 +15,16 @@ import pinocchio as pin
 from ..errors import ExcitationError, IdentificationWarning, ModelError, one_of
 from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
-from .bounding_spheres import BoundingSpheres
-from .obstacles import FLOOR, Obstacle, set_pairs, shape_reach
+from .distance_bounds import BoundingSpheres, shape_reach
+from .settings import FLOOR, Obstacle
 
 RESOLUTION = 1e-4
 """How much closer a pair has to come to be measured again [m]; some keep their distance."""
 
+
 _GROUP, _BOUNDED = 8, 512
 """Positions for which the pairs are chosen at once, and in which distances are bounded at once."""
+
 
 _FAR = 1e3
 
@@ -382,3 +384,83 @@ def _make_convex(shape: pin.GeometryObject) -> None:
         # a flat mesh has no hull with a volume: it stays as it is
         return
     shape.geometry = shape.geometry.convex
+
+
+RANDOM_POSITIONS = 200
+"""Random positions in which pairs are looked at to find those that are permanently close."""
+
+
+PERMANENT = 0.95
+"""Share of random positions from which on a pair that is close counts as permanently close."""
+
+
+def set_pairs(
+    robot: Robot,
+    geometry: pin.GeometryModel,
+    clearance: float,
+    standing: Collection[int],
+    floor: int | None = None,
+) -> list[int]:
+    """
+    Choose the pairs that are looked at.
+
+    Parameters
+    ----------
+    robot:
+        The robot.
+    geometry:
+        Its shapes; its collision pairs are set.
+    clearance:
+        Distance from which on shapes count as close [m].
+    standing:
+        Places of the shapes that stand still and are always looked at.
+    floor:
+        Place of the floor's, if there is one.
+
+    Returns
+    -------
+    list of int
+        Places of shapes that are not kept from the floor.
+
+    """
+    parents = robot.model.parents
+    joints = [shape.parentJoint for shape in geometry.geometryObjects]
+    own, declared = [], []
+    for first in range(len(joints)):
+        for second in range(first + 1, len(joints)):
+            a, b = joints[first], joints[second]
+            if a == b:
+                continue
+            if first in standing or second in standing:
+                declared.append((first, second))
+            elif floor in (first, second) or (parents[a] != b and parents[b] != a):
+                own.append((first, second))
+    _write_pairs(geometry, own)
+    close = _closeness(robot, geometry, clearance)
+    kept = [pair for pair, share in zip(own, close, strict=True) if share < PERMANENT]
+    _write_pairs(geometry, [*kept, *declared])
+    left_out = set(own) - set(kept)
+    return sorted(sum(pair) - floor for pair in left_out if floor in pair) if floor else []
+
+
+def _write_pairs(geometry: pin.GeometryModel, pairs: list[tuple[int, int]]) -> None:
+    geometry.removeAllCollisionPairs()
+    for first, second in pairs:
+        geometry.addCollisionPair(pin.CollisionPair(first, second))
+
+
+def _closeness(robot: Robot, geometry: pin.GeometryModel, clearance: float) -> np.ndarray:
+    """Return the share of random positions in which each pair is closer than the clearance."""
+    model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
+    for request in shapes.collisionRequests:
+        request.security_margin = clearance
+    # a seed of its own: the pairs are a property of the robot, not of a plan
+    rng = np.random.default_rng(20130602)
+    low = np.where(np.isfinite(robot.limits.lower), robot.limits.lower, -np.pi)
+    high = np.where(np.isfinite(robot.limits.upper), robot.limits.upper, np.pi)
+    close = np.zeros(len(geometry.collisionPairs))
+    positions = rng.uniform(low, high, (RANDOM_POSITIONS, robot.n_joints))
+    for q in robot.configuration(positions):
+        pin.computeCollisions(model, data, geometry, shapes, q, False)
+        close += [result.isCollision() for result in shapes.collisionResults]
+    return close / RANDOM_POSITIONS

@@ -17,25 +17,62 @@ Swevers, Ganseman, Tükel, De Schutter, Van Brussel, "Optimal robot excitation a
 IEEE Trans. Robotics and Automation 13(5), 1997: the covariance as the criterion.
 Szabó, Szádeczky-Kardoss, "Dynamic parameter identification method for robotic arms with static
 friction modelling", Acta IMEKO 10(3), 2021, eq. (20): the Frobenius condition number.
+
+Standard deviations that a motion promises, and the information of earlier recordings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
 
-from .point_cost import log_spread
+from ..errors import ExcitationError
+
+
+def log_spread(sizes: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return the logarithm of the ratio of the largest to the smallest size, smoothed from above.
+
+    Parameters
+    ----------
+    sizes:
+        (..., k) positive, or NaN for what does not count.
+    power:
+        p of the module's head; infinity takes the extremes themselves.
+
+    Returns
+    -------
+    tuple of np.ndarray
+        Values (...) and gradients (..., k).
+
+    """
+    largest = np.nanmax(sizes, axis=-1, keepdims=True)
+    smallest = np.nanmin(sizes, axis=-1, keepdims=True)
+    extremes = np.log(largest / smallest)[..., 0]
+    if np.isinf(power):
+        slope = (sizes == largest) / largest - (sizes == smallest) / smallest
+        return extremes, slope
+    up = np.nan_to_num((sizes / largest) ** (2.0 * power))
+    down = np.nan_to_num((smallest / sizes) ** (2.0 * power))
+    above, below = up.sum(axis=-1, keepdims=True), down.sum(axis=-1, keepdims=True)
+    value = extremes + np.log(above * below)[..., 0] / (2.0 * power)
+    return value, np.nan_to_num((up / above - down / below) / sizes)
+
 
 LEAST = 1e-12
 """Least eigenvalue of an information matrix with ones on its diagonal: below it is rounding."""
 
+
 POWER = 8.0
 """p of the power mean that stands for the largest eigenvalue, or excess over targets."""
 
+
 TARGET_WIDTH = 0.05
 """Width of the kink where the deviations come down to the targets, in their logarithm."""
+
 
 GENERAL = 0.3
 """
@@ -43,6 +80,7 @@ Weight of all deviations beside the excess over targets.
 
 With 1, what the targets need takes an eighth more time; with 0.1, joints of no use to them stand.
 """
+
 
 _TINY = 1e-200
 
@@ -219,3 +257,139 @@ def column_scaled_condition_number(matrix: np.ndarray) -> float:
     # the singular values of R are those of the matrix, and R is small
     values = np.linalg.svd(np.linalg.qr(matrix / length, mode='r'), compute_uv=False)
     return float(values[0] / values[-1]) if values[-1] > 0.0 else np.inf
+
+
+ROW_RATE = 100.0
+"""Rows per second that count as independent of each other [Hz]."""
+
+
+NOISELESS = 1e-9
+"""Least noise by the size of the efforts."""
+
+
+UNKNOWN = 1.0
+"""Relative deviation from which on a motion says little about a parameter."""
+
+
+@dataclass(frozen=True)
+class PredictedDeviations:
+    """
+    Predicted standard deviations of the base parameters after a motion.
+
+    Attributes
+    ----------
+    names, units:
+        Of the base parameters.
+    std:
+        (b,) standard deviations, those of earlier recordings included.
+    values:
+        (b,) values by the URDF.
+
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    std: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        names: tuple[str, ...],
+        units: tuple[str, ...],
+        values: np.ndarray,
+        information: np.ndarray,
+    ) -> PredictedDeviations:
+        """Return the deviations that a (b, b) information leaves."""
+        return cls(names, units, np.sqrt(np.diagonal(covariance(information))), values)
+
+    @property
+    def relative(self) -> np.ndarray:
+        """(b,) deviations by the size of the values; infinite where the value is 0."""
+        with np.errstate(divide='ignore'):
+            return self.std / np.abs(self.values)
+
+    def repetitions(self, target: np.ndarray | float) -> np.ndarray:
+        """Return how often (b,) the motion has to run for wanted deviations."""
+        return np.ceil((self.std / target) ** 2)
+
+    def summary(self) -> str:
+        """Return a line: their geometric mean, and how many parameters are told apart from 0."""
+        known = self.values != 0.0
+        told = int((self.relative[known] < UNKNOWN).sum())
+        mean = float(np.exp(np.log(self.std).mean()))
+        return (
+            f'predicted deviations: {mean:.3g} in geometric mean; {told} of {int(known.sum())} '
+            'parameters that the URDF has below 100 % of their value'
+        )
+
+
+@dataclass(frozen=True)
+class EarlierInformation:
+    """
+    Information of earlier recordings of the same problem.
+
+    Attributes
+    ----------
+    names:
+        Of the base parameters.
+    information:
+        (b, b) of the recordings.
+    noise:
+        (n_joints,) standard deviation of the residual of one of `ROW_RATE` rows per second.
+
+    """
+
+    names: tuple[str, ...]
+    information: np.ndarray
+    noise: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str],
+        triangles: np.ndarray,
+        rows: np.ndarray,
+        independent_rows: np.ndarray,
+        duration: float,
+    ) -> EarlierInformation:
+        """
+        Return the information of QR factors, weighed by their own residuals.
+
+        Parameters
+        ----------
+        names:
+            Of the base parameters.
+        triangles:
+            (n, b + 1, b + 1) R of [W_j | tau_j] of each joint.
+        rows, independent_rows:
+            (n,) rows of each joint, and how many independent ones they count for.
+        duration:
+            Of the recordings [s].
+
+        """
+        b = triangles.shape[-1] - 1
+        noise = np.ones(len(triangles))
+        for _ in range(2):
+            weighed = triangles / noise[:, None, None]
+            stacked = np.concatenate(list(weighed))
+            base, *_ = np.linalg.lstsq(stacked[:, :b], stacked[:, b], rcond=1e-12)
+            residuals = np.linalg.norm(triangles @ np.append(base, -1.0), axis=1)
+            # recordings without noise have residuals of rounding, or none
+            least = NOISELESS * max(float(np.abs(triangles[..., b]).max()), 1e-9)
+            noise = np.maximum(residuals / np.sqrt(np.maximum(rows, 1)), least)
+        shares = np.sqrt(independent_rows / np.maximum(rows, 1)) / noise
+        weighed = np.concatenate(list(triangles[..., :b] * shares[:, None, None]))
+        per_second = np.maximum(independent_rows, 1.0) / duration
+        return cls(tuple(names), weighed.T @ weighed, noise * np.sqrt(ROW_RATE / per_second))
+
+    def require(self, names: tuple[str, ...]) -> None:
+        """Raise `ExcitationError` where the base parameters are others than the plan's."""
+        if self.names != names:
+            raise ExcitationError(
+                f'the earlier recordings tell of {len(self.names)} base parameters, the plan of '
+                f'{len(names)}, and they are not the same',
+                key='earlier',
+                remedy='plan with the robot and the model (friction, rotor inertia) that the '
+                'recordings were reduced with',
+            )

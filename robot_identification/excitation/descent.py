@@ -20,8 +20,10 @@ import numpy as np
 SUFFICIENT = 1e-4
 """Share of the decrease that the slope promises which a step has to bring."""
 
+
 CURVED = 1e-10
 """Least curvature along a step, relative to its length and the gradient's change, to learn of."""
+
 
 Function = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Takes (k, d) variables of k of the starts to their values (k,) and gradients (k, d)."""
@@ -194,3 +196,158 @@ class _State:
         towards[~downhill] = self.gradient[starts[~downhill]]
         self.direction[starts] = -towards
         self.step[starts] = 1.0
+
+
+SELECTION = ((2.0, 60, 3), (2.0, 100, 2), (8.0, 150, 1), (40.0, 200, 1))
+"""
+Descents from random starts: p of the smoothing, evaluations, and of how many starts one is kept.
+
+A smooth cost leads to where a sharp one is worth while.
+"""
+
+
+RENEWAL = ((8.0, 50, 3), (40.0, 120, 1))
+"""The same for sequences some of whose points are new."""
+
+
+FINISH = ((100.0, 200, 1), (300.0, 300, 3))
+"""The same for the best sequences in the end."""
+
+
+SECOND_COST = ((2.0, 150, 1), (4.0, 150, 1), (8.0, 200, 1), (20.0, 200, 2), (60.0, 300, 6))
+"""The same for the best sequence, moved a little, by the cost that is meant in the end."""
+
+
+MOVED, COPIES = 0.02, 12
+"""How much its variables are moved, and how often."""
+
+
+CHILDREN = 24
+"""Sequences with new points in a round."""
+
+
+POPULATION = 12
+"""Sequences that are kept from round to round."""
+
+
+_ALIKE = 2e-3
+"""Sequences whose costs differ by less than this share count as the same."""
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """
+    Result of a search.
+
+    Attributes
+    ----------
+    x:
+        (k, d) variables of the best sequences, the best one first.
+    costs:
+        (k,) their costs, without smoothing.
+
+    """
+
+    x: np.ndarray
+    costs: np.ndarray
+
+
+@dataclass(frozen=True)
+class WaypointProblem:
+    """
+    Problem of the search for waypoints.
+
+    Attributes
+    ----------
+    function:
+        Gives the logarithm of the cost with its gradient for a smoothing p, see `descend_all`.
+    draw:
+        Draws a number of random starts, (count, d).
+    renew:
+        Draws some of the points of sequences (count, d) anew, in place.
+
+    """
+
+    function: Callable[[float], Function]
+    draw: Callable[[np.random.Generator, int], np.ndarray]
+    renew: Callable[[np.random.Generator, np.ndarray], None]
+
+
+def search(
+    problem: WaypointProblem,
+    random: np.random.Generator,
+    *,
+    starts: int,
+    rounds: int,
+    look: Callable[[float], bool] = lambda cost: True,
+    go_on: Callable[[], bool] = lambda: True,
+    then: WaypointProblem | None = None,
+) -> SearchResult:
+    """
+    Search for sequences of least cost.
+
+    Parameters
+    ----------
+    problem:
+        What is minimised over which variables.
+    random:
+        What draws the starts and new points.
+    starts:
+        Random starts.
+    rounds:
+        Rounds in which points are drawn anew.
+    look:
+        Called with the best (smoothed) cost after each step; False ends the search early.
+    go_on:
+        Asked before each evaluation; False ends the search where it is.
+    then:
+        The problem with the cost that is meant, where ``problem`` has the one to search by first
+        (see `PointCost.first`).
+
+    """
+    function = problem.function
+    x, values = _select(function, problem.draw(random, starts), SELECTION, look, go_on)
+    x, values = _best_distinct(x, values)
+    in_time = True
+    for _ in range(rounds):
+        in_time = in_time and look(float(np.exp(values[0])))
+        if not in_time:
+            break
+        children = x[random.integers(0, len(x), CHILDREN)]
+        problem.renew(random, children)
+        new, costs = _select(function, children, RENEWAL, look, go_on)
+        x, values = _best_distinct(np.concatenate([x, new]), np.concatenate([values, costs]))
+    if in_time:
+        x, _ = _select(function, x[:3], FINISH, look, go_on)
+    if then is not None and go_on():
+        function = then.function
+        x = x[:1] + MOVED * random.standard_normal((COPIES, x.shape[1]))
+        x, _ = _select(function, x, SECOND_COST, look, go_on)
+    costs = np.exp(function(np.inf)(x)[0])
+    order = np.argsort(costs)
+    return SearchResult(x[order], costs[order])
+
+
+def _select(
+    function: Callable[[float], Function],
+    x: np.ndarray,
+    stages: tuple[tuple[float, int, int], ...],
+    look: Callable[[float], bool],
+    go_on: Callable[[], bool],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Go down stage by stage, fewer at each one; return those left and their values."""
+    for power, evaluations, share in stages:
+        found = descend_all(function(power), x, evaluations, go_on=go_on)
+        order = np.argsort(found.values)[: -(-len(x) // share)]
+        x, values = found.x[order], found.values[order]
+        if not look(float(np.exp(values[0]))):
+            break
+    return x, values
+
+
+def _best_distinct(x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    kept: list[int] = []
+    for i in np.argsort(values):
+        if all(abs(values[i] - values[j]) > _ALIKE for j in kept):
+            kept.append(int(i))
+    return x[kept[:POPULATION]], values[kept[:POPULATION]]

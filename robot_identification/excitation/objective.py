@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
+Penalty of links that come close to each other or to an obstacle, with its gradient.
+
 Objective of the planner with its gradient, in unconstrained variables.
 
 `Objective` is a criterion of the information along a motion of a family that keeps its limits by
@@ -11,15 +13,218 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
+import pinocchio as pin
 
 from ..data.recording import Motion
 from ..model.parameters import ParameterSet
+from ..model.robot import Robot
 from ..regressor import Regressor
 from ..regressor.inverse_dynamics import pull_back
-from .distance_penalty import DistancePenalty
+from .collisions import CollisionModel
+from .distance_bounds import BoundingSpheres
 from .families import Matrices, MotionFamily
+
+WEIGHT = 10.0
+"""Factor of the mean penalty."""
+
+ROOM_SHARE = 0.25
+"""Share of its room above the clearance that a pair's buffer takes at most."""
+
+FEW, MANY = 100, 1000
+"""Random positions in which distances are measured, and in which they are bounded."""
+
+FAR_APART = 0.15
+"""Bound of the distance above which a pair is far apart [m]."""
+
+UNSURE = 0.05
+"""Share of the distances to measure above which bounding spheres are quicker."""
+
+
+@dataclass(frozen=True)
+class DistancePenalty:
+    """
+    Penalty of short distances along a motion.
+
+    Attributes
+    ----------
+    collisions:
+        Shapes and pairs.
+
+    """
+
+    collisions: CollisionModel
+    _last: list[np.ndarray] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @cached_property
+    def _watched(self) -> tuple[np.ndarray, BoundingSpheres | None]:
+        """
+        Pairs (k,) whose distances a penalty looks at, with bounds of them.
+
+        Pairs that are far apart in all of many random positions are left to the last check.
+        """
+        everyone = np.arange(len(self.collisions.pairs))
+        robot, spheres = self.collisions.robot, self.collisions.spheres
+        if spheres is None:
+            return everyone, None
+        nearest = np.full(everyone.size, np.inf)
+        for part in np.array_split(_random_positions(robot, MANY), 10):
+            nearest = np.minimum(nearest, spheres.distances(part).min(axis=1))
+        near = everyone[nearest < FAR_APART]
+        return near, BoundingSpheres.of(robot, self.collisions.geometry, near.tolist())
+
+    def buffers(self, buffer: float) -> np.ndarray:
+        """
+        Return the distance (n_pairs,) from which on each pair counts as close [m].
+
+        Pairs that never come far apart have one of their own, a little above the clearance: theirs
+        would be a penalty that few motions avoid.  Those that are always closer than the buffer,
+        and always keep the clearance, are left to the last check.
+        """
+        nearest, farthest = self._distances
+        clearance = self.collisions.clearance
+        own = clearance + ROOM_SHARE * np.maximum(farthest - clearance, 0.0)
+        own[(nearest > clearance) & (farthest < buffer)] = 0.0
+        return np.minimum(own, buffer)
+
+    @cached_property
+    def _distances(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest distance (n_pairs,) of each pair in random positions [m]."""
+        robot, geometry = self.collisions.robot, self.collisions.geometry
+        model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
+        nearest, farthest = np.full((2, len(self.collisions.pairs)), [[np.inf], [-np.inf]])
+        for q in robot.configuration(_random_positions(robot, FEW)):
+            pin.computeDistances(model, data, geometry, shapes, q)
+            found = [result.min_distance for result in shapes.distanceResults]
+            nearest, farthest = np.minimum(nearest, found), np.maximum(farthest, found)
+        return nearest, farthest
+
+    def of(self, position: np.ndarray, buffer: float) -> tuple[float, np.ndarray]:
+        r"""
+        Return how much the links come closer than ``buffer``, and its gradient.
+
+        The mean over the positions of the sum over the pairs of :math:`(1 - d / b)^2` where the
+        distance d is below the buffer b (`buffers`), times `WEIGHT`.  A distance changes with the
+        positions as the nearest points move along the line that joins them.  Only pairs that may
+        be closer are measured (`_lower_bounds`).
+
+        Parameters
+        ----------
+        position:
+            (n_samples, n_joints) [rad or m].
+        buffer:
+            b, larger than the clearance [m].
+
+        Returns
+        -------
+        tuple of float and np.ndarray
+            Value [-] and gradient (n_samples, n_joints).
+
+        """
+        gradient = np.zeros_like(position)
+        if not self.collisions.pairs:
+            return 0.0, gradient
+        robot, geometry = self.collisions.robot, self.collisions.geometry
+        model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
+        buffers, (watched, _) = self.buffers(buffer), self._watched
+        lower = self._lower_bounds(position, buffers[watched])
+        near = (lower < buffers[watched, None]) & (buffers[watched, None] > 0.0)
+        samples, places = np.nonzero(near.T)
+        pairs = watched[places]
+        configurations, last = robot.configuration(position), -1
+        measured: list[float] = []
+        found: list[tuple[int, int, float]] = []
+        lines: list[np.ndarray] = []
+        jacobians: list[np.ndarray] = []
+        for sample, pair in zip(samples.tolist(), pairs.tolist(), strict=True):
+            if sample != last:
+                q, jacobian, last = configurations[sample], None, sample
+                pin.updateGeometryPlacements(model, data, geometry, shapes, q)
+            result = pin.computeDistance(geometry, shapes, pair)
+            measured.append(result.min_distance)
+            short = 1.0 - result.min_distance / buffers[pair]
+            if short > 0.0:
+                found.append((sample, pair, short))
+                nearest = result.getNearestPoint1(), result.getNearestPoint2()
+                # copied: the next measurement of the pair writes to the same memory
+                lines.append(np.array([*nearest, result.normal]))
+                if jacobian is None:
+                    jacobian = pin.computeJointJacobians(model, data)[:, robot.columns]
+                jacobians.append(jacobian)
+        lower[places, samples] = measured
+        self._last[:] = position, lower
+        if not found:
+            return 0.0, gradient
+        sample, pair, short = (np.array(entry) for entry in zip(*found, strict=True))
+        slopes = self._slopes(pair, np.array(lines), np.array(jacobians))
+        factor = WEIGHT / len(position)
+        np.subtract.at(gradient, sample, (2.0 * factor * short / buffers[pair])[:, None] * slopes)
+        return factor * float(short @ short), gradient
+
+    def _lower_bounds(self, position: np.ndarray, buffers: np.ndarray) -> np.ndarray:
+        """
+        Return lower bounds (k, n_samples) of the distances of the watched pairs [m].
+
+        They are those of the motion before, less what the joints have moved since then can change.
+        Where this leaves many unsure, bounding spheres tell more.
+        """
+        watched, spheres = self._watched
+        lower = np.full((watched.size, len(position)), -np.inf)
+        if self._last and self._last[0].shape == position.shape:
+            moved = np.abs(position - self._last[0])
+            lower = self._last[1] - self.collisions.pair_reach[watched] @ moved.T
+        if spheres is not None and watched.size and (lower < buffers[:, None]).mean() > UNSURE:
+            lower = np.maximum(lower, spheres.distances(position))
+        return np.asarray(lower)
+
+    def _slopes(self, pairs: np.ndarray, lines: np.ndarray, jacobians: np.ndarray) -> np.ndarray:
+        """
+        Return the derivatives (k, n_joints) of distances by the positions.
+
+        A distance changes by how far the nearest points move along the normal, which is the
+        product of a unit force at the point with the Jacobian of the joints that carry the shape.
+
+        Parameters
+        ----------
+        pairs:
+            (k,) indices.
+        lines:
+            (k, 3, 3): nearest point of either shape [m] and normal [-], in the base frame.
+        jacobians:
+            (k, 6, n_joints), of all joints, for the point at the base frame's origin.
+
+        """
+        normal = lines[:, 2]
+        slopes = np.zeros((len(pairs), jacobians.shape[2]))
+        for side, sign in ((0, -1.0), (1, 1.0)):
+            wrench = np.hstack([normal, np.cross(lines[:, side], normal)])
+            along = np.einsum('ki,kij->kj', wrench, jacobians)
+            slopes += sign * along * self._carried[side][pairs]
+        return slopes
+
+    @cached_property
+    def _carried(self) -> np.ndarray:
+        """(2, n_pairs, n_joints): which joints carry the first and second shape of each pair."""
+        robot, geometry = self.collisions.robot, self.collisions.geometry
+        carried = np.zeros((2, len(geometry.collisionPairs), robot.n_joints), dtype=bool)
+        for number, pair in enumerate(geometry.collisionPairs):
+            for side, index in enumerate((pair.first, pair.second)):
+                joint = geometry.geometryObjects[index].parentJoint
+                supports = list(robot.model.supports[joint])
+                carried[side, number] = np.isin(robot.joint_ids, supports)
+        return carried
+
+
+def _random_positions(robot: Robot, count: int) -> np.ndarray:
+    """Return positions (count, n_joints) within the limits."""
+    low = np.where(np.isfinite(robot.limits.lower), robot.limits.lower, -np.pi)
+    high = np.where(np.isfinite(robot.limits.upper), robot.limits.upper, np.pi)
+    # a seed of its own: what comes of it is a property of the robot, not of a plan
+    rng = np.random.default_rng(20130602)
+    return rng.uniform(low, high, (count, robot.n_joints))
+
 
 EFFORT_SHARE = 0.99
 """Share of an effort limit from which on the penalty grows."""

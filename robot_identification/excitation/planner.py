@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
+Limits of a plan, and poses that gravity and collisions allow it to start from.
+
 Planning of exciting trajectories.
 
 What is returned has passed `check_trajectory`, whatever the search did.
@@ -7,59 +9,184 @@ What is returned has passed `check_trajectory`, whatever the search did.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import islice
 import time
 
 import numpy as np
+import pinocchio as pin
 
+from ..data.recording import Motion
+from ..errors import ExcitationError
 from ..model.robot import Robot
 from ..progress import Progress
-from ..regressor import ModelSettings
-from .collision_check import CollisionError
+from ..regressor import build, ModelSettings, predict, prior
 from .collisions import collision_model, CollisionModel
-from .constraints import LimitViolation
-from .deviations import EarlierInformation, ROW_RATE
-from .distance_penalty import DistancePenalty
-from .extremes import extremes
-from .families import Basis, FourierBasis, MotionFamily, SplineBasis
-from .limits import Limits
-from .objective import Objective
+from .constraints import Nearest, too_close
+from .criteria import EarlierInformation
+from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
 from .plans import (
-    BUFFER,
-    condition_number,
-    largest_motion,
     Plan,
     plan_warnings,
-    PlanChecks,
-    Planned,
-    PlanningCanceled,
     PlanningWatch,
 )
 from .point_planner import plan_points
-from .search import Feasible, Search, Work
+from .search import plan_family
 from .settings import PlannerSettings
 from .simple_motions import plan_simple
-from .start_poses import plan_limits, start_poses
-from .wanted import Wanted, wanted_parameters
+from .wanted import wanted_parameters
 
-SAMPLES = 100, 400
-"""Samples of a motion at which the criterion looks, at least and at most."""
+POSES = 24
+"""Poses that a search may start from."""
 
-SAMPLES_PER_PERIOD = 12
-"""Samples for each period of the highest harmonic, between these bounds."""
 
-SMALLER, TRIED = 0.95, 1.03
-"""Share of a motion that is tried where the whole does not pass, and up to which efforts."""
+CANDIDATES = 3000
+"""Random poses among which they are sought."""
 
-ENOUGH = 1.0 - 1e-4
-"""
-Share of a limit to which a motion is stretched at the end.
 
-A controller interpolates between points, which takes a part of the rest: 2.5e-6 of the
-acceleration for 100 points a second and harmonics up to 5 Hz.  It grows with the fourth power of
-the frequency.
-"""
+INNER = 0.8
+"""Share of the ranges in which these lie."""
+
+
+BEYOND = 3.0
+"""Times what the effort limit allows from which on an acceleration limit says nothing."""
+
+
+LEAST = 0.01
+"""Least share of velocity and acceleration limits that is planned with."""
+
+
+def plan_limits(robot: Robot, settings: PlannerSettings) -> tuple[Limits, tuple[str, ...]]:
+    """
+    Return the limits of a plan, finite for positions, and warnings.
+
+    Acceleration limits that are made of velocity limits are lowered where the effort limit allows
+    far less, and velocity limits with them: some URDFs have speeds that no drive reaches.
+
+    Raises
+    ------
+    ExcitationError
+        where limits leave no room.
+
+    """
+    limits = motion_limits(robot, settings)
+    start = start_position(robot, settings, limits)
+    limits = replace(
+        limits,
+        lower=np.where(np.isfinite(limits.lower), limits.lower, start - CONTINUOUS_RANGE),
+        upper=np.where(np.isfinite(limits.upper), limits.upper, start + CONTINUOUS_RANGE),
+    )
+    if settings.acceleration_limits or robot.passive:
+        return limits, ()
+    reachable = BEYOND * _reachable(robot, limits)
+    share = np.clip(reachable / limits.acceleration, LEAST, 1.0)
+    warnings = tuple(
+        f"the velocity limit of joint '{joint}', {velocity:.4g} {limits.unit('velocity', j)}, is "
+        f'far beyond what its effort limit allows: planned with {part * velocity:.4g}'
+        for j, (joint, velocity, part) in enumerate(
+            zip(limits.joints, limits.velocity, share, strict=True)
+        )
+        if part < 1.0
+    )
+    lowered = replace(
+        limits,
+        velocity=share * limits.velocity,
+        acceleration=share * limits.acceleration,
+        jerk=share * limits.jerk,
+    )
+    return lowered, warnings
+
+
+def _reachable(robot: Robot, limits: Limits) -> np.ndarray:
+    """Return the accelerations (n_joints,) that efforts allow in the best quarter of poses."""
+    # a seed of its own: the limits are a property of the robot, not of a plan
+    rng = np.random.default_rng(20130602)
+    poses = rng.uniform(limits.lower, limits.upper, (64, robot.n_joints))
+    model, data = robot.model, robot.model.createData()
+    inertia = np.array(
+        [np.diagonal(pin.crba(model, data, q)) for q in robot.configuration(poses)]
+    )[:, robot.columns]
+    free = np.maximum(limits.effort - np.abs(_gravity(robot, poses)), 0.0)
+    # poses that gravity forbids allow none, and a body without inertia any
+    return np.asarray(np.quantile(free / np.maximum(inertia, 1e-9), 0.75, axis=0))
+
+
+def _gravity(robot: Robot, poses: np.ndarray) -> np.ndarray:
+    """Return the efforts (k, n_joints) that hold poses; rest has no friction."""
+    rest = np.zeros_like(poses)
+    return predict(build(robot), Motion(poses, rest, rest), prior(robot))
+
+
+def start_poses(
+    robot: Robot, settings: PlannerSettings, limits: Limits, collisions: CollisionModel | None
+) -> np.ndarray:
+    """
+    Return poses (k, n_joints) that a plan may start from, the usual one first.
+
+    That is the pose of the settings, and then the only one, or the allowed one that is nearest to
+    the middle of the ranges.
+
+    Raises
+    ------
+    ExcitationError
+        where the pose of the settings touches something or is too heavy to hold, or no pose is
+        allowed.
+
+    """
+    start = start_position(robot, settings, limits)
+    if settings.start:
+        contact = None if collisions is None else next(collisions.contacts(start[None]), None)
+        if collisions is not None and contact is not None:
+            raise too_close(collisions, Nearest.of(contact, 0.0, start))
+        _require_held(robot, limits, start)
+        return start[None]
+    half = 0.5 * (limits.upper - limits.lower)
+    rng = np.random.default_rng(settings.seed)
+    candidates = start + INNER * rng.uniform(-1.0, 1.0, (CANDIDATES, robot.n_joints)) * half
+    candidates = np.clip(candidates, limits.lower, limits.upper)
+    nearest_first = np.argsort(np.linalg.norm((candidates - start) / half, axis=1))
+    candidates = np.concatenate([start[None], candidates[nearest_first]])
+    held = np.flatnonzero((np.abs(_gravity(robot, candidates)) <= limits.effort).all(axis=1))
+    in_the_way: Counter[str] = Counter()
+    for number, i in enumerate(held):
+        words = _touching(collisions, candidates[i])
+        if not words:
+            others = (j for j in rng.permutation(held[number + 1 :]))
+            free = (candidates[j] for j in others if not _touching(collisions, candidates[j]))
+            return np.array([candidates[i], *islice(free, POSES - 1)])
+        in_the_way.update(words)
+    if not held.size:
+        _require_held(robot, limits, start)
+    (words_of_most, count), *_ = in_the_way.most_common(1)
+    raise ExcitationError(
+        f'no position free of collision was found to start from: {words_of_most} are too close in '
+        f'{count} of {held.size} positions',
+        key='start',
+        remedy="correct the obstacle or the shapes, or give a free 'start'",
+    )
+
+
+def _touching(collisions: CollisionModel | None, pose: np.ndarray) -> set[str]:
+    if collisions is None:
+        return set()
+    contacts = collisions.contacts(pose[None])
+    return {collisions.in_words(c.first, c.second) for c in contacts}
+
+
+def _require_held(robot: Robot, limits: Limits, pose: np.ndarray) -> None:
+    effort = _gravity(robot, pose[None])[0]
+    for j, joint in enumerate(robot.joints):
+        if abs(effort[j]) > limits.effort[j]:
+            raise ExcitationError(
+                f'gravity takes {abs(effort[j]):.6g} {limits.unit("effort", j)} at the start of '
+                f"joint '{joint}', beyond its limit of {limits.effort[j]:.6g} (margin included)",
+                joint=joint,
+                key='effort',
+                value=float(effort[j]),
+                remedy='start elsewhere, lower the margin, or correct effort limit and inertias',
+            )
 
 
 def plan(
@@ -129,152 +256,7 @@ def plan(
         made = plan_simple(robot, settings, limits, starts[0], collisions, wanted, watch)
         made = replace(made, warnings=plan_warnings(made, collisions, watch, complete=True))
     else:
-        made = _plan_family(robot, settings, limits, starts, collisions, wanted, watch)
+        made = plan_family(robot, settings, limits, starts, collisions, wanted, watch)
     if progress is not None:
         progress(1.0, 'checked')
     return replace(made, warnings=warnings + made.warnings)
-
-
-def _plan_family(
-    robot: Robot,
-    settings: PlannerSettings,
-    limits: Limits,
-    starts: np.ndarray,
-    collisions: CollisionModel | None,
-    wanted: Wanted,
-    watch: PlanningWatch,
-) -> Plan:
-    """Plan a motion that is linear in its coefficients."""
-    basis = _basis(settings, limits)
-    moving = np.array([limits.joints.index(name) for name in wanted.moving])
-    family = MotionFamily(basis, limits, starts[0], moving, free_start=not settings.start)
-    highest = 0.5 * family.shape[0] / settings.duration
-    count = int(np.clip(SAMPLES_PER_PERIOD * settings.duration * highest, *SAMPLES))
-    objective = Objective(
-        family=family,
-        regressor=wanted.regressor,
-        columns=wanted.columns,
-        prior=wanted.prior,
-        criterion=wanted.criterion,
-        noise=wanted.noise * np.sqrt(count / (ROW_RATE * settings.duration)),
-        earlier=wanted.earlier,
-        # between the ends, where the robot rests and says nothing new
-        time=(np.arange(count) + 0.5) / count * settings.duration,
-        effort=limits.effort,
-        distances=None if collisions is None else DistancePenalty(collisions),
-        buffer=settings.clearance + BUFFER,
-    )
-    checks = PlanChecks(
-        robot, limits, settings.check_rate, collisions, wanted.regressor, wanted.prior
-    )
-    judge = _Judge(checks, watch)
-    work = Work(settings.max_iterations, lambda: watch.ended, watch.step)
-    search = Search(
-        objective, starts, np.random.default_rng(settings.seed), work, judge, checks.effort_shares
-    )
-    if not watch.on_request:
-        search.run()
-    found = search.best
-    if found is None:
-        if judge.refused is None or watch.on_request:
-            raise PlanningCanceled('the planning was canceled', remedy='start it again')
-        raise judge.refused
-    findings = checks.require(found.trajectory)
-    made = Plan(
-        trajectory=found.trajectory,
-        limits=limits,
-        condition_number=condition_number(found.trajectory, wanted.regressor, wanted.columns),
-        history=tuple(watch.history),
-        amplitude=found.amplitude,
-        settings=settings,
-        seconds=watch.seconds,
-        findings=findings,
-        deviations=wanted.deviations(found.trajectory),
-    )
-    complete = work.done >= work.evaluations
-    return replace(made, warnings=plan_warnings(made, collisions, watch, complete))
-
-
-def _basis(settings: PlannerSettings, limits: Limits) -> Basis:
-    harmonics = settings.harmonics or _harmonics(settings, limits)
-    if settings.method == 'spline':
-        return SplineBasis(settings.duration, 2 * harmonics)
-    return FourierBasis(settings.duration, settings.frequency, harmonics)
-
-
-def _harmonics(settings: PlannerSettings, limits: Limits) -> int:
-    """
-    Return as many harmonics as the acceleration limits allow.
-
-    Above the frequency at which a sine that uses up the velocity limit uses up the acceleration
-    limit, too, speed is lost.
-    """
-    crossing = float(np.median(limits.acceleration / limits.velocity)) / (2.0 * np.pi)
-    count = 1.25 * crossing / settings.frequency
-    return int(np.clip(np.round(count), 5, 64))
-
-
-@dataclass
-class _Judge:
-    """Makes motions feasible, and remembers why the last one was refused."""
-
-    checks: PlanChecks
-    watch: PlanningWatch
-    refused: Exception | None = None
-    best: float = np.inf
-
-    def __call__(self, objective: Objective, x: np.ndarray) -> Feasible | None:
-        found = objective.family.trajectory(x)
-        excess = float(self.checks.effort_shares(found).max())
-        trials: list[Feasible] = []
-        if excess <= 1.0:
-            whole = stretched(found, self.checks.limits), found
-            trials = [_feasible(objective, trajectory, 1.0) for trajectory in whole]
-        if excess <= TRIED:
-            smaller = _feasible(objective, found.scaled(SMALLER), SMALLER)
-            if smaller.criterion < self.best:
-                trials.append(smaller)
-        for trial in trials:
-            if self.checks.passes(trial.trajectory):
-                return self._kept(trial)
-        if np.isfinite(self.best):
-            return None
-        try:
-            amplitude, trajectory = largest_motion(
-                found, self.checks, lambda: not self.watch.ended
-            )
-        except (LimitViolation, CollisionError) as error:
-            self.refused = error
-            return None
-        return self._kept(_feasible(objective, trajectory, amplitude))
-
-    def _kept(self, trial: Feasible) -> Feasible:
-        self.best = min(self.best, trial.criterion)
-        return trial
-
-
-def _feasible(objective: Objective, trajectory: Planned, amplitude: float) -> Feasible:
-    rows = objective.rows(trajectory.sample(objective.time))
-    criterion, _ = objective.criterion(objective.information(rows)[0])
-    return Feasible(trajectory, float(np.exp(criterion)), amplitude)
-
-
-def stretched(trajectory: Planned, limits: Limits) -> Planned:
-    """Return the motion with each joint's excursions scaled to use up one of its limits."""
-    reached = extremes(trajectory, 500.0)
-    start = trajectory.sample(np.zeros(1)).position[0]
-    with np.errstate(divide='ignore', invalid='ignore'):
-        shares = [
-            (reached.highest[0] - start) / (limits.upper - start),
-            (start - reached.lowest[0]) / (start - limits.lower),
-            *(
-                np.abs(reached.largest(order)[0]) / limit
-                for order, limit in (
-                    (1, limits.velocity),
-                    (2, limits.acceleration),
-                    (3, limits.jerk),
-                )
-            ),
-        ]
-    use = np.nanmax(shares, axis=0)
-    return trajectory.scaled(np.where(use > 0.0, ENOUGH / np.maximum(use, 1e-12), 1.0))

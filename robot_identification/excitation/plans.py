@@ -15,11 +15,9 @@ from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..progress import Progress
 from ..regressor import predict, Regressor
-from .collision_check import CollisionError
 from .collisions import CollisionModel
-from .constraints import check_trajectory, Findings, LimitViolation
-from .criteria import column_scaled_condition_number
-from .deviations import PredictedDeviations, UNKNOWN
+from .constraints import check_trajectory, CollisionError, Findings, LimitViolation
+from .criteria import column_scaled_condition_number, PredictedDeviations, UNKNOWN
 from .extremes import largest_efforts
 from .limits import Limits
 from .points import PointTrajectory

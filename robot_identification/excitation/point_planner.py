@@ -19,11 +19,10 @@ from ..regressor import build, ModelSettings, predict, prior
 from ..regressor.energy import energy_of
 from ..regressor.inverse_dynamics import pull_back
 from .collisions import CollisionModel
-from .descent import descend_all
-from .distance_penalty import DistancePenalty
+from .descent import descend_all, search
 from .limits import Limits
-from .objective import effort_penalty
-from .path import Obstacles, Path, PathProblem
+from .objective import DistancePenalty, effort_penalty
+from .path import Obstacles, Path, PathProblem, shortest_times, through
 from .plans import (
     BUFFER,
     condition_number,
@@ -33,11 +32,9 @@ from .plans import (
     PlanChecks,
     PlanningWatch,
 )
-from .point_cost import PointCost
 from .points import PointTrajectory
-from .sequence import Bounds, EnergyEquations, search, Sequence
+from .sequence import EnergyEquations, PointBounds, PointCost, Sequence
 from .settings import PlannerSettings
-from .time_scaling import shortest_times, through
 
 FINAL_WEIGHT = 1e3
 """Factor of the penalties once a sequence is found, in place of `PathProblem.weight`."""
@@ -84,7 +81,7 @@ def plan_points(
 
     """
     random = np.random.default_rng(settings.seed)
-    bounds = Bounds(limits.lower, limits.upper, limits.velocity)
+    bounds = PointBounds(limits.lower, limits.upper, limits.velocity)
     equations = energy_equations(robot, model, bounds, settings.points.columns)
     regressor, values = build(robot, model), prior(robot, model)
     problem = PathProblem(
@@ -146,7 +143,7 @@ def plan_points(
 
 
 def energy_equations(
-    robot: Robot, model: ModelSettings, bounds: Bounds, columns: str
+    robot: Robot, model: ModelSettings, bounds: PointBounds, columns: str
 ) -> EnergyEquations:
     """
     Return the energy equations of a robot, over the base parameters that have an energy.

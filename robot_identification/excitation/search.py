@@ -16,44 +16,75 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from .objective import Objective
-from .plans import Planned
+from ..model.robot import Robot
+from .collisions import CollisionModel
+from .constraints import CollisionError, LimitViolation
+from .criteria import ROW_RATE
+from .extremes import extremes
+from .families import Basis, FourierBasis, MotionFamily, SplineBasis
+from .limits import Limits
+from .objective import DistancePenalty, Objective
+from .plans import (
+    BUFFER,
+    condition_number,
+    largest_motion,
+    Plan,
+    plan_warnings,
+    PlanChecks,
+    Planned,
+    PlanningCanceled,
+    PlanningWatch,
+)
+from .settings import PlannerSettings
+from .wanted import Wanted
 
 STEP = 25
 """Evaluations from one report of the progress to the next."""
 
+
 RANDOM_STARTS = 12
 """Random motions from which the best are taken to start from."""
+
 
 FIRST = 2
 """Motions from which the first descents start."""
 
+
 FIRST_EVALUATIONS = 40
 """Evaluations of each of these."""
+
 
 ROUNDS = 150, 300
 """Evaluations of the descent after these, and of each later one."""
 
+
 MEMORY = 40
 """Steps that a descent takes the curvature from."""
+
 
 REPAIRS = 4
 """Descents under lowered effort limits or with heavier penalties, before a motion is scaled."""
 
+
 HEAVIER = 3.0
 """Factor of the weight of the penalties from one of these to the next."""
+
 
 WIDER = 1.3
 """Factor of the distance from which on links count as close, likewise."""
 
+
 SHARPER = 2
 """Factor of the sharpness of the limits after the first refined motion and after the second."""
+
 
 COARSE = 4
 """Samples from one look at distances to the next, in the first descents."""
 
+
 PERTURBATION = 0.25
 """Size of a perturbation beside that of the variables."""
+
 
 NEARLY = 1e-3
 """Penalty up to which a motion may pass the checks."""
@@ -122,6 +153,7 @@ class Feasible:
 
 Judge = Callable[[Objective, np.ndarray], Feasible | None]
 """Checks the motion of variables, made small enough to pass if need be; None if none passes."""
+
 
 Excess = Callable[[Planned], np.ndarray]
 """Gives the shares (n_joints,) of the effort limits that a motion takes."""
@@ -281,3 +313,170 @@ class Search:
 
 class _Enough(Exception):
     """A descent has had its evaluations."""
+
+
+SAMPLES = 100, 400
+"""Samples of a motion at which the criterion looks, at least and at most."""
+
+
+SAMPLES_PER_PERIOD = 12
+"""Samples for each period of the highest harmonic, between these bounds."""
+
+
+SMALLER, TRIED = 0.95, 1.03
+"""Share of a motion that is tried where the whole does not pass, and up to which efforts."""
+
+
+ENOUGH = 1.0 - 1e-4
+"""
+Share of a limit to which a motion is stretched at the end.
+
+A controller interpolates between points, which takes a part of the rest: 2.5e-6 of the
+acceleration for 100 points a second and harmonics up to 5 Hz.  It grows with the fourth power of
+the frequency.
+"""
+
+
+def plan_family(
+    robot: Robot,
+    settings: PlannerSettings,
+    limits: Limits,
+    starts: np.ndarray,
+    collisions: CollisionModel | None,
+    wanted: Wanted,
+    watch: PlanningWatch,
+) -> Plan:
+    """Plan a motion that is linear in its coefficients."""
+    basis = _basis(settings, limits)
+    moving = np.array([limits.joints.index(name) for name in wanted.moving])
+    family = MotionFamily(basis, limits, starts[0], moving, free_start=not settings.start)
+    highest = 0.5 * family.shape[0] / settings.duration
+    count = int(np.clip(SAMPLES_PER_PERIOD * settings.duration * highest, *SAMPLES))
+    objective = Objective(
+        family=family,
+        regressor=wanted.regressor,
+        columns=wanted.columns,
+        prior=wanted.prior,
+        criterion=wanted.criterion,
+        noise=wanted.noise * np.sqrt(count / (ROW_RATE * settings.duration)),
+        earlier=wanted.earlier,
+        # between the ends, where the robot rests and says nothing new
+        time=(np.arange(count) + 0.5) / count * settings.duration,
+        effort=limits.effort,
+        distances=None if collisions is None else DistancePenalty(collisions),
+        buffer=settings.clearance + BUFFER,
+    )
+    checks = PlanChecks(
+        robot, limits, settings.check_rate, collisions, wanted.regressor, wanted.prior
+    )
+    judge = _Judge(checks, watch)
+    work = Work(settings.max_iterations, lambda: watch.ended, watch.step)
+    search = Search(
+        objective, starts, np.random.default_rng(settings.seed), work, judge, checks.effort_shares
+    )
+    if not watch.on_request:
+        search.run()
+    found = search.best
+    if found is None:
+        if judge.refused is None or watch.on_request:
+            raise PlanningCanceled('the planning was canceled', remedy='start it again')
+        raise judge.refused
+    findings = checks.require(found.trajectory)
+    made = Plan(
+        trajectory=found.trajectory,
+        limits=limits,
+        condition_number=condition_number(found.trajectory, wanted.regressor, wanted.columns),
+        history=tuple(watch.history),
+        amplitude=found.amplitude,
+        settings=settings,
+        seconds=watch.seconds,
+        findings=findings,
+        deviations=wanted.deviations(found.trajectory),
+    )
+    complete = work.done >= work.evaluations
+    return replace(made, warnings=plan_warnings(made, collisions, watch, complete))
+
+
+def _basis(settings: PlannerSettings, limits: Limits) -> Basis:
+    harmonics = settings.harmonics or _harmonics(settings, limits)
+    if settings.method == 'spline':
+        return SplineBasis(settings.duration, 2 * harmonics)
+    return FourierBasis(settings.duration, settings.frequency, harmonics)
+
+
+def _harmonics(settings: PlannerSettings, limits: Limits) -> int:
+    """
+    Return as many harmonics as the acceleration limits allow.
+
+    Above the frequency at which a sine that uses up the velocity limit uses up the acceleration
+    limit, too, speed is lost.
+    """
+    crossing = float(np.median(limits.acceleration / limits.velocity)) / (2.0 * np.pi)
+    count = 1.25 * crossing / settings.frequency
+    return int(np.clip(np.round(count), 5, 64))
+
+
+@dataclass
+class _Judge:
+    """Makes motions feasible, and remembers why the last one was refused."""
+
+    checks: PlanChecks
+    watch: PlanningWatch
+    refused: Exception | None = None
+    best: float = np.inf
+
+    def __call__(self, objective: Objective, x: np.ndarray) -> Feasible | None:
+        found = objective.family.trajectory(x)
+        excess = float(self.checks.effort_shares(found).max())
+        trials: list[Feasible] = []
+        if excess <= 1.0:
+            whole = stretched(found, self.checks.limits), found
+            trials = [_feasible(objective, trajectory, 1.0) for trajectory in whole]
+        if excess <= TRIED:
+            smaller = _feasible(objective, found.scaled(SMALLER), SMALLER)
+            if smaller.criterion < self.best:
+                trials.append(smaller)
+        for trial in trials:
+            if self.checks.passes(trial.trajectory):
+                return self._kept(trial)
+        if np.isfinite(self.best):
+            return None
+        try:
+            amplitude, trajectory = largest_motion(
+                found, self.checks, lambda: not self.watch.ended
+            )
+        except (LimitViolation, CollisionError) as error:
+            self.refused = error
+            return None
+        return self._kept(_feasible(objective, trajectory, amplitude))
+
+    def _kept(self, trial: Feasible) -> Feasible:
+        self.best = min(self.best, trial.criterion)
+        return trial
+
+
+def _feasible(objective: Objective, trajectory: Planned, amplitude: float) -> Feasible:
+    rows = objective.rows(trajectory.sample(objective.time))
+    criterion, _ = objective.criterion(objective.information(rows)[0])
+    return Feasible(trajectory, float(np.exp(criterion)), amplitude)
+
+
+def stretched(trajectory: Planned, limits: Limits) -> Planned:
+    """Return the motion with each joint's excursions scaled to use up one of its limits."""
+    reached = extremes(trajectory, 500.0)
+    start = trajectory.sample(np.zeros(1)).position[0]
+    with np.errstate(divide='ignore', invalid='ignore'):
+        shares = [
+            (reached.highest[0] - start) / (limits.upper - start),
+            (start - reached.lowest[0]) / (start - limits.lower),
+            *(
+                np.abs(reached.largest(order)[0]) / limit
+                for order, limit in (
+                    (1, limits.velocity),
+                    (2, limits.acceleration),
+                    (3, limits.jerk),
+                )
+            ),
+        ]
+    use = np.nanmax(shares, axis=0)
+    return trajectory.scaled(np.where(use > 0.0, ENOUGH / np.maximum(use, 1e-12), 1.0))

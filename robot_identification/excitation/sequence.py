@@ -1,5 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""
+Cost of a sequence of points: condition numbers of its energy equations, with exact gradients.
+
+Gautier and Khalil (1992), section 4.1: the cost of a sequence of points is
+:math:`f = \lambda_1 \mathrm{Cond}(W) + \lambda_2 S`, where S is the ratio of the largest to the
+smallest entry of W, and the condition number is one of three measures.  The logarithm of f, which
+has the same minimum, is what a descent copes with from starts of any condition.
+
+Largest and smallest value of a set change hands as the points move, and where they do, the cost
+has kinks, which is where its minimum tends to be.  Power means put that right:
+
+.. math:: \frac{1}{2p} \log \Big( \sum_i s_i^{2p} \sum_i s_i^{-2p} \Big)
+
+is above the logarithm of the ratio of the extremes, and comes down to it as p grows.  For the
+singular values of W and p = 2 it is half the logarithm of the Frobenius condition number of
+W^T W.  The gradient by W is U diag(dF/ds) V^T with its singular vectors.
+
+References
+----------
+Gautier, Khalil, "Exciting trajectories for the identification of base inertial parameters of
+robots", Int. J. Robotics Research 11(4), 1992.
+
 Sequences of points (q, dq) whose energy differences tell the base parameters well apart.
 
 Gautier and Khalil (1992), section 4.  A sequence of r + 1 points gives r equations
@@ -17,41 +38,152 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import qr, solve_triangular
 
+from ..errors import one_of, SettingsError
 from ..regressor.energy import EnergyRegressor
-from .descent import descend_all, Function
-from .point_cost import PointCost
+from .criteria import log_spread
+from .descent import Function, WaypointProblem
 
-SELECTION = ((2.0, 60, 3), (2.0, 100, 2), (8.0, 150, 1), (40.0, 200, 1))
-"""
-Descents from random starts: p of the smoothing, evaluations, and of how many starts one is kept.
+Measure = Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
+"""Turns W (..., r, b) and a power p into logarithms of condition numbers and their gradients."""
 
-A smooth cost leads to where a sharp one is worth while.
-"""
 
-RENEWAL = ((8.0, 50, 3), (40.0, 120, 1))
-"""The same for sequences some of whose points are new."""
+FROBENIUS_POWER = 2.0
+"""The p that gives the Frobenius condition number of W^T W."""
 
-FINISH = ((100.0, 200, 1), (300.0, 300, 3))
-"""The same for the best sequences in the end."""
 
-SECOND_COST = ((2.0, 150, 1), (4.0, 150, 1), (8.0, 200, 1), (20.0, 200, 2), (60.0, 300, 6))
-"""The same for the best sequence, moved a little, by the cost that is meant in the end."""
+_LEAST = 1e-14
+"""Relative size below which a singular value is rounding."""
 
-MOVED, COPIES = 0.02, 12
-"""How much its variables are moved, and how often."""
 
-CHILDREN = 24
-"""Sequences with new points in a round."""
+def spectral(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the logarithm of the 2-norm condition number by singular values, eq. (16)."""
+    left, sizes, right = np.linalg.svd(matrix, full_matrices=False)
+    value, slope = log_spread(np.maximum(sizes, _LEAST * sizes[..., :1]), power)
+    return value, (left * slope[..., None, :]) @ right
 
-POPULATION = 12
-"""Sequences that are kept from round to round."""
+
+def frobenius(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the logarithm of the Frobenius condition number of W^T W, eqs. (21), (22)."""
+    value, gradient = spectral(matrix, FROBENIUS_POWER)
+    return 2.0 * value, 2.0 * gradient
+
+
+def pivoted(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return the logarithm of the estimate |R_11 / R_bb| from the QR factors with column pivoting.
+
+    |R_11| is the norm of the first pivot column, |R_bb| the distance of the last one from the span
+    of the others.
+    """
+    value, gradient = np.empty(matrix.shape[:-2]), np.zeros_like(matrix)
+    for place in np.ndindex(value.shape):
+        W, slope = matrix[place], gradient[place]
+        q, r, order = qr(W, mode='economic', pivoting=True)
+        first, last = abs(r[0, 0]), max(abs(r[-1, -1]), _LEAST * abs(r[0, 0]))
+        share = np.append(-solve_triangular(r[:-1, :-1], r[:-1, -1]), 1.0)
+        slope[:, order[0]] = W[:, order[0]] / first**2
+        slope[:, order] -= np.sign(r[-1, -1]) / last * np.outer(q[:, -1], share)
+        value[place] = np.log(first / last)
+    return value, gradient
+
+
+MEASURES: dict[str, Measure] = {'spectral': spectral, 'qr': pivoted, 'frobenius': frobenius}
+"""The three measures of the condition number that the paper tries, by name."""
+
+
+def equilibrium(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return the logarithm of S, the ratio of the largest to the smallest entry, eq. (19).
+
+    Entries that are 0 are left out, as in the paper.
+    """
+    size = np.abs(matrix)
+    size[size == 0.0] = np.nan
+    value, slope = log_spread(size.reshape(*matrix.shape[:-2], -1), power)
+    return value, slope.reshape(matrix.shape) * np.sign(matrix)
+
+
+@dataclass(frozen=True)
+class PointCost:
+    """
+    The cost of a matrix of energy equations, eq. (18).
+
+    Attributes
+    ----------
+    measure:
+        Name of the condition number, one of `MEASURES`.
+    condition_weight, equilibrium_weight:
+        lambda_1 and lambda_2.
+
+    """
+
+    measure: str = 'spectral'
+    condition_weight: float = 1.0
+    equilibrium_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.measure not in MEASURES:
+            raise SettingsError(
+                f"the measure of the condition number is '{self.measure}'",
+                key='points.measure',
+                value=self.measure,
+                remedy=f'it has to be one of {one_of(MEASURES)}',
+            )
+        if self.condition_weight + self.equilibrium_weight <= 0.0:
+            raise SettingsError(
+                'condition_weight and equilibrium_weight are both 0',
+                key='points.condition_weight',
+                value=self.condition_weight,
+                remedy='weigh at least one of them',
+            )
+
+    @property
+    def first(self) -> PointCost:
+        """
+        The cost to search by before this one: of a smooth condition number alone.
+
+        Pivots of a QR factorisation change hands all the time, and descents end at these kinks.
+        From random points, the equilibrium, which is large, leads to where the condition is poor;
+        from a good condition, it is had nearly for nothing.
+        """
+        return PointCost('spectral' if self.measure == 'qr' else self.measure)
+
+    def value(self, matrix: np.ndarray, power: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
+        """
+        Return the logarithm of the cost and its gradient by the matrix.
+
+        Parameters
+        ----------
+        matrix:
+            W (..., r, b) with r >= b.
+        power:
+            p of the smoothing; infinity for none.
+
+        Returns
+        -------
+        tuple of np.ndarray
+            Values (...) and gradients (..., r, b).
+
+        """
+        parts = [
+            (np.log(weight), *function(matrix, power))
+            for weight, function in (
+                (self.condition_weight, MEASURES[self.measure]),
+                (self.equilibrium_weight, equilibrium),
+            )
+            if weight > 0.0
+        ]
+        total = np.logaddexp.reduce([weight + log for weight, log, _ in parts])
+        gradient = np.zeros_like(matrix)
+        for weight, log, slope in parts:
+            gradient += np.exp(weight + log - total)[..., None, None] * slope
+        return total, gradient
+
 
 NEW_POINTS = 3
 """Largest number of points that are drawn anew in a sequence."""
-
-_ALIKE = 2e-3
-"""Sequences whose costs differ by less than this share count as the same."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +255,7 @@ class EnergyEquations:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class PointBounds:
     """
     Limits of points, and the variables that keep them.
 
@@ -181,125 +313,6 @@ class Bounds:
         )
 
 
-@dataclass(frozen=True)
-class SearchResult:
-    """
-    Result of a search.
-
-    Attributes
-    ----------
-    x:
-        (k, d) variables of the best sequences, the best one first.
-    costs:
-        (k,) their costs, without smoothing.
-
-    """
-
-    x: np.ndarray
-    costs: np.ndarray
-
-
-@dataclass(frozen=True)
-class WaypointProblem:
-    """
-    Problem of the search for waypoints.
-
-    Attributes
-    ----------
-    function:
-        Gives the logarithm of the cost with its gradient for a smoothing p, see `descend_all`.
-    draw:
-        Draws a number of random starts, (count, d).
-    renew:
-        Draws some of the points of sequences (count, d) anew, in place.
-
-    """
-
-    function: Callable[[float], Function]
-    draw: Callable[[np.random.Generator, int], np.ndarray]
-    renew: Callable[[np.random.Generator, np.ndarray], None]
-
-
-def search(
-    problem: WaypointProblem,
-    random: np.random.Generator,
-    *,
-    starts: int,
-    rounds: int,
-    look: Callable[[float], bool] = lambda cost: True,
-    go_on: Callable[[], bool] = lambda: True,
-    then: WaypointProblem | None = None,
-) -> SearchResult:
-    """
-    Search for sequences of least cost.
-
-    Parameters
-    ----------
-    problem:
-        What is minimised over which variables.
-    random:
-        What draws the starts and new points.
-    starts:
-        Random starts.
-    rounds:
-        Rounds in which points are drawn anew.
-    look:
-        Called with the best (smoothed) cost after each step; False ends the search early.
-    go_on:
-        Asked before each evaluation; False ends the search where it is.
-    then:
-        The problem with the cost that is meant, where ``problem`` has the one to search by first
-        (see `PointCost.first`).
-
-    """
-    function = problem.function
-    x, values = _select(function, problem.draw(random, starts), SELECTION, look, go_on)
-    x, values = _best_distinct(x, values)
-    in_time = True
-    for _ in range(rounds):
-        in_time = in_time and look(float(np.exp(values[0])))
-        if not in_time:
-            break
-        children = x[random.integers(0, len(x), CHILDREN)]
-        problem.renew(random, children)
-        new, costs = _select(function, children, RENEWAL, look, go_on)
-        x, values = _best_distinct(np.concatenate([x, new]), np.concatenate([values, costs]))
-    if in_time:
-        x, _ = _select(function, x[:3], FINISH, look, go_on)
-    if then is not None and go_on():
-        function = then.function
-        x = x[:1] + MOVED * random.standard_normal((COPIES, x.shape[1]))
-        x, _ = _select(function, x, SECOND_COST, look, go_on)
-    costs = np.exp(function(np.inf)(x)[0])
-    order = np.argsort(costs)
-    return SearchResult(x[order], costs[order])
-
-
-def _select(
-    function: Callable[[float], Function],
-    x: np.ndarray,
-    stages: tuple[tuple[float, int, int], ...],
-    look: Callable[[float], bool],
-    go_on: Callable[[], bool],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Go down stage by stage, fewer at each one; return those left and their values."""
-    for power, evaluations, share in stages:
-        found = descend_all(function(power), x, evaluations, go_on=go_on)
-        order = np.argsort(found.values)[: -(-len(x) // share)]
-        x, values = found.x[order], found.values[order]
-        if not look(float(np.exp(values[0]))):
-            break
-    return x, values
-
-
-def _best_distinct(x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    kept: list[int] = []
-    for i in np.argsort(values):
-        if all(abs(values[i] - values[j]) > _ALIKE for j in kept):
-            kept.append(int(i))
-    return x[kept[:POPULATION]], values[kept[:POPULATION]]
-
-
 def renew_points(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
     """
     Draw some of the points of sequences anew, in place.
@@ -326,12 +339,12 @@ def renew_points(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
 
 
 def point_problem(
-    equations: EnergyEquations, bounds: Bounds, cost: PointCost, n_equations: int
+    equations: EnergyEquations, bounds: PointBounds, cost: PointCost, n_equations: int
 ) -> WaypointProblem:
     """
     Return the problem of the paper: points alone, wherever the path between them leads.
 
-    Its variables are those of `Bounds.sequence`, made flat.
+    Its variables are those of `PointBounds.sequence`, made flat.
     """
     shape = (2, n_equations + 1, bounds.lower.size)
 

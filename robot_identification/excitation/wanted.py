@@ -15,8 +15,14 @@ from ..errors import ExcitationError, one_of
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, prior, Regressor
-from .criteria import by_information, CRITERIA, excess_and_deviations
-from .deviations import EarlierInformation, PredictedDeviations, ROW_RATE
+from .criteria import (
+    by_information,
+    CRITERIA,
+    EarlierInformation,
+    excess_and_deviations,
+    PredictedDeviations,
+    ROW_RATE,
+)
 from .limits import Limits
 from .objective import Criterion
 from .settings import PlannerSettings

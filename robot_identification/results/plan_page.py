@@ -17,10 +17,10 @@ import pinocchio as pin
 
 from ..excitation.collisions import CollisionModel
 from ..excitation.constraints import Findings
-from ..excitation.deviations import PredictedDeviations
+from ..excitation.criteria import PredictedDeviations
 from ..excitation.extremes import Effort, nominal_effort
 from ..excitation.limits import Limits
-from ..excitation.obstacles import Obstacle
+from ..excitation.settings import Obstacle
 from ..excitation.trajectories import Trajectory
 from ..model.robot import Robot
 from .report.figure import resource

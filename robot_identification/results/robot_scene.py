@@ -17,7 +17,7 @@ import numpy as np
 import pinocchio as pin
 import scipy
 
-from ..excitation.obstacles import Obstacle
+from ..excitation.settings import Obstacle
 from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
 

@@ -16,7 +16,7 @@ from robot_identification.calibration import (
     sufficient_share,
 )
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.excitation.deviations import PredictedDeviations
+from robot_identification.excitation.criteria import PredictedDeviations
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.robot import Robot
 

@@ -9,8 +9,8 @@ import pinocchio as pin
 import pytest
 from robot_identification.errors import IdentificationWarning
 from robot_identification.excitation.collisions import collision_model
-from robot_identification.excitation.distance_penalty import DistancePenalty
-from robot_identification.excitation.obstacles import with_floor
+from robot_identification.excitation.objective import DistancePenalty
+from robot_identification.excitation.settings import with_floor
 from robot_identification.model.robot import Robot
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,18 +9,15 @@ import pinocchio as pin
 import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.errors import ExcitationError, SettingsError
-from robot_identification.excitation.collision_check import CollisionError
 from robot_identification.excitation.collisions import collision_model
-from robot_identification.excitation.constraints import check_trajectory
-from robot_identification.excitation.deviations import EarlierInformation
+from robot_identification.excitation.constraints import check_trajectory, CollisionError
+from robot_identification.excitation.criteria import EarlierInformation
 from robot_identification.excitation.families import FourierBasis, MotionFamily
 from robot_identification.excitation.limits import motion_limits
-from robot_identification.excitation.obstacles import with_floor
-from robot_identification.excitation.planner import plan
+from robot_identification.excitation.planner import plan, plan_limits
 from robot_identification.excitation.plans import condition_number, PlanningCanceled
 from robot_identification.excitation.points import to_points
-from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.excitation.start_poses import plan_limits
+from robot_identification.excitation.settings import PlannerSettings, with_floor
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build

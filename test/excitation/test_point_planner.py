@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.excitation import plans, time_scaling
+from robot_identification.excitation import path, plans
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import check_trajectory, LimitViolation
 from robot_identification.excitation.limits import motion_limits
@@ -14,8 +14,8 @@ from robot_identification.excitation.planner import plan
 from robot_identification.excitation.point_planner import energy_equations
 from robot_identification.excitation.points import PointTrajectory, to_points
 from robot_identification.excitation.sequence import (
-    Bounds,
     EnergyEquations,
+    PointBounds,
     Sequence,
 )
 from robot_identification.excitation.settings import PlannerSettings, PointSettings
@@ -74,7 +74,7 @@ GRID = np.linspace(0.0, 1.0, 200)
 
 def test_a_plan_through_points_tells_the_parameters_apart(folding, folding_plan):
     limits = folding_plan.limits
-    bounds = Bounds(limits.lower, limits.upper, limits.velocity)
+    bounds = PointBounds(limits.lower, limits.upper, limits.velocity)
     equations = energy_equations(folding, ModelSettings(), bounds, 'typical')
     random = np.random.default_rng(0)
     chance = [np.linalg.cond(equations.matrix(bounds.random(random, 33))) for _ in range(50)]
@@ -218,7 +218,7 @@ def test_no_more_than_a_second_of_work_follows_the_time_budget(folding, monkeypa
     clock = WorkClock()
     for place, name, seconds in (
         (EnergyEquations, 'linearised', 0.05),
-        (time_scaling, 'allowed_times', 0.05),
+        (path, 'allowed_times', 0.05),
         (plans, 'check_trajectory', 0.1),
     ):
         monkeypatch.setattr(place, name, clock.charged(getattr(place, name), seconds))

@@ -1,26 +1,100 @@
-"""Sequences of points: exact gradients, limits by construction, better than chance."""
+# SPDX-License-Identifier: Apache-2.0
+"""Energy equations of points: condition numbers with their gradients, and the search."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from robot_identification.errors import SettingsError
+from robot_identification.excitation.criteria import log_spread
+from robot_identification.excitation.descent import search
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.path import PathProblem
-from robot_identification.excitation.point_cost import PointCost
+from robot_identification.excitation.path import PathProblem, shortest_times, through
 from robot_identification.excitation.point_planner import energy_equations
 from robot_identification.excitation.sequence import (
-    Bounds,
+    equilibrium,
+    MEASURES,
     point_problem,
-    search,
+    PointBounds,
+    PointCost,
     Sequence,
 )
-from robot_identification.excitation.time_scaling import shortest_times, through
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings
 
+
+@pytest.fixture
+def matrices():
+    return np.random.default_rng(0).standard_normal((3, 9, 5)) * [1.0, 3.0, 0.2, 5.0, 1.0]
+
+
+def test_the_three_measures_are_those_of_the_paper(matrices):
+    values = {name: np.exp(measure(matrices, np.inf)[0]) for name, measure in MEASURES.items()}
+    for k, W in enumerate(matrices):
+        assert values['spectral'][k] == pytest.approx(np.linalg.cond(W))
+        A = W.T @ W
+        frobenius = np.linalg.norm(A) * np.linalg.norm(np.linalg.inv(A))
+        assert values['frobenius'][k] == pytest.approx(frobenius)
+        # an estimate from below, by no more than a small factor
+        assert 0.2 * np.linalg.cond(W) < values['qr'][k] <= np.linalg.cond(W)
+
+
+def test_the_equilibrium_is_the_ratio_of_entries_that_are_not_zero(matrices):
+    matrices[0, 2, 1] = 0.0
+    sizes = np.abs(matrices)
+    sizes[0, 2, 1] = np.nan
+    expected = np.nanmax(sizes, axis=(1, 2)) / np.nanmin(sizes, axis=(1, 2))
+    np.testing.assert_allclose(np.exp(equilibrium(matrices, np.inf)[0]), expected)
+    value, gradient = equilibrium(matrices, 3.0)
+    assert np.isfinite(value).all()
+    assert np.isfinite(gradient).all()
+    assert gradient[0, 2, 1] == 0.0
+
+
+def test_smoothing_comes_down_to_the_ratio_of_the_extremes():
+    sizes = np.array([0.3, 4.0, 1.0, 0.7, 3.9])
+    values = [float(log_spread(sizes, p)[0]) for p in (1.0, 2.0, 8.0, 40.0, 300.0, np.inf)]
+    assert values == sorted(values, reverse=True)
+    assert values[-1] == pytest.approx(np.log(4.0 / 0.3))
+    assert values[-2] == pytest.approx(values[-1], abs=1e-3)
+
+
+@pytest.mark.parametrize('power', [2.0, 40.0, np.inf])
+@pytest.mark.parametrize('measure', list(MEASURES))
+@pytest.mark.parametrize('weight', [0.0, 0.3])
+def test_gradients_are_those_of_differences(matrices, measure, power, weight):
+    cost = PointCost(measure, 0.7, weight)
+    value, gradient = cost.value(matrices, power)
+    change = np.random.default_rng(1).standard_normal(matrices.shape)
+    step = 1e-7
+    ends = [cost.value(matrices + sign * step * change, power)[0] for sign in (1.0, -1.0)]
+    slope = (ends[0] - ends[1]) / (2.0 * step)
+    np.testing.assert_allclose((gradient * change).sum(axis=(1, 2)), slope, rtol=2e-5)
+    alone = cost.value(matrices[1], power)
+    np.testing.assert_allclose(alone[0], value[1])
+    np.testing.assert_allclose(alone[1], gradient[1])
+
+
+def test_the_cost_is_the_weighted_sum(matrices):
+    W = matrices[0]
+    ratio = np.abs(W).max() / np.abs(W).min()
+    value = np.exp(PointCost('spectral', 2.0, 0.5).value(W)[0])
+    assert value == pytest.approx(2.0 * np.linalg.cond(W) + 0.5 * ratio)
+
+
+def test_wrong_costs_are_named():
+    with pytest.raises(SettingsError, match="'x'") as caught:
+        PointCost('x')
+    assert caught.value.key == 'points.measure'
+    with pytest.raises(SettingsError, match='both 0'):
+        PointCost(condition_weight=0.0)
+
+
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
-BOUNDS = Bounds(np.array([-2.5, -2.3, 0.6]), np.array([2.5, -0.4, 3.0]), np.array([0.9, 0.6, 4.0]))
+BOUNDS = PointBounds(
+    np.array([-2.5, -2.3, 0.6]), np.array([2.5, -0.4, 3.0]), np.array([0.9, 0.6, 4.0])
+)
 LIMITS = Limits(
     joints=('joint_1', 'joint_2', 'joint_3'),
     units=('rad',) * 3,
@@ -44,7 +118,7 @@ def short_searches(monkeypatch):
         ('CHILDREN', 6),
         ('COPIES', 3),
     ):
-        monkeypatch.setattr(f'robot_identification.excitation.sequence.{name}', value)
+        monkeypatch.setattr(f'robot_identification.excitation.descent.{name}', value)
 
 
 @pytest.fixture(scope='module')

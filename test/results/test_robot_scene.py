@@ -7,7 +7,7 @@ from pathlib import Path
 import coal
 import numpy as np
 import pytest
-from robot_identification.excitation.obstacles import Obstacle
+from robot_identification.excitation.settings import Obstacle
 from robot_identification.model.robot import Robot
 from robot_identification.results.robot_scene import (
     mesh_of,

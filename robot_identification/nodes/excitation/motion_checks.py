@@ -20,9 +20,9 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ...errors import ExcitationError, IdentificationWarning
 from ...excitation.braking import stoppable, StoppablePath
-from ...excitation.collision_check import CollisionError
 from ...excitation.collisions import collision_model, CollisionModel
-from ...excitation.constraints import check_trajectory, Findings, LimitViolation, nominal_effort
+from ...excitation.constraints import check_trajectory, CollisionError, Findings, LimitViolation
+from ...excitation.extremes import nominal_effort
 from ...excitation.limits import Limits, motion_limits
 from ...excitation.plans import Plan
 from ...excitation.points import point_to_point, PointTrajectory, to_points

@@ -22,11 +22,10 @@ from std_msgs.msg import ColorRGBA, Header
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import Marker, MarkerArray
 
-from ...excitation.collision_check import CollisionError, Nearest
-from ...excitation.constraints import LimitViolation
-from ...excitation.obstacles import Obstacle
+from ...excitation.constraints import CollisionError, LimitViolation, Nearest
 from ...excitation.points import PointTrajectory, to_points
 from ...excitation.preview_path import Outline, outline
+from ...excitation.settings import Obstacle
 from ...excitation.trajectories import Trajectory
 from ...results.plan_file import points_csv, QUANTITIES
 from ...results.result_yaml import write_whole

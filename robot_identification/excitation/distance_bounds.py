@@ -21,6 +21,7 @@ from ..regressor.rigid import cross_matrix, Tree, tree_of
 MOST = 10
 """Spheres of a shape at most."""
 
+
 FINENESS = 1.5
 """Spheres in a length of a shape that is its breadth."""
 
@@ -198,3 +199,47 @@ def _radius(
     if isinstance(geometry, (coal.Cylinder, coal.Capsule, coal.Cone)) and axis == 2:
         return float(geometry.radius)
     return float(np.linalg.norm(np.delete(half, axis)))
+
+
+def shape_reach(robot: Robot, geometry: pin.GeometryModel) -> np.ndarray:
+    """
+    Bound how far any point of each shape can be from the axis of each joint that moves it.
+
+    By the triangle inequality over the joints' offsets: it holds in every position.
+
+    Parameters
+    ----------
+    robot:
+        The robot.
+    geometry:
+        Its shapes.
+
+    Returns
+    -------
+    np.ndarray
+        (n_shapes, n_joints); 1 for a prismatic joint, 0 for one that does not move the shape
+        [m/rad or m/m].
+
+    """
+    model = robot.model
+    stroke = np.zeros(model.njoints)
+    prismatic = np.zeros(model.njoints, dtype=bool)
+    for column, index in enumerate(robot.joint_ids):
+        if model.joints[index].shortname().startswith('JointModelP'):
+            prismatic[index] = True
+            ends = np.abs([robot.limits.lower[column], robot.limits.upper[column]])
+            stroke[index] = float(np.where(np.isfinite(ends), ends, 0.0).max())
+    reach = np.zeros((len(geometry.geometryObjects), model.njoints))
+    for row, shape in zip(reach, geometry.geometryObjects, strict=True):
+        joint = shape.parentJoint
+        if joint == 0:
+            continue
+        shape.geometry.computeLocalAABB()
+        centre = shape.placement.act(shape.geometry.aabb_center)
+        extent = float(np.linalg.norm(centre)) + shape.geometry.aabb_radius
+        while joint:
+            row[joint] = 1.0 if prismatic[joint] else extent
+            offset = float(np.linalg.norm(model.jointPlacements[joint].translation))
+            extent += offset + stroke[joint]
+            joint = model.parents[joint]
+    return reach[:, list(robot.joint_ids)]

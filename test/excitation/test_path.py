@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from robot_identification.errors import ExcitationError
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.sequence import Sequence
-from robot_identification.excitation.time_scaling import (
+from robot_identification.excitation.path import (
     allowed_times,
     Segment,
     shortest_times,
     through,
 )
+from robot_identification.excitation.sequence import Sequence
 
 GRID = np.linspace(0.0, 1.0, 2001)
 
