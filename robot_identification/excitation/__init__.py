@@ -13,15 +13,11 @@ __all__ = [
     'check_trajectory',
     'collision_model',
     'CollisionError',
-    'CollisionModel',
     'concatenate',
-    'Findings',
     'FourierTrajectory',
     'Limits',
-    'LimitUse',
     'LimitViolation',
     'motion_limits',
-    'Nearest',
     'Obstacle',
     'Plan',
     'plan',
@@ -30,23 +26,13 @@ __all__ = [
     'point_to_point',
     'PointSettings',
     'PointTrajectory',
-    'stoppable',
-    'StoppablePath',
     'to_points',
     'Trajectory',
 ]
 
 if TYPE_CHECKING:
-    from .braking import stoppable, StoppablePath
-    from .collisions import collision_model, CollisionModel
-    from .constraints import (
-        check_trajectory,
-        CollisionError,
-        Findings,
-        LimitUse,
-        LimitViolation,
-        Nearest,
-    )
+    from .collisions import collision_model
+    from .constraints import check_trajectory, CollisionError, LimitViolation
     from .limits import Limits, motion_limits
     from .planner import plan
     from .plans import Plan, PlanningCanceled
@@ -55,50 +41,15 @@ if TYPE_CHECKING:
     from .trajectories import concatenate, FourierTrajectory, Trajectory
 else:
     _MODULES = {
-        'collisions': (
-            'collision_model',
-            'CollisionModel',
-        ),
-        'constraints': (
-            'check_trajectory',
-            'Findings',
-            'LimitUse',
-            'LimitViolation',
-        ),
-        'braking': (
-            'stoppable',
-            'StoppablePath',
-        ),
-        'limits': (
-            'Limits',
-            'motion_limits',
-        ),
-        'obstacles': ('Obstacle',),
+        'collisions': ('collision_model',),
+        'constraints': ('check_trajectory', 'CollisionError', 'LimitViolation'),
+        'limits': ('Limits', 'motion_limits'),
         'planner': ('plan',),
-        'plans': (
-            'Plan',
-            'PlanningCanceled',
-        ),
-        'points': (
-            'point_to_point',
-            'PointTrajectory',
-            'to_points',
-        ),
-        'settings': (
-            'PlannerSettings',
-            'PointSettings',
-        ),
-        'collision_check': (
-            'CollisionError',
-            'Nearest',
-        ),
-        'trajectories': (
-            'concatenate',
-            'FourierTrajectory',
-            'Trajectory',
-        ),
+        'plans': ('Plan', 'PlanningCanceled'),
+        'points': ('point_to_point', 'PointTrajectory', 'to_points'),
+        'settings': ('Obstacle', 'PlannerSettings', 'PointSettings'),
+        'trajectories': ('concatenate', 'FourierTrajectory', 'Trajectory'),
     }
-
     __getattr__ = lazily(__name__, _MODULES)
 
 
