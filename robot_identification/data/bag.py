@@ -33,6 +33,7 @@ from .mcap_file import (
     scan_mcap,
     Select,
 )
+from .recording import recording_error
 from .recording_config import unusable
 
 METADATA_NAME = 'metadata.yaml'
@@ -228,17 +229,13 @@ def _recording(bag: Path) -> _Recording:
     for file in (*files, bag / METADATA_NAME):
         why = unusable(file) if file.exists() else None
         if why is not None:
-            raise RecordingError(
-                f'{file}: {why}', file=str(file), remedy='copy the recording again'
-            )
+            raise recording_error(file, f'{why}', remedy='copy the recording again')
     if (bag / METADATA_NAME).exists() and all(_is_whole(file) for file in files):
         return _described(bag)
     if not files:
-        raise RecordingError(
-            f'{bag}: is not a bag, it has neither metadata.yaml nor an mcap or db3 file',
-            file=str(bag),
-            remedy='name the folder that the recorder wrote',
-        )
+        text = 'is not a bag, it has neither metadata.yaml nor an mcap or db3 file'
+        remedy = 'name the folder that the recorder wrote'
+        raise recording_error(bag, text, remedy)
     return _Recording(files)
 
 
@@ -414,19 +411,20 @@ def _damage_named(file: Path) -> Iterator[None]:
     except Exception as error:
         text = getattr(error, 'strerror', None) or ' '.join(str(error).split())
         text = text or type(error).__name__
-        raise RecordingError(
-            f'{file}: is damaged, not a rosbag2 recording or not readable ({text})',
-            file=str(file),
-            remedy='copy it again, or cut what can be read with `ros2 bag convert` or '
-            '`mcap recover`',
+        raise recording_error(
+            file,
+            f'is damaged, not a rosbag2 recording or not readable ({text})',
+            remedy=(
+                'copy it again, or cut what can be read with `ros2 bag convert` or `mcap recover`'
+            ),
         ) from error
 
 
 def _no_topic(bag: Path, topic: str, topics: Mapping[str, str]) -> RecordingError:
     if not topics:
-        return RecordingError(
-            f'{bag}: has no topics; it is empty or ends before its first complete chunk',
-            file=str(bag),
+        return recording_error(
+            bag,
+            'has no topics; it is empty or ends before its first complete chunk',
             remedy='record it again',
         )
     others = [name for name, kind in topics.items() if kind in _JOINT_STATES]
@@ -437,6 +435,4 @@ def _no_topic(bag: Path, topic: str, topics: Mapping[str, str]) -> RecordingErro
         if others
         else f'it has no topic of type {JOINT_STATE}; its topics are {one_of(topics)}'
     )
-    return RecordingError(
-        f"{bag}: topic '{topic}' {what}", file=str(bag), value=topic, remedy=remedy
-    )
+    return recording_error(bag, f"topic '{topic}' {what}", remedy, value=topic)

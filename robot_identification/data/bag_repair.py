@@ -44,6 +44,7 @@ from .bag_writer import (
     write_metadata,
 )
 from .mcap_file import ERRORS, has_end, header_of, MAGIC, McapScan, open_mcap, scan_mcap
+from .recording import recording_error
 
 UNFINISHED = '.unfinished'
 KEPT = 'unfinished'
@@ -125,12 +126,12 @@ def _completed(file: Path, quiet: float, reserve: int) -> str:
             raise _damaged(file, 'it does not begin as an mcap file')
         before = file.stat()
         if shutil.disk_usage(file.parent).free < before.st_size + reserve + _SPARE:
-            raise RecordingError(
-                f'{file}: is not complete, and there is no room for another copy of '
-                f'{1e-6 * before.st_size:.0f} MB beside it',
-                file=str(file),
-                remedy='make room, or copy it to another disk and repair it there',
+            text = (
+                f'is not complete, and there is no room for another copy of '
+                f'{1e-6 * before.st_size:.0f} MB beside it'
             )
+            remedy = 'make room, or copy it to another disk and repair it there'
+            raise recording_error(file, text, remedy)
         beside = file.with_name(f'.{file.name}.repairing')
         try:
             scan = scan_mcap(file)
@@ -312,28 +313,20 @@ def _readable_metadata(bag: Path) -> Mapping[str, Any] | None:
 
 def _no_bag(bag: Path) -> RecordingError:
     if bag.is_dir() and storage_files(bag, ('.db3',)):
-        return RecordingError(
-            f'{bag}: has its messages in sqlite3, which needs no repair of its files',
-            file=str(bag),
+        return recording_error(
+            bag,
+            'has its messages in sqlite3, which needs no repair of its files',
             remedy=f"'ros2 bag reindex -s sqlite3 {bag}' makes its metadata.yaml",
         )
-    return RecordingError(
-        f'{bag}: is no recording in mcap',
-        file=str(bag),
-        remedy='name a folder that has an .mcap file, or a folder of such folders',
-    )
+    remedy = 'name a folder that has an .mcap file, or a folder of such folders'
+    return recording_error(bag, 'is no recording in mcap', remedy)
 
 
 def _in_use(file: Path, what: str) -> RecordingError:
-    return RecordingError(
-        f'{file}: {what}', file=str(file), remedy='stop its recorder, or wait until it has ended'
-    )
+    return recording_error(file, what, remedy='stop its recorder, or wait until it has ended')
 
 
 def _damaged(file: Path, error: object) -> RecordingError:
     text = ' '.join(str(error).split()) or type(error).__name__
-    return RecordingError(
-        f'{file}: is damaged ({text})',
-        file=str(file),
-        remedy='copy it again from where it was recorded, or try `mcap recover`',
-    )
+    remedy = 'copy it again from where it was recorded, or try `mcap recover`'
+    return recording_error(file, f'is damaged ({text})', remedy)

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..errors import one_of, RecordingError
 from ..untrusted.compressed import COMPRESSED_TEXT, DAMAGED_TEXT, open_text_file
+from .recording import recording_error
 from .recording_config import Block, Column, columns_of, Counts, RecordingEntry, Signal
 
 MAX_LINE = 1 << 20
@@ -49,11 +50,9 @@ class _Layout:
             try:
                 cells = next(rows)
             except csv.Error as error:
-                raise RecordingError(
-                    f'{self.file}: a line cannot be parted into cells ({error})',
-                    file=str(self.file),
-                    remedy='write plain numbers without quotes',
-                ) from error
+                text = f'a line cannot be parted into cells ({error})'
+                remedy = 'write plain numbers without quotes'
+                raise recording_error(self.file, text, remedy) from error
         else:
             cells = line.strip().split(self.delimiter)
         return [cell.strip().strip(_QUOTE) for cell in cells]
@@ -65,12 +64,9 @@ class _Layout:
         """Return the index of a column; raises `RecordingError` that lists the columns."""
         if isinstance(column, str):
             if self.header is not None and self.header.count(column) > 1:
-                raise RecordingError(
-                    f"{self.file}: its header has several columns '{column}'",
-                    file=str(self.file),
-                    value=column,
-                    remedy='name the column by its 0-based index',
-                )
+                text = f"its header has several columns '{column}'"
+                remedy = 'name the column by its 0-based index'
+                raise recording_error(self.file, text, remedy, value=column)
             if self.header is not None and column in self.header:
                 return self.header.index(column)
         elif 0 <= column < self.width:
@@ -80,11 +76,8 @@ class _Layout:
             if self.header is None
             else f'its columns are {one_of(self.header, 20)}'
         )
-        raise RecordingError(
-            f"{self.file}: there is no column '{column}'",
-            file=str(self.file),
-            value=column,
-            remedy=known,
+        raise recording_error(
+            self.file, f"there is no column '{column}'", remedy=known, value=column
         )
 
 
@@ -120,10 +113,8 @@ def read_csv(entry: RecordingEntry, counts: Counts, base: Path, size: int) -> It
         short = min(parts, key=lambda file: len(parts[file]))
         long = max(parts, key=lambda file: len(parts[file]))
         if len(parts[short]) != len(parts[long]):
-            raise RecordingError(
-                f'{short}: has fewer rows than {long}',
-                file=str(short),
-                remedy='give files of the same recording',
+            raise recording_error(
+                short, f'has fewer rows than {long}', remedy='give files of the same recording'
             )
         if not len(parts[short]):
             return
@@ -168,12 +159,9 @@ def _columns(layout: _Layout, signal: Signal | Column, count: int, name: str) ->
     if columns is None:
         columns = tuple(range(layout.width))
     if len(columns) != count:
-        raise RecordingError(
-            f'{layout.file}: {name} has {len(columns)} columns, expected {count}',
-            file=str(layout.file),
-            value=columns,
-            remedy=f"name the columns with 'columns' of {name}",
-        )
+        text = f'{name} has {len(columns)} columns, expected {count}'
+        remedy = f"name the columns with 'columns' of {name}"
+        raise recording_error(layout.file, text, remedy, value=columns)
     return [layout.index(column) for column in columns]
 
 
@@ -191,20 +179,16 @@ def _named(file: Path) -> Iterator[None]:
         yield
     except DAMAGED_TEXT as error:
         reason = getattr(error, 'strerror', None)
-        raise RecordingError(
-            f'{file}: cannot be read ({reason or error})',
-            file=str(file),
-            remedy='check path and permissions' if reason else 'compress it again',
-        ) from error
+        text = f'cannot be read ({reason or error})'
+        remedy = 'check path and permissions' if reason else 'compress it again'
+        raise recording_error(file, text, remedy) from error
 
 
 def _checked(file: Path, line: str) -> str:
     if len(line) == MAX_LINE:
-        raise RecordingError(
-            f'{file}: has a line of more than {MAX_LINE} characters',
-            file=str(file),
-            remedy='write one sample a line',
-        )
+        text = f'has a line of more than {MAX_LINE} characters'
+        remedy = 'write one sample a line'
+        raise recording_error(file, text, remedy)
     return line
 
 
@@ -215,11 +199,8 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
     with _lines(file) as found:
         for line in found:
             if '\0' in line:
-                raise RecordingError(
-                    f'{file}: is no text in UTF-8',
-                    file=str(file),
-                    remedy='save it as CSV in UTF-8, or give its real format with the key format',
-                )
+                remedy = 'save it as CSV in UTF-8, or give its real format with the key format'
+                raise recording_error(file, 'is no text in UTF-8', remedy)
             if line.lstrip().startswith(_COMMENT) and not lines:
                 comment = line.lstrip().lstrip(_COMMENT)
             elif line.strip():
@@ -227,7 +208,7 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
             if len(lines) == 2:
                 break
     if not lines:
-        raise RecordingError(f'{file}: is empty', file=str(file), remedy='record it again')
+        raise recording_error(file, 'is empty', remedy='record it again')
     delimiter = _delimiter(lines[-1]) if delimiter is None else delimiter
     layout = _Layout(
         file, None if delimiter.isspace() and delimiter != '\t' else delimiter, None, 0
@@ -300,16 +281,15 @@ def _parse(layout: _Layout, columns: list[int], block: list[str], row: int) -> n
     if widths.count(layout.width) != len(widths):
         at = next(i for i, width in enumerate(widths) if width != layout.width)
         many = widths[at] > layout.width
-        raise RecordingError(
-            f'{layout.file}: row {row + at} has {widths[at]} columns, expected {layout.width}',
-            file=str(layout.file),
-            value=widths[at],
-            remedy='write numbers with a decimal point, and a name for every column'
+        text = f'row {row + at} has {widths[at]} columns, expected {layout.width}'
+        remedy = (
+            'write numbers with a decimal point, and a name for every column'
             if many and row + at == 0
             else 'repair this line'
             if many
-            else 'repair this line; it may be cut off',
+            else 'repair this line; it may be cut off'
         )
+        raise recording_error(layout.file, text, remedy, value=widths[at])
     try:
         return np.loadtxt(
             block,
@@ -333,17 +313,16 @@ def _unreadable(
             cell = cells[column][:60] if column < len(cells) else ''
             if not _is_number(cell):
                 comma = ',' in cell and layout.delimiter != ','
-                return RecordingError(
-                    f"{layout.file}: '{cell}' in row {row + at}, column "
-                    f"'{layout.label(column)}' is not a number",
-                    file=str(layout.file),
+                return recording_error(
+                    layout.file,
+                    f"'{cell}' in row {row + at}, column '{layout.label(column)}' is not a number",
+                    remedy=(
+                        'write numbers with a decimal point'
+                        if comma
+                        else 'repair or remove this line'
+                    ),
                     value=cell,
-                    remedy='write numbers with a decimal point'
-                    if comma
-                    else 'repair or remove this line',
                 )
-    return RecordingError(
-        f'{layout.file}: rows {row} to {row + len(block) - 1} cannot be read ({cause})',
-        file=str(layout.file),
-        remedy='write plain numbers with one delimiter',
-    )
+    text = f'rows {row} to {row + len(block) - 1} cannot be read ({cause})'
+    remedy = 'write plain numbers with one delimiter'
+    return recording_error(layout.file, text, remedy)

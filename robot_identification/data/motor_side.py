@@ -17,12 +17,12 @@ import warnings
 
 import numpy as np
 
-from ..errors import IdentificationWarning, RecordingError
+from ..errors import IdentificationWarning
 from ..model.mechanisms import ElasticJoints
 from ..options.fields import joined, key_error
 from .drives import Drives
 from .readers import no_samples, read_tables
-from .recording import Recording, SIGNALS, Table
+from .recording import Recording, recording_error, SIGNALS, Table
 from .recording_config import Counts, MotorSide, RecordingEntry
 from .sampling import GAP, interpolated, ON_GRID, rate_of
 
@@ -165,12 +165,9 @@ def elastic_blocks(
     if not any_links:
         raise no_samples(entry)
     if not any_rows:
-        raise RecordingError(
-            f"{entry.name}: its motors' side has no stamp in common with the links'",
-            file=entry.name,
-            key=of_motors.path,
-            remedy='record both at the same time, with stamps of one clock',
-        )
+        text = "its motors' side has no stamp in common with the links'"
+        remedy = 'record both at the same time, with stamps of one clock'
+        raise recording_error(entry.name, text, remedy, key=of_motors.path)
     if left_out:
         warnings.warn(
             IdentificationWarning(
@@ -191,12 +188,9 @@ class _Motors:
             if len(held) >= _ENOUGH:
                 break
         if held is None or len(held) < 2:
-            raise RecordingError(
-                f"{side.entry.name}: its motors' side has fewer than two samples",
-                file=side.entry.name,
-                key=side.path,
-                remedy='record it again',
-            )
+            text = "its motors' side has fewer than two samples"
+            remedy = 'record it again'
+            raise recording_error(side.entry.name, text, remedy, key=side.path)
         self._held, self._ended = held, len(held) < _ENOUGH
         self._period = 1.0 / rate_of(held.time[:_ENOUGH])
         self._first = float(held.time[0])

@@ -19,7 +19,7 @@ from ..errors import missing_extra, one_of, RecordingError
 from ..untrusted.compressed import DAMAGED, open_archive
 from ..untrusted.files import open_regular, require_regular
 from .csv import read_csv
-from .recording import Table
+from .recording import recording_error, Table
 from .recording_config import (
     Block,
     Column,
@@ -101,11 +101,8 @@ def read_tables(
 def no_samples(entry: RecordingEntry) -> RecordingError:
     """Return the error for a recording that has no rows, or none within its cuts."""
     cut = entry.rows is not None or entry.time_range is not None
-    return RecordingError(
-        f'{entry.name}: there are no samples',
-        file=entry.name,
-        remedy='widen rows and time_range' if cut else 'record it again',
-    )
+    remedy = 'widen rows and time_range' if cut else 'record it again'
+    return recording_error(entry.name, 'there are no samples', remedy)
 
 
 def _tables(entry: RecordingEntry, blocks: Iterator[Block]) -> Iterator[Table]:
@@ -185,12 +182,8 @@ def _signal(
 def _array(file: Path, key: Any) -> np.ndarray:
     with _damage_named(file), open_regular(file) as stream, open_archive(stream) as archive:
         if key not in archive.arrays:
-            raise RecordingError(
-                f"{file}: there is no array '{key}'",
-                file=str(file),
-                value=key,
-                remedy=f'its arrays are {one_of(archive.arrays)}',
-            )
+            remedy = f'its arrays are {one_of(archive.arrays)}'
+            raise recording_error(file, f"there is no array '{key}'", remedy, value=key)
         array = archive.array(str(key))
         if array.dtype.kind == 'U':
             raise ValueError(f"'{key}' is text")
@@ -203,20 +196,15 @@ def _damage_named(file: Path) -> Iterator[None]:
     try:
         yield
     except DAMAGED as error:
-        raise RecordingError(
-            f'{file}: cannot be read as npz ({getattr(error, "strerror", None) or error})',
-            file=str(file),
-            remedy='write it with numpy.savez, numbers only',
-        ) from error
+        text = f'cannot be read as npz ({getattr(error, "strerror", None) or error})'
+        remedy = 'write it with numpy.savez, numbers only'
+        raise recording_error(file, text, remedy) from error
 
 
 def _wrong_shape(file: Path, name: str, shape: tuple[int, ...], expected: str) -> RecordingError:
-    return RecordingError(
-        f"{file}: '{name}' has shape {shape}, expected {expected}",
-        file=str(file),
-        value=shape,
-        remedy='give one column a joint and one row a sample in every signal',
-    )
+    text = f"'{name}' has shape {shape}, expected {expected}"
+    remedy = 'give one column a joint and one row a sample in every signal'
+    return recording_error(file, text, remedy, value=shape)
 
 
 # --------------------------------------------------------------------------- Parquet
@@ -225,11 +213,9 @@ def _wrong_shape(file: Path, name: str, shape: tuple[int, ...], expected: str) -
 def _read_parquet(entry: RecordingEntry, counts: Counts, base: Path, size: int) -> Iterator[Block]:
     files = entry.files(base)
     if len(set(files.values())) > 1:
-        raise RecordingError(
-            f'{entry.name}: signals in several files are not read from Parquet',
-            file=entry.name,
-            remedy='write all signals into one file',
-        )
+        text = 'signals in several files are not read from Parquet'
+        remedy = 'write all signals into one file'
+        raise recording_error(entry.name, text, remedy)
     file = files['position']
     with _opened(file) as parquet:
         known = _fields(parquet)
@@ -239,11 +225,11 @@ def _read_parquet(entry: RecordingEntry, counts: Counts, base: Path, size: int) 
         }
         for name, columns in names.items():
             if len(columns) != counts.get(name, 1):
-                raise RecordingError(
-                    f'{file}: {name} has {len(columns)} columns, expected {counts[name]}',
-                    file=str(file),
-                    value=columns,
+                raise recording_error(
+                    file,
+                    f'{name} has {len(columns)} columns, expected {counts[name]}',
                     remedy='name one column a joint',
+                    value=columns,
                 )
         needed = {column for columns in names.values() for column in columns}
         fields = {field: every for field, every in known.items() if needed.intersection(every)}
@@ -285,11 +271,9 @@ def _opened(file: Path) -> Iterator[Any]:
             yield opened
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         reason = getattr(error, 'strerror', None) or ' '.join(str(error).split())[:200]
-        raise RecordingError(
-            f'{file}: cannot be read as Parquet ({reason})',
-            file=str(file),
-            remedy='check the file, or convert it to CSV',
-        ) from error
+        text = f'cannot be read as Parquet ({reason})'
+        remedy = 'check the file, or convert it to CSV'
+        raise recording_error(file, text, remedy) from error
 
 
 def _fields(parquet: Any) -> dict[str, tuple[str, ...]]:
@@ -331,12 +315,9 @@ def _expanded(
     names: list[str] = []
     for column in columns:
         if column not in elements and column not in known:
-            raise RecordingError(
-                f"{file}: there is no column '{column}' of numbers",
-                file=str(file),
-                value=column,
-                remedy=f'its columns are {one_of(elements)}',
-            )
+            text = f"there is no column '{column}' of numbers"
+            remedy = f'its columns are {one_of(elements)}'
+            raise recording_error(file, text, remedy, value=column)
         names += [str(column)] if column in elements else known[str(column)]
     return tuple(names)
 
@@ -355,12 +336,9 @@ def _blocks(
             if names != (field,):
                 lengths = np.asarray(column.value_lengths().fill_null(0))
                 if (lengths != len(names)).any():
-                    raise RecordingError(
-                        f"{file}: the lists of '{field}' differ in their lengths",
-                        file=str(file),
-                        value=field,
-                        remedy='write lists of one length',
-                    )
+                    text = f"the lists of '{field}' differ in their lengths"
+                    remedy = 'write lists of one length'
+                    raise recording_error(file, text, remedy, value=field)
                 column = column.flatten()
             elif types.is_timestamp(column.type):
                 column, scale = column.cast('timestamp[ns]').cast('int64'), 1e-9

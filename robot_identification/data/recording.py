@@ -25,6 +25,13 @@ _LARGEST = 1e12
 """Largest absolute value of a recorded sample; with larger ones, parameters overflow."""
 
 
+def recording_error(
+    file: object, text: str, remedy: str | None = None, **about: Any
+) -> RecordingError:
+    """Return an error whose message is the name of a file or recording and a text."""
+    return RecordingError(f'{file}: {text}', file=str(file), remedy=remedy, **about)
+
+
 def _frozen(values: ArrayLike) -> np.ndarray:
     """Return a read-only view (or converted copy) of ``values``."""
     array = np.asarray(values, dtype=float).view()
@@ -48,12 +55,9 @@ def _require_increasing(source: str, time: np.ndarray, rows: np.ndarray) -> None
         return
     at = int(np.flatnonzero(~(step > 0.0))[0])
     kind = 'occurs twice' if step[at] == 0.0 else 'goes back in time'
-    raise RecordingError(
-        f'{source}: time stamp {time[at + 1]:.9g} s in row {rows[at + 1]} {kind}',
-        file=source,
-        value=float(time[at + 1]),
-        remedy='sort the rows by time and keep one row a stamp',
-    )
+    text = f'time stamp {time[at + 1]:.9g} s in row {rows[at + 1]} {kind}'
+    remedy = 'sort the rows by time and keep one row a stamp'
+    raise recording_error(source, text, remedy, value=float(time[at + 1]))
 
 
 @dataclass(frozen=True)
@@ -134,12 +138,9 @@ class Table:
             if name == 'effort' and bad[:, column].all():
                 remedy = 'the driver does not report it: record a robot state that has efforts'
             when = f', at {self.time[row]:.9g} s' if np.isfinite(self.time[row]) else ''
-            raise RecordingError(
-                f"{source}: {name} '{label}' is {value} in row {self.rows[row]}{when}",
-                file=source,
-                joint=None if name == 'time' else label,
-                value=value,
-                remedy=remedy,
+            text = f"{name} '{label}' is {value} in row {self.rows[row]}{when}"
+            raise recording_error(
+                source, text, remedy=remedy, joint=None if name == 'time' else label, value=value
             )
 
 
@@ -184,12 +185,9 @@ class Recording:
             raise RecordingError(f'{self.source}: time has shape {time.shape}, expected (n,)')
         if not np.isfinite(time).all():
             row = int(np.flatnonzero(~np.isfinite(time))[0])
-            raise RecordingError(
-                f'{self.source}: time stamp in row {row} is {time[row]}',
-                file=self.source,
-                value=float(time[row]),
-                remedy='cut the rows without a time stamp',
-            )
+            text = f'time stamp in row {row} is {time[row]}'
+            remedy = 'cut the rows without a time stamp'
+            raise recording_error(self.source, text, remedy, value=float(time[row]))
         _require_increasing(self.source, time, np.arange(time.size))
         object.__setattr__(self, 'time', time)
         for name in SIGNALS:
@@ -199,22 +197,20 @@ class Recording:
     def _checked(self, name: str) -> np.ndarray:
         array, shape = _frozen(getattr(self, name)), (self.time.size, len(self.joints))
         if array.shape != shape:
-            raise RecordingError(
-                f'{self.source}: {name} has shape {array.shape}, expected {shape}',
-                file=self.source,
-                remedy='give one column a joint and one row a sample in every signal',
-            )
+            text = f'{name} has shape {array.shape}, expected {shape}'
+            remedy = 'give one column a joint and one row a sample in every signal'
+            raise recording_error(self.source, text, remedy)
         bad = ~np.isfinite(array)
         if bad.any():
             row, column = np.argwhere(bad)[0]
             joint = self.joints[column]
-            raise RecordingError(
-                f"{self.source}: {name} of joint '{joint}' is {array[row, column]} in row {row} "
+            raise recording_error(
+                self.source,
+                f"{name} of joint '{joint}' is {array[row, column]} in row {row} "
                 f'({int(bad.sum())} such values in all)',
-                file=self.source,
+                remedy='repair or cut these rows (see rows and time_range in the experiment file)',
                 joint=joint,
                 value=float(array[row, column]),
-                remedy='repair or cut these rows (see rows and time_range in the experiment file)',
             )
         return array
 
@@ -234,12 +230,9 @@ class Recording:
         """Return the columns of ``joints`` in that order; raises RecordingError for others."""
         for joint in joints:
             if joint not in self.joints:
-                raise RecordingError(
-                    f"{self.source}: joint '{joint}' is not recorded",
-                    file=self.source,
-                    joint=joint,
-                    remedy=f'recorded are {one_of(self.joints)}',
-                )
+                text = f"joint '{joint}' is not recorded"
+                remedy = f'recorded are {one_of(self.joints)}'
+                raise recording_error(self.source, text, remedy, joint=joint)
         columns = [self.joints.index(joint) for joint in joints]
         return replace(
             self,

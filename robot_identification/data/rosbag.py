@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from .bag import joint_state_messages
 from .joint_state import decode, JointStates
-from .recording import SIGNALS, Table
+from .recording import recording_error, SIGNALS, Table
 from .recording_config import columns_of, Counts, RecordingEntry
 
 _NANOSECOND = 1e-9
@@ -42,7 +42,7 @@ def read_rosbag(
     """
     bag = entry.files(base)['position']
     wanted = _wanted(entry, joints, counts)
-    rows = _Rows(str(bag), entry.topic, wanted)
+    rows = _StampedRows(str(bag), entry.topic, wanted)
     pending: list[JointStates] = []
     number = waiting = 0
     for messages in joint_state_messages(bag, entry.topic):
@@ -54,11 +54,9 @@ def read_rosbag(
             try:
                 pending.append(decode(part, wanted, number))
             except ValueError as error:
-                raise RecordingError(
-                    f"{bag}: topic '{entry.topic}': {error}",
-                    file=str(bag),
-                    remedy='the bag is damaged; cut it before this message',
-                ) from error
+                text = f"topic '{entry.topic}': {error}"
+                remedy = 'the bag is damaged; cut it before this message'
+                raise recording_error(bag, text, remedy) from error
             number += len(part)
             waiting += len(part)
     yield from rows.push(pending)
@@ -88,7 +86,7 @@ def _wanted(
     return wanted
 
 
-class _Rows:
+class _StampedRows:
     """Conversion of joint states to rows; keeps those whose stamp may occur again."""
 
     def __init__(self, source: str, topic: str, wanted: dict[str, tuple[str, ...]]) -> None:
@@ -141,12 +139,12 @@ class _Rows:
                 stacklevel=2,
             )
         if self._count == 1 and self._messages > 2 and self._origin is not None:
-            raise RecordingError(
-                f"{self._source}: all messages of topic '{self._topic}' have the same stamp "
-                f'{self._origin * _NANOSECOND:.9g} s',
-                file=self._source,
-                remedy='the driver has to set header.stamp; record again',
+            text = (
+                f"all messages of topic '{self._topic}' have the same stamp "
+                f'{self._origin * _NANOSECOND:.9g} s'
             )
+            remedy = 'the driver has to set header.stamp; record again'
+            raise recording_error(self._source, text, remedy)
 
     def _table(self, states: JointStates, starts: np.ndarray) -> Iterator[Table]:
         if len(starts) == 0:

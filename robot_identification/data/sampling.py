@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 import warnings
 
 import numpy as np
 
-from ..errors import IdentificationWarning, RecordingError
-from .recording import Recording, RecordingSource, source_name
+from ..errors import IdentificationWarning
+from .recording import Recording, recording_error, RecordingSource, source_name
 
 GAP = 5.0
 """A step between stamps of more periods than this ends a stretch."""
@@ -37,10 +37,8 @@ class GridBlock:
 
     Attributes
     ----------
-    stretch:
-        Number of the gap-free stretch, from 0.
-    start:
-        Time of the stretch's first row [s].
+    stretch, start:
+        Number of the gap-free stretch, from 0, and time of its first row [s].
     values:
         (n_rows, n_columns) position, measured velocity (if wanted) and effort.
 
@@ -66,30 +64,7 @@ def sample_rate(source: RecordingSource) -> float:
     with warnings.catch_warnings():
         # reading the whole recording warns again
         warnings.simplefilter('ignore', IdentificationWarning)
-        first = _first_parts(iter(source.blocks(_FIRST_BLOCK)))
-    return _rate_after(source, first)
-
-
-def _rate_after(source: RecordingSource, first: list[Recording]) -> float:
-    time = np.concatenate([part.time for part in first]) if first else np.empty(0)
-    if len(time) < 2:
-        name = source_name(source)
-        raise RecordingError(
-            f'{name}: has {len(time)} samples, a rate takes two',
-            file=name,
-            remedy='record for longer, or widen rows and time_range',
-        )
-    return rate_of(time)
-
-
-def _first_parts(blocks: Iterator[Recording]) -> list[Recording]:
-    parts: list[Recording] = []
-    for part in blocks:
-        parts.append(part)
-        # a block of a bag in which others are on the topic too may have a few rows only
-        if sum(map(len, parts)) >= _ENOUGH:
-            break
-    return parts
+        return begun(source, _FIRST_BLOCK).rate
 
 
 @dataclass(frozen=True)
@@ -108,10 +83,18 @@ class Begun:
 
 def begun(source: RecordingSource, size: int) -> Begun:
     """Read blocks of ``size`` rows until the rate is known; raises as `sample_rate`."""
-    blocks = iter(source.blocks(size))
-    first = _first_parts(blocks)
-    rate = _rate_after(source, first)
-    return Begun(source.joints, source_name(source), rate, chain(first, blocks))
+    name, blocks = source_name(source), iter(source.blocks(size))
+    first: list[Recording] = []
+    for part in blocks:
+        first.append(part)
+        # a block of a bag in which others are on the topic too may have a few rows only
+        if sum(map(len, first)) >= _ENOUGH:
+            break
+    time = np.concatenate([np.empty(0), *(part.time for part in first)])
+    if len(time) < 2:
+        remedy = 'record for longer, or widen rows and time_range'
+        raise recording_error(name, f'has {len(time)} samples, a rate takes two', remedy)
+    return Begun(source.joints, name, rate_of(time), chain(first, blocks))
 
 
 def rate_of(time: np.ndarray) -> float:
@@ -176,21 +159,24 @@ def grid_blocks(
     """
     longest = max(GAP / recorded, bridged)
     stretch = -1
-    grid: _Grid | None = None
+    grid: _UniformGrid | None = None
     last: float | None = None
     for part in source.blocks(block):
         if len(part) == 0:
             continue
         time, values = part.time, _columns(part, velocity)
-        _require_later(part, last)
+        if last is not None and time[0] <= last:
+            text = f'time stamp {time[0]:.9g} s does not follow {last:.9g} s'
+            remedy = 'sort the rows by time and keep one row a stamp'
+            raise recording_error(part.source, text, remedy, value=float(time[0]))
         cuts = np.flatnonzero(np.diff(time) > longest) + 1
         if last is not None and time[0] - last > longest:
             cuts = np.concatenate(([0], cuts))
-        for begin, end in _pieces(cuts, len(time)):
+        for begin, end in pairwise(sorted({0, *cuts.tolist(), len(time)})):
             if grid is None or begin in cuts:
                 if grid is not None:
                     yield GridBlock(stretch, grid.start, grid.finish())
-                grid, stretch = _Grid(time[begin], 1.0 / rate), stretch + 1
+                grid, stretch = _UniformGrid(time[begin], 1.0 / rate), stretch + 1
             yield GridBlock(stretch, grid.start, grid.push(time[begin:end], values[begin:end]))
         last = float(time[-1])
     if grid is not None:
@@ -201,30 +187,13 @@ def _columns(part: Recording, velocity: bool) -> np.ndarray:
     if not velocity:
         return np.hstack((part.position, part.effort))
     if part.velocity is None:
-        raise RecordingError(
-            f'{part.source}: there is no measured velocity, or there is NaN in it',
-            file=part.source,
-            remedy="name its columns, or set 'signals.method' to butterworth",
-        )
+        text = 'there is no measured velocity, or there is NaN in it'
+        remedy = "name its columns, or set 'signals.method' to butterworth"
+        raise recording_error(part.source, text, remedy)
     return np.hstack((part.position, part.velocity, part.effort))
 
 
-def _require_later(part: Recording, last: float | None) -> None:
-    if last is not None and part.time[0] <= last:
-        raise RecordingError(
-            f'{part.source}: time stamp {part.time[0]:.9g} s does not follow {last:.9g} s',
-            file=part.source,
-            value=float(part.time[0]),
-            remedy='sort the rows by time and keep one row a stamp',
-        )
-
-
-def _pieces(cuts: np.ndarray, n_rows: int) -> list[tuple[int, int]]:
-    bounds = sorted({0, *cuts.tolist(), n_rows})
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
-
-
-class _Grid:
+class _UniformGrid:
     """Resampling of one stretch; keeps the few samples that interpolation still needs."""
 
     def __init__(self, start: float, period: float) -> None:
