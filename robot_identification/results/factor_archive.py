@@ -2,9 +2,13 @@
 """
 The bytes of factor files.
 
-A file is a ZIP archive without compression of its arrays, as NumPy's ``.npz``, with a header in
-JSON beside them, so that it can be read with the tools of any language.  Every part has a checksum
+A file is NumPy's ``.npz``, a ZIP archive without compression of its arrays, with a header in JSON
+beside them, so that it can be read with the tools of any language.  Every part has a checksum
 (CRC-32), and nothing in it is ever executed.
+
+Stretches of the recordings, for the bootstrap and cross-validation, are stored as R of each
+stretch and joint in single precision: what is resampled need not be more exact, and the estimate
+comes from the factor of all rows.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 import io
 import json
+import math
 from typing import Any
 import zipfile
 
@@ -20,6 +25,7 @@ import numpy as np
 from ..errors import IdentificationError
 from ..estimation.factor import QRFactor
 from ..estimation.model_signature import ModelSignature
+from ..estimation.time_blocks import JointRows, TimeBlocks
 from ..untrusted.compressed import DAMAGED, open_archive
 from ..version import __version__
 
@@ -29,31 +35,21 @@ FORMAT = 2
 READABLE = (1, 2)
 """Formats that are read."""
 
+STORED_PARTS = 32
+"""Stretches that a file has at most."""
+
 _MARK = 'robot_identification'
 _HEADER = 'header.json'
-# so that the same factor gives the same bytes, whenever it is written
-_STAMP = (1980, 1, 1, 0, 0, 0)
-
 _PER_JOINT = ('rows', 'independent_rows', 'available_rows', 'effort_sums', 'driven')
 
 
-def write_archive(
-    factor: QRFactor, about: Mapping[str, Any], more: Mapping[str, np.ndarray] | None = None
-) -> bytes:
+def write_archive(factor: QRFactor, about: Mapping[str, Any], blocks: TimeBlocks | None) -> bytes:
     """
     Return the bytes of a factor's file; the same factor gives the same bytes.
 
-    Parameters
-    ----------
-    factor:
-        The factor.
-    about:
-        What stands in the header beside it, as plain values.
-    more:
-        Arrays beside those of the factor.
-
+    ``about`` stands in the header beside it, as plain values.
     """
-    seen = _seen_columns(factor)
+    seen, signature = _seen_columns(factor), factor.fingerprint
     arrays = {
         'columns': seen,
         'triangles': _upper(factor.triangles, seen),
@@ -62,23 +58,28 @@ def write_archive(
         'position_range': factor.position_range,
         'highest_speed': factor.highest_speed,
         **{name: getattr(factor, name) for name in _PER_JOINT},
-        **(more or {}),
+        **({} if blocks is None else _part_arrays(blocks)),
     }
     header = {
         _MARK: {'version': __version__, 'format': FORMAT, 'content': 'factor'},
         'raw_rows': int(factor.raw_rows),
-        'fingerprint': _fingerprint_document(factor.fingerprint),
+        'fingerprint': {
+            'joints': signature.joints,
+            'parameters': signature.parameters,
+            'base': signature.base,
+            'regrouping': signature.regrouping.tolist(),
+            'rows': signature.rows.tolist(),
+        },
         **about,
+        'part_duration': None if blocks is None else blocks.duration,
     }
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, 'w') as archive:
+    # numbers with noise in them do not get smaller by compression
+    np.savez(stream, **arrays)
+    with zipfile.ZipFile(stream, 'a') as archive:
         text = json.dumps(header, indent=1, ensure_ascii=False)
-        _add(archive, _HEADER, text.encode(), zipfile.ZIP_DEFLATED)
-        for name, array in arrays.items():
-            content = io.BytesIO()
-            np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
-            # numbers with noise in them do not get smaller
-            _add(archive, f'{name}.npy', content.getvalue(), zipfile.ZIP_STORED)
+        # of no date, so that the same factor gives the same bytes whenever it is written
+        archive.writestr(zipfile.ZipInfo(_HEADER), text.encode(), zipfile.ZIP_DEFLATED)
     return stream.getvalue()
 
 
@@ -128,16 +129,11 @@ def read_archive(data: bytes, name: str) -> tuple[Mapping[str, Any], dict[str, n
 
 def factor_of(
     header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]
-) -> QRFactor:
+) -> tuple[QRFactor, TimeBlocks | None]:
     """
-    Make a factor of what `read_archive` gave.
+    Make a factor of what `read_archive` gave, and its stretches, which files of format 1 lack.
 
-    Parameters
-    ----------
-    header, arrays:
-        The file's parts.
-    settings:
-        Of the fingerprint.
+    ``settings`` are those of the fingerprint.
 
     Raises
     ------
@@ -145,8 +141,15 @@ def factor_of(
         where something is missing or does not fit.
 
     """
-    fingerprint = _fingerprint(header['fingerprint'], settings)
-    n, b = len(fingerprint.joints), len(fingerprint.base)
+    stored = header['fingerprint']
+    joints, base = tuple(stored['joints']), tuple(stored['base'])
+    n, b = len(joints), len(base)
+    regrouping, rows = (np.array(stored[name], dtype=float) for name in ('regrouping', 'rows'))
+    if regrouping.shape != (b,) or len(rows) != n or rows.ndim != 2:
+        raise ValueError('the fingerprint does not have a number a parameter and joint')
+    signature = ModelSignature(
+        joints, tuple(stored['parameters']), base, regrouping, rows, settings
+    )
     seen = _shaped(arrays, 'columns', (n, b + 1), bool)
     widths = seen.sum(axis=1)
     packed = int((widths * (widths + 1) // 2).sum())
@@ -156,17 +159,17 @@ def factor_of(
     per_joint = {name: _shaped(arrays, name, (n,), kinds.get(name, float)) for name in _PER_JOINT}
     triangles = _dense(_shaped(arrays, 'triangles', (packed,), float), seen)
     gram = _dense(_shaped(arrays, 'raw_gram', (packed,), float), seen)
-    strict = np.triu(gram, 1)
-    return QRFactor(
-        fingerprint=fingerprint,
+    factor = QRFactor(
+        fingerprint=signature,
         triangles=triangles,
         column_sums=sums,
-        raw_gram=gram + np.swapaxes(strict, 1, 2),
+        raw_gram=gram + np.swapaxes(np.triu(gram, 1), 1, 2),
         raw_rows=int(header['raw_rows']),
         position_range=_shaped(arrays, 'position_range', None, float),
         highest_speed=_speeds(arrays),  # type: ignore[arg-type]
         **per_joint,
     )
+    return factor, _blocks_of(arrays, header.get('part_duration'), n, factor.n_base)
 
 
 def _speeds(arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
@@ -222,29 +225,79 @@ def _dense(packed: np.ndarray, seen: np.ndarray) -> np.ndarray:
     return matrices
 
 
-def _fingerprint_document(fingerprint: ModelSignature) -> dict[str, Any]:
+def _part_arrays(blocks: TimeBlocks) -> dict[str, np.ndarray]:
+    """
+    Return the arrays of blocks by name.
+
+    ``part_columns``: (n, b) bool, columns that joint j's rows have, w_j of them; ``part_rows``:
+    (stretches, n) int, rows m of R; ``parts``: the upper trapezoids of R, m x (w_j + 1), row by
+    row, of joint after joint of stretch after stretch.
+    """
+    n = len(blocks.parts[0])
+    width = 1 + max(int(joint.columns.max(initial=-1)) for part in blocks.parts for joint in part)
+    seen = np.zeros((n, width), dtype=bool)
+    for part in blocks.parts:
+        for mask, joint in zip(seen, part, strict=True):
+            mask[joint.columns] = True
+    counts = np.zeros((len(blocks), n), dtype=np.int64)
+    packed = []
+    for count, part in zip(counts, blocks.parts, strict=True):
+        for j, joint in enumerate(part):
+            whole = np.zeros((len(joint.rows), width + 1))
+            whole[:, joint.columns] = joint.rows[:, :-1]
+            whole[:, -1] = joint.rows[:, -1]
+            own = whole[:, np.append(seen[j], True)]
+            reduced = np.asarray(np.linalg.qr(own, mode='r')) if own.size else own
+            count[j] = len(reduced)
+            packed.append(reduced[_trapezoid(reduced)])
     return {
-        'joints': list(fingerprint.joints),
-        'parameters': list(fingerprint.parameters),
-        'base': list(fingerprint.base),
-        'regrouping': fingerprint.regrouping.tolist(),
-        'rows': fingerprint.rows.tolist(),
+        'part_columns': seen,
+        'part_rows': counts,
+        'parts': np.concatenate(packed).astype(np.float32),
     }
 
 
-def _fingerprint(stored: Mapping[str, Any], settings: Mapping[str, Any]) -> ModelSignature:
-    joints, base = tuple(stored['joints']), tuple(stored['base'])
-    regrouping = np.array(stored['regrouping'], dtype=float)
-    rows = np.array(stored['rows'], dtype=float)
-    if regrouping.shape != (len(base),) or len(rows) != len(joints) or rows.ndim != 2:
-        raise ValueError('the fingerprint does not have a number a parameter and joint')
-    return ModelSignature(joints, tuple(stored['parameters']), base, regrouping, rows, settings)
+def _blocks_of(
+    arrays: Mapping[str, np.ndarray], duration: Any, n: int, b: int
+) -> TimeBlocks | None:
+    """Return what `_part_arrays` gave; raises ValueError or TypeError where it does not fit."""
+    if 'parts' not in arrays:
+        return None
+    seen, counts, packed = (
+        np.asarray(arrays[name]) for name in ('part_columns', 'part_rows', 'parts')
+    )
+    if not isinstance(duration, (int, float)) or not 0.0 < duration < math.inf:
+        raise ValueError(f'stretches last {duration!r} s')
+    if seen.dtype != bool or seen.ndim != 2 or len(seen) != n or seen.shape[1] > b:
+        raise ValueError(f'part_columns has shape {seen.shape}')
+    if counts.ndim != 2 or counts.shape[1] != n or not 0 < len(counts) <= STORED_PARTS:
+        raise ValueError(f'part_rows has shape {counts.shape}')
+    widths = 1 + seen.sum(axis=1)
+    if counts.dtype.kind != 'i' or (counts < 0).any() or (counts > widths).any():
+        raise ValueError('part_rows holds something else than numbers of rows')
+    sizes = counts * widths - counts * (counts - 1) // 2
+    if packed.dtype.kind != 'f' or packed.shape != (int(sizes.sum()),):
+        raise ValueError(f'parts has shape {packed.shape}, expected {(int(sizes.sum()),)}')
+    if not np.isfinite(packed).all():
+        raise ValueError('parts holds something else than finite numbers')
+    columns = [np.flatnonzero(mask) for mask in seen]
+    parts, start = [], 0
+    for count in counts:
+        part = []
+        for j in range(n):
+            rows = np.zeros((count[j], widths[j]))
+            upper = _trapezoid(rows)
+            size = int(upper.sum())
+            rows[upper] = packed[start : start + size]
+            start += size
+            part.append(JointRows(columns[j], rows))
+        parts.append(tuple(part))
+    return TimeBlocks(float(duration), tuple(parts))
 
 
-def _add(archive: zipfile.ZipFile, name: str, content: bytes, compression: int) -> None:
-    info = zipfile.ZipInfo(name, _STAMP)
-    info.external_attr = 0o644 << 16
-    archive.writestr(info, content, compression)
+def _trapezoid(matrix: np.ndarray) -> np.ndarray:
+    """Tell which entries are in the upper trapezoid."""
+    return np.triu(np.ones(matrix.shape, dtype=bool))
 
 
 def _foreign(name: str) -> IdentificationError:

@@ -29,13 +29,7 @@ from ..options.fields import from_mapping, to_mapping
 from ..regressor import ModelSettings
 from ..signals import SignalSettings
 from ..untrusted.files import read_bytes
-from .factor_archive import (
-    factor_of,
-    read_archive,
-    unusable,
-    write_archive,
-)
-from .factor_parts import blocks_of, part_arrays, STORED_PARTS
+from .factor_archive import factor_of, read_archive, STORED_PARTS, unusable, write_archive
 from .result_yaml import plain, write_whole
 
 SUFFIX = '.factor'
@@ -213,7 +207,8 @@ def merge_stored(stored: Iterable[StoredFactor]) -> StoredFactor:
                 first.append(each)
                 blocks = each.blocks
             else:
-                blocks = _bounded(TimeBlocks.joined([blocks, each.blocks]))
+                joined = TimeBlocks.joined([blocks, each.blocks])
+                blocks = joined and joined.at_most(STORED_PARTS)
             difference = first[0].factor.fingerprint.difference(each.factor.fingerprint)
             if difference is not None:
                 # told of the recordings, since their factors are not those that meet in the tree
@@ -224,10 +219,6 @@ def merge_stored(stored: Iterable[StoredFactor]) -> StoredFactor:
     factor = merge_all(factors())
     warn_repeated(origins)
     return replace(first[0], factor=factor, origins=tuple(origins), blocks=blocks)
-
-
-def _bounded(blocks: TimeBlocks | None) -> TimeBlocks | None:
-    return None if blocks is None else blocks.at_most(STORED_PARTS)
 
 
 def warn_repeated(origins: Iterable[Origin]) -> None:
@@ -362,15 +353,13 @@ def _settings(text: str) -> tuple[FactorSettings, dict[str, Any]]:
 
 def pack(stored: StoredFactor) -> bytes:
     """Return a factor as the bytes of its file; the same factor gives the same bytes."""
-    blocks = stored.blocks
     about = {
         'name': stored.name,
         'recordings': [asdict(origin) for origin in stored.origins],
         'settings': stored.settings.to_mapping(),
         'robot': plain(stored.robot),
-        'part_duration': None if blocks is None else blocks.duration,
     }
-    return write_archive(stored.factor, about, part_arrays(blocks) if blocks else None)
+    return write_archive(stored.factor, about, stored.blocks)
 
 
 def unpack(data: bytes, name: str = 'factor') -> StoredFactor:
@@ -393,9 +382,7 @@ def unpack(data: bytes, name: str = 'factor') -> StoredFactor:
     about, arrays = read_archive(data, name)
     try:
         settings, mapping = _settings(json.dumps(about['settings'], sort_keys=True))
-        factor = factor_of(about, arrays, mapping)
-        n, b = len(factor.joints), factor.n_base
-        blocks = blocks_of(arrays, about.get('part_duration'), n, b)
+        factor, blocks = factor_of(about, arrays, mapping)
         origins = tuple(_origin(**origin) for origin in about['recordings'])
         robot, title = dict(about['robot']), str(about['name'])
     except IdentificationError as error:
