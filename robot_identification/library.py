@@ -25,10 +25,8 @@ from .model.robot import Robot
 from .options.fields import from_mapping, to_mapping
 from .progress import Progress, silent
 from .results.c_export import c_code
-from .results.parameter_table import parameters_csv, parameters_yaml
-from .results.plotjuggler import plotjuggler_layout
+from .results.exports import parameters_csv, parameters_yaml, plotjuggler_layout, sdf
 from .results.result import Result, StoredResult
-from .results.sdf_export import sdf
 from .results.urdf_export import identified_urdf, robot_with_inertia
 
 Data = Recording | Mapping[str, Any] | str | os.PathLike

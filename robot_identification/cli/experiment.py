@@ -203,7 +203,7 @@ def filters(options: argparse.Namespace) -> int:
     robot-identification filters experiment.yaml --compare butterworth \
         --set signals.method=polynomial_approximation --out filters.html
     """
-    from ..results.report.filters import curve_frequencies, response_figures
+    from ..results.report.fit_plots import curve_frequencies, response_figures
     from ..results.report.html import write_figures
     from ..signals import sample_rate
     from ..signals.responses import decimated_nyquist, frequency_response

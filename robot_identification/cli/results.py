@@ -98,8 +98,8 @@ def validate(options: argparse.Namespace) -> int:
     robot-identification validate results/result.yaml experiment.yaml \
         --predictions predictions.csv
     """
-    from ..results.prediction_file import write_predictions
     from ..results.result import read_result
+    from ..results.saving import write_predictions
     from ..results.verdict import validation_verdict
     from ..revalidation import predict_stored, validate_stored
 
@@ -119,7 +119,7 @@ def validate(options: argparse.Namespace) -> int:
 
 def _prediction_files(options: argparse.Namespace, sources: tuple[Any, ...]) -> tuple[Path, ...]:
     """Return the files for predictions, none of which may be one that is read."""
-    from ..results.prediction_file import numbered
+    from ..results.saving import numbered
 
     if options.predictions is None:
         return ()
@@ -208,10 +208,10 @@ def plot(options: argparse.Namespace) -> int:
     robot-identification plot results/result.yaml --joint joint_2 joint_3
     robot-identification plot results/result.yaml recordings/second --out second.html
     """
-    from ..results.prediction_file import numbered
     from ..results.report.fit_plots import effort_figures
     from ..results.report.html import write_figures
     from ..results.result import read_result
+    from ..results.saving import numbered
     from ..revalidation import validate_stored
 
     result = read_result(options.result)

@@ -161,7 +161,7 @@ class Result(ResultView):
             'structure': {
                 'standard': self.structure.n_standard,
                 'base': self.structure.n_base,
-                'essential': essential and essential.rank,
+                'essential': None if essential is None else essential.rank,
                 'gap': self.structure.gap,
             },
             'identification': {
@@ -169,8 +169,9 @@ class Result(ResultView):
                 'highest_speed': self.system.highest_speed,
                 **_figures_of(estimate),
             },
-            'essential_identification': essential
-            and {'recordings': self.recordings, **_figures_of(essential)},
+            'essential_identification': None
+            if essential is None
+            else {'recordings': self.recordings, **_figures_of(essential)},
             'validation': [validation.to_dict() for validation in self.validations],
             'consistency': {
                 'physical': report.physical,
@@ -187,15 +188,15 @@ class Result(ResultView):
             'parameters': [parameter.to_dict() for parameter in estimate],
             'essential_parameters': [
                 {key: parameter.to_dict()[key] for key in _ESSENTIAL_KEYS}
-                for parameter in essential or ()
+                for parameter in (() if essential is None else essential)
                 if parameter.essential
             ],
             'standard_parameters': self._standard_rows(),
-            'drive_gains': self.drive_gains and self.drive_gains.to_dict(),
-            'payload': self.payload and self.payload.to_dict(),
+            'drive_gains': _plain_or_none(self.drive_gains),
+            'payload': _plain_or_none(self.payload),
             'clock': [clock.to_dict() for clock in self.clocks],
-            'effort_delay': self.effort_delay and self.effort_delay.to_dict(),
-            'residuals': self.residuals and self.residuals.to_dict(),
+            'effort_delay': _plain_or_none(self.effort_delay),
+            'residuals': _plain_or_none(self.residuals),
             'selection': [] if self.selection is None else self.selection.to_list(),
             'experiment': self.experiment,
             'diagnosis': [finding.to_dict() for finding in self.diagnosis],
@@ -203,7 +204,7 @@ class Result(ResultView):
             'timing': self.timing,
             'settings': {
                 'effort_kind': self.effort_kind,
-                'drives': self.drives and asdict(self.drives),
+                'drives': None if self.drives is None else asdict(self.drives),
                 'model': asdict(self.model),
                 'signals': asdict(self.signals),
                 'estimation': asdict(self.estimation),
@@ -262,6 +263,10 @@ class Result(ResultView):
     def plausible(self) -> bool:
         """True if the model is physical, and nothing about it is implausible."""
         return self.consistency.physical and self.plausibility.plausible
+
+
+def _plain_or_none(part: Any) -> Any:
+    return None if part is None else part.to_dict()
 
 
 def _figures_of(estimate: Estimate) -> dict[str, Any]:

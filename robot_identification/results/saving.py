@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+import csv
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
+import os
 from pathlib import Path
 from tempfile import TemporaryFile
+
+import numpy as np
 
 from ..errors import (
     collected_warnings,
@@ -16,6 +21,7 @@ from ..errors import (
     IdentificationError,
     once,
 )
+from ..estimation.validation import PredictedEfforts
 from ..excitation.collisions import CollisionModel
 from ..excitation.constraints import check_trajectory
 from ..excitation.limits import motion_limits
@@ -37,6 +43,9 @@ CSV_RATE = 100.0
 
 MESSAGE_RATES = (10.0, 20.0, 50.0, 100.0, 200.0)
 """Points per second of ``trajectory.yaml``, of which the first that will do is taken [Hz]."""
+
+KINDS = ('measured', 'predicted')
+"""Columns of each joint in a table of predictions, called ``<joint>.<kind>``."""
 
 _NOT_WRITTEN = ' is not written: '
 
@@ -199,6 +208,54 @@ def require_writable(folder: Path | str) -> None:
             pass
 
 
+def write_predictions(path: Path, blocks: Iterable[PredictedEfforts]) -> None:
+    """
+    Write a table with the columns ``time``, ``<joint>.measured`` and ``<joint>.predicted``.
+
+    The file appears whole or not at all.  A cell without a prediction is empty; numbers have all
+    their digits.
+
+    Parameters
+    ----------
+    path:
+        The file.
+    blocks:
+        What it holds, one block at a time.
+
+    Raises
+    ------
+    IdentificationError
+        naming the file that cannot be written.
+
+    """
+    blocks = iter(blocks)
+    first = next(blocks)  # errors of the recording come before there is a file
+    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
+    try:
+        with temporary.open('w', newline='', encoding='utf-8') as stream:
+            table = csv.writer(stream, lineterminator='\n')
+            names = (f'{joint}.{kind}' for joint in first.joints for kind in KINDS)
+            table.writerow(['time', *names])
+            for block in chain((first,), blocks):
+                table.writerows(_rows(block))
+        os.replace(temporary, path)
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write predictions to '{path}': {error.strerror or error}",
+            file=str(path),
+            remedy='choose another file, or make room',
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def numbered(path: Path, count: int) -> tuple[Path, ...]:
+    """Return the files of several recordings: ``a.csv`` alone, or ``a_1.csv``, ``a_2.csv``, ..."""
+    if count == 1:
+        return (path,)
+    return tuple(path.with_stem(f'{path.stem}_{number}') for number in range(1, count + 1))
+
+
 @contextmanager
 def reported_failures(folder: Path, *, remedy: str = 'choose another folder') -> Iterator[None]:
     """Raise `IdentificationError` for a file that cannot be written into a folder."""
@@ -225,3 +282,13 @@ def _write(path: Path, make: Callable[[], str]) -> tuple[str, ...]:
         except Exception as error:  # the numbers are safe, and worth more than a picture of them
             failure = f'{type(error).__name__}: {error}'
     return tuple(notes) if failure is None else (*notes, f'{path.name}{_NOT_WRITTEN}{failure}')
+
+
+def _rows(block: PredictedEfforts) -> list[list[float | str]]:
+    """Return the lines of a block, without numbers where there is no prediction."""
+    pairs = np.stack((block.measured, block.predicted), axis=2).reshape(len(block.time), -1)
+    rows = np.column_stack((block.time, pairs))
+    lines: list[list[float | str]] = rows.tolist()
+    for row, column in np.argwhere(np.isnan(rows)):
+        lines[row][column] = ''
+    return lines

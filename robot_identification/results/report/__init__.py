@@ -2,7 +2,7 @@
 """
 Report of an identification: figures, and one HTML page with all of them.
 
-The figures are in `fit_plots`, `parameter_plots` and `link_scene`.
+The figures are in `fit_plots` and `parameter_plots`.
 """
 
 from .html import html, write_report

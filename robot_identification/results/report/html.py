@@ -33,7 +33,6 @@ from ..result_yaml import write_whole
 from ..verdict import USES, verdict
 from . import fit_plots, parameter_plots
 from .figure import Figure, FigureStore, library, resource
-from .link_scene import link_figure
 
 MOST_POINTS = 100_000
 """Points of all joints and recordings on a page, some 2.7 MB; lines of many joints get fewer."""
@@ -375,7 +374,9 @@ def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
         return drawn(name, fit_plots.effort_figures, trace, fits, units(fits), time, most)
 
     figures = {
-        'links': drawn('links', link_figure, result.robot, result.prior, result.standard),
+        'links': drawn(
+            'links', parameter_plots.link_figure, result.robot, result.prior, result.standard
+        ),
         'identification': efforts('identification', 0),
         'residuals': drawn(
             'residuals', fit_plots.residual_figures, trace, estimate.joints, units(estimate.joints)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from robot_identification.errors import IdentificationError
 from robot_identification.estimation.validation import PredictedEfforts
-from robot_identification.results.prediction_file import numbered, write_predictions
+from robot_identification.results.saving import numbered, write_predictions
 
 NAN = float('nan')
 

@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-An identified URDF as SDF, for Gazebo.
+Exports for other programs: SDF for Gazebo, tables of the parameters, a layout for PlotJuggler.
 
-Gazebo reads URDF too, but lumps links that hang on fixed joints and scales nothing back.  Here
-every link with a mass stays one; a link without, that hangs on a fixed joint, becomes a frame
+Gazebo reads URDF too, but lumps links that hang on fixed joints and scales nothing back.  In the
+SDF every link with a mass stays one; a link without, that hangs on a fixed joint, becomes a frame
 (SDFormat 1.9: poses are ``relative_to`` frames, as URDF's origins are).
+
+PlotJuggler shows a curve by its full name only, and names those of joint states after the joints.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
+import csv
+import io
+from pathlib import Path
+from typing import Any
 import warnings
 
+import jinja2
 from lxml import etree
 
 from ..errors import IdentificationWarning, ModelError
 from ..model.urdf import parse_tree
+from .result_yaml import dump
 
 VERSION = '1.9'
 
@@ -25,6 +34,13 @@ SMALLEST = 1e-9
 _SHAPES = {'box': ('size',), 'cylinder': ('radius', 'length'), 'sphere': ('radius',)}
 _AXIS = {'dynamics': ('damping', 'friction'), 'limit': ('lower', 'upper', 'effort', 'velocity')}
 _KINDS = ('revolute', 'continuous', 'prismatic', 'fixed')
+_COLUMNS = {
+    'standard_parameters': ('name', 'unit', 'value', 'std', 'prior'),
+    'parameters': ('name', 'unit', 'value', 'std', 'expression'),
+}
+"""Columns of the two tables of a result's file that are written."""
+
+_SHOWN = 8  # parameters, the first ones
 
 
 def sdf(urdf: str) -> str:
@@ -189,3 +205,99 @@ def _add(parent: etree._Element, tag: str, text: str) -> etree._Element:
     element = etree.SubElement(parent, tag)
     element.text = text
     return element
+
+
+# ------------------------------------------------------------------------------ tables and layout
+
+
+def parameters_csv(document: Mapping[str, Any]) -> str:
+    """
+    Return standard and base parameters as one CSV table.
+
+    Parameters
+    ----------
+    document:
+        Content of a result's file.
+
+    Returns
+    -------
+    str
+        The table; ``kind`` is standard or base, and what a row does not have is empty.
+
+    """
+    text = io.StringIO()
+    columns = dict.fromkeys(('kind', *sum(_COLUMNS.values(), ())))
+    writer = csv.DictWriter(text, list(columns), restval='', lineterminator='\n')
+    writer.writeheader()
+    for table, rows in _tables(document).items():
+        kind = 'standard' if table == 'standard_parameters' else 'base'
+        writer.writerows({'kind': kind, **row} for row in rows)
+    return text.getvalue()
+
+
+def parameters_yaml(document: Mapping[str, Any]) -> str:
+    """Return the two tables as YAML; a standard deviation that is not known is null."""
+    return dump({'name': document['name'], **_tables(document)})
+
+
+def _tables(document: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        table: [{name: row[name] for name in columns} for row in document[table]]
+        for table, columns in _COLUMNS.items()
+    }
+
+
+def plotjuggler_layout(joints: Sequence[str]) -> str:
+    """Return the layout, in XML, that shows what the nodes publish of a robot."""
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined, autoescape=True
+    )
+    path = Path(__file__).with_name('plotjuggler.xml.j2')
+    tabs = _tabs(joints)
+    curves = (name for areas in tabs.values() for _, curves in areas for name in curves)
+    return environment.from_string(path.read_text(encoding='utf-8') + '\n').render(
+        tabs=tabs, topics=list(dict.fromkeys(_topic(name) for name in curves))
+    )
+
+
+def _tabs(joints: Sequence[str]) -> dict[str, list[tuple[str, list[str]]]]:
+    """Return titles of plots with the names of their curves, tab by tab."""
+    places, shown = range(len(joints)), range(_SHOWN)
+    online = '/identification/online'
+    return {
+        'Efforts from outside': [
+            ('External effort', [f'/observer/external_effort/{j}/effort' for j in joints]),
+            ('Threshold', [f'/observer/external_effort_threshold/{j}/effort' for j in joints]),
+            ('Contact', ['/observer/contact/data']),
+        ],
+        'Measured and predicted': [
+            (j, [f'/observer/{kind}_effort/{j}/effort' for kind in ('measured', 'predicted')])
+            for j in joints
+        ],
+        'Live identification': [
+            ('Parameters', [f'{online}/parameters/parameters[{k}]/value' for k in shown]),
+            ('Standard deviations', [f'{online}/parameters/parameters[{k}]/std' for k in shown]),
+            (
+                'Updates',
+                [f'{online}/status/{k}' for k in ('rate', 'lost', 'late_updates', 'state')],
+            ),
+        ],
+        'Identification': [
+            ('Fit', [f'/identification/fit/joints[{k}]/rmse' for k in places]),
+            (
+                'Relative standard deviations',
+                [f'/identification/parameters/parameters[{k}]/relative_std' for k in shown],
+            ),
+        ],
+        'Recorder': [
+            ('Rate', ['/recorder/status/rate']),
+            ('Faults', [f'/recorder/status/{name}' for name in ('gaps', 'lost', 'overflowed')]),
+            ('Recording', [f'/recorder/status/{name}' for name in ('recording', 'messages')]),
+        ],
+    }
+
+
+def _topic(curve: str) -> str:
+    """Return the topic of a curve: all topics but those of the live estimate have two names."""
+    names = curve.split('/')
+    return '/'.join(names[: 4 if names[2] == 'online' else 3])

@@ -2,6 +2,8 @@
 """SDF of identified robots, read back by SDFormat's rules for frames into a model of Pinocchio."""
 
 from contextlib import nullcontext
+import csv
+import io
 from pathlib import Path
 
 from lxml import etree
@@ -11,8 +13,10 @@ import pytest
 from robot_identification.errors import IdentificationWarning, ModelError
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings, prior
-from robot_identification.results.sdf_export import sdf, SMALLEST
+from robot_identification.results.exports import parameters_csv, parameters_yaml, sdf, SMALLEST
+from robot_identification.results.result import read_result, write_result
 from robot_identification.results.urdf_export import identified_urdf
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 TREE = """<robot name="tree"><link name="base"/>
@@ -150,3 +154,26 @@ def test_limits_friction_and_meshes_come_along():
 def test_planar_joints_are_refused():
     with pytest.raises(ModelError, match="joint 'turn' is planar"):
         sdf(TREE.replace('type="continuous"', 'type="planar"'))
+
+
+def test_csv_has_all_numbers_and_leaves_out_what_is_not_known(result):
+    rows = list(csv.DictReader(io.StringIO(parameters_csv(result.to_document()))))
+    standard = [row for row in rows if row['kind'] == 'standard']
+    base = [row for row in rows if row['kind'] == 'base']
+    assert [float(row['value']) for row in standard] == result.standard.values.tolist()
+    assert [float(row['prior']) for row in standard] == result.prior.values.tolist()
+    assert [float(row['value']) for row in base] == result.estimate.base.values.tolist()
+    assert [row['expression'] for row in base] == [p.expression for p in result.estimate]
+    known = [row['std'] != '' for row in base]
+    assert known == [value == value for value in result.estimate.std]
+    assert not all(known)
+
+
+def test_yaml_is_that_of_the_file(result, tmp_path):
+    write_result(result, tmp_path / 'result.yaml')
+    stored = read_result(tmp_path / 'result.yaml')
+    text = parameters_yaml(stored.to_document())
+    assert text == parameters_yaml(result.to_document())
+    document = yaml.safe_load(text)
+    assert [row['value'] for row in document['parameters']] == stored.base.values.tolist()
+    assert any(row['std'] is None for row in document['standard_parameters'])
