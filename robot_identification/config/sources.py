@@ -12,8 +12,7 @@ import numpy as np
 
 from ..data.bag import bag_duration
 from ..data.csv import estimated_rows
-from ..data.drives import Drives
-from ..data.motor_side import elastic_blocks, sides_of
+from ..data.drives import Drives, elastic_blocks, sides_of
 from ..data.readers import no_samples, read_tables
 from ..data.recording import Recording, SIGNALS
 from ..data.recording_config import RecordingEntry

@@ -1,18 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Map from drives to joints: gear ratios, couplings, offsets and torque constants.
+Signals of the drives as signals at the joints.
 
-Joint positions are ``q = A p + b`` and joint efforts ``tau = T c``, with recorded positions p and
-efforts c (motor torques or currents).  Velocities are multiplied by A.
+`Drives` has gear ratios, couplings, offsets and torque constants.  Joint positions are
+``q = A p + b`` and joint efforts ``tau = T c``, with recorded positions p and efforts c (motor
+torques or currents).  Velocities are multiplied by A.
+
+Recordings of robots with elastic joints have the links' side and the motors' side.  The motors'
+positions may be in the same rows as the links', or in another file or topic with stamps of its
+own.  Then they are interpolated at the links' stamps; rows at other times are left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+import warnings
 
 import numpy as np
 
-from ..options.fields import key_error, option
+from ..errors import IdentificationWarning
+from ..model.mechanisms import ElasticJoints
+from ..options.fields import joined, key_error, option
+from .readers import no_samples, read_tables
+from .recording import Recording, recording_error, SIGNALS, Table
+from .recording_config import Counts, MotorSide, RecordingEntry
+from .sampling import GAP, interpolated, ON_GRID, rate_of
+
+_ENOUGH = 1000
+"""Stamps from which a rate is found."""
+
+_REACH = 3
+"""Samples beside a time that its interpolation uses."""
 
 EFFORT_KINDS = ('joint_torque', 'motor_torque', 'motor_current')
 """Kinds of recorded efforts."""
@@ -111,3 +132,239 @@ def _matrix(rows: tuple[tuple[float, ...], ...], n_joints: int, key: str) -> Non
         text = f'has {shape}, expected {n_joints} rows of equal length'
         remedy = 'give one row a joint and one column a recorded signal'
         raise key_error(key, text, remedy, value=rows)
+
+
+# --------------------------------------------------------------------------- elastic joints
+
+
+@dataclass(frozen=True)
+class Side:
+    """
+    One side of a recording as an entry of its own.
+
+    Attributes
+    ----------
+    entry:
+        Location of the side.
+    joints:
+        Names of its columns.
+    counts:
+        Number of columns by signal; no effort if the other side has it.
+    path:
+        Key path for messages.
+
+    """
+
+    entry: RecordingEntry
+    joints: tuple[str, ...]
+    counts: Counts
+    path: str
+
+    def tables(self, base: Path, size: int) -> Iterator[Table]:
+        """Read the side; stamps are checked to increase, values are not."""
+        last: float | None = None
+        for table in read_tables(self.entry, self.joints, self.counts, base, size):
+            table.check_order(self.entry.name, last)
+            last = float(table.time[-1])
+            yield table
+
+
+def sides_of(
+    entry: RecordingEntry,
+    joints: tuple[str, ...],
+    drives: Drives,
+    elastic: ElasticJoints,
+    base: Path = Path('.'),
+    path: str = '',
+) -> tuple[Side, Side]:
+    """Return the links' and the motors' side; raises SettingsError if both have an effort."""
+    motor, recorded = entry.motor or MotorSide(), drives.recorded(len(joints))
+    motors = elastic.motor_names(joints)
+    in_bag = entry.kind(base, path) == 'rosbag2'
+    key = joined(path, 'motor')
+    if entry.effort is not None and motor.effort is not None:
+        text = "is given, and the recording's own effort, too"
+        raise key_error(f'{key}.effort', text, "give the motors' effort once")
+    of_motors = motor.effort is not None or (in_bag and entry.effort is None)
+    own_file = motor.file is not None
+    own_time = own_file or motor.time is not None or motor.rate is not None
+    of_side = replace(
+        entry,
+        file=motor.file if own_file else entry.file,
+        format=motor.format if own_file else entry.format,
+        topic=entry.topic if motor.topic is None else motor.topic,
+        time=motor.time if own_time else entry.time,
+        rate=motor.rate if own_time else entry.rate,
+        position=motors if in_bag and motor.position is None else motor.position,
+        velocity=motor.velocity,
+        effort=motors if of_motors and motor.effort is None else motor.effort,
+        motor=None,
+        # cuts are made in the links' rows and times; what is not beside them is not used
+        rows=None if own_file or motor.topic is not None else entry.rows,
+        time_range=None,
+    )
+    links = replace(entry, motor=None)
+    n, efforts = len(joints), recorded['effort']
+    return (
+        Side(links, joints, {**recorded, 'effort': 0 if of_motors else efforts}, path),
+        Side(
+            of_side,
+            motors,
+            {'position': n, 'velocity': n, 'effort': efforts if of_motors else 0},
+            key,
+        ),
+    )
+
+
+def elastic_blocks(
+    entry: RecordingEntry,
+    joints: tuple[str, ...],
+    drives: Drives,
+    elastic: ElasticJoints,
+    base: Path,
+    size: int,
+) -> Iterator[Recording]:
+    """
+    Read both sides of a recording in blocks of at most ``size`` rows, the motors' columns last.
+
+    Raises
+    ------
+    RecordingError
+        naming file, row, column or joint that cannot be used, or if the sides have no common time.
+
+    """
+    of_links, of_motors = sides_of(entry, joints, drives, elastic, base)
+    scale = elastic.position_scale(joints)
+    motors = _Motors(of_motors, base, size)
+    any_links = any_rows = False
+    left_out = 0
+    for links in of_links.tables(base, size):
+        any_links = True
+        links.check_finite(entry.name)
+        start = 0
+        while start < len(links):
+            stop = start + motors.advance(links.time[start:], links.origin)
+            at, known, in_gap = motors.at(links.time[start:stop], links.origin)
+            left_out += in_gap
+            part = links.select(start + np.flatnonzero(known))
+            start = stop
+            if not len(part):
+                continue
+            any_rows = True
+            at = replace(at, rows=part.rows, time=part.time)
+            at.check_finite(of_motors.entry.name)
+            effort = drives.joint_effort(part.effort if part.effort.shape[1] else at.effort)
+            velocity = drives.joint_velocity(part.velocity)
+            if velocity is not None:
+                of_both = at.velocity is not None
+                velocity = np.hstack([velocity, at.velocity * scale]) if of_both else None
+            yield Recording(
+                time=part.time,
+                position=np.hstack([drives.joint_position(part.position), at.position * scale]),
+                velocity=velocity,
+                effort=np.hstack([np.zeros_like(effort), effort]),
+                joints=elastic.columns(joints),
+                source=entry.name,
+            )
+    if not any_links:
+        raise no_samples(entry)
+    if not any_rows:
+        text = "its motors' side has no stamp in common with the links'"
+        remedy = 'record both at the same time, with stamps of one clock'
+        raise recording_error(entry.name, text, remedy, key=of_motors.path)
+    if left_out:
+        warnings.warn(
+            IdentificationWarning(
+                f"{entry.name}: {left_out} rows are left out, in gaps of the motors' side"
+            ),
+            stacklevel=2,
+        )
+
+
+class _Motors:
+    """Reader of the motors' side that keeps the samples around the present time."""
+
+    def __init__(self, side: Side, base: Path, size: int) -> None:
+        self._tables = side.tables(base, size)
+        held: Table | None = None
+        for table in self._tables:
+            held = table if held is None else _joined(held, table)
+            if len(held) >= _ENOUGH:
+                break
+        if held is None or len(held) < 2:
+            text = "its motors' side has fewer than two samples"
+            remedy = 'record it again'
+            raise recording_error(side.entry.name, text, remedy, key=side.path)
+        self._held, self._ended = held, len(held) < _ENOUGH
+        self._period = 1.0 / rate_of(held.time[:_ENOUGH])
+        self._first = float(held.time[0])
+
+    def advance(self, time: np.ndarray, origin: int) -> int:
+        """
+        Read on to the (n,) times ``time`` and return at how many of them `at` may interpolate.
+
+        Parameters
+        ----------
+        time:
+            (n,) increasing, and later than those of earlier calls [s].
+        origin:
+            Stamp that ``time`` is counted from [ns].
+
+        """
+        wanted = time + 1e-9 * (origin - self._held.origin)
+        while not self._ended and self._settled <= wanted[0]:
+            keep = int(np.searchsorted(self._held.time, wanted[0])) - _REACH
+            if keep > 0 and len(self._held) - keep >= 2:
+                self._held = self._held.select(np.arange(keep, len(self._held)))
+            table = next(self._tables, None)
+            self._ended = table is None
+            if table is not None:
+                self._held = _joined(self._held, table)
+        if self._ended:
+            return len(time)
+        return int(np.searchsorted(wanted, self._settled))
+
+    @property
+    def _settled(self) -> float:
+        """Time up to which further samples change nothing [s]."""
+        return float(self._held.time[-_REACH]) if len(self._held) >= _REACH else -np.inf
+
+    def at(self, time: np.ndarray, origin: int) -> tuple[Table, np.ndarray, int]:
+        """
+        Interpolate at times that `advance` has read up to.
+
+        Return the samples at the known times; (n,) bool, true for known times; and the number of
+        unknown times in gaps.
+        """
+        held, slack = self._held, ON_GRID * self._period
+        wanted = time + 1e-9 * (origin - held.origin)
+        within = (wanted >= held.time[0] - slack) & (wanted <= held.time[-1] + slack)
+        wanted = np.clip(wanted, held.time[0], held.time[-1])
+        left = np.clip(np.searchsorted(held.time, wanted + slack, side='right') - 1, 0, None)
+        right = np.minimum(left + 1, len(held.time) - 1)
+        at_stamp = np.abs(wanted - held.time[left]) <= slack
+        known = within & (at_stamp | (held.time[right] - held.time[left] <= GAP * self._period))
+        in_gap = int((within & ~known & (wanted > self._first)).sum())
+        return _interpolated(held, wanted[known]), known, in_gap
+
+
+def _interpolated(table: Table, time: np.ndarray) -> Table:
+    """Return the values at ``time``, with the same labels and origin."""
+    signals = {name: getattr(table, name) for name in SIGNALS}
+    at: dict[str, Any] = {
+        name: interpolated(table.time, values, time)
+        for name, values in signals.items()
+        if values is not None
+    }
+    return replace(table, rows=np.arange(len(time)), time=time, **at)
+
+
+def _joined(first: Table, second: Table) -> Table:
+    names = ['rows', 'time', 'position', 'effort']
+    both: dict[str, Any] = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in names
+    }
+    velocity = None
+    if first.velocity is not None and second.velocity is not None:
+        velocity = np.concatenate([first.velocity, second.velocity])
+    return replace(first, velocity=velocity, **both)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 import json
 import math
 import struct
@@ -97,25 +97,14 @@ class Shape:
         Names in the message's order.
     places:
         (offset in bytes, number of float64) by signal; an empty signal has none.
-    fixed:
-        Ranges of the bytes that messages of this shape have in common.
-    length:
-        Length of the message [bytes].
+    mask:
+        (length,) 255 for the bytes that messages of this shape have in common, 0 for all others.
 
     """
 
     names: tuple[str, ...]
     places: dict[str, tuple[int, int]]
-    fixed: tuple[slice, ...]
-    length: int
-
-    @cached_property
-    def mask(self) -> np.ndarray:
-        """(length,) 255 for the bytes in common, 0 for all others."""
-        mask = np.zeros(self.length, dtype=np.uint8)
-        for part in self.fixed:
-            mask[part] = 255
-        return mask
+    mask: np.ndarray
 
 
 class NotJointState(Exception):
@@ -191,50 +180,45 @@ def shape_of(message: bytes, place: int = 0) -> Shape:
             raise ValueError(f'{len(message)} bytes')
     except (struct.error, UnicodeDecodeError, ValueError) as error:
         raise NotJointState(place, error) from error
-    return Shape(names, places, tuple(parser.fixed), len(message))
+    return Shape(names, places, parser.mask)
 
 
 class _Parser:
-    """Parser of a message that collects the ranges of bytes that its shape fixes."""
+    """Parser of a message that marks the bytes that its shape fixes."""
 
     def __init__(self, message: bytes) -> None:
         self.message = message
         self.place = STAMP_PLACE + STAMP.size
-        self.fixed = [slice(0, 2)]
+        self.mask = np.zeros(len(message), dtype=np.uint8)
+        self.mask[:2] = 255
 
     def count(self) -> int:
         """Read a length."""
-        self._align(4)
-        (count,) = struct.unpack_from('<I', self.message, self.place)
-        self._advance(4)
+        (count,) = struct.unpack_from('<I', self.message, self._skip(4, 4))
         return int(count)
 
     def text(self) -> str:
         """Read a string."""
         length = self.count()
-        if self.place + length > len(self.message):
+        begin = self._skip(length)
+        if self.place > len(self.message):
             raise ValueError(f'text of {length} bytes')
-        text = self.message[self.place : self.place + length]
+        text = self.message[begin : self.place]
         if text[-1:] not in (b'\x00', b''):
             raise ValueError('text without its closing zero')
-        self._advance(length)
         return text[:-1].decode()
 
     def numbers(self, count: int) -> int:
         """Skip float64 and return their offset."""
-        self._align(8)
-        begin = self.place
-        self.place += 8 * count
+        return self._skip(8 * count, 8, fixed=False)
+
+    def _skip(self, length: int, alignment: int = 1, *, fixed: bool = True) -> int:
+        """Align, advance by a length, and return where that began."""
+        begin = self.place + (4 - self.place) % alignment
+        self.place = begin + length
+        if fixed:
+            self.mask[begin : self.place] = 255
         return begin
-
-    def _align(self, size: int) -> None:
-        self.place += (4 - self.place) % size
-
-    def _advance(self, length: int) -> None:
-        begin, self.place = self.place, self.place + length
-        if self.fixed[-1].stop == begin:
-            begin = self.fixed.pop().start
-        self.fixed.append(slice(begin, self.place))
 
 
 def _in_little_endian(messages: Messages) -> Messages:
@@ -378,7 +362,7 @@ class JointStateStream:
     def __init__(self, joints: Sequence[str]) -> None:
         self._joints = tuple(joints)
         self._shape: Shape | None = None
-        self._last = b''
+        self._fixed = b''
         self._order = np.arange(0)
 
     def read(self, message: bytes) -> JointValues:
@@ -394,7 +378,8 @@ class JointStateStream:
 
         """
         shape = self._shape
-        if shape is None or not self._is_alike(message, shape):
+        alike = shape is not None and len(message) == len(shape.mask)
+        if shape is None or not alike or _fixed(message, shape) != self._fixed:
             shape = self._learn(message)
         seconds, nanoseconds = STAMP.unpack_from(message, STAMP_PLACE)
         begin, count = shape.places['position']
@@ -402,11 +387,6 @@ class JointStateStream:
         begin, count = shape.places['effort']
         effort = np.frombuffer(message, '<f8', count, begin)[self._order]
         return JointValues(seconds * 1_000_000_000 + nanoseconds, position, effort)
-
-    def _is_alike(self, message: bytes, shape: Shape) -> bool:
-        return len(message) == shape.length and all(
-            message[part] == self._last[part] for part in shape.fixed
-        )
 
     def _learn(self, message: bytes) -> Shape:
         """Parse a message, and keep it to compare others with."""
@@ -423,7 +403,7 @@ class JointStateStream:
             ) from error
         self._require_joints(shape)
         self._order = np.array([shape.names.index(joint) for joint in self._joints])
-        self._shape, self._last = shape, bytes(message)
+        self._shape, self._fixed = shape, _fixed(message, shape)
         return shape
 
     def _require_joints(self, shape: Shape) -> None:
@@ -455,3 +435,8 @@ class JointStateStream:
                     value=count,
                     remedy='have the driver publish one value a name',
                 )
+
+
+def _fixed(message: bytes, shape: Shape) -> bytes:
+    """Return the bytes that messages of a shape have in common, with zeros between them."""
+    return (np.frombuffer(message, np.uint8) & shape.mask).tobytes()

@@ -51,7 +51,7 @@ def test_a_damaged_file_is_named(tmp_path, suffix, damage):
 @pytest.mark.parametrize('suffix', COMPRESS)
 def test_a_bomb_is_refused_by_its_first_line_in_little_memory(tmp_path, suffix):
     path = tmp_path / f'run.csv{suffix}'
-    path.write_bytes(COMPRESS[suffix](b'1' * (64 << 20)))
+    path.write_bytes(COMPRESS[suffix](b'1' * (32 << 20)))
     tracemalloc.start()
     with pytest.raises(RecordingError, match='a line of more than'):
         read(path)
