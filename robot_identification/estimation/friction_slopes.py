@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -53,7 +55,7 @@ LEAST_RATIO = 2.0
 LOOSE = 1.0
 """Relative standard deviation from which a slope counts as not identified by the recording."""
 
-_GRID = 64
+_GRID = 24
 _LOW, _HIGH = np.log(RANGE)
 _HALF, _MIDDLE = 0.5 * (_HIGH - _LOW), 0.5 * (_HIGH + _LOW)
 _POINTS = chebyshev.chebpts2(NODES)
@@ -82,13 +84,8 @@ class FrictionSlopes:
 
     def settings(self, model: ModelSettings) -> ModelSettings:
         """Return the settings of a model with the slopes that were searched filled in."""
-        for term in self.relative_std:
-            found = tuple(self.slopes[term].tolist())
-            if term == 'stiction':
-                model = replace(model, stiction_slope=found)
-            else:
-                model = replace(model, stribeck_slope=found)
-        return model
+        found: Any = {SLOPES[t]: tuple(self.slopes[t].tolist()) for t in self.relative_std}
+        return replace(model, **found)
 
 
 def open_slopes(model: ModelSettings) -> tuple[str, ...]:
@@ -215,26 +212,12 @@ def _owners(regressor: Regressor, term: str) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _Profile:
-    """
-    Rows of one joint, orthogonal to all other parameters.
+    """Rows of one joint, orthogonal to all other parameters."""
 
-    Attributes
-    ----------
-    candidates:
-        (k, NODES) columns at the interpolation points.
-    effort:
-        (k,).
-    freedom:
-        Independent rows less the other parameters.
-    signs:
-        (m,) signs that the amplitudes can have.
-
-    """
-
-    candidates: np.ndarray
-    effort: np.ndarray
-    freedom: float
-    signs: np.ndarray
+    candidates: np.ndarray  # (k, NODES) columns at the interpolation points
+    effort: np.ndarray  # (k,)
+    freedom: float  # independent rows less the other parameters
+    signs: np.ndarray  # (m,) that the amplitudes can have
 
     @classmethod
     def of(cls, factor: np.ndarray, rows: float, signs: np.ndarray) -> _Profile:
@@ -287,12 +270,9 @@ def _best(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return slopes of ``terms`` with the smallest residual, and their relative deviations."""
     least = np.log(LEAST_RATIO)
-    grid = np.linspace(_LOW, _HIGH, _GRID)
-    squares = _grid_squares(profile, grid, len(terms) == 2)
-    start = grid[list(np.unravel_index(int(squares.argmin()), squares.shape))]
-    if len(terms) == 2:
+    both = len(terms) == 2
+    if both:
         # by how much stiction is steeper, and Stribeck friction's own slope
-        start = np.array([start[0] - start[1], start[1]])
         low, high = [least, _LOW], [_HIGH - _LOW, _HIGH - least]
     elif terms[0] == 'stiction' and 'stribeck' in given:
         low, high = [np.clip(np.log(given['stribeck']) + least, _LOW, _HIGH - least)], [_HIGH]
@@ -302,8 +282,11 @@ def _best(
         low, high = [_LOW], [_HIGH]
 
     def slopes(x: np.ndarray) -> np.ndarray:
-        return np.minimum([x[0] + x[1], x[1]], _HIGH) if len(terms) == 2 else x
+        return np.minimum([x[0] + x[1], x[1]], _HIGH) if both else x
 
+    axes = (np.linspace(a, b, _GRID) for a, b in zip(low, high, strict=True))
+    starts = (np.array(x) for x in product(*axes) if sum(x) <= _HIGH)
+    start = min(starts, key=lambda x: np.sum(profile.residual(slopes(x)) ** 2))
     search = scipy.optimize.least_squares(
         lambda x: profile.residual(slopes(x)),
         np.clip(start, np.add(low, 1e-9), np.subtract(high, 1e-9)),
@@ -316,27 +299,6 @@ def _best(
     )
     logs = slopes(search.x)
     return np.exp(logs), profile.relative_std(logs)
-
-
-def _grid_squares(profile: _Profile, grid: np.ndarray, both: bool) -> np.ndarray:
-    """Return what squares are left on a grid of slopes; infinite where they are not allowed."""
-    columns = profile.columns(grid)
-    length = np.maximum((columns**2).sum(axis=0), np.finfo(float).tiny)
-    along = profile.effort @ columns
-    whole = float(profile.effort @ profile.effort)
-    # each alone, with its own sign
-    single = [whole - np.maximum(sign * along, 0.0) ** 2 / length for sign in profile.signs]
-    if not both:
-        return np.asarray(single[0])
-    product, lengths = columns.T @ columns, length[:, None] * length
-    determinant = np.maximum(lengths - product**2, 1e-10 * lengths)
-    stiction = (length * along[:, None] - product * along) / determinant
-    stribeck = (length[:, None] * along - product * along[:, None]) / determinant
-    together = whole - stiction * along[:, None] - stribeck * along
-    fits = (profile.signs[0] * stiction >= 0.0) & (profile.signs[1] * stribeck >= 0.0)
-    alone = np.minimum(single[0][:, None], single[1])
-    squares = np.where(fits, together, alone)
-    return np.where(grid[:, None] - grid >= np.log(LEAST_RATIO), squares, np.inf)
 
 
 def _note(joint: str, terms: Sequence[str], slopes: np.ndarray, relative_std: np.ndarray) -> str:
