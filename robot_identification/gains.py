@@ -96,18 +96,7 @@ def with_gains(
     reading = part(progress, 0.0, 0.8)
     system = system_of(recordings, regressor, base, problem.signals, progress=reading, timed=True)
     progress(0.8, 'finding the gains of the drives')
-    found = gain_ratios(system, problem.robot, prior, model=problem.model)
-    drives = problem.robot.joints
-    gains = DriveGains(
-        drives=drives,
-        factors=found.factors,
-        covariance=found.covariance,
-        assumed=assumed,
-        method='ratios',
-        recordings=system.sources,
-        reference=drives[found.reference],
-        scale="the prior's masses",
-    )
+    gains = gain_ratios(system, problem.robot, prior, assumed, model=problem.model)
     gains = _with_scale(gains, _driven_by(experiment, gains.matrix), regressor, system)
     return _driven_by(experiment, gains.matrix), gains
 

@@ -144,10 +144,6 @@ class DriveGain:
     relative_std: float
     classical_std: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields by name."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class DriveGains:
@@ -229,7 +225,7 @@ class DriveGains:
         return {
             'method': self.method,
             'recordings': list(self.recordings),
-            'gains': [gain.to_dict() for gain in self],
+            'gains': [asdict(gain) for gain in self],
             'matrix': self.matrix.tolist(),
             'covariance': self.covariance.tolist(),
             'reference': self.reference or None,
@@ -254,18 +250,16 @@ class DriveGains:
         """Return a table of gains and of their ratios to that of the reference drive."""
         width = max(5, *(len(drive) for drive in self.drives))
         known = f' (to {100.0 * self.scale_std:.2g} %)' if self.scale_std >= 0.0 else ''
-        whole = self.gains[self.drives.index(self.reference)]
-        return '\n'.join(
-            [
-                f'Drive gains, by their ratios; their scale is that of {self.scale}{known}',
-                f'{"drive":<{width}}{"gain":>13}{"ratio":>13}{"std of it":>13}',
-                *(
-                    f'{drive:<{width}}{gain:>13.5g}{gain / whole:>13.4f}'
-                    f'{abs(gain / whole) * std:>13.2g}'
-                    for drive, gain, std in zip(self.drives, self.gains, self.std, strict=True)
-                ),
-            ]
+        ratios = self.gains / self.gains[self.drives.index(self.reference)]
+        head = f'{"drive":<{width}}{"gain":>13}{"ratio":>13}{"std of it":>13}'
+        rows = (
+            f'{drive:<{width}}{gain:>13.5g}{ratio:>13.4f}{abs(ratio) * std:>13.2g}'
+            for drive, gain, ratio, std in zip(
+                self.drives, self.gains, ratios, self.std, strict=True
+            )
         )
+        title = f'Drive gains, by their ratios; their scale is that of {self.scale}{known}'
+        return '\n'.join([title, head, *rows])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -22,37 +21,6 @@ ACCEPTED, WEAK, DEPENDENT = 1, 0, -1
 """
 Flags of a column: told by the rows; too short by itself; too short beside the columns before it.
 """
-
-
-class Elimination(Protocol):
-    """Information of the rows, column by column."""
-
-    @property
-    def flags(self) -> np.ndarray:
-        """(b,) `ACCEPTED`, `WEAK` or `DEPENDENT`."""
-
-    @property
-    def accepted(self) -> np.ndarray:
-        """(b,) bool."""
-
-    @property
-    def rest(self) -> float:
-        """Square of the residual's norm at `values`."""
-
-    @property
-    def values(self) -> np.ndarray:
-        """(b,) parameters: the accepted ones' least squares, the others' initial values."""
-
-    @property
-    def inverse(self) -> np.ndarray:
-        """(b, b) inverse of the accepted columns' Gram matrix; NaN in the others' rows."""
-
-    @property
-    def triangle(self) -> tuple[np.ndarray, np.ndarray]:
-        """(k, k) upper triangular R and (k,) c: the k accepted parameters minimise |R x - c|."""
-
-    def coefficients(self, column: int) -> np.ndarray:
-        """(k,) combination of the accepted columns that is nearest to a rejected one."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +37,7 @@ class GramElimination:
     zeroed:
         (b, b) inverse of K, zero in rows and columns of rejected parameters.
     flags:
-        (b,) as in `Elimination`.
+        (b,) `ACCEPTED`, `WEAK` or `DEPENDENT`.
 
     """
 
@@ -125,8 +93,10 @@ class FactorElimination:
         (k, b) columns of the factor of Y, turned so that the k accepted ones are triangular.
     right:
         (k,) right-hand side, less what the rejected parameters explain.
-    rest, flags:
-        As in `Elimination`.
+    rest:
+        Square of the residual's norm at `values`.
+    flags:
+        (b,) `ACCEPTED`, `WEAK` or `DEPENDENT`.
     initial:
         (b,) values at which rejected parameters are held.
 
@@ -167,6 +137,10 @@ class FactorElimination:
     def coefficients(self, column: int) -> np.ndarray:
         """(k,) combination of the accepted columns that is nearest to a rejected one."""
         return _back(self.triangle[0], self.factor[:, column])
+
+
+Elimination = GramElimination | FactorElimination
+"""Information of the rows, column by column."""
 
 
 def gauss_jordan(gram: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

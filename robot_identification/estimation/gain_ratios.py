@@ -10,7 +10,7 @@ parameters chi and theta = log s is
     sum_j |s_j W_j G chi - y_j|^2 / (2 sigma_j^2) + weight / 2 sum_k D(P_k, P0_k) + |Q theta|^2 / 2
 
 with D and G as in `physical` and Q the prior of the ratios: gains in proportion to the assumed
-ones, to within `spread`.  Links weigh on several joints, which ties the gains of these joints to
+ones, to within `SPREAD`.  Links weigh on several joints, which ties the gains of these joints to
 each other.  What all gains have in common is in chi as well, and only the masses of the prior tell
 it.  For given theta the minimum over chi is `log_det`'s; the steps of theta are Gauss and Newton's
 for both together, since turns between the two creep along the common factor.
@@ -26,6 +26,7 @@ from scipy.linalg import solve_triangular
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
+from .drive_gains import DriveGains
 from .least_squares import wls
 from .log_det import LogDetMinimum, minimise
 from .physical import PhysicalFit, PhysicalSettings
@@ -47,44 +48,14 @@ _TOTAL_MASS_STD = 0.01
 _LONGEST, _SHORTEST = 1.0, 1e-6
 
 
-@dataclass(frozen=True)
-class GainRatios:
-    """
-    Gains of n drives by the recordings' ratios and the prior's masses.
-
-    Attributes
-    ----------
-    factors:
-        (n,) true gain of each drive over the assumed one.
-    covariance:
-        (n, n) of their logarithms relative to the drive ``reference``: the posterior, with
-        rows that count for as much as the block bootstrap says.
-    reference:
-        The drive whose ratios to the others are the most certain.
-    standard:
-        Standard parameters by these gains.
-
-    """
-
-    factors: np.ndarray
-    covariance: np.ndarray
-    reference: int
-    standard: ParameterSet
-
-    @property
-    def std(self) -> np.ndarray:
-        """(n,) relative standard deviations of the ratios to the reference drive's gain."""
-        return np.sqrt(np.diag(self.covariance))
-
-
 def gain_ratios(
     system: LinearSystem,
     robot: Robot,
     prior: ParameterSet,
+    assumed: np.ndarray,
     *,
     model: ModelSettings | None = None,
-    spread: float = SPREAD,
-) -> GainRatios:
+) -> DriveGains:
     """
     Find the ratios of drive gains.
 
@@ -94,8 +65,15 @@ def gain_ratios(
         Rows with efforts by the assumed gains, one drive a joint, with their ``blocks``.
     robot, prior, model:
         As for `physical`.
-    spread:
-        Standard deviation of the logarithms of the gains, relative to their mean.
+    assumed:
+        (n, n) matrix of the assumed gains.
+
+    Returns
+    -------
+    DriveGains
+        with the covariance of the gains' logarithms relative to the drive whose ratios to the
+        others are the most certain: the posterior, with rows that count for as much as the block
+        bootstrap says.
 
     Raises
     ------
@@ -107,10 +85,10 @@ def gain_ratios(
     fit = PhysicalFit.of(system, robot, prior, PhysicalSettings(), model or ModelSettings())
     fit = _with_total_mass(fit)
     n = system.n_joints
-    problem = _Problem(
+    problem = _RatioFit(
         system=system,
         fit=fit,
-        closeness=(np.eye(n) - 1.0 / n) / spread,
+        closeness=(np.eye(n) - 1.0 / n) / SPREAD,
         inflation=variance_inflation(system),
     )
     theta = np.full(n, np.log(_common_share(system, prior)))
@@ -122,32 +100,26 @@ def gain_ratios(
         if np.abs(np.log(scales / used)).max() < _SETTLED:
             break
     covariance, reference = problem.ratio_covariance(theta, scales, chi)
-    return GainRatios(
+    return DriveGains(
+        drives=robot.joints,
         factors=np.exp(-theta),
         covariance=covariance,
-        reference=reference,
-        standard=ParameterSet(prior.layout, chi),
+        assumed=assumed,
+        method='ratios',
+        recordings=system.sources,
+        reference=robot.joints[reference],
+        scale="the prior's masses",
     )
 
 
 @dataclass(frozen=True)
-class _Problem:
-    """
-    Everything that stays the same: rows, prior, and what rows are worth.
-
-    Attributes
-    ----------
-    closeness:
-        (n, n) Q.
-    inflation:
-        Variance of an estimate by what it would be if rows were independent.
-
-    """
+class _RatioFit:
+    """Everything that stays the same: rows, prior, and what rows are worth."""
 
     system: LinearSystem
     fit: PhysicalFit
-    closeness: np.ndarray
-    inflation: float
+    closeness: np.ndarray  # (n, n) Q
+    inflation: float  # variance of an estimate by what it would be if rows were independent
 
     def rows(self, theta: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """Return R of each joint's rows [s W | y] in units of the noise, (n, b + 1, b + 1)."""
