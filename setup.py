@@ -101,6 +101,6 @@ setup(
     },
     entry_points={
         'console_scripts': [f'robot-identification = {NAME}.cli:main']
-        + [f'{node}_node = {NAME}.nodes.{node}.node:main' for node in NODES],
+        + [f'{node}_node = {NAME}.nodes.{node}_node:main' for node in NODES],
     },
 )

@@ -21,9 +21,8 @@ from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.state_monitor import state_bounds
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation.joint_state_watch import require_state, StateWatch
-from robot_identification.nodes.excitation.motion import MotionRun
+from robot_identification.nodes.excitation.motion import CheckedSender, MotionRun
 from robot_identification.nodes.excitation.motion_checks import motion_path
-from robot_identification.nodes.excitation.motion_sender import CheckedSender
 from robot_identification.nodes.excitation.motion_types import code_name, MotionError, Report
 from robot_identification.nodes.excitation.options import ExecutionOptions
 from robot_identification.simulation import SimulationSettings

@@ -23,14 +23,14 @@ from robot_identification.excitation.command_stream import CommandPlayer
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.points import PointTrajectory
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.common.motion_messages import (
+from robot_identification.nodes.common.messages import (
     joint_sample,
     nanoseconds,
     time_message,
 )
 from robot_identification.nodes.excitation import joint_state_watch as excitation_states
 from robot_identification.nodes.excitation.senders import message_of
-from robot_identification.nodes.simulation.command_inputs import RAMP, SCALING_RATE, waypoints_of
+from robot_identification.nodes.simulation_inputs import RAMP, SCALING_RATE, waypoints_of
 from robot_identification.simulation import SimulatedSample, SimulationSettings, Simulator
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory

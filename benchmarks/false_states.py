@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 import numpy as np
-from robot_identification.nodes.common.motion_messages import time_message
+from robot_identification.nodes.common.messages import time_message
 from sensor_msgs.msg import JointState
 
 from .driven_arm import Arm, CONTROLLERS, Fault, Outcome, Spoiler

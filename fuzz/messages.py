@@ -39,10 +39,10 @@ class Nodes:
         import rclpy
         from rclpy.executors import MultiThreadedExecutor
         from rclpy.node import Node
-        from robot_identification.nodes.excitation.node import ExcitationNode
-        from robot_identification.nodes.identification.node import IdentificationNode
-        from robot_identification.nodes.recorder.node import RecorderNode
-        from robot_identification.nodes.regressor.node import RegressorNode
+        from robot_identification.nodes.excitation_node import ExcitationNode
+        from robot_identification.nodes.identification_node import IdentificationNode
+        from robot_identification.nodes.recorder_node import RecorderNode
+        from robot_identification.nodes.regressor_node import RegressorNode
         from robot_identification_msgs import srv
         from robot_identification_msgs.msg import Regressor
         from sensor_msgs.msg import JointState

@@ -176,7 +176,7 @@ def start_process(command, environment, fresh=False):
     words = list(map(str, command))
     first = 2 if words[1:2] == ['-m'] else 1
     program, arguments = ''.join(words[first : first + 1]), words[first + 1 :]
-    node = program.removeprefix('robot_identification.nodes.').removesuffix('.node')
+    node = program.removeprefix('robot_identification.nodes.').removesuffix('_node')
     loaded = node in NODES or program == COMMAND or program.endswith('.py')
     if (
         loaded
@@ -297,7 +297,7 @@ class Ros:
 
     def start(self, node, *arguments, **options):
         """
-        Start ``robot_identification.nodes.<node>.node``.
+        Start ``robot_identification.nodes.<node>_node``.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class Ros:
             As for `start_command`.
 
         """
-        module = f'robot_identification.nodes.{node}.node'
+        module = f'robot_identification.nodes.{node}_node'
         return self.start_command(node, [sys.executable, '-m', module], *arguments, **options)
 
     def start_command(

@@ -23,9 +23,9 @@ import rclpy
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.common.motion_messages import seconds
-from robot_identification.nodes.excitation import node as excitation_node
-from robot_identification.nodes.excitation.motion_sender import SENDERS
+from robot_identification.nodes import excitation_node as excitation_node
+from robot_identification.nodes.common.messages import seconds
+from robot_identification.nodes.excitation.motion import SENDERS
 from robot_identification.simulation import SimulationSettings
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview

@@ -253,7 +253,7 @@ def test_a_missing_extra_is_one_line_that_names_it(tmp_path):
 
 
 def test_nodes_without_ros_say_so_in_one_line(tmp_path):
-    code, lines = without('rclpy', tmp_path, '-m', 'robot_identification.nodes.recorder.node')
+    code, lines = without('rclpy', tmp_path, '-m', 'robot_identification.nodes.recorder_node')
     assert code == 2
     assert len(lines) == 1 and lines[0].startswith('error: nodes need ROS 2 (rclpy): source')
 
@@ -267,7 +267,7 @@ def test_nodes_without_ros_say_so_in_one_line(tmp_path):
 )
 def test_nodes_without_their_libraries_say_so_in_one_line(tmp_path, module, node, problem):
     pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
-    program = f'robot_identification.nodes.{node}.node'
+    program = f'robot_identification.nodes.{node}_node'
     code, lines = without(module, tmp_path, '-m', program)
     assert code == 2
     assert len(lines) == 1 and lines[0].startswith(f'error: {problem} ({module}): ')

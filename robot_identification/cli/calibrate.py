@@ -148,7 +148,7 @@ def _executor(options: argparse.Namespace, problem: IdentificationProblem) -> It
         return
     remedy = 'source your ROS 2 workspace, or try it with --simulation'
     with needing_ros('moving a robot', remedy):
-        from ..nodes.calibration_client import executing
+        from ..nodes.excitation.calibration import executing
     with executing(problem, options.speed, options.namespace) as executor:
         yield executor
 

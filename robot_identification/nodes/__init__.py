@@ -11,9 +11,9 @@ import re
 import signal
 import sys
 
-_NODES = r'(simulation|excitation|recorder|regressor|identification|observer)'
 _PROGRAM = re.compile(
-    rf'(.*[/\\])?{_NODES}_node(\.exe)?|robot_identification\.nodes\.{_NODES}\.node'
+    r'(.*[/\\]|robot_identification\.nodes\.)?'
+    r'(simulation|excitation|recorder|regressor|identification|observer)_node(\.exe)?'
 )
 
 

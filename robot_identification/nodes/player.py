@@ -32,8 +32,7 @@ from ..data.bag import bag_duration, joint_state_messages
 from ..errors import IdentificationError, RecordingError, SettingsError
 from ..progress import Progress, silent
 from .common import LATCHED
-from .common.motion_messages import time_message
-from .identification.online_options import follower_name
+from .common.messages import time_message
 
 READY = (OnlineStatus.WAITING, OnlineStatus.LEARNING, OnlineStatus.FROZEN)
 
@@ -329,6 +328,11 @@ class Readiness:
             self.is_ready = True
         elif not self.is_ready:
             self._trouble = status.message or 'its process is being started'
+
+
+def follower_name(identification: str) -> str:
+    """Return the full name of the node in which an identification node follows the robot."""
+    return f'{identification}_online'
 
 
 def wait_for_identification(identification: str, seconds: float) -> None:

@@ -167,7 +167,7 @@ def test_the_nodes_are_ours(file):
     assert started == NODES[title(file)]
     setup = (ROOT / 'setup.py').read_text()
     for name in started:
-        assert importlib.util.find_spec(f'robot_identification.nodes.{name}.node')
+        assert importlib.util.find_spec(f'robot_identification.nodes.{name}_node')
         assert f"'{name}'" in setup, 'it has an executable'
 
 
@@ -258,7 +258,7 @@ def prefix(tmp_path, monkeypatch):
         program = programs / f'{name}_node'
         program.write_text(
             f'#!{sys.executable}\nimport sys\n'
-            f'from robot_identification.nodes.{name}.node import main\nsys.exit(main())\n'
+            f'from robot_identification.nodes.{name}_node import main\nsys.exit(main())\n'
         )
         program.chmod(0o755)
     for player in (tmp_path / 'bin' / 'ros2', programs / 'robot-identification'):

@@ -38,7 +38,7 @@ SIMULATION = {
 
 def trajectory():
     """Return a motion from rest to rest, as points 20 ms apart."""
-    from robot_identification.nodes.common.motion_messages import time_message
+    from robot_identification.nodes.common.messages import time_message
     from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
     time = np.linspace(0.0, SECONDS, 301)

@@ -49,7 +49,7 @@ def test_settings_that_take_forever_or_all_memory_are_refused(cls, values):
 
 
 def test_a_regressor_of_too_many_samples_is_refused(ros, arm):
-    from robot_identification.nodes.regressor.node import MOST_VALUES
+    from robot_identification.nodes.regressor_node import MOST_VALUES
     from robot_identification_msgs.srv import GetRegressor
 
     ros.start('regressor', parameters={'robot_description': str(arm.urdf)})
@@ -131,7 +131,7 @@ def test_motions_with_too_many_instants_or_points_are_refused(excitation):
 
 def test_more_plans_than_are_made_at_once_are_refused_as_busy(excitation):
     from rclpy.action import ActionClient
-    from robot_identification.nodes.excitation.node import MOST_AT_ONCE
+    from robot_identification.nodes.excitation_node import MOST_AT_ONCE
     from robot_identification_msgs.action import PlanExcitation
 
     client = ActionClient(excitation.node, PlanExcitation, 'excitation/plan')

@@ -57,7 +57,7 @@ class NodeProcesses:
 
     def start(self, node: str, parameters: Mapping[str, Any] | None = None) -> None:
         """
-        Start ``robot_identification.nodes.<node>.node`` with ROS parameters.
+        Start ``robot_identification.nodes.<node>_node`` with ROS parameters.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class NodeProcesses:
             Values by name, as YAML would give them.
 
         """
-        command = [sys.executable, '-m', f'robot_identification.nodes.{node}.node']
+        command = [sys.executable, '-m', f'robot_identification.nodes.{node}_node']
         if parameters:
             command.append('--ros-args')
         for name, value in (parameters or {}).items():

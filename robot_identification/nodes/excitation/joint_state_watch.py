@@ -17,7 +17,7 @@ from ...errors import RecordingError
 from ...excitation.limits import Limits
 from ...excitation.state_monitor import StateMonitor
 from ..common.joint_states import FetchedJointStates, waited
-from ..common.motion_messages import joint_sample, JointSample
+from ..common.messages import joint_sample, JointSample
 from .motion_types import Code, MotionError, Tick
 from .options import ExecutionOptions
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 
 from ...excitation.braking import (
@@ -27,10 +28,12 @@ from ...excitation.braking import (
     STOP_RATE,
     to_rest,
 )
+from ...excitation.command_gate import CommandGate, UnsafeCommandError
+from ...excitation.limits import Limits
 from ...excitation.points import point_to_point, PointTrajectory
+from .command_process import CommandSender
 from .joint_state_watch import StateWatch
 from .motion_checks import MotionPath, STOP_LEAD
-from .motion_sender import CheckedSender
 from .motion_types import (
     Code,
     MotionError,
@@ -42,8 +45,16 @@ from .motion_types import (
     Tick,
 )
 from .motion_watch import MotionWatch, PAUSED
-from .options import ExecutionOptions
+from .options import (
+    ControllerOptions,
+    ExecutionOptions,
+    FOLLOW_JOINT_TRAJECTORY,
+    POSITION_COMMANDS,
+    TRAJECTORY_TOPIC,
+    VELOCITY_COMMANDS,
+)
 from .remote_nodes import MotionRecording
+from .senders import ActionSender, Sender, TopicSender
 
 START_LEAD = 0.2
 """How long before its start a trajectory is sent, at least [s]."""
@@ -62,6 +73,92 @@ HOLD = 1.0
 
 HORIZONS_AHEAD = 5
 """Horizons that are sent within the length of one."""
+
+
+SENDERS: dict[str, Callable[[Node, CallbackGroup, ControllerOptions], Sender]] = {
+    TRAJECTORY_TOPIC: TopicSender,
+    FOLLOW_JOINT_TRAJECTORY: ActionSender,
+    POSITION_COMMANDS: CommandSender,
+    VELOCITY_COMMANDS: CommandSender,
+}
+"""Senders by the parameter ``controller_kind``."""
+
+
+class CheckedSender:
+    """
+    A sender behind the command gate.
+
+    Parameters
+    ----------
+    sender:
+        What hands trajectories to the controller.
+
+    Attributes
+    ----------
+    rest:
+        (n_joints,) where the robot rests by the last command sent; None where nothing was sent.
+
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._gate: CommandGate | None = None
+        self.rest: np.ndarray | None = None
+        self.feeds_back = sender.feeds_back
+        self.prepare = sender.prepare
+        self.ignore_states = sender.ignore_states
+        self.finish = sender.finish
+
+    @property
+    def speed_scaling(self) -> float:
+        """See `Sender`."""
+        return self._sender.speed_scaling
+
+    @property
+    def failure(self) -> str | None:
+        """See `Sender`."""
+        return self._sender.failure
+
+    @property
+    def reference(self) -> PointTrajectory | None:
+        """The trajectory that was sent last on this path; None before the first."""
+        return None if self._gate is None else self._gate.reference
+
+    def begin(self, limits: Limits, position: np.ndarray) -> None:
+        """Begin a path of a robot at rest at ``position`` (n_joints,), within limits."""
+        self._gate = CommandGate(limits, position)
+        self._sender.begin(limits, position)
+
+    def send(self, trajectory: PointTrajectory, clock: PathClock) -> None:
+        """
+        Check a trajectory and have the robot follow it, in place of what was sent before.
+
+        Raises
+        ------
+        NoMoreCommandsError
+            where the limits, or the last trajectory sent, do not allow it; nothing is sent.
+
+        """
+        assert self._gate is not None
+        try:
+            self._gate.admit(trajectory, clock.elapsed, clock.speed)
+        except UnsafeCommandError as error:
+            raise NoMoreCommandsError(Code.INTERNAL, str(error)) from error
+        self.rest = trajectory.position[-1]
+        self._sender.send(trajectory, clock.start)
+
+
+def sender_of(node: Node, group: CallbackGroup, options: ControllerOptions) -> CheckedSender:
+    """
+    Return the way to the controller that the options describe.
+
+    Raises
+    ------
+    SettingsError
+        where this kind of controller needs a package that is not installed.
+
+    """
+    return CheckedSender(SENDERS[options.controller_kind](node, group, options))
 
 
 @dataclass

@@ -29,7 +29,7 @@ from ...excitation.points import point_to_point, PointTrajectory, to_points
 from ...excitation.settings import MOST_INSTANTS, PlannerSettings
 from ...excitation.trajectories import concatenate, Trajectory
 from ...model.robot import Robot
-from ..common.motion_messages import trajectory_points
+from ..common.messages import trajectory_points
 from .motion_types import Code, MotionError
 from .options import ExecutionOptions
 

@@ -25,7 +25,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ...excitation.limits import Limits
 from ...excitation.points import PointTrajectory
-from ..common.motion_messages import (
+from ..common.messages import (
     require_follow_joint_trajectory,
     time_message,
     trajectory_message,

@@ -21,7 +21,7 @@ from ...estimation.elimination import ACCEPTED, WEAK
 from ...online import StreamCounts
 from ...online.change_detector import PAYLOAD
 from ...results.result import Result
-from ..common.motion_messages import time_message
+from ..common.messages import time_message
 from .online_follower import Account, ChangeWatch, Follower, Snapshot
 
 STATES = {

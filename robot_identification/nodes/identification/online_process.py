@@ -34,9 +34,10 @@ from ...errors import IdentificationError
 from ...online import DelayWatch
 from ..common import explain, LATCHED, run
 from ..common.joint_states import enlarge_receive_buffers, prefer_sockets
-from ..common.motion_messages import time_message
+from ..common.messages import time_message
 from ..common.node_main import EXIT_USER_ERROR
 from ..common.processes import prioritise
+from ..player import follower_name
 from .messages import (
     change_diagnostic,
     diagnostic,
@@ -44,8 +45,7 @@ from .messages import (
     status_message,
     StatusSample,
 )
-from .online_follower import Follower
-from .online_options import follower_name, OnlineTask
+from .online_follower import Follower, OnlineTask
 
 DEPTH = 5000
 """Joint states that may wait: several seconds of them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import contextlib
+from dataclasses import asdict
 from datetime import datetime
 from multiprocessing import Pipe
 from pathlib import Path
@@ -15,6 +16,7 @@ import threading
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+import numpy as np
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
@@ -23,21 +25,28 @@ from std_msgs.msg import Header
 from std_srvs.srv import SetBool, Trigger
 
 from ...config.problem import IdentificationProblem
-from ...errors import IdentificationError, ModelError
-from ...estimation import EffortDelay
+from ...errors import collected_warnings, IdentificationError, ModelError
+from ...estimation import body_scale, EffortDelay, standard
+from ...estimation.elimination import ACCEPTED, WEAK
+from ...model.parameters import ParameterSet
 from ...online import DelayRows
+from ...results.result_yaml import dump, plain, write_together
+from ...results.saving import reported_failures
+from ...results.urdf_export import identified_urdf
 from ..common import declare_options, LATCHED, serve
 from ..common.processes import start_module
 from ..common.requests import RequestQueue, SERVICES
 from .messages import diagnostic
-from .online_options import OnlineOptions, OnlineTask, require_live
-from .online_saving import fresh_folder, save_live
+from .online_follower import OnlineOptions, OnlineTask, require_live, Snapshot
 
 ANSWER_SECONDS = 10.0
 """How long the process may take to answer a command [s]."""
 
 STOP_SECONDS = 3.0
 """How long it may take to end before it is killed [s]."""
+
+_WORDS = {ACCEPTED: 'IDENTIFIED', WEAK: 'NOT_EXCITED'}
+_REMEDY = 'choose another folder by the parameter output'
 
 
 class OnlineProcess:
@@ -331,3 +340,102 @@ class OnlineService:
             self._diagnostics_out.publish(
                 DiagnosticArray(header=Header(stamp=stamp), status=[entry])
             )
+
+
+# ---------------------------------------------------------------------------------------- files
+
+
+def save_live(snapshot: Snapshot, problem: IdentificationProblem, folder: Path) -> str:
+    """
+    Write ``online.yaml`` and ``identified.urdf`` into a folder; return a summary.
+
+    ``online.yaml`` names standard parameters, too, so that it can be given as
+    ``estimation.prior`` to what comes later.
+
+    Raises
+    ------
+    IdentificationError
+        naming a folder that cannot be written to.
+
+    """
+    base = snapshot.structure
+    found = ParameterSet(base.base_layout, snapshot.estimate.values)
+    by_bodies = problem.estimation.distance == 'body'
+    scale = body_scale(problem.robot, base.layout) if by_bodies else None
+    nearest = standard(found, base, problem.prior(), scale=scale)
+    files: dict[Path, str] = {}
+    failures: list[str] = []
+    with collected_warnings() as warnings:
+        try:
+            files[folder / 'identified.urdf'] = identified_urdf(
+                problem.robot, nearest, problem.model
+            )
+        except IdentificationError as error:
+            failures.append(f'identified.urdf is not written: {error}')
+    remarks = [*warnings, *failures]
+    files[folder / 'online.yaml'] = dump(plain(_document(snapshot, problem, nearest, remarks)))
+    with reported_failures(folder, remedy=_REMEDY):
+        write_together(files)
+    identified = int((snapshot.estimate.flags == ACCEPTED).sum())
+    return '; '.join(
+        [f'{identified} of {len(found.values)} base parameters identified, written to {folder}']
+        + remarks
+    )
+
+
+def fresh_folder(folder: Path) -> Path:
+    """
+    Make a folder that did not exist, with a number behind its name where that is taken.
+
+    Raises
+    ------
+    IdentificationError
+        naming a folder that cannot be made.
+
+    """
+    number, fresh = 0, folder
+    while fresh.exists():
+        number += 1
+        fresh = folder.with_name(f'{folder.name}_{number}')
+    with reported_failures(fresh, remedy=_REMEDY):
+        fresh.mkdir(parents=True)
+    return fresh
+
+
+def _document(
+    snapshot: Snapshot, problem: IdentificationProblem, nearest: ParameterSet, remarks: list[str]
+) -> dict[str, Any]:
+    """Return the content of ``online.yaml``."""
+    base, estimate = snapshot.structure, snapshot.estimate
+    with np.errstate(divide='ignore', invalid='ignore'):
+        relative = 100.0 * estimate.std / np.abs(estimate.values)
+    return {
+        'robot': problem.robot.name,
+        'joints': problem.robot.joints,
+        'stamp': 1e-9 * snapshot.stamp,
+        'period': snapshot.period,
+        'rows': estimate.rows,
+        'residual_std': estimate.residual_std,
+        'joint_states': asdict(snapshot.account),
+        'stream': asdict(snapshot.counts),
+        'clock': snapshot.clock,
+        'effort_delay': None if snapshot.delay is None else snapshot.delay.to_dict(),
+        'parameters': [
+            {
+                'name': name,
+                'expression': base.expressions[i],
+                'unit': base.base_layout.units[i],
+                'value': estimate.values[i],
+                'std': estimate.std[i],
+                'relative_std': relative[i],
+                'state': _WORDS.get(int(estimate.flags[i]), 'DEPENDENT'),
+            }
+            for i, name in enumerate(base.base_layout.names)
+        ],
+        'standard_parameters': [
+            {'name': name, 'value': value}
+            for name, value in zip(nearest.layout.names, nearest.values, strict=True)
+        ],
+        'covariance': estimate.covariance,
+        'warnings': remarks,
+    }

@@ -79,7 +79,7 @@ def test_a_message_leaves_nothing_behind(ros, tmp_path):
     assert process.lines[-1] == 'resting'
 
 
-@pytest.mark.parametrize('module', ['recorder.node', 'excitation.command_process'])
+@pytest.mark.parametrize('module', ['recorder_node', 'excitation.command_process'])
 def test_what_computes_nothing_loads_nothing_to_compute_with(module):
     """It starts in a third of the time, and with a third of the memory."""
     script = f'import robot_identification.nodes.{module}, sys; print(*sys.modules)'

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Action ``~/calibrate`` over DDS: motions of the simulated robot, confirmation, cancellation."""
+"""Calibrations of the simulated robot: action ``~/calibrate``, and the command."""
 
+from __future__ import annotations
+
+import os
 from pathlib import Path
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -13,7 +18,8 @@ from robot_identification_msgs.action import Calibrate
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
-PLANAR = str(Path(__file__).resolve().parents[3] / 'urdf' / 'zollo_planar_2r.urdf')
+ROOT = Path(__file__).resolve().parents[3]
+PLANAR = str(ROOT / 'urdf' / 'zollo_planar_2r.urdf')
 CODES = Calibrate.Result
 NAME = 'excitation/calibrate'
 
@@ -99,3 +105,38 @@ def test_refusals_name_the_reason(ros, tmp_path):
     ros.set_parameter('excitation', 'calibration.experiment', 'none.yaml')
     _, result, _ = ros.act(Calibrate, NAME)
     assert result.error_code == CODES.INVALID_SETTINGS and 'none.yaml' in result.error_msg
+    # the command plans, and says in one line why the node does not move
+    done = calibrate(tmp_path / 'out', iterations=5)
+    assert done.returncode == 2
+    errors = [line for line in done.stderr.splitlines() if line.startswith('error: ')]
+    assert len(errors) == 1 and 'execute is false' in errors[0]
+
+
+def calibrate(folder, iterations=60):
+    """Run the command, whose nodes are those in the test's own domain."""
+    command = [
+        sys.executable, '-m', 'robot_identification.cli', 'calibrate', PLANAR,
+        '--out', str(folder), '--duration', '3', '--motions', '1',
+        '--set', f'planner.max_iterations={iterations}',
+    ]  # fmt: skip
+    return subprocess.run(
+        command,
+        env={**os.environ, 'PYTHONPATH': str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_a_motion_is_executed_recorded_and_identified(robot, tmp_path):
+    done = calibrate(tmp_path / 'out')
+    assert 'Traceback' not in done.stderr
+    assert done.returncode in (0, 4), done.stderr
+    assert 'motion_1: executing 3 s' in done.stdout
+    entry = yaml.safe_load((tmp_path / 'out' / 'motion_1' / 'recording.yaml').read_text())
+    bag = Path(entry['file'])
+    assert bag.parent == tmp_path / 'bags' and list(bag.glob('*.mcap'))
+    result = yaml.safe_load((tmp_path / 'out' / 'results' / 'result.yaml').read_text())
+    assert result['identification']['relative_error'] < 5.0

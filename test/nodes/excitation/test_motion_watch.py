@@ -14,7 +14,7 @@ from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.common.motion_messages import JointSample
+from robot_identification.nodes.common.messages import JointSample
 from robot_identification.nodes.excitation import motion_types, motion_watch
 from robot_identification.nodes.excitation.motion_checks import motion_path
 from robot_identification.nodes.excitation.motion_types import (

@@ -15,7 +15,7 @@ from robot_identification.excitation.points import point_to_point, to_points
 from robot_identification.excitation.settings import Obstacle
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common import LATCHED
-from robot_identification.nodes.common.motion_messages import trajectory_message, trajectory_points
+from robot_identification.nodes.common.messages import trajectory_message, trajectory_points
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 from sensor_msgs.msg import JointState

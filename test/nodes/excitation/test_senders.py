@@ -29,13 +29,13 @@ from robot_identification.excitation.points import (
     PointTrajectory,
     to_points,
 )
-from robot_identification.nodes.common.motion_messages import seconds, time_message
+from robot_identification.nodes.common.messages import seconds, time_message
 from robot_identification.nodes.excitation import remote_nodes
 from robot_identification.nodes.excitation.command_process import (
     CommandTask,
     Heartbeat,
 )
-from robot_identification.nodes.excitation.motion_sender import SENDERS
+from robot_identification.nodes.excitation.motion import SENDERS
 from robot_identification.nodes.excitation.motion_types import Code, MotionError
 from robot_identification.nodes.excitation.options import ControllerOptions
 from sensor_msgs.msg import JointState

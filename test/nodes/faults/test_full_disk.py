@@ -20,7 +20,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 pytest.importorskip('rosbags')
 
-from robot_identification.nodes.common.motion_messages import time_message
+from robot_identification.nodes.common.messages import time_message
 from robot_identification_msgs.msg import OnlineStatus
 from robot_identification_msgs.srv import ExportUrdf, Validate
 from sensor_msgs.msg import JointState
@@ -102,7 +102,7 @@ def small(module_ros, arm, tmp_path_factory):
     """Start an identification node whose results go to a small disk; return disk and node."""
     folder = tmp_path_factory.mktemp('small')
     disk = SmallDisk(folder) if may_mount() else SmallFiles(folder)
-    module = 'robot_identification.nodes.identification.node'
+    module = 'robot_identification.nodes.identification_node'
     parameters = {
         **arm.parameters,
         'output': str(folder / 'results'),

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
 import rclpy
-from robot_identification.nodes.excitation import node as excitation_node
+from robot_identification.nodes import excitation_node as excitation_node
 from robot_identification_msgs.action import Excite, PlanExcitation
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String

@@ -176,7 +176,7 @@ def require_helpful(message, name):
 @pytest.fixture(scope='module')
 def estimated(module_ros, identify, arm, tmp_path_factory):
     """Give a node with an estimate, as validation needs one; nothing is open to it unasked."""
-    command = [sys.executable, '-c', AS_ANYBODY, '-m', f'{NODES}.identification.node']
+    command = [sys.executable, '-c', AS_ANYBODY, '-m', f'{NODES}.identification_node']
     parameters = {**arm.parameters, 'output': str(tmp_path_factory.mktemp('results'))}
     module_ros.start_command('identification', command, parameters=parameters)
     answer = identify(module_ros, arm.bags['short'])

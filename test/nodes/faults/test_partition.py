@@ -28,7 +28,7 @@ if not sys.platform.startswith('linux'):
 
 from rclpy.action import ActionClient
 from robot_identification.excitation.points import point_to_point, to_points
-from robot_identification.nodes.common.motion_messages import nanoseconds, trajectory_message
+from robot_identification.nodes.common.messages import nanoseconds, trajectory_message
 from robot_identification_msgs.action import Excite
 from robot_identification_msgs.msg import OnlineStatus, RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording

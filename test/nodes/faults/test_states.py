@@ -19,8 +19,7 @@ pytest.importorskip('rosbags')
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from robot_identification.data.recording import Motion
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.common.conversions import regressor_matrix
-from robot_identification.nodes.common.motion_messages import nanoseconds, time_message
+from robot_identification.nodes.common.messages import nanoseconds, regressor_matrix, time_message
 from robot_identification.regressor import build, ModelSettings
 from robot_identification_msgs.msg import RecorderStatus, Regressor
 from robot_identification_msgs.srv import StartRecording, StopRecording

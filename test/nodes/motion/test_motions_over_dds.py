@@ -29,7 +29,7 @@ from rclpy.parameter import Parameter
 from rclpy.serialization import serialize_message
 from robot_identification.data.bag import bag_info
 from robot_identification.excitation.points import PointTrajectory, to_points
-from robot_identification.nodes.common.motion_messages import (
+from robot_identification.nodes.common.messages import (
     nanoseconds,
     seconds,
     time_message,
@@ -43,7 +43,7 @@ from std_srvs.srv import Trigger
 
 PLANAR = 'package://robot_identification/urdf/zollo_planar_2r.urdf'
 JOINTS = ('joint_1', 'joint_2')
-EXCITATION = [sys.executable, '-m', 'robot_identification.nodes.excitation.node']
+EXCITATION = [sys.executable, '-m', 'robot_identification.nodes.excitation_node']
 KINDS = ('trajectory_topic', 'follow_joint_trajectory', 'position_commands', 'velocity_commands')
 TOPICS = {kind: kind for kind in KINDS} | {'trajectory_topic': 'joint_trajectory'}
 UNDER_WAY = 0.03

@@ -13,7 +13,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
 from robot_identification.nodes.common import LATCHED
-from robot_identification.nodes.common.motion_messages import trajectory_points
+from robot_identification.nodes.common.messages import trajectory_points
 from robot_identification_msgs.action import Excite, PlanExcitation
 from std_msgs.msg import String
 

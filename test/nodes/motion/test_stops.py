@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
-from robot_identification.nodes.common.motion_messages import seconds
+from robot_identification.nodes.common.messages import seconds
 from robot_identification_msgs.action import Excite
 
 GOAL = np.array([2.0, -1.5])

@@ -8,7 +8,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
 from robot_identification.excitation.points import PointTrajectory, to_points
-from robot_identification.nodes.common.motion_messages import trajectory_message
+from robot_identification.nodes.common.messages import trajectory_message
 from robot_identification_msgs.action import Excite
 
 JOINTS = ('joint_1', 'joint_2')

@@ -15,8 +15,8 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from robot_identification.base_parameters import structure
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.nodes.common.motion_messages import time_message
-from robot_identification.nodes.identification.online_options import online_signals
+from robot_identification.nodes.common.messages import time_message
+from robot_identification.nodes.identification.online_follower import online_signals
 from robot_identification.online import OnlineIdentifier
 from robot_identification.regressor import ModelSettings
 from robot_identification.signals import SignalSettings

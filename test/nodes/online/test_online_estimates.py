@@ -12,7 +12,7 @@ pytest.importorskip('rclpy')
 
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from robot_identification.data.clock import clock_of
-from robot_identification.nodes.common.motion_messages import time_message
+from robot_identification.nodes.common.messages import time_message
 from robot_identification_msgs.msg import OnlineStatus, Parameter, ParameterSet
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool

@@ -137,7 +137,7 @@ def test_it_follows_trajectories_and_refuses_bad_ones(ros):
 
 def test_reset_and_truth(ros, tmp_path):
     from robot_identification.model.robot import Robot
-    from robot_identification.nodes.simulation.node import DEMO_ARM
+    from robot_identification.nodes.simulation_node import DEMO_ARM
     from robot_identification.simulation import SimulationSettings, truth
     from std_srvs.srv import Trigger
     import yaml
@@ -231,7 +231,7 @@ def test_without_real_time_it_still_answers(ros):
 
 
 def test_the_pace_is_that_of_real_time_and_long_delays_are_lost(monkeypatch):
-    from robot_identification.nodes.simulation.node import CATCH_UP, Pace
+    from robot_identification.nodes.simulation_node import CATCH_UP, Pace
 
     wall = [100.0]
     monkeypatch.setattr(time, 'monotonic', lambda: wall[0])

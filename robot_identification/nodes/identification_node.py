@@ -27,9 +27,9 @@ from robot_identification_msgs.msg import Fit, ParameterSet, RecorderStatus
 from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 
-from ... import pipeline
-from ...config.experiment import Experiment
-from ...errors import (
+from .. import pipeline
+from ..config.experiment import Experiment
+from ..errors import (
     collected_warnings,
     IdentificationError,
     IdentificationWarning,
@@ -37,16 +37,16 @@ from ...errors import (
     RecordingError,
     SettingsError,
 )
-from ...estimation import ESTIMATORS
-from ...estimation.settings import without_unkept_bounds
-from ...model.consistency import check
-from ...results.result import Result
-from ...results.result_yaml import write_whole
-from ...results.saving import require_writable, save
-from ...results.urdf_export import identified_urdf
-from ...revalidation import add_validation
-from ..common import given_path, LATCHED, run, serve
-from ..common.conversions import (
+from ..estimation import ESTIMATORS
+from ..estimation.settings import without_unkept_bounds
+from ..model.consistency import check
+from ..results.result import Result
+from ..results.result_yaml import write_whole
+from ..results.saving import require_writable, save
+from ..results.urdf_export import identified_urdf
+from ..revalidation import add_validation
+from .common import given_path, LATCHED, run, serve
+from .common.messages import (
     base_parameters_message,
     fit_message,
     joint_fit_messages,
@@ -54,10 +54,10 @@ from ..common.conversions import (
     parameters_from_message,
     standard_parameters_message,
 )
-from ..common.requests import RequestQueue
-from .messages import Latest, State, state_diagnostic
-from .online_service import OnlineService
-from .settings import result_name, Settings
+from .common.requests import RequestQueue
+from .identification.messages import Latest, State, state_diagnostic
+from .identification.online_service import OnlineService
+from .identification.settings import result_name, Settings
 
 METHODS = {getattr(srv.Identify.Request, name.upper()): name for name in (*ESTIMATORS, 'default')}
 """Names of the methods by their number in a request."""

@@ -26,16 +26,15 @@ from robot_identification_msgs.msg import Regressor as RegressorMessage
 from robot_identification_msgs.srv import GetRegressor
 from sensor_msgs.msg import JointState
 
-from ...data.recording import Motion
-from ...errors import IdentificationError, RecordingError
-from ...model.robot import Robot
-from ...options.fields import option
-from ...regressor import build, ModelSettings, Regressor
-from ...signals.windows import FEWEST_SAMPLES, LocalFit, LocalState
-from ..common import declare_options, JOINT_STATES, run, serve
-from ..common.conversions import regressor_message
-from ..common.motion_messages import joint_sample, require_finite, time_message
-from ..common.robot_description import RobotDescription
+from ..data.recording import Motion
+from ..errors import IdentificationError, RecordingError
+from ..model.robot import Robot
+from ..options.fields import option
+from ..regressor import build, ModelSettings, Regressor
+from ..signals.windows import FEWEST_SAMPLES, LocalFit, LocalState
+from .common import declare_options, JOINT_STATES, run, serve
+from .common.messages import joint_sample, regressor_message, require_finite, time_message
+from .common.robot_description import RobotDescription
 
 MOST_VALUES = 5_000_000
 """Values of a regressor in one answer: 40 MB."""

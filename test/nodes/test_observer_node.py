@@ -12,7 +12,7 @@ from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 from robot_identification import identify
 from robot_identification.data.recording import Motion
-from robot_identification.nodes.common.motion_messages import nanoseconds
+from robot_identification.nodes.common.messages import nanoseconds
 from robot_identification.regressor import build, ModelSettings, predict
 from robot_identification.results.result import write_result
 from robot_identification.simulation import Plant

@@ -24,11 +24,11 @@ from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from std_msgs.msg import Header
 
-from ...data.bag_recorder import BagRecorder, RecordingStatus
-from ...data.bag_writer import Qos, Topic
-from ...errors import RecordingError, SettingsError
-from ...options.fields import option
-from ..common import (
+from ..data.bag_recorder import BagRecorder, RecordingStatus
+from ..data.bag_writer import Qos, Topic
+from ..errors import RecordingError, SettingsError
+from ..options.fields import option
+from .common import (
     declare_options,
     FetchedJointStates,
     given_path,
@@ -37,9 +37,9 @@ from ..common import (
     run,
     serve,
 )
-from ..common.joint_states import enlarge_receive_buffers, overflowed_packets, prefer_sockets
-from ..common.processes import prioritise
-from ..common.requests import DataDirectories, FileOptions
+from .common.joint_states import enlarge_receive_buffers, overflowed_packets, prefer_sockets
+from .common.processes import prioritise
+from .common.requests import DataDirectories, FileOptions
 from .repair import RepairProcess
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'

@@ -22,24 +22,24 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Header
 
-from ...data.drives import Drives
-from ...data.joint_state import (
+from ..data.drives import Drives
+from ..data.joint_state import (
     ForeignStateError,
     JointStateStream,
     shape_of,
     STAMP,
     STAMP_PLACE,
 )
-from ...errors import RecordingError
-from ...online import EffortWatch, Observation, ObserverSettings
-from ...online.filters import BEYOND
-from ...options.fields import option
-from ...results.result import read_result
-from ...revalidation import observer_of
-from ...signals.windows import FEWEST_SAMPLES
-from ..common import declare_options, FetchedJointStates, JOINT_STATES, LATCHED, run
-from ..identification.messages import diagnostic_status
-from ..identification.online_options import require_a_value_a_joint
+from ..errors import RecordingError
+from ..online import EffortWatch, Observation, ObserverSettings
+from ..online.filters import BEYOND
+from ..options.fields import option
+from ..results.result import read_result
+from ..revalidation import observer_of
+from ..signals.windows import FEWEST_SAMPLES
+from .common import declare_options, FetchedJointStates, JOINT_STATES, LATCHED, run
+from .identification.messages import diagnostic_status
+from .identification.online_follower import require_a_value_a_joint
 
 SILENCE = 2.0
 """Time without observations after which diagnostics warn [s]."""

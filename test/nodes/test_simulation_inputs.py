@@ -12,7 +12,7 @@ from action_msgs.msg import GoalStatus
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionClient
-from robot_identification.nodes.common.motion_messages import (
+from robot_identification.nodes.common.messages import (
     seconds,
     time_message,
     trajectory_message,

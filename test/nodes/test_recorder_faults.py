@@ -20,7 +20,7 @@ from builtin_interfaces.msg import Time
 from robot_identification.data.bag import bag_info
 from robot_identification.data.bag_repair import is_complete, repair_bag
 from robot_identification.data.bag_writer import BagWriter, Topic
-from robot_identification.nodes.recorder.node import (
+from robot_identification.nodes.recorder_node import (
     Losses,
     RecorderOptions,
     start_in_new_folder,

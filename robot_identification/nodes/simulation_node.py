@@ -29,16 +29,15 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 import yaml
 
-from ...errors import IdentificationError, SettingsError
-from ...options.fields import option
-from ...results.result_yaml import write_whole
-from ...simulation import SimulatedPayload, SimulatedSample, SimulationSettings, Simulator, Wear
-from ...simulation.truth import per_joint
-from ..common import declare_options, JOINT_STATES, LATCHED, read_options, run, serve
-from ..common.motion_messages import follow_joint_trajectory, time_message
-from ..common.robot_description import RobotOptions
-from .command_inputs import Inputs, SimulatedRobot, START
-from .trajectory_action import TrajectoryAction
+from ..errors import IdentificationError, SettingsError
+from ..options.fields import option
+from ..results.result_yaml import write_whole
+from ..simulation import SimulatedPayload, SimulatedSample, SimulationSettings, Simulator, Wear
+from ..simulation.truth import per_joint
+from .common import declare_options, JOINT_STATES, LATCHED, read_options, run, serve
+from .common.messages import follow_joint_trajectory, time_message
+from .common.robot_description import RobotOptions
+from .simulation_inputs import Inputs, SimulatedRobot, START, TrajectoryAction
 
 DEMO_ARM = 'package://robot_identification/urdf/demo_arm.urdf'
 

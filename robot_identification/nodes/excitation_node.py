@@ -29,30 +29,29 @@ from rclpy.task import Future
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 
-from ...errors import ExcitationError, IdentificationError, ModelError, SettingsError
-from ...excitation.planner import plan
-from ...excitation.plans import Plan, PlanningCanceled
-from ...excitation.points import to_points
-from ...excitation.settings import PlannerSettings
-from ...excitation.state_monitor import state_bounds
-from ...model.robot import Robot
-from ...options.fields import from_mapping
-from ...reduction import earlier_information
-from ...regressor import ModelSettings
-from ...results.factor_file import read_factor
-from ..common import declare_options, explain, read_options, run
-from ..common.requests import SERVICES
-from ..common.robot_description import RobotDescription
-from .calibration import CalibrationService
-from .joint_state_watch import require_state, StateWatch
-from .motion import MotionRun
-from .motion_checks import CollisionModelCache, MotionCheck, requested_motion
-from .motion_sender import sender_of
-from .motion_types import Code, MotionError, Report, Tick
-from .motion_watch import ClientWatch
-from .options import ControllerOptions, ExecutionOptions
-from .preview import points_message, PreviewService, save_plan
-from .remote_nodes import ControllerState
+from ..errors import ExcitationError, IdentificationError, ModelError, SettingsError
+from ..excitation.planner import plan
+from ..excitation.plans import Plan, PlanningCanceled
+from ..excitation.points import to_points
+from ..excitation.settings import PlannerSettings
+from ..excitation.state_monitor import state_bounds
+from ..model.robot import Robot
+from ..options.fields import from_mapping
+from ..reduction import earlier_information
+from ..regressor import ModelSettings
+from ..results.factor_file import read_factor
+from .common import declare_options, explain, read_options, run
+from .common.requests import SERVICES
+from .common.robot_description import RobotDescription
+from .excitation.calibration import CalibrationService
+from .excitation.joint_state_watch import require_state, StateWatch
+from .excitation.motion import MotionRun, sender_of
+from .excitation.motion_checks import CollisionModelCache, MotionCheck, requested_motion
+from .excitation.motion_types import Code, MotionError, Report, Tick
+from .excitation.motion_watch import ClientWatch
+from .excitation.options import ControllerOptions, ExecutionOptions
+from .excitation.preview import points_message, PreviewService, save_plan
+from .excitation.remote_nodes import ControllerState
 
 TICK = 0.01
 """Time between two looks at the robot [s]."""

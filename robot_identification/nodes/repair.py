@@ -16,8 +16,8 @@ import subprocess
 import sys
 import threading
 
-from ...data.bag_repair import is_complete, recordings_in, repair_bag
-from ...errors import RecordingError
+from ..data.bag_repair import is_complete, recordings_in, repair_bag
+from ..errors import RecordingError
 
 LIMIT = 600.0
 """Time after which it is ended [s]."""
@@ -33,7 +33,7 @@ class RepairProcess:
     """Process for a folder of recordings, whose lines go to ``log``, called from a thread."""
 
     def __init__(self, output: Path, log: Callable[[str], None]) -> None:
-        from ..common.processes import die_with_parent  # the process itself needs no ROS
+        from .common.processes import die_with_parent  # the process itself needs no ROS
 
         command = [sys.executable, '-m', __name__, str(output)]
         self._process = subprocess.Popen(

@@ -14,8 +14,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 from builtin_interfaces.msg import Time
 from robot_identification.data.recording import Motion
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.common.conversions import regressor_matrix
-from robot_identification.nodes.common.motion_messages import nanoseconds
+from robot_identification.nodes.common.messages import nanoseconds, regressor_matrix
 from robot_identification.regressor import (
     build,
     ModelSettings,
@@ -26,7 +25,7 @@ from robot_identification_msgs.srv import GetRegressor
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
-URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'gautier_khalil_3r.urdf'
+URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'gautier_khalil_3r.urdf'
 
 
 @pytest.fixture(scope='module')

@@ -245,7 +245,7 @@ def test_a_full_disk_ends_the_recording_with_the_reason(ros, tmp_path):
         'import resource, signal, sys\n'
         'signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n'
         'resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n'
-        'from robot_identification.nodes.recorder.node import main\n'
+        'from robot_identification.nodes.recorder_node import main\n'
         'sys.exit(main())\n'
     )
     script = tmp_path / 'limited.py'
@@ -396,7 +396,7 @@ import sys
 from rclpy.executors import SingleThreadedExecutor
 
 from robot_identification.nodes.common import node_main
-from robot_identification.nodes.recorder.node import RecorderNode
+from robot_identification.nodes.recorder_node import RecorderNode
 
 
 class Counting(SingleThreadedExecutor):
