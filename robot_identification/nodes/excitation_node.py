@@ -20,10 +20,8 @@ import time
 from typing import Any
 
 import numpy as np
-from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
 from robot_identification_msgs.action import Excite, PlanExcitation
@@ -40,8 +38,7 @@ from ..options.fields import from_mapping
 from ..reduction import earlier_information
 from ..regressor import ModelSettings
 from ..results.factor_file import read_factor
-from .common import declare_options, explain, read_options, run
-from .common.requests import SERVICES
+from .common import declare_options, explain, read_options, run, serve_action, steady_timer
 from .common.robot_description import RobotDescription
 from .excitation.calibration import CalibrationService
 from .excitation.joint_state_watch import require_state, StateWatch
@@ -109,24 +106,10 @@ class ExcitationNode(Node):
         self._worker = ThreadPoolExecutor(max_workers=8, thread_name_prefix='excitation')
         self._waiting: list[Future] = []
         # steady: a simulated clock stops with its simulator, and a motion has to be ended then
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer = self.create_timer(TICK, self._wake, self._group, clock=steady)
+        self._timer = steady_timer(self, TICK, self._wake, self._group)
         self._timer.cancel()
-        for kind, name, callback in (
-            (PlanExcitation, '~/plan', self._plan),
-            (Excite, '~/excite', self._excite),
-        ):
-            ActionServer(
-                self,
-                kind,
-                name,
-                callback,
-                callback_group=self._group,
-                cancel_callback=lambda _: CancelResponse.ACCEPT,
-                goal_service_qos_profile=SERVICES,
-                result_service_qos_profile=SERVICES,
-                cancel_service_qos_profile=SERVICES,
-            )
+        serve_action(self, PlanExcitation, '~/plan', self._plan, self._group)
+        serve_action(self, Excite, '~/excite', self._excite, self._group)
         self._preview = PreviewService(self, self._group, self._check_only)
         self._calibration = CalibrationService(
             self,

@@ -20,7 +20,6 @@ import warnings
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from robot_identification_msgs import srv
 from robot_identification_msgs.msg import Fit, ParameterSet, RecorderStatus
@@ -45,9 +44,10 @@ from ..results.result_yaml import write_whole
 from ..results.saving import require_writable, save
 from ..results.urdf_export import identified_urdf
 from ..revalidation import add_validation
-from .common import given_path, LATCHED, run, serve
+from .common import given_path, LATCHED, run, serve, steady_timer
 from .common.messages import (
     base_parameters_message,
+    diagnostics,
     fit_message,
     joint_fit_messages,
     link_consistency_messages,
@@ -95,8 +95,7 @@ class IdentificationNode(Node):
             work = partial(self._work, name, function)
             serve(self, kind, f'~/{name}', work, queue=self._queue, callback_group=requests)
         # by the wall: the state has to show where a simulation's clock stands still, too
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(1.0, self._on_timer, clock=steady)
+        steady_timer(self, 1.0, self._on_timer)
         settings = self._settings
         self._online = OnlineService(self, self._problem, settings.description, settings.output)
 
@@ -112,9 +111,8 @@ class IdentificationNode(Node):
         self._recorder = message
 
     def _on_timer(self) -> None:
-        stamp = self.get_clock().now().to_msg()
         status = state_diagnostic(self.get_fully_qualified_name(), self._state, self._latest)
-        self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=[status]))
+        self._diagnostics_out.publish(diagnostics(self, status))
 
     def _work(
         self, name: str, function: Callable[[Any, Any], str], request: Any, response: Any

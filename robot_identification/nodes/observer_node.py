@@ -16,11 +16,10 @@ import time
 
 from diagnostic_msgs.msg import DiagnosticArray
 import numpy as np
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, Header
+from std_msgs.msg import Bool
 
 from ..data.drives import Drives
 from ..data.joint_state import (
@@ -37,8 +36,8 @@ from ..options.fields import option
 from ..results.result import read_result
 from ..revalidation import observer_of
 from ..signals.windows import FEWEST_SAMPLES
-from .common import declare_options, FetchedJointStates, JOINT_STATES, LATCHED, run
-from .identification.messages import diagnostic_status
+from .common import declare_options, FetchedJointStates, JOINT_STATES, LATCHED, run, steady_timer
+from .common.messages import diagnostic_status, diagnostics
 from .identification.online_follower import require_a_value_a_joint
 
 SILENCE = 2.0
@@ -116,9 +115,8 @@ class ObserverNode(Node):
         # best effort matches drivers of any reliability
         self._states = FetchedJointStates(self, depth=DEPTH, reliable=False)
         # in wall time: a simulation that stands still is reported, too
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(PERIOD, self._fetch, clock=steady)
-        self.create_timer(1.0, self._on_timer, clock=steady)
+        steady_timer(self, PERIOD, self._fetch)
+        steady_timer(self, 1.0, self._on_timer)
 
     def _use(self, path: Path) -> None:
         """Observe with the model of a result file."""
@@ -211,8 +209,7 @@ class ObserverNode(Node):
         node, robot = self.get_fully_qualified_name(), self._robot
         values = {'result': self._options.result}
         status = diagnostic_status(node, 'contact', text, values, robot=robot, warned=warned)
-        header = Header(stamp=self.get_clock().now().to_msg())
-        self._diagnostics_out.publish(DiagnosticArray(header=header, status=[status]))
+        self._diagnostics_out.publish(diagnostics(self, status))
 
     def _reason(self, idle: float) -> str:
         """Return why there are no observations."""

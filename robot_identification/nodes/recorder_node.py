@@ -17,7 +17,6 @@ from pathlib import Path
 import sys
 import threading
 
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from robot_identification_msgs.msg import RecorderStatus
@@ -36,6 +35,7 @@ from .common import (
     read_options,
     run,
     serve,
+    steady_timer,
 )
 from .common.joint_states import enlarge_receive_buffers, overflowed_packets, prefer_sockets
 from .common.processes import prioritise
@@ -132,7 +132,7 @@ class RecorderNode(Node):
         ):
             serve(self, kind, f'~/{name}', function)
         # by the wall: a simulation that stands still has to show in the status
-        self.create_timer(1.0, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        steady_timer(self, 1.0, self._on_timer)
         self._last = RecordingStatus(Path())
         self._publish(recording=False)
         output = Path(options.output).expanduser().resolve()

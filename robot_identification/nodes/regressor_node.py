@@ -16,7 +16,6 @@ import time
 from typing import Any
 
 import numpy as np
-from rclpy.clock import Clock, ClockType
 from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -32,7 +31,7 @@ from ..model.robot import Robot
 from ..options.fields import option
 from ..regressor import build, ModelSettings, Regressor
 from ..signals.windows import FEWEST_SAMPLES, LocalFit, LocalState
-from .common import declare_options, JOINT_STATES, run, serve
+from .common import declare_options, JOINT_STATES, run, serve, steady_timer
 from .common.messages import joint_sample, regressor_message, require_finite, time_message
 from .common.robot_description import RobotDescription
 
@@ -72,7 +71,7 @@ class RegressorNode(Node):
         self._states: Subscription | None = None
         self._begin()
         # in wall time: a simulation that stands still is reported, too
-        self.create_timer(0.5, self._on_timer, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        steady_timer(self, 0.5, self._on_timer)
         serve(self, GetRegressor, '~/get_regressor', self._get_regressor)
         self._publisher = self.create_publisher(
             RegressorMessage,

@@ -18,7 +18,6 @@ import numpy as np
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.subscription import Subscription
@@ -29,7 +28,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ..errors import ExcitationError, IdentificationError
 from ..simulation import SimulatedSample, Simulator, Waypoints
-from .common import explain
+from .common import explain, steady_timer
 from .common.messages import duration_message, nanoseconds, seconds, time_message
 from .common.node_main import ManualCallbackGroup
 
@@ -103,8 +102,7 @@ class Inputs:
         # the parameters by which a controller of ros2_control names its joints
         node.create_service(GetParameters, '~/controller/get_parameters', self._parameters)
         self._speeds = node.create_publisher(Float64, '~/speed_scaling', 10)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(1.0 / SCALING_RATE, self._publish_speed, clock=steady)
+        steady_timer(node, 1.0 / SCALING_RATE, self._publish_speed)
 
     def apply_commands(self) -> None:
         """
@@ -247,8 +245,7 @@ class TrajectoryAction:
             handle_accepted_callback=self._accepted,
             cancel_callback=self._canceled,
         )
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(MONITOR_SECONDS, self._monitor, clock=steady)
+        steady_timer(node, MONITOR_SECONDS, self._monitor)
 
     # ----------------------------------------------------------------------------- the client
 

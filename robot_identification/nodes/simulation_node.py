@@ -19,7 +19,6 @@ from typing import Any
 from builtin_interfaces.msg import Time
 import numpy as np
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
@@ -34,7 +33,7 @@ from ..options.fields import option
 from ..results.result_yaml import write_whole
 from ..simulation import SimulatedPayload, SimulatedSample, SimulationSettings, Simulator, Wear
 from ..simulation.truth import per_joint
-from .common import declare_options, JOINT_STATES, LATCHED, read_options, run, serve
+from .common import declare_options, JOINT_STATES, LATCHED, read_options, run, serve, steady_timer
 from .common.messages import follow_joint_trajectory, time_message
 from .common.robot_description import RobotOptions
 from .simulation_inputs import Inputs, SimulatedRobot, START, TrajectoryAction
@@ -152,7 +151,7 @@ class SimulationNode(Node):
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         # not the node's clock, which may be the one that this node makes
-        self.create_timer(0.2, self._supervise, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        steady_timer(self, 0.2, self._supervise)
         self._thread = threading.Thread(target=self._run, name='physics', daemon=True)
         self._thread.start()
         self.get_logger().info(

@@ -45,7 +45,7 @@ def test_every_section_is_that_of_a_node_in_any_namespace(path):
             continue
         prefix, _, node = pattern.rpartition('/')
         assert prefix == '/**'
-        assert (ROOT / 'robot_identification' / 'nodes' / node / 'node.py').is_file()
+        assert (ROOT / 'robot_identification' / 'nodes' / f'{node}_node.py').is_file()
 
 
 @pytest.mark.parametrize('path', FILES, ids=lambda path: path.stem)

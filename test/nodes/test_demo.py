@@ -12,16 +12,28 @@ import subprocess
 import sys
 import threading
 import time
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
+
+from robot_identification import demo as demonstration
 from robot_identification.config.sources import open_recording
 from robot_identification.data.recording_config import RecordingEntry
+from robot_identification.demo import run_demo
+from robot_identification.nodes.common.processes import NodeStoppedError
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 JOINTS = tuple(f'joint_{i}' for i in range(1, 7))
 NODES = ('simulation', 'recorder', 'regressor', 'identification', 'excitation')
+
+
+def one_now(nodes, now):
+    """Return parameters of which one is tried by `make test`, and all by `make soak`."""
+    return [pytest.param(node, marks=[] if node == now else pytest.mark.soak) for node in nodes]
 
 
 class Demo:
@@ -123,13 +135,7 @@ def test_the_whole_way(demo):
     assert not any(alive(pid) for pid in running.pids().values())
 
 
-def one_now(nodes, now):
-    """Return parameters of which one is tried by `make test`, and all by `make soak`."""
-    return [pytest.param(node, marks=[] if node == now else pytest.mark.soak) for node in nodes]
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize('node', NODES)
+@pytest.mark.parametrize('node', one_now(NODES, 'recorder'))
 def test_killing_a_node_ends_the_rest_with_a_clear_message(demo, node):
     running = demo('--duration', '5')
     pids = running.pids()
@@ -148,8 +154,9 @@ def require_end(running, node, pids):
     assert not any(alive(pid) for pid in pids.values())
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize('node', one_now(('recorder', 'simulation'), 'recorder'))
+@pytest.mark.parametrize('node', ('recorder', 'simulation'))
 def test_nothing_recorded_is_lost_when_a_node_is_killed_in_motion(demo, node):
     running = demo('--duration', '5', '--max-iterations', '10')
     pids = running.pids()
@@ -182,9 +189,21 @@ def test_interrupting_it_ends_the_nodes(demo):
     assert not any(alive(pid) for pid in pids.values())
 
 
-def test_a_folder_that_cannot_be_written_to(demo, tmp_path):
+def test_a_folder_that_cannot_be_written_to(tmp_path, capsys):
     (tmp_path / 'demo').write_text('a file where the folder should be')
-    running = demo()
-    assert running.finish() == 1
-    assert running.output.startswith('error: ')
-    assert 'Traceback' not in running.output
+    assert run_demo(tmp_path / 'demo') == 1
+    assert capsys.readouterr().err.startswith('error: cannot write to')
+
+
+def test_what_stops_it_is_said_with_what_is_kept(ros_domain, tmp_path, capsys, monkeypatch):
+    (tmp_path / 'recordings' / 'identification').mkdir(parents=True)
+
+    def stopped(self):
+        raise NodeStoppedError("the node 'recorder' stopped", remedy='see its log')
+
+    monkeypatch.setattr(demonstration.Demonstration, 'run', stopped)
+    monkeypatch.setattr(demonstration.rclpy, 'create_node', lambda name: Mock(context=None))
+    assert run_demo(tmp_path) == 1
+    told = capsys.readouterr().err
+    assert "error: the node 'recorder' stopped: see its log\n" in told
+    assert f'kept: {tmp_path / "recordings" / "identification"}' in told

@@ -31,7 +31,7 @@ SIMULATION = {
     **TRUTH,
     'rate': 250.0,
     'effort_noise_std': [0.05],
-    'real_time_factor': 2.0,
+    'real_time_factor': 3.0,
     'clock_rate': 50.0,
 }
 
@@ -170,7 +170,7 @@ def test_the_excitation_of_elastic_joints_is_as_ever(ros, tmp_path):
     """A plan is carried out on the joints; the motors' topic does not disturb it."""
     from robot_identification_msgs.action import Excite, PlanExcitation
 
-    ros.start('simulation', parameters=SIMULATION)
+    ros.start('simulation', parameters={**SIMULATION, 'real_time_factor': 2.0}, wait=False)
     ros.start(
         'excitation',
         parameters={

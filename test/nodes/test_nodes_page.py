@@ -115,10 +115,19 @@ def test_what_other_processes_see_of_the_nodes_is_on_the_page(ros, tmp_path):
     from robot_identification_msgs.msg import Regressor
 
     urdf = ROOT / 'urdf' / 'szabo_3r.urdf'
-    ros.start('simulation', parameters={'robot_description': str(urdf), 'rate': 100.0})
-    for node in ('recorder', 'regressor', 'excitation', 'observer'):
-        ros.start(node, parameters={'output': str(tmp_path)} if node == 'recorder' else None)
-    ros.start('identification', parameters={'online.enabled': True, 'output': str(tmp_path)})
+    output = {'output': str(tmp_path)}
+    nodes = {
+        'simulation': {'robot_description': str(urdf), 'rate': 100.0},
+        'recorder': output,
+        'regressor': None,
+        'excitation': None,
+        'observer': None,
+        'identification': {'online.enabled': True, **output},
+    }
+    for node, parameters in nodes.items():
+        ros.start(node, parameters=parameters, wait=False)
+    for node in nodes:
+        ros.wait_for_node(f'/{node}')
     ros.subscribe(Regressor, '/regressor/regressor', 10)
     ros.wait_for_node('/identification_online', timeout=60.0)
     rows = re.findall(
@@ -147,14 +156,7 @@ def test_what_other_processes_see_of_the_nodes_is_on_the_page(ros, tmp_path):
         30.0,
         'the live regressor and the live identification',
     )
-    for node in (
-        'simulation',
-        'excitation',
-        'recorder',
-        'regressor',
-        'identification',
-        'observer',
-    ):
+    for node in nodes:
         for place, kind in found(node).items():
             assert described[node].get(place) == kind, f'{node}: {place}'
         missing = set(described[node]) - set(found(node)) - {('publishes', '/clock')}

@@ -4,7 +4,6 @@
 import os
 from pathlib import Path
 import signal
-import subprocess
 import sys
 import time
 
@@ -115,20 +114,21 @@ def test_without_a_follower_nothing_is_played(ros, bags):
 
 def test_a_command_runs_when_there_is_nothing_to_wait_for(running):
     """As `replay.launch.py` starts ``ros2 bag play``; the live identification is off here."""
-    command = [*CLI, 'wait', '--timeout', '30', '/identification', '--', 'echo', '--clock', 'run']
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60.0)
-    assert (done.returncode, done.stdout) == (0, '--clock run\n'), done.stderr
-    command[-3:] = ['no-such-program']
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60.0)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: cannot run 'no-such-program': No such file")
+    words = ['wait', '--timeout', '30', '/identification', '--']
+    waits = [
+        running.start_command('wait', [*CLI, *words, *command], wait=False)
+        for command in (['echo', '--clock', 'run'], ['no-such-program'])
+    ]
+    assert [process.wait(60.0) for process in waits] == [0, 2]
+    assert waits[0].lines == ['--clock run']
+    assert waits[1].output.startswith("error: cannot run 'no-such-program': No such file")
 
 
-def test_a_command_does_not_run_for_nobody(tmp_path, ros_domain):
+def test_a_command_does_not_run_for_nobody(tmp_path, ros):
     command = [*CLI, 'wait', '--timeout', '0.5', '/nobody', '--', 'touch', str(tmp_path / 'ran')]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60.0)
-    assert done.returncode == 2
-    assert "'/nobody' is not ready for joint states after 0.5 s" in done.stderr
+    process = ros.start_command('wait', command, wait=False)
+    assert process.wait(60.0) == 2
+    assert "'/nobody' is not ready for joint states after 0.5 s" in process.output
     assert not Path(tmp_path / 'ran').exists()
 
 

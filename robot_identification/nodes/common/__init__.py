@@ -10,12 +10,11 @@ from __future__ import annotations
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 from .joint_states import FetchedJointStates, JOINT_STATES
-from .node_main import answer, explain, run, serve
+from .node_main import explain, run, serve, serve_action, steady_timer
 from .parameters import declare_options, read_options
 from .requests import given_path
 
 __all__ = [
-    'answer',
     'declare_options',
     'explain',
     'given_path',
@@ -25,6 +24,8 @@ __all__ = [
     'read_options',
     'run',
     'serve',
+    'serve_action',
+    'steady_timer',
 ]
 
 LATCHED = QoSProfile(

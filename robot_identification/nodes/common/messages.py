@@ -16,7 +16,9 @@ import math
 from typing import Any, TYPE_CHECKING
 
 from builtin_interfaces.msg import Duration, Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 import numpy as np
+from rclpy.node import Node
 from robot_identification_msgs import msg as messages
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
@@ -381,16 +383,7 @@ def parameters_from_message(message: messages.ParameterSet) -> ParameterSet:
 
 def joint_fit_messages(joints: Iterable[JointFit]) -> list[messages.JointFit]:
     """Return the fit of each joint."""
-    return [
-        messages.JointFit(
-            joint=fit.joint,
-            rmse=float(fit.rmse),
-            relative_error=float(fit.relative_error),
-            raw_relative_error=float(fit.raw_relative_error),
-            bias=float(fit.bias),
-        )
-        for fit in joints
-    ]
+    return [_of_the_same_fields(messages.JointFit, fit) for fit in joints]
 
 
 def fit_message(estimate: Estimate, stamp: Time) -> messages.Fit:
@@ -409,18 +402,34 @@ def fit_message(estimate: Estimate, stamp: Time) -> messages.Fit:
 
 def link_consistency_messages(report: ConsistencyReport) -> list[messages.LinkConsistency]:
     """Return the checks of each link."""
-    return [
-        messages.LinkConsistency(
-            link=link.link,
-            mass_positive=bool(link.mass_positive),
-            inertia_positive_definite=bool(link.inertia_positive_definite),
-            triangle_inequality=bool(link.triangle_inequality),
-            pseudo_inertia_positive_definite=bool(link.pseudo_inertia_positive_definite),
-            smallest_eigenvalue=float(link.smallest_eigenvalue),
-            message=link.message,
-        )
-        for link in report.links
-    ]
+    return [_of_the_same_fields(messages.LinkConsistency, link) for link in report.links]
+
+
+def _of_the_same_fields(kind: Any, source: Any) -> Any:
+    """Return a message whose fields are attributes of an object, which may be NumPy's numbers."""
+    values = {name: getattr(source, name) for name in kind.get_fields_and_field_types()}
+    return kind(**{k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()})
+
+
+# ----------------------------------------------------------------------------------- diagnostics
+
+
+def diagnostic_status(
+    node: str, part: str, text: str, values: dict[str, Any], *, robot: str, warned: bool
+) -> DiagnosticStatus:
+    """Return a status of part of a node, with level WARN or OK."""
+    return DiagnosticStatus(
+        level=DiagnosticStatus.WARN if warned else DiagnosticStatus.OK,
+        name=f'{node.lstrip("/")}: {part}',
+        message=text,
+        hardware_id=robot,
+        values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+    )
+
+
+def diagnostics(node: Node, *statuses: DiagnosticStatus) -> DiagnosticArray:
+    """Return statuses with the present time of a node."""
+    return DiagnosticArray(header=Header(stamp=node.get_clock().now().to_msg()), status=statuses)
 
 
 # ------------------------------------------------------------------------------------- regressor

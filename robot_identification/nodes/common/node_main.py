@@ -22,11 +22,13 @@ import traceback
 from typing import Any
 
 import rclpy
+from rclpy.action import ActionServer, CancelResponse
 from rclpy.callback_groups import CallbackGroup, MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
+from rclpy.timer import Timer
 
 from ...errors import IdentificationError
 from .requests import RequestQueue, SERVICES
@@ -93,10 +95,10 @@ def _build_and_spin(
     factory: Callable[[], Node], executor: Executor, stopped: threading.Event
 ) -> int:
     node = factory()
-    group, steady = MutuallyExclusiveCallbackGroup(), Clock(clock_type=ClockType.STEADY_TIME)
+    group = MutuallyExclusiveCallbackGroup()
     # signal handlers run when the main thread gets back to the interpreter
-    node.create_timer(SIGNAL_SECONDS, lambda: None, group, clock=steady)
-    node.create_timer(NAMESAKE_SECONDS, partial(_look_for_namesakes, node), group, clock=steady)
+    steady_timer(node, SIGNAL_SECONDS, lambda: None, group)
+    steady_timer(node, NAMESAKE_SECONDS, partial(_look_for_namesakes, node), group)
     try:
         executor.add_node(node)
         with contextlib.suppress(ExternalShutdownException):
@@ -182,7 +184,32 @@ def _fail(message: str) -> int:
     return EXIT_USER_ERROR
 
 
-# -------------------------------------------------------------------------------------- answers
+# -------------------------------------------------------------------------- timers and answers
+
+
+def steady_timer(
+    node: Node, period: float, callback: Callable, group: CallbackGroup | None = None
+) -> Timer:
+    """Create a timer in wall time, which goes on while a simulated clock stands still."""
+    clock = Clock(clock_type=ClockType.STEADY_TIME)
+    return node.create_timer(period, callback, group, clock=clock)
+
+
+def serve_action(
+    node: Node, kind: type, name: str, execute: Callable, group: CallbackGroup
+) -> None:
+    """Create an action whose goals can be canceled, with a queue for many clients."""
+    ActionServer(
+        node,
+        kind,
+        name,
+        execute,
+        callback_group=group,
+        cancel_callback=lambda _: CancelResponse.ACCEPT,
+        goal_service_qos_profile=SERVICES,
+        result_service_qos_profile=SERVICES,
+        cancel_service_qos_profile=SERVICES,
+    )
 
 
 def serve(
@@ -205,52 +232,20 @@ def serve(
         Called with request and response; fills the latter and returns its message, or None.
     queue:
         Where requests wait for each other, and in whose thread the function runs; None for the
-        executor's own.
+        executor's own, in which the request is answered at once.
 
     """
 
-    def on_request(request: Any, response: Any) -> Any:
-        return answer(node, response, partial(function, request))
-
-    async def in_turn(request: Any, response: Any) -> Any:
-        assert queue is not None
+    async def on_request(request: Any, response: Any) -> Any:
+        work = partial(function, request, response)
         try:
-            work = partial(on_request, request, response)
-            return await queue.work(name.removeprefix('~/'), work)
-        except IdentificationError as refusal:
-            response.success, response.message = False, explain(node, refusal)
-            return response
+            message = work() if queue is None else await queue.work(name.removeprefix('~/'), work)
+            response.success, response.message = True, message or ''
+        except Exception as error:
+            response.success, response.message = False, explain(node, error)
+        return response
 
-    callback = on_request if queue is None else in_turn
-    node.create_service(kind, name, callback, qos_profile=SERVICES, **options)
-
-
-def answer(node: Node, response: Any, function: Callable[[Any], str | None]) -> Any:
-    """
-    Fill a service's response, so that a failing request never stops the node.
-
-    Parameters
-    ----------
-    node:
-        Logs the failure.
-    response:
-        Has ``success`` and ``message``.
-    function:
-        Called with the response; fills it and returns the message, or None for none.
-
-    Returns
-    -------
-    response
-        With ``success`` false and the reason where ``function`` raised anything.
-
-    """
-    try:
-        response.message = function(response) or ''
-        response.success = True
-    except Exception as error:
-        response.success = False
-        response.message = explain(node, error)
-    return response
+    node.create_service(kind, name, on_request, qos_profile=SERVICES, **options)
 
 
 def explain(node: Node, error: BaseException) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 
 import rclpy
 from rclpy import create_node
-from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
@@ -48,8 +47,8 @@ from ...reduction import Source
 from ...regressor import ModelSettings
 from ...results.result_yaml import dump, write_whole
 from ...results.saving import reported_failures, require_writable
-from ..common import declare_options, explain, given_path, read_options, serve
-from ..common.requests import ServiceCaller, SERVICES
+from ..common import declare_options, explain, given_path, read_options, serve, serve_action
+from ..common.requests import ServiceCaller
 from .senders import message_of
 
 GOAL_FIELDS = ('target', 'least_share', 'prediction_error', 'motions')
@@ -144,17 +143,7 @@ class CalibrationService:
         self._answered = threading.Event()
         declare_options(node, CalibrationOptions, 'calibration')
         serve(node, SetBool, '~/confirm', self._confirm, callback_group=group)
-        ActionServer(
-            node,
-            Calibrate,
-            '~/calibrate',
-            self._calibrate,
-            callback_group=group,
-            cancel_callback=lambda _: CancelResponse.ACCEPT,
-            goal_service_qos_profile=SERVICES,
-            result_service_qos_profile=SERVICES,
-            cancel_service_qos_profile=SERVICES,
-        )
+        serve_action(node, Calibrate, '~/calibrate', self._calibrate, group)
 
     def _confirm(self, request: SetBool.Request, response: SetBool.Response) -> str:
         if not self._asking:

@@ -14,7 +14,6 @@ from geometry_msgs.msg import Point, Pose, Quaternion, Vector3
 import numpy as np
 import pinocchio as pin
 from rclpy.callback_groups import CallbackGroup
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from robot_identification_msgs.srv import Preview
 from sensor_msgs.msg import JointState
@@ -29,7 +28,7 @@ from ...excitation.settings import Obstacle
 from ...excitation.trajectories import Trajectory
 from ...results.plan_file import points_csv, QUANTITIES
 from ...results.result_yaml import write_whole
-from ..common import declare_options, explain, LATCHED, read_options
+from ..common import declare_options, explain, LATCHED, read_options, steady_timer
 from ..common.requests import SERVICES
 from .motion_checks import MotionCheck
 from .motion_types import MotionError
@@ -144,8 +143,7 @@ class Ghost:
         self._again = False
         self._begin = 0.0
         # steady: it moves while simulated time stands still, too
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer = node.create_timer(1.0, self._move, group, clock=steady)
+        self._timer = steady_timer(node, 1.0, self._move, group)
         self._timer.cancel()
 
     def show(

@@ -47,10 +47,14 @@ async def wait_for(
     missing: str,
     tick: Tick,
     code: int = Code.NO_CONTROLLER,
-    seconds: float = CONTROLLER_SECONDS,
+    seconds: float | None = None,
 ) -> None:
-    """Wait until ``ready``; raise `MotionError` with the words ``missing`` where it never is."""
-    end = time.monotonic() + seconds
+    """
+    Wait until ``ready``, for `CONTROLLER_SECONDS` or the time that is given.
+
+    Raises `MotionError` with the words ``missing`` where it never is.
+    """
+    end = time.monotonic() + (CONTROLLER_SECONDS if seconds is None else seconds)
     while not ready():
         if time.monotonic() > end:
             raise MotionError(code, missing)

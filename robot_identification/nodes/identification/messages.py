@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from builtin_interfaces.msg import Time
-from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticStatus
 import numpy as np
 from robot_identification_msgs.msg import OnlineStatus, Parameter, ParameterSet
 from std_msgs.msg import Header
@@ -21,7 +21,7 @@ from ...estimation.elimination import ACCEPTED, WEAK
 from ...online import StreamCounts
 from ...online.change_detector import PAYLOAD
 from ...results.result import Result
-from ..common.messages import time_message
+from ..common.messages import diagnostic_status, time_message
 from .online_follower import Account, ChangeWatch, Follower, Snapshot
 
 STATES = {
@@ -294,19 +294,6 @@ class State:
     progress: float = 0.0
     step: str = ''
     failure: str = ''
-
-
-def diagnostic_status(
-    node: str, part: str, text: str, values: dict[str, Any], *, robot: str, warned: bool
-) -> DiagnosticStatus:
-    """Return a status of part of a node, with level WARN or OK."""
-    return DiagnosticStatus(
-        level=DiagnosticStatus.WARN if warned else DiagnosticStatus.OK,
-        name=f'{node.lstrip("/")}: {part}',
-        message=text,
-        hardware_id=robot,
-        values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
-    )
 
 
 def state_diagnostic(node: str, state: State, latest: Latest | None) -> DiagnosticStatus:

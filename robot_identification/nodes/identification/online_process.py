@@ -20,7 +20,6 @@ import time
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.clock import Clock, ClockType
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -32,7 +31,7 @@ from std_msgs.msg import Header
 
 from ...errors import IdentificationError
 from ...online import DelayWatch
-from ..common import explain, LATCHED, run
+from ..common import explain, LATCHED, run, steady_timer
 from ..common.joint_states import enlarge_receive_buffers, prefer_sockets
 from ..common.messages import time_message
 from ..common.node_main import EXIT_USER_ERROR
@@ -98,10 +97,9 @@ class OnlineNode(Node):
         self._arrived = time.monotonic()
         self._published = 0
         self._sample = self._diagnosed = StatusSample.of(follower)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(1.0 / task.options.publish_rate, self._on_publish, clock=steady)
-        self.create_timer(1.0, self._on_diagnostics, clock=steady)
-        self._starter = self.create_timer(0.0, self._on_start, clock=steady)
+        steady_timer(self, 1.0 / task.options.publish_rate, self._on_publish)
+        steady_timer(self, 1.0, self._on_diagnostics)
+        self._starter = steady_timer(self, 0.0, self._on_start)
 
     def _on_start(self) -> None:
         """Begin, once there is an executor."""

@@ -18,7 +18,6 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 import numpy as np
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from robot_identification_msgs.msg import OnlineStatus
 from std_msgs.msg import Header
@@ -33,7 +32,8 @@ from ...online import DelayRows
 from ...results.result_yaml import dump, plain, write_together
 from ...results.saving import reported_failures
 from ...results.urdf_export import identified_urdf
-from ..common import declare_options, LATCHED, serve
+from ..common import declare_options, LATCHED, serve, steady_timer
+from ..common.messages import diagnostics
 from ..common.processes import start_module
 from ..common.requests import RequestQueue, SERVICES
 from .messages import diagnostic
@@ -208,8 +208,7 @@ class OnlineService:
             serve(node, kind, name, function, queue=self._queue, callback_group=group)
         # players wait for the first status: its state is the one that they wait on
         self._publish_state(OnlineStatus.STARTING if self._wanted else OnlineStatus.OFF, '')
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(0.5, self._on_timer, callback_group=group, clock=steady)
+        steady_timer(node, 0.5, self._on_timer, group)
 
     async def close(self) -> None:
         """End the process for good, as the node ends."""
@@ -337,9 +336,7 @@ class OnlineService:
         self._status_out.publish(status)
         if trouble:
             entry = diagnostic(node.get_fully_qualified_name(), '', status)
-            self._diagnostics_out.publish(
-                DiagnosticArray(header=Header(stamp=stamp), status=[entry])
-            )
+            self._diagnostics_out.publish(diagnostics(node, entry))
 
 
 # ---------------------------------------------------------------------------------------- files

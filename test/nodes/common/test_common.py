@@ -25,7 +25,7 @@ from std_srvs.srv import Trigger
 
 from robot_identification.errors import SettingsError
 from robot_identification.nodes.common import (
-    answer, declare_options, read_options, run
+    declare_options, read_options, run, serve
 )
 from robot_identification.nodes.common.robot_description import RobotDescription
 from robot_identification.options.fields import option
@@ -68,19 +68,10 @@ class Probe(Node):
         super().__init__('probe')
         print(declare_options(self, Options, 'set'))
         self.description = RobotDescription(self)
-        self.create_service(Trigger, '~/options', self.options)
-        self.create_service(Trigger, '~/robot', self.robot)
-        self.create_service(Trigger, '~/fault', self.fault)
+        serve(self, Trigger, '~/options', lambda *_: repr(read_options(self, Options, 'set')))
+        serve(self, Trigger, '~/robot', lambda *_: ' '.join(self.description.robot().joints))
+        serve(self, Trigger, '~/fault', lambda *_: 1 // 0)
         self.create_service(Trigger, '~/crash', lambda *_: 1 // 0)
-
-    def options(self, request, response):
-        return answer(self, response, lambda r: repr(read_options(self, Options, 'set')))
-
-    def robot(self, request, response):
-        return answer(self, response, lambda r: ' '.join(self.description.robot().joints))
-
-    def fault(self, request, response):
-        return answer(self, response, lambda r: 1 // 0)
 
     async def on_shutdown(self):
         print('resting')

@@ -28,10 +28,10 @@ NAME = 'excitation/calibrate'
 def robot(ros, tmp_path):
     """Give the nodes with a simulated robot that moves."""
     clock = {'use_sim_time': True}
-    ros.start(
-        'simulation', parameters={'robot_description': PLANAR, 'rate': 200.0, 'clock_rate': 50.0}
-    )
-    ros.start('recorder', parameters={**clock, 'output': str(tmp_path / 'bags')})
+    robot = {'robot_description': PLANAR, 'rate': 200.0, 'clock_rate': 50.0}
+    ros.start('simulation', parameters=robot, wait=False)
+    bags = {**clock, 'output': str(tmp_path / 'bags')}
+    ros.start('recorder', parameters=bags, wait=False)
     ros.start(
         'excitation',
         parameters={

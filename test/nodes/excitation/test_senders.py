@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -74,6 +75,12 @@ async def tick():
     await Pause()
 
 
+def refusal(ros, sender):
+    """Prepare a sender whose controller is missing; return its `MotionError`."""
+    with mock.patch.object(remote_nodes, 'CONTROLLER_SECONDS', 0.3):
+        return prepare(ros, sender)
+
+
 def prepare(ros, sender, timeout=40.0):
     """Prepare a sender for a motion; return its `MotionError`, or None."""
 
@@ -116,7 +123,7 @@ def test_joints_are_compared_by_name(ros, tell, capfd):
     sender = sender_of(
         ros.node, None, ControllerOptions(controller_topic='controller/joint_trajectory')
     )
-    error = prepare(ros, sender)
+    error = refusal(ros, sender)
     assert (error.code, '/controller/joint_trajectory' in str(error)) == (Code.NO_CONTROLLER, True)
     ros.node.create_subscription(JointTrajectory, 'controller/joint_trajectory', print, 1)
     for told, partial, words in (
@@ -154,7 +161,7 @@ def test_the_speed_scaling_is_listened_to(ros, monkeypatch):
     options = ControllerOptions(speed_scaling_topic='speed')
     sender = sender_of(ros.node, None, options)
     ros.node.create_subscription(JointTrajectory, 'joint_trajectory', print, 1)
-    error = prepare(ros, sender)
+    error = refusal(ros, sender)
     assert error.code == Code.NO_CONTROLLER
     assert "'/speed'" in str(error) and 'speed_scaling_topic' in str(error)
     publisher = ros.publisher(Float64, 'speed', wait_for_subscribers=1)
@@ -271,7 +278,7 @@ def test_an_action_that_nobody_offers(ros):
         controller_kind='follow_joint_trajectory',
         controller_topic='nobody/follow_joint_trajectory',
     )
-    error = prepare(ros, sender_of(ros.node, None, options))
+    error = refusal(ros, sender_of(ros.node, None, options))
     assert error.code == Code.NO_CONTROLLER
     assert "action '/nobody/follow_joint_trajectory'" in str(error)
 
@@ -407,7 +414,7 @@ def test_nobody_who_takes_commands_is_told(ros):
         controller_joints=JOINTS,
         controller_node='nobody',
     )
-    error = prepare(ros, sender_of(ros.node, None, options))
+    error = refusal(ros, sender_of(ros.node, None, options))
     assert error.code == Code.NO_CONTROLLER
     assert "'/nobody/commands'" in str(error)
 

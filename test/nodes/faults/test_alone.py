@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
+from rclpy.action import ActionClient
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.msg import OnlineStatus, Regressor
 from robot_identification_msgs.srv import (
@@ -69,18 +70,21 @@ def test_a_service_says_what_is_missing(alone, kind, service, fields, words):
     assert time.monotonic() - begin < BOUND
 
 
-@pytest.mark.parametrize(
-    ('kind', 'action', 'fields', 'code'),
-    [
-        (PlanExcitation, 'excitation/plan', {}, PlanExcitation.Result.NO_MODEL),
-        (Excite, 'excitation/excite', {'plan_id': 'plan_1'}, Excite.Result.NO_MODEL),
-        (Excite, 'excitation/excite', {'dry_run': True}, Excite.Result.NO_MODEL),
-    ],
-)
-def test_an_action_says_what_is_missing(alone, kind, action, fields, code):
-    _, result, _ = alone.act(kind, action, timeout=BOUND, **fields)
-    assert result.error_code == code, result.error_msg
-    assert "topic '/robot_description'" in result.error_msg
+def test_an_action_says_what_is_missing(alone):
+    plan = ActionClient(alone.node, PlanExcitation, 'excitation/plan')
+    excite = ActionClient(alone.node, Excite, 'excitation/excite')
+    goals = [(plan, PlanExcitation.Goal()), (excite, Excite.Goal(dry_run=True))]
+    results = []
+    for client, goal in goals:
+        alone.wait_until(client.server_is_ready, BOUND, 'the action')
+        sending = client.send_goal_async(goal)
+        alone.wait_until(sending.done, BOUND, 'acceptance')
+        results.append(sending.result().get_result_async())
+    # both wait for a description at the same time
+    alone.wait_until(lambda: all(result.done() for result in results), BOUND, 'the results')
+    for result in (result.result().result for result in results):
+        assert result.error_code == type(result).NO_MODEL, result.error_msg
+        assert "topic '/robot_description'" in result.error_msg
 
 
 def test_what_needs_nothing_works(alone):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The network between a robot and the nodes is cut for five seconds, in the middle of everything.
+The network between a robot and the nodes is cut for four seconds, in the middle of everything.
 
 Both sides live and are heard by the test meanwhile; nothing goes from one to the other, and each
 gives the other up, since they trust each other for two seconds only (see `conftest`).  After that
@@ -40,7 +40,7 @@ URDF = str(ROOT / 'urdf' / 'zollo_planar_2r.urdf')
 CUTTABLE = str(Path(__file__).with_name('cuttable'))
 JOINTS = ('joint_1', 'joint_2')
 RATE = 200.0
-SECONDS = 5.0
+SECONDS = 4.0
 Code = Excite.Result
 STOPPED = (
     Code.STALE_STATE,
@@ -185,7 +185,7 @@ def require_that_all_works(ros):
     """Have the robot recorded, identified and moved."""
     messages = ros.recorder[-1].messages
     rows = ros.online[-1].rows
-    result = Motion(ros, 3.0).result()
+    result = Motion(ros, 2.0).result()
     assert result.error_code == Excite.Result.NONE, result.error_msg
     ros.wait_until(lambda: ros.recorder[-1].messages > messages, 60.0, 'recording')
     ros.wait_until(
@@ -198,7 +198,7 @@ def require_that_all_works(ros):
 
 def test_a_robot_that_is_cut_off(robot, line):
     path = Path(robot.call(StartRecording, 'recorder/start', name='cut').path)
-    motion = Motion(robot, 8.0)
+    motion = Motion(robot, 6.0)
     motion.under_way()
     assert speed(robot) > 0.05
     rows = robot.online[-1].rows
@@ -240,11 +240,11 @@ def test_a_robot_that_is_cut_off(robot, line):
 def test_a_process_that_hangs(robot, node):
     """One side stands still for some seconds, as on a machine that swaps."""
     process = next(p for p in robot.processes if p.name == node)
-    motion = Motion(robot, 8.0)
+    motion = Motion(robot, 6.0)
     motion.under_way()
     os.kill(process.pid, signal.SIGSTOP)
     try:
-        robot.spin(4.0)
+        robot.spin(3.0)
         if node == 'excitation':
             # nothing is sent any more
             robot.wait_until(lambda: speed(robot) < 0.01, 60.0, 'rest')

@@ -71,7 +71,7 @@ QUICK_LEASE = """<?xml version="1.0" encoding="UTF-8"?>
 <profiles xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
   <participant profile_name="mortal" is_default_profile="true">
     <rtps><builtin><discovery_config>
-      <leaseDuration><sec>3</sec></leaseDuration>
+      <leaseDuration><sec>2</sec></leaseDuration>
       <leaseAnnouncement><sec>0</sec><nanosec>500000000</nanosec></leaseAnnouncement>
     </discovery_config></builtin></rtps>
   </participant>
@@ -152,6 +152,7 @@ class Cell:
             'rate': 125.0,
             'servo_rate': 250.0,
             'clock_rate': 25.0,
+            'real_time_factor': 2.0,
         }
         self.robot = ros.start('simulation', parameters=parameters, wait=False)
         # few are kept for a process that is late: the latest is never long past

@@ -13,10 +13,17 @@ pytest.importorskip('rclpy')
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.serialization import serialize_message
 from robot_identification.base_parameters import structure
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.nodes.common.messages import time_message
-from robot_identification.nodes.identification.online_follower import online_signals
+from robot_identification.nodes.identification.messages import status_message, StatusSample
+from robot_identification.nodes.identification.online_follower import (
+    Follower,
+    online_signals,
+    OnlineOptions,
+    OnlineTask,
+)
 from robot_identification.online import OnlineIdentifier
 from robot_identification.regressor import ModelSettings
 from robot_identification.signals import SignalSettings
@@ -175,6 +182,38 @@ class Live:
         return int(child)
 
 
+class Followed(Live):
+    """The live identification in this process: messages are taken, not sent, and statuses made."""
+
+    def __init__(self, arm):
+        problem = IdentificationProblem(
+            arm.robot, signals=SignalSettings(dead_zone=0.05, trim=0.0)
+        )
+        names = dict.fromkeys(('node', 'joint_states', 'parameters', 'status'), '')
+        task = OnlineTask(problem, OnlineOptions(stale=0.5), system_stamps=False, **names)
+        self.arm, self.follower = arm, Follower(task)
+
+    def reset(self):
+        self.follower.reset()
+        self.statuses, self._sample = [], StatusSample.of(self.follower)
+
+    def play(self, messages):
+        """Have messages taken, and a status made after each tenth of a second."""
+        for number, message in enumerate(messages, 1):
+            self.follower.take(serialize_message(message), None, time.perf_counter())
+            if number % 25 == 0 or number == len(messages):
+                now = StatusSample.of(self.follower)
+                self.statuses.append(status_message(self.follower, self._sample, now, 0.0))
+                self._sample = now
+        return self.status
+
+    def values(self):
+        return self.follower.snapshot().estimate.values
+
+    def told(self, words):
+        assert any(words in s.message for s in self.statuses), {s.message for s in self.statuses}
+
+
 def stamp_of(message):
     """Return the stamp of a joint state [s]."""
     return message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
@@ -222,3 +261,15 @@ def live_with_drives(module_ros, arm, tmp_path_factory):
 def live(process):
     process.reset()
     return process
+
+
+@pytest.fixture(scope='module')
+def _followed(arm):
+    return Followed(arm)
+
+
+@pytest.fixture
+def followed(_followed):
+    """Give the live identification of this process, begun anew."""
+    _followed.reset()
+    return _followed

@@ -13,6 +13,7 @@ pytest.importorskip('rclpy')
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from robot_identification.data.clock import clock_of
 from robot_identification.nodes.common.messages import time_message
+from robot_identification.regressor import ModelSettings
 from robot_identification_msgs.msg import OnlineStatus, Parameter, ParameterSet
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
@@ -47,30 +48,22 @@ def test_estimates_are_those_of_the_core(live):
     assert np.nanmax(errors) < 6.0
 
 
-def test_speed_and_gaps_do_not_matter(live):
-    """At 1x and 5x, with a quarter of a second missing: the same parameters."""
-    messages = live.states(seconds=3.0)
-    messages = messages[:380] + messages[440:]
-    found = []
-    for speed in (1.0, 5.0):
-        live.reset()
-        status = live.play(messages, speed)
-        assert status.gaps == 1
-        assert status.longest_gap == pytest.approx(61.0 / RATE)
-        assert status.updates == len(messages) - 200
-        found.append(live.values())
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=0.0)
-
-
-def test_other_order_of_joints(live):
+def test_estimates_with_terms_of_real_drives_are_those_of_the_core(live_with_drives):
+    live = live_with_drives
     messages = live.states()
-    expected = live.expected(messages)
-    for message in messages[400:]:
-        message.name = message.name[::-1]
-        for field in ('position', 'velocity', 'effort'):
-            setattr(message, field, getattr(message, field)[::-1])
-    live.play(messages)
+    status = live.play(messages)
+    assert (status.lost, status.refused, status.gaps) == (0, 0, 0)
+    model = ModelSettings(breakaway=0.02, joint_springs=('joint_1',))
+    channel = {'effort_delay': (0.01, 0.0, 0.02), 'effort_low_pass': 12.0}
+    expected = live.expected(messages, model, **channel)
+    assert expected.rows == status.rows > 0
     live.require(expected)
+    assert 'joint_1.kc' in expected.layout
+    # each of them changes the numbers
+    plain = live.expected(messages, ModelSettings(joint_springs=('joint_1',)), **channel)
+    without = live.expected(messages, model)
+    for other in (plain, without):
+        assert np.abs(other.values - expected.values).max() > 1e-3
 
 
 def test_publisher_without_guarantees(live):
@@ -163,81 +156,6 @@ def test_states_that_stop(live):
     live.play(live.shifted(live.states(2, 1.0), 3.0))
     assert live.status.gaps == 1
     assert live.status.rows > rows
-
-
-def test_states_at_half_the_rate(live):
-    live.play(live.states(seconds=1.0))
-    slow = live.shifted(live.states(2, 2.0), 1.0)[::2]
-    live.play(slow, 1.0)
-    live.told('joint states come at 125 Hz, at the start it was 250 Hz')
-    assert live.status.gaps == 0
-
-
-def test_a_joint_that_is_lost(live):
-    messages = live.states(seconds=2.0)
-    for message in messages[300:400]:
-        message.name = message.name[:2]
-        for field in ('position', 'velocity', 'effort'):
-            setattr(message, field, getattr(message, field)[:2])
-    status = live.play(messages, 1.0)
-    live.told("joint 'joint_3' is not in the joint states")
-    assert status.refused == 100
-    assert status.gaps == 1
-
-
-def test_other_joints(live):
-    messages = live.states(seconds=1.0)
-    for message in messages:
-        message.name = ['a', 'b', 'c']
-    status = live.play(messages, 1.0)
-    live.told("joint 'joint_1' is not in the joint states")
-    assert status.state == OnlineStatus.WAITING
-    assert (status.updates, status.refused) == (0, len(messages))
-
-
-def test_a_gripper_on_the_same_topic(live):
-    """Its states, which have none of the joints, are no trouble."""
-    messages = live.states(seconds=1.2)
-    expected = live.expected(messages).rows
-    both = []
-    for message in messages:
-        gripper = JointState(header=message.header, name=['finger'], position=[0.0])
-        both += [gripper, message]  # so that a status never ends with the gripper alone
-    live.statuses.clear()
-    live.wait(lambda s: True, 'a status')
-    status = live.play(both, 1.0)
-    assert status.rows == expected
-    assert status.refused == len(messages)
-    assert {s.message for s in live.statuses if s.updates} == {''}
-
-
-def test_effort_that_is_missing_or_not_finite(live):
-    messages = live.states(seconds=3.0)
-    for message in messages[300:310]:
-        message.effort = []
-    for message in messages[600:620]:
-        message.effort[1] = np.nan
-    status = live.play(messages, 1.0)
-    live.told('3 names but 0 values of effort')
-    live.told("effort of joint 'joint_2' is nan")
-    assert status.refused == 30
-
-
-def test_time_that_goes_back(live):
-    messages = live.states(seconds=1.2)
-    live.play(messages, 2.0)
-    live.play(messages, 2.0)
-    live.told('the stamps went back by 1.2 s')
-    assert (live.status.gaps, live.status.refused) == (1, 0)
-    assert live.status.state == OnlineStatus.LEARNING
-
-
-def test_stamps_not_in_order(live):
-    messages = live.states(seconds=1.5)
-    messages[300:302] = messages[301], messages[300]
-    status = live.play(messages, 1.0)
-    assert status.disordered == 1
-    assert status.gaps == 0
 
 
 def test_nothing_is_lost_beside_busy_processes(live):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 import sys
 
 import numpy as np
@@ -64,7 +63,7 @@ def test_what_the_recorder_recorded_gives_what_the_live_run_gave(live, tmp_path)
     for rate in ('1.0', '5.0'):
         played = ros.start_command(
             'player',
-            [Path(sys.executable).parent / 'robot-identification', 'play', bag, '--rate', rate]
+            [sys.executable, '-m', 'robot_identification.cli', 'play', bag, '--rate', rate]
             + ['--to', '/replay/joint_states'],
             wait=False,
         )
