@@ -18,6 +18,8 @@ from robot_identification.data.recording import Recording
 from robot_identification.model.robot import Robot
 from robot_identification.signals import process, SignalSettings
 
+from .synthetic import sines
+
 RATE, DURATION, HARMONICS = 125.0, 24.0, 6
 _AXES = ('0 0 1', '0 1 0', '0 1 0', '0 0 1', '0 1 0', '0 0 1', '0 1 0')
 _ORDERS = {3: (0, 1, 2), 4: (0, 1, 2, 4), 5: (0, 1, 2, 3, 4), 6: (0, 1, 2, 3, 4, 5)}
@@ -365,14 +367,12 @@ def _truth(robot: Robot, load: float, random: np.random.Generator) -> pin.Model:
 def _motion(
     time: np.ndarray, n: int, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    states = np.zeros((3, time.size, n))
-    for k in range(1, HARMONICS + 1):
-        omega = 2.0 * np.pi * k * random.uniform(1.5, 2.5) / DURATION
-        size = random.uniform(0.2, 1.0, n) / np.sqrt(k)
-        angle = omega * time[:, None] + random.uniform(0.0, 2.0 * np.pi, n)
-        states[0] += size * np.sin(angle)
-        states[1] += size * omega * np.cos(angle)
-        states[2] -= size * omega**2 * np.sin(angle)
+    terms = (
+        (2.0 * np.pi * k * random.uniform(1.5, 2.5) / DURATION,
+         random.uniform(0.2, 1.0, n) / np.sqrt(k), random.uniform(0.0, 2.0 * np.pi, n))
+        for k in range(1, HARMONICS + 1)
+    )  # fmt: skip
+    states = sines(time, terms)
     states *= random.uniform(1.0, 2.2, n) / np.abs(states[0]).max(axis=0)
     states[0] += random.uniform(-0.4, 0.4, n)
     return states[0], states[1], states[2]

@@ -24,7 +24,7 @@ from robot_identification.simulation.truth import truth
 from scipy.signal import lfilter
 
 from .harness import Figure, Section, Table
-from .synthetic import panda
+from .synthetic import panda, sines
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = ModelSettings()
@@ -117,14 +117,12 @@ def recording(
     known = true_parameters(robot, seed)
     time = np.arange(round(SECONDS * RATE)) / RATE
     n = robot.n_joints
-    states = np.zeros((3, time.size, n))
-    for k in range(1, SINES + 1):
-        omega = 2.0 * np.pi * k / 10.0
-        size, phase = random.uniform(0.1, 0.5, n) / np.sqrt(k), random.uniform(0.0, 6.28, n)
-        angle = omega * time[:, None] + phase
-        states[0] += size * np.sin(angle)
-        states[1] += size * omega * np.cos(angle)
-        states[2] -= size * omega**2 * np.sin(angle)
+    terms = (
+        (2.0 * np.pi * k / 10.0, random.uniform(0.1, 0.5, n) / np.sqrt(k),
+         random.uniform(0.0, 6.28, n))
+        for k in range(1, SINES + 1)
+    )  # fmt: skip
+    states = sines(time, terms)
     effort = predict(build(robot, MODEL), Motion(*states), known)
     scale = np.sqrt(np.mean(effort**2, axis=0))
     dry = np.array([known[f'{joint}.fc'] for joint in robot.joints])

@@ -33,7 +33,7 @@ from robot_identification.signals import OnlineFilter, SignalSettings
 from robot_identification.signals.windows import Windows
 
 from .harness import Figure, Section, Table
-from .synthetic import panda, recording, robots_folder, truth
+from .synthetic import panda, recording, robots_folder, sines, truth
 
 PERIOD = 1e-3
 SIGNALS = SignalSettings(
@@ -351,15 +351,11 @@ def _watched(
 def _motion(stamps: np.ndarray, n: int) -> Motion:
     """Return a motion that repeats after 10 s."""
     random = np.random.default_rng(7)
-    states = np.zeros((3, stamps.size, n))
-    for k in range(1, 6):
-        omega = 2.0 * np.pi * 0.1 * k
-        size, phase = random.uniform(0.05, 0.3, n), random.uniform(0.0, 2.0 * np.pi, n)
-        angle = omega * stamps[:, None] + phase
-        states[0] += size * np.sin(angle)
-        states[1] += size * omega * np.cos(angle)
-        states[2] -= size * omega**2 * np.sin(angle)
-    return Motion(*states)
+    terms = (
+        (0.2 * np.pi * k, random.uniform(0.05, 0.3, n), random.uniform(0.0, 2.0 * np.pi, n))
+        for k in range(1, 6)
+    )
+    return Motion(*sines(stamps, terms))
 
 
 def _payload(known: ParameterSet, link: str) -> ParameterSet:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 import warnings
 
@@ -52,6 +53,19 @@ def truth(robot: Robot, model: ModelSettings = MODEL) -> ParameterSet:
     return known.updated(added)
 
 
+def sines(time: np.ndarray, terms: Iterable[tuple[float, np.ndarray, np.ndarray]]) -> np.ndarray:
+    """
+    Return the sum of sines, (3, n_samples, n): itself and its first two derivatives.
+
+    The terms have an angular frequency [rad/s], and sizes and phases (n,).
+    """
+    states: np.ndarray | float = 0.0
+    for omega, size, phase in terms:
+        sine, cosine = np.sin(angle := omega * time[:, None] + phase), np.cos(angle)
+        states = states + np.array([size * sine, size * omega * cosine, -size * omega**2 * sine])
+    return np.asarray(states)
+
+
 def recording(
     robot: Robot,
     seconds: float,
@@ -82,14 +96,13 @@ def recording(
     noise = np.random.default_rng([seed, round(rate * start)])
     time = start + np.arange(round(seconds * rate)) / rate
     n = robot.n_joints
-    states = np.zeros((3, time.size, n))
-    for k in range(1, SINES + 1):
-        omega = 2.0 * np.pi * 0.1 * k
-        size, phase = motion.uniform(0.1, 0.4, n), motion.uniform(0.0, 2.0 * np.pi, n)
-        angle = omega * time[:, None] + phase
-        states[0] += size * np.sin(angle)
-        states[1] += size * omega * np.cos(angle)
-        states[2] -= size * omega**2 * np.sin(angle)
+    states = sines(
+        time,
+        (
+            (0.2 * np.pi * k, motion.uniform(0.1, 0.4, n), motion.uniform(0.0, 2.0 * np.pi, n))
+            for k in range(1, SINES + 1)
+        ),
+    )
     effort = predict(build(robot, model), Motion(*states), truth(robot, model))
     position = states[0] + 1e-5 * noise.normal(size=effort.shape)
     effort += 0.1 * noise.normal(size=effort.shape)

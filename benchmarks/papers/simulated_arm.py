@@ -12,6 +12,8 @@ from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
 
+from ..synthetic import sines
+
 ROOT = Path(__file__).resolve().parents[2]
 JOINTS = ('joint_1', 'joint_2', 'joint_3')
 RATE, DURATION, HARMONICS = 400.0, 12.0, 6
@@ -54,15 +56,12 @@ def recording(robot: Robot, parameters: ParameterSet, seed: int, noise: float) -
     """
     rng = np.random.default_rng(seed)
     time = np.arange(0.0, DURATION, 1.0 / RATE)
-    position, velocity, acceleration = np.zeros((3, time.size, len(JOINTS)))
-    for k in range(1, HARMONICS + 1):
-        omega = 2.0 * np.pi * k / DURATION
-        size = rng.uniform(0.1, 0.6, len(JOINTS))
-        angle = omega * time[:, None] + rng.uniform(0.0, 2.0 * np.pi, len(JOINTS))
-        position += size * np.sin(angle)
-        velocity += size * omega * np.cos(angle)
-        acceleration -= size * omega**2 * np.sin(angle)
-    rows = build(robot).rows(Motion(position, velocity, acceleration))
+    terms = (
+        (2.0 * np.pi * k / DURATION, rng.uniform(0.1, 0.6, 3), rng.uniform(0.0, 2.0 * np.pi, 3))
+        for k in range(1, HARMONICS + 1)
+    )
+    position, *derivatives = sines(time, terms)
+    rows = build(robot).rows(Motion(position, *derivatives))
     effort = (rows @ parameters.values).reshape(position.shape)
     effort += noise * rng.normal(size=effort.shape)
     return Recording(time, position, effort, JOINTS, source=f'seed {seed}')

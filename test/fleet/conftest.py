@@ -19,6 +19,8 @@ from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, prior
 
+from benchmarks.synthetic import sines
+
 ROOT = Path(__file__).resolve().parents[2]
 JOINTS = ('joint_1', 'joint_2', 'joint_3')
 DAY = 86400.0
@@ -102,16 +104,11 @@ class Fleet:
 
 def random_motion(rng: np.random.Generator, seconds: float, rate: float) -> Motion:
     """Return a Fourier series of each joint."""
-    time = np.arange(0.0, seconds, 1.0 / rate)
-    position, velocity, acceleration = np.zeros((3, time.size, 3))
-    for k in range(1, 6):
-        omega = 2.0 * np.pi * k / seconds
-        size, phase = rng.uniform(0.1, 0.5, 3), rng.uniform(0.0, 2.0 * np.pi, 3)
-        angle = omega * time[:, None] + phase
-        position += size * np.sin(angle)
-        velocity += size * omega * np.cos(angle)
-        acceleration -= size * omega**2 * np.sin(angle)
-    return Motion(position, velocity, acceleration)
+    terms = (
+        (2.0 * np.pi * k / seconds, rng.uniform(0.1, 0.5, 3), rng.uniform(0.0, 2.0 * np.pi, 3))
+        for k in range(1, 6)
+    )
+    return Motion(*sines(np.arange(0.0, seconds, 1.0 / rate), terms))
 
 
 @pytest.fixture(scope='session')

@@ -17,6 +17,8 @@ from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import prior
 
+from benchmarks.synthetic import sines
+
 ROOT = Path(__file__).resolve().parents[2]
 
 EXPERIMENT = """\
@@ -114,14 +116,11 @@ def make_recording(robot: Robot, truth: ParameterSet, seed: int, noise: float) -
     rng = np.random.default_rng(seed)
     rate, duration, harmonics = 400.0, 12.0, 6
     time = np.arange(0.0, duration, 1.0 / rate)
-    position, velocity, acceleration = np.zeros((3, time.size, 3))
-    for k in range(1, harmonics + 1):
-        omega = 2.0 * np.pi * k / duration
-        size, phase = rng.uniform(0.1, 0.6, 3), rng.uniform(0.0, 2.0 * np.pi, 3)
-        angle = omega * time[:, None] + phase
-        position += size * np.sin(angle)
-        velocity += size * omega * np.cos(angle)
-        acceleration -= size * omega**2 * np.sin(angle)
+    terms = (
+        (2.0 * np.pi * k / duration, rng.uniform(0.1, 0.6, 3), rng.uniform(0.0, 2.0 * np.pi, 3))
+        for k in range(1, harmonics + 1)
+    )
+    position, velocity, acceleration = sines(time, terms)
     model = robot.with_parameters(truth)
     data = model.createData()
     rows = zip(position, velocity, acceleration, strict=True)
