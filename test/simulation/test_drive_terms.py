@@ -189,6 +189,9 @@ PLAIN = SimulationSettings(
     effort_noise_std=(0.02,),
     seed=5,
 )
+COARSE = {'rate': 500.0, 'servo_rate': 500.0}
+"""Rates that take half of the time."""
+
 DRIVES = replace(
     PLAIN,
     root=(1.0, 0.8, 0.6),
@@ -224,7 +227,7 @@ def test_the_model_that_the_simulated_robot_obeys_is_told(arm):
 
 
 def test_all_terms_are_identified_from_a_simulated_arm(arm):
-    recording = simulate(arm, _waypoints(arm), DRIVES)
+    recording = simulate(arm, _waypoints(arm), replace(DRIVES, **COARSE))
     model = true_model(arm, DRIVES)
     result = _identified(arm, model, recording)
     true = truth(arm, DRIVES)
@@ -268,11 +271,12 @@ def test_reported_efforts_are_late_and_smooth_as_scipys_filters_make_them(arm):
 @pytest.fixture(scope='module')
 def plain_fit(arm):
     """Return the fit of a robot whose drives have none of these."""
-    return _identified(arm, ModelSettings(), simulate(arm, _waypoints(arm), PLAIN))
+    recording = simulate(arm, _waypoints(arm), replace(PLAIN, **COARSE))
+    return _identified(arm, ModelSettings(), recording)
 
 
 def test_the_channel_of_the_efforts_is_what_identification_takes_it_for(arm, plain_fit):
-    recording = simulate(arm, _waypoints(arm), CHANNEL)
+    recording = simulate(arm, _waypoints(arm), replace(CHANNEL, **COARSE))
     # two filters of order 1 are later by 1/(pi fc) in all
     delay = (0.01, 1.0 / (8.0 * np.pi), 0.03 + 1.0 / (12.0 * np.pi))
     model = ModelSettings()
@@ -292,7 +296,7 @@ def test_the_channel_of_the_efforts_is_what_identification_takes_it_for(arm, pla
 
 
 def test_a_tilted_base_is_known_to_the_simulated_robot_alone(arm, plain_fit):
-    tilted = replace(PLAIN, base_tilt=(0.05, -0.08, 0.0))
+    tilted = replace(PLAIN, **COARSE, base_tilt=(0.05, -0.08, 0.0))
     recording = simulate(arm, _waypoints(arm), tilted)
     real = arm.with_gravity(turned(arm.gravity.tolist(), tilted.base_tilt))
     found, wrong = (_identified(robot, ModelSettings(), recording) for robot in (real, arm))
