@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, groupby, takewhile
-import math
 from typing import Any
 
 import numpy as np
@@ -42,23 +41,15 @@ from ..errors import RecordingError
 HALF_TAPS = 12
 """Half the length of the kernel, in output periods."""
 
-_SAMPLES = 256  # of one matrix product at least, so that small factors are efficient too
+_PART = 1024  # samples that are worked on at once, in a core's cache
 
 
 @lru_cache(maxsize=16)
 def kernel(factor: int) -> np.ndarray:
     """
-    Taps of the low-pass filter that goes with a decimation by ``factor``.
+    Return the (24 M + 1,) symmetric taps, with sum 1, that go with a decimation by a factor M.
 
-    Parameters
-    ----------
-    factor:
-        M; the pass band ends at 0.8 of the new Nyquist frequency.
-
-    Returns
-    -------
-    (24 M + 1,) symmetric taps with sum 1.
-
+    The pass band ends at 0.8 of the new Nyquist frequency.
     """
     taps = scipy.signal.firwin(2 * HALF_TAPS * factor + 1, 0.8 / factor, window=('kaiser', 6.0))
     taps.setflags(write=False)
@@ -71,22 +62,9 @@ def independence(factor: int, before: np.ndarray | None = None, stride: int = 1)
 
     Between the end of the pass band and the new Nyquist frequency decimated rows have no noise,
     and no signal either.  So their residual is smaller than the noise at the frequencies of the
-    signal, by the kernel's noise bandwidth as a share of the new Nyquist frequency.
-
-    Parameters
-    ----------
-    factor:
-        M, 1 or more.
-    before:
-        (taps,) kernel that has made the input, every ``stride``-th sample, of white noise.
-    stride:
-        Samples from one window of that kernel to the next.
-
-    Returns
-    -------
-    1 for the factor 1, otherwise about 0.76, if there was no kernel before; less with one that is
-    long beside the samples' distance.
-
+    signal, by the kernel's noise bandwidth as a share of the new Nyquist frequency: about 0.76,
+    but 1 for the factor 1.  It is less if a kernel ``before`` (taps,), long beside the samples'
+    distance, has made the input of white noise; ``stride`` is from one of its windows to the next.
     """
     if before is None:
         return factor * float(np.sum(kernel(factor) ** 2)) if factor > 1 else 1.0
@@ -103,118 +81,76 @@ def independence(factor: int, before: np.ndarray | None = None, stride: int = 1)
 
 class ParallelDecimator:
     """
-    Low-pass filter and keep every M-th sample, block by block.
+    Low-pass filter that keeps every M-th sample, block by block.
 
     Samples come last, as regressors give their entries.  Output m stands at input ``m M`` of the
     stretch: it is the mean of the samples around, weighted with `kernel`.  ``ceil(N / M)`` outputs
     come of N inputs, whatever the blocks; so the time of output m is ``time[0] + m M / rate``.  A
-    stretch after a gap takes a new decimator.  The factor 1 passes the samples as they are.
-
-    Parameters
-    ----------
-    factor:
-        M, 1 or more.
-
+    stretch after a gap takes a new decimator.  ``factor`` is M; 1 passes the samples as they are.
     """
 
     def __init__(self, factor: int) -> None:
         if factor < 1:
             raise ValueError(f'factor is {factor}, expected 1 or more')
         self.factor = factor
-        self._taps = kernel(factor) if factor > 1 else np.ones(1)
-        self._tap_sums = np.concatenate(([0.0], np.cumsum(self._taps)))
-        self._operator = self._product_operator()
-        self._pending: np.ndarray | None = None
+        taps = kernel(factor) if factor > 1 else np.ones(1)
+        self._tap_sums = np.concatenate(([0.0], np.cumsum(taps)))
+        # samples come in periods of M, the last of which is a multiple of M: there windows end
+        self._taps = np.concatenate((np.zeros(factor - 1), taps)).reshape(-1, factor)
+        self._rest = self._pending = np.empty((0, 0))
         self._first = -HALF_TAPS  # output that the first pending one is
         self._samples = 0
 
     def push(self, samples: np.ndarray) -> np.ndarray:
-        """
-        Take the next samples and return the outputs that they complete.
-
-        Parameters
-        ----------
-        samples:
-            (w, N) consecutive samples of w signals, the same ones in every call.
-
-        Returns
-        -------
-        (w, m) outputs, where m may be 0.
-
-        """
+        """Take (w, N) samples, of the same signals each time; return complete outputs (w, m)."""
         samples = np.asarray(samples, dtype=float)
-        if self._pending is None:
+        if not self._pending.size:
+            self._rest = np.zeros((len(samples), self.factor - 1))
             self._pending = np.zeros((len(samples), 2 * HALF_TAPS))
         if samples.ndim != 2 or len(samples) != len(self._pending):
             raise ValueError(f'samples have shape {samples.shape}, not {len(self._pending)} rows')
         if self.factor == 1:
             return samples
-        sums = self._with(samples)
-        done = max(0, (self._samples - 1) // self.factor - HALF_TAPS + 1 - self._first)
-        complete = self._normalised(sums[:, :done])
-        self._pending = sums[:, done:].copy()
-        self._first += done
-        return complete
+        first = self._first
+        self._samples += samples.shape[1]
+        starts = range(0, max(1, samples.shape[1]), _PART)
+        sums = [self._added(samples[:, start : start + _PART]) for start in starts]
+        return self._normalised(first, np.concatenate(sums, axis=1))
 
     def finish(self) -> np.ndarray:
-        """
-        Return the outputs whose window reaches beyond the last sample.
+        """Return the outputs (w, m) whose window reaches beyond the last sample."""
+        signals = len(self._pending)
+        if self.factor == 1:
+            return np.empty((signals, 0))
+        first, total = self._first, -(-self._samples // self.factor)
+        last = self._added(np.zeros((signals, self.factor - 1)))
+        sums = np.concatenate((last, self._pending), axis=1)
+        return self._normalised(first, sums[:, : total - first])
 
-        Returns
-        -------
-        (w, m) outputs.
+    def _added(self, samples: np.ndarray) -> np.ndarray:
+        """Add what samples contribute to the pending outputs; return those that are complete."""
+        held = np.concatenate((self._rest, samples), axis=1)
+        signals, periods = len(held), held.shape[1] // self.factor
+        whole = periods * self.factor
+        self._rest = held[:, whole:]
+        # each period is part of 25 outputs
+        parts = self._taps @ held[:, :whole].reshape(signals * periods, self.factor).T
+        sums = np.concatenate((self._pending, np.zeros((signals, periods))), axis=1)
+        for age, part in enumerate(parts.reshape(len(parts), signals, periods)):
+            place = 2 * HALF_TAPS - age
+            sums[:, place : place + periods] += part
+        self._pending = sums[:, periods:]
+        self._first += periods
+        return sums[:, :periods]
 
-        """
-        if self._pending is None or self.factor == 1:
-            return np.empty((0 if self._pending is None else len(self._pending), 0))
-        total = -(-self._samples // self.factor)
-        outputs = self._normalised(self._pending[:, : total - self._first])
-        self._first = total
-        return outputs
-
-    def _with(self, samples: np.ndarray) -> np.ndarray:
-        """Add what samples contribute to the pending outputs, and to those beyond."""
-        assert self._pending is not None
-        factor, count = self.factor, samples.shape[1]
-        size = len(self._operator) - factor
-        # the last sample enters the output at or before it, and as many as half the kernel behind
-        last = (self._samples + count - 1) // factor + HALF_TAPS
-        pending = self._pending.shape[1]
-        sums = np.zeros((len(samples), max(pending, last + 1 - self._first)))
-        sums[:, :pending] = self._pending
-        for start in range(0, count, size):
-            part = samples[:, start : start + size]
-            output, phase = divmod(self._samples + start, factor)
-            # the first output's window ends at its own sample, which may be over already
-            skip, reach = min(phase, 1), (phase + part.shape[1] - 1) // factor + 1 + 2 * HALF_TAPS
-            taps = self._operator[phase : phase + part.shape[1], skip:reach]
-            place = output - HALF_TAPS - self._first
-            sums[:, place + skip : place + reach] += part @ taps
-        self._samples += count
-        return sums
-
-    def _product_operator(self) -> np.ndarray:
-        """
-        Taps with which the samples of one product enter the outputs.
-
-        The product takes some output periods of samples, which may begin anywhere in the first of
-        them, and touches the outputs of 24 more.
-        """
-        span = max(1, math.ceil(_SAMPLES / self.factor)) + 1
-        outputs = np.arange(span + 2 * HALF_TAPS) - HALF_TAPS
-        taps = np.arange(span * self.factor)[:, None] - outputs * self.factor
-        taps += HALF_TAPS * self.factor
-        inside = (taps >= 0) & (taps < self._taps.size)
-        return np.where(inside, self._taps[np.clip(taps, 0, self._taps.size - 1)], 0.0)
-
-    def _normalised(self, sums: np.ndarray) -> np.ndarray:
-        """Divide the first pending outputs, from 0 on, by the sum of the taps they used."""
-        start = max(0, -self._first)
+    def _normalised(self, first: int, sums: np.ndarray) -> np.ndarray:
+        """Divide the outputs from ``first``, those from 0 on, by the sum of the taps they used."""
+        start = max(0, -first)
         sums = sums[:, start:]
-        centre = (self._first + start + np.arange(sums.shape[1])) * self.factor
-        half = HALF_TAPS * self.factor
-        low = np.clip(half - centre, 0, self._taps.size)
-        high = np.clip(self._samples - centre + half, 0, self._taps.size)
+        centre = (first + start + np.arange(sums.shape[1])) * self.factor
+        half, most = HALF_TAPS * self.factor, len(self._tap_sums) - 1
+        low = np.clip(half - centre, 0, most)
+        high = np.clip(self._samples - centre + half, 0, most)
         return sums / (self._tap_sums[high] - self._tap_sums[low])
 
 
@@ -225,21 +161,10 @@ _DECAY = 7.0  # time constants of the low-pass filter that are kept: 1e-3 of its
 
 def channel_kernel(delay: float, low_pass: float, rate: float) -> np.ndarray:
     """
-    Taps of a channel.
+    Return the (2 h + 1,) taps, with sum 1, of a channel for rows of a rate [Hz].
 
-    Parameters
-    ----------
-    delay:
-        d [s].
-    low_pass:
-        fc [Hz]; 0 for none.
-    rate:
-        Of the rows [Hz].
-
-    Returns
-    -------
-    (2 h + 1,) taps with sum 1; tap h belongs to the row itself, tap h + k to the row k before it.
-
+    ``delay`` is d [s] and ``low_pass`` fc [Hz], 0 for none.  Tap h belongs to the row itself, tap
+    h + k to the row k before it.
     """
     taps = np.ones(1)
     if delay != 0.0:
@@ -259,18 +184,11 @@ def channel_kernel(delay: float, low_pass: float, rate: float) -> np.ndarray:
 
 class EffortChannel:
     """
-    Passes the columns of each joint's row through the joint's channel, block by block.
+    Delay and filter of the columns of each joint's row, block by block.
 
-    Signals come as rows of an array, samples last.  What is not passed through a channel is held
-    back until the columns of the same moment are known.
-
-    Parameters
-    ----------
-    kernels:
-        Taps of each group of signals, see `channel_kernel`.
-    groups:
-        (w,) the group of each of w signals, -1 for none.
-
+    Signals come as rows of an array, samples last.  ``groups`` (w,) has the place in ``kernels``
+    (see `channel_kernel`) of each of w signals, -1 for none.  What is not passed through a channel
+    is held back until the columns of the same moment are known.
     """
 
     def __init__(self, kernels: Sequence[np.ndarray], groups: np.ndarray) -> None:
@@ -325,17 +243,7 @@ _BLOCK = 16384
 
 
 class KeptSource:
-    """
-    A recording that is read once: its samples stay in memory, if there is room.
-
-    Parameters
-    ----------
-    source:
-        The recording.
-    room:
-        Bytes that its samples may take.
-
-    """
+    """A recording that is read once: its samples stay in memory if they take ``room`` bytes."""
 
     def __init__(self, source: RecordingSource, room: int) -> None:
         self._source, self._room = source, room
@@ -361,24 +269,12 @@ class KeptSource:
 
 def thinned(source: RecordingSource, rate: float, longest: float) -> RecordingSource:
     """
-    Return the beginning of a recording, in memory and at a lower rate.
+    Return the first ``longest`` seconds of a recording, in memory and at a lower rate.
 
-    Parameters
-    ----------
-    source:
-        The recording.
-    rate:
-        Lowest rate that it may have [Hz]; samples at less than twice that stay as they are.
-    longest:
-        Time that is kept [s].
-
-    Returns
-    -------
-    RecordingSource
-        Samples behind one low-pass filter for all signals, which passes 0.4 of the new rate;
-        stretches between gaps lose the filter's half length at both ends.  A recording that cannot
-        be used is returned itself.
-
+    They are behind one low-pass filter for all signals, which passes 0.4 of the new rate;
+    stretches between gaps lose the filter's half length at both ends.  ``rate`` is the lowest that
+    it may have [Hz]: samples at less than twice that stay as they are.  A recording that cannot be
+    used is returned itself.
     """
     try:
         first = begun(source, _BLOCK)

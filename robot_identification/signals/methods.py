@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Zero-phase smoothing of a stretch of samples, block by block.
+Methods that find velocities and accelerations from measured positions.
+
+Each turns the rows of a gap-free stretch, block by block, into position, velocity and acceleration
+at the same instants.  Central differences are of fourth order: at a hundredth of the sampling rate
+their gain is off by 5e-7 for the velocity and 2e-7 for the acceleration, where those of second
+order are off by 7e-4 and, run twice, 1.3e-3.
 
 The Butterworth filter runs forward, whose state carries over from block to block exactly, and then
 backward.  The backward run of a block starts a halo later, where the wrong initial state has died
@@ -10,13 +15,6 @@ stretch are continued by their odd extension, as `scipy.signal.sosfiltfilt` does
 A second derivative at 5 kHz multiplies rounding errors by 1e8, and a recursive filter with a low
 cut-off frequency has more of them than one.  So smoothed rows are extended-precision numbers until
 they have been differentiated (where the platform has them; elsewhere this costs some digits).
-
-The ways from measured positions to velocities and accelerations.
-
-Each turns the rows of a gap-free stretch, block by block, into position, velocity and acceleration
-at the same instants.  Central differences are of fourth order: at a hundredth of the sampling rate
-their gain is off by 5e-7 for the velocity and 2e-7 for the acceleration, where those of second
-order are off by 7e-4 and, run twice, 1.3e-3.
 """
 
 from __future__ import annotations
@@ -26,22 +24,29 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 import math
-from typing import NamedTuple, Protocol
 import warnings
 
 import numpy as np
 import scipy
 from scipy.ndimage import correlate1d
 
+from ..data.recording import Samples
 from ..errors import SettingsError
 from .settings import SignalSettings
-from .windows import Windows
+from .windows import fir_response, inner_rows, Windows
 
 MARGIN = 2
 """Rows beyond both ends that smoothed blocks have, for central differences."""
 
 _PAD_PERIODS = 2.0  # of the cut-off frequency: what is continued beyond an end
 _FORGOTTEN = 37.0  # natural logarithm of what a wrong initial state has to lose: 1e16
+
+_FIRST = np.array([1.0, -8.0, 0.0, 8.0, -1.0]) / 12.0
+_SECOND = np.array([-1.0, 16.0, -30.0, 16.0, -1.0]) / 12.0
+
+# the same, by first and by second differences of neighbours
+_OF_STEPS = -np.cumsum(12.0 * _FIRST)[:-1] / 12.0
+_OF_BENDS = np.cumsum(np.cumsum(12.0 * _SECOND))[:-2] / 12.0
 
 
 @dataclass(frozen=True)
@@ -68,39 +73,34 @@ class Butterworth:
     steady: np.ndarray
 
     @classmethod
+    @lru_cache(maxsize=64)  # many short recordings have one filter
     def design(cls, cutoff: float, order: int, rate: float) -> Butterworth:
-        """
-        Design the filter.
-
-        Parameters
-        ----------
-        cutoff:
-            Where each pass has -3 dB [Hz].
-        order:
-            Order of each pass.
-        rate:
-            Sampling rate [Hz].
-
-        """
-        return _design(cutoff, order, rate)
+        """Design the filter whose passes of an order have -3 dB at a cut-off frequency [Hz]."""
+        zeros, poles, gain = scipy.signal.butter(order, cutoff, fs=rate, output='zpk')
+        sections = scipy.signal.zpk2sos(zeros, poles, gain)
+        slowest = -math.log(max(np.abs(poles)))
+        pad = max(MARGIN, math.ceil(_PAD_PERIODS * rate / cutoff))
+        steady = scipy.signal.sosfilt_zi(sections)[:, :, None]
+        for array in (sections, steady):
+            array.setflags(write=False)
+        return cls(sections, pad, math.ceil(_FORGOTTEN / slowest), steady)
 
     @property
     def shortest(self) -> int:
         """Smallest number of rows that can be filtered."""
         return self.pad + 1
 
+    def run(self, rows: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Filter along the rows once, in extended precision; return the last state, too."""
+        sections = self.sections.astype(np.longdouble)
+        with warnings.catch_warnings():
+            # SciPy 1.15 and 1.16 announce an end of extended precision
+            warnings.simplefilter('ignore', DeprecationWarning)
+            return scipy.signal.sosfilt(sections, rows, axis=0, zi=state)
 
-@lru_cache(maxsize=64)
-def _design(cutoff: float, order: int, rate: float) -> Butterworth:
-    # many short recordings have one filter
-    zeros, poles, gain = scipy.signal.butter(order, cutoff, fs=rate, output='zpk')
-    sections = scipy.signal.zpk2sos(zeros, poles, gain)
-    slowest = -math.log(max(np.abs(poles)))
-    pad = max(MARGIN, math.ceil(_PAD_PERIODS * rate / cutoff))
-    steady = scipy.signal.sosfilt_zi(sections)[:, :, None]
-    for array in (sections, steady):
-        array.setflags(write=False)
-    return Butterworth(sections, pad, math.ceil(_FORGOTTEN / slowest), steady)
+    def run_back(self, rows: np.ndarray) -> np.ndarray:
+        """Filter from the last row to the first."""
+        return self.run(rows[::-1], self.steady * rows[-1])[0][::-1]
 
 
 def smooth(
@@ -126,13 +126,52 @@ def smooth(
 
     """
     others: list[np.ndarray] = []
+
+    def first_columns() -> Iterator[np.ndarray]:
+        for block in blocks:
+            others.append(block[:, n_smoothed:])
+            yield block[:, :n_smoothed]
+
     smoothed: np.ndarray = np.empty((0, n_smoothed), dtype=np.longdouble)
-    for part in _forward_backward(_without_others(blocks, n_smoothed, others), design):
+    for part in _forward_backward(first_columns(), design):
         smoothed = np.concatenate((smoothed, part))
         n_rows = len(smoothed) - 2 * MARGIN
         if n_rows > 0:
-            yield smoothed, _take(others, n_rows)
-            smoothed = smoothed[n_rows:]
+            rows = np.concatenate(others)
+            yield smoothed, rows[:n_rows]
+            smoothed, others[:] = smoothed[n_rows:], [rows[n_rows:]]
+
+
+def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iterator[np.ndarray]:
+    """Filter, in parts, from `MARGIN` rows before the first to `MARGIN` behind the last."""
+    pad, halo = design.pad, design.halo
+    head = _at_least(blocks, design.shortest)
+    if len(head) < design.shortest:
+        return
+    # filtering what remains of the first row keeps a large constant part out of the rounding
+    offset = head[0].copy()
+    rows = (head - offset).astype(np.longdouble)
+    extended = np.concatenate((-rows[pad:0:-1], rows))
+    passed, state = design.run(extended, design.steady * extended[0])
+    skip = pad - MARGIN
+    tail = rows[-pad - 1 :]
+    pending, n_pending = [passed], len(passed)
+    for block in blocks:
+        if len(block) == 0:
+            continue
+        rows = (block - offset).astype(np.longdouble)
+        passed, state = design.run(rows, state)
+        tail = np.concatenate((tail, rows[-pad - 1 :]))[-pad - 1 :]
+        pending.append(passed)
+        n_pending += len(passed)
+        if n_pending >= 5 * halo + skip:
+            buffer = np.concatenate(pending)
+            yield design.run_back(buffer)[skip:-halo] + offset
+            pending, n_pending, skip = [buffer[-halo:]], halo, 0
+    beyond = 2.0 * tail[-1] - tail[-2::-1]
+    pending.append(design.run(beyond, state)[0])
+    filtered = design.run_back(np.concatenate(pending))
+    yield filtered[skip : len(filtered) - pad + MARGIN] + offset
 
 
 def window_products(
@@ -158,97 +197,22 @@ def window_products(
 
     """
     half = kernels.shape[1] // 2
-    others: list[np.ndarray] = []
-    blocks = _without_others(blocks, n_smoothed, others)
     head = _at_least(blocks, half + 1)
     if len(head) <= half:
         return
     offset = head[0].copy()
+    offset[n_smoothed:] = 0.0
     rows = head - offset
     rows = np.concatenate((-rows[half:0:-1], rows))
     for block in chain(blocks, (None,)):
-        if block is None:
-            beyond = 2.0 * rows[-1] - rows[-2 : -half - 2 : -1]
-            rows = np.concatenate((rows, beyond))
-        else:
-            rows = np.concatenate((rows, block - offset))
+        end = 2.0 * rows[-1] - rows[-2 : -half - 2 : -1] if block is None else block - offset
+        rows = np.concatenate((rows, end))
         n_rows = len(rows) - 2 * half
         if n_rows > 0:
-            parts = [
-                correlate1d(rows, kernel, axis=0, mode='nearest')[half : half + n_rows]
-                for kernel in kernels
-            ]
-            yield [parts[0] + offset, *parts[1:]], _take(others, n_rows)
+            weighted, inner = rows[:, :n_smoothed], slice(half, half + n_rows)
+            parts = [correlate1d(weighted, k, axis=0, mode='nearest')[inner] for k in kernels]
+            yield [parts[0] + offset[:n_smoothed], *parts[1:]], rows[inner, n_smoothed:]
             rows = rows[n_rows:]
-
-
-def _without_others(
-    blocks: Iterator[np.ndarray], n_smoothed: int, others: list[np.ndarray]
-) -> Iterator[np.ndarray]:
-    for block in blocks:
-        others.append(block[:, n_smoothed:])
-        yield block[:, :n_smoothed]
-
-
-def _take(queue: list[np.ndarray], n_rows: int) -> np.ndarray:
-    """Take the first rows out of a queue of blocks."""
-    taken = []
-    while n_rows > 0:
-        head = queue.pop(0)
-        taken.append(head[:n_rows])
-        if len(head) > n_rows:
-            queue.insert(0, head[n_rows:])
-        n_rows -= len(taken[-1])
-    return np.concatenate(taken)
-
-
-def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iterator[np.ndarray]:
-    """Filter, in parts, from `MARGIN` rows before the first to `MARGIN` behind the last."""
-    pad, halo = design.pad, design.halo
-    head = _at_least(blocks, design.shortest)
-    if len(head) < design.shortest:
-        return
-    # filtering what remains of the first row keeps a large constant part out of the rounding
-    offset = head[0].copy()
-    rows = (head - offset).astype(np.longdouble)
-    sections = design.sections.astype(np.longdouble)
-    extended = np.concatenate((-rows[pad:0:-1], rows))
-    passed, state = _sosfilt(sections, extended, design.steady * extended[0])
-    skip = pad - MARGIN
-    tail = rows[-pad - 1 :]
-    pending = [passed]
-    n_pending = len(passed)
-    for block in blocks:
-        if len(block) == 0:
-            continue
-        rows = (block - offset).astype(np.longdouble)
-        passed, state = _sosfilt(sections, rows, state)
-        tail = np.concatenate((tail, rows[-pad - 1 :]))[-pad - 1 :]
-        pending.append(passed)
-        n_pending += len(passed)
-        if n_pending >= 5 * halo + skip:
-            buffer = np.concatenate(pending)
-            yield _backward(buffer, design)[skip:-halo] + offset
-            pending, n_pending, skip = [buffer[-halo:]], halo, 0
-    beyond = 2.0 * tail[-1] - tail[-2::-1]
-    passed, _ = _sosfilt(sections, beyond, state)
-    filtered = _backward(np.concatenate((*pending, passed)), design)
-    yield filtered[skip : len(filtered) - pad + MARGIN] + offset
-
-
-def _sosfilt(
-    sections: np.ndarray, rows: np.ndarray, zi: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Filter along the rows; SciPy 1.15 and 1.16 announce an end of extended precision."""
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', DeprecationWarning)
-        return scipy.signal.sosfilt(sections, rows, axis=0, zi=zi)
-
-
-def _backward(rows: np.ndarray, design: Butterworth) -> np.ndarray:
-    sections = design.sections.astype(np.longdouble)
-    back, _ = _sosfilt(sections, rows[::-1], design.steady * rows[-1])
-    return back[::-1]
 
 
 def _at_least(blocks: Iterator[np.ndarray], n_rows: int) -> np.ndarray:
@@ -259,96 +223,120 @@ def _at_least(blocks: Iterator[np.ndarray], n_rows: int) -> np.ndarray:
         count += len(block)
         if count >= n_rows:
             break
-    return np.concatenate(parts)
+    return np.concatenate(parts) if parts else np.empty((0, 0))
 
 
-_FIRST = (1.0, -8.0, 0.0, 8.0, -1.0)  # twelfths
-_SECOND = (-1.0, 16.0, -30.0, 16.0, -1.0)  # twelfths
+@dataclass(frozen=True)
+class _RowByRow:
+    """Method that has a result for every row; see `Method`."""
 
-# the same, by first and by second differences of neighbours
-_OF_STEPS = -np.cumsum(_FIRST)[:-1] / 12.0
-_OF_BENDS = np.cumsum(np.cumsum(_SECOND))[:-2] / 12.0
-
-
-class Rows(NamedTuple):
-    """(m, n_joints) position, velocity, acceleration and measured effort at the same instants."""
-
-    position: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray
-    effort: np.ndarray
-
-
-class Method(Protocol):
-    """
-    A way to find velocities and accelerations.
-
-    Attributes
-    ----------
-    shortest:
-        Smallest number of rows that it can work on.
-
-    """
+    rate: float
 
     @property
     def shortest(self) -> int:
         """Smallest number of rows that it can work on."""
-        ...
+        raise NotImplementedError
 
-    def rows(self, blocks: Iterator[np.ndarray], n_joints: int) -> Iterator[Rows]:
-        """Turn the rows of a stretch (position, velocity if needed, effort) into `Rows`."""
-        ...
+    def needed(self, trim: float) -> int:
+        """See `Method`."""
+        return max(self.shortest, 2 * round(trim * self.rate) + 1)
+
+    def rows(self, blocks: Iterator[np.ndarray], n_joints: int) -> Iterator[np.ndarray]:
+        """Yield (m, 4 n_joints) position, velocity, acceleration and effort side by side."""
+        raise NotImplementedError
+
+    def samples(
+        self,
+        blocks: Iterator[np.ndarray],
+        start: float,
+        joints: tuple[str, ...],
+        *,
+        trim: float,
+        block: int,
+    ) -> Iterator[Samples]:
+        """See `Method`."""
+        trimmed, row = round(trim * self.rate), 0
+        start += trimmed / self.rate
+        inner = inner_rows(self.rows(blocks, len(joints)), trimmed, trimmed)
+        for part in _rebatched(inner, block):
+            signals = (np.ascontiguousarray(signal) for signal in np.split(part, 4, axis=1))
+            position, velocity, acceleration, effort = signals
+            time = start + (row + np.arange(len(part))) / self.rate
+            yield Samples(
+                position=position,
+                velocity=velocity,
+                acceleration=acceleration,
+                time=time,
+                effort=effort,
+                measured_effort=effort,
+                joints=joints,
+            )
+            row += len(part)
+
+
+def _rebatched(parts: Iterator[np.ndarray], size: int) -> Iterator[np.ndarray]:
+    """Cut rows into blocks of ``size``, the last one of what is left."""
+    held: list[np.ndarray] = []
+    while len(rows := _at_least(chain(held, parts), size)):
+        for start in range(0, len(rows) - size + 1, size):
+            yield rows[start : start + size]
+        if len(rows) < size:
+            yield rows
+            return
+        held = [rows[len(rows) - len(rows) % size :]]
 
 
 @dataclass(frozen=True)
-class LowPass:
+class LowPass(_RowByRow):
     """
     Butterworth forward and backward, then central differences.
 
-    Attributes
-    ----------
-    design:
-        The filter.
-    period:
-        Sampling period [s].
-    measured_velocity:
-        Whether the velocity is measured and filtered like the position, or found from it.
-
+    If ``measured_velocity``, the velocity is measured and filtered like the position, or else
+    found from it.
     """
 
     design: Butterworth
-    period: float
     measured_velocity: bool
 
     @classmethod
-    def from_position(cls, settings: SignalSettings, rate: float) -> LowPass:
-        """Differentiate the filtered position twice."""
-        return cls(Butterworth.design(settings.cutoff, settings.order, rate), 1.0 / rate, False)
-
-    @classmethod
-    def from_velocity(cls, settings: SignalSettings, rate: float) -> LowPass:
-        """Differentiate the filtered measured velocity once."""
-        return cls(Butterworth.design(settings.cutoff, settings.order, rate), 1.0 / rate, True)
+    def of(cls, settings: SignalSettings, rate: float) -> LowPass:
+        """Make the method for a sampling rate [Hz]."""
+        design = Butterworth.design(settings.cutoff, settings.order, rate)
+        return cls(rate, design, settings.method == 'measured_velocity')
 
     @property
     def shortest(self) -> int:
         """Smallest number of rows that can be filtered."""
         return self.design.shortest
 
-    def rows(self, blocks: Iterator[np.ndarray], n_joints: int) -> Iterator[Rows]:
+    @property
+    def span(self) -> float:
         """See `Method`."""
+        return math.inf
+
+    def rows(self, blocks: Iterator[np.ndarray], n_joints: int) -> Iterator[np.ndarray]:
+        """Yield (m, 4 n_joints) position, velocity, acceleration and effort side by side."""
         n_smoothed = (2 if self.measured_velocity else 1) * n_joints
+        period = 1.0 / self.rate
         for smoothed, effort in smooth(blocks, n_smoothed, self.design):
-            inner = smoothed[MARGIN:-MARGIN].astype(float)
+            # the position, and the measured velocity
+            signals = [smoothed[MARGIN:-MARGIN].astype(float)]
             steps = np.diff(smoothed, axis=0)
             if self.measured_velocity:
-                position, velocity = inner[:, :n_joints], inner[:, n_joints:]
-                acceleration = _weighted(steps[:, n_joints:], _OF_STEPS) / self.period
+                signals += [_weighted(steps[:, n_joints:], _OF_STEPS) / period]
             else:
-                position = inner
-                velocity = _weighted(steps, _OF_STEPS) / self.period
-                acceleration = _weighted(np.diff(steps, axis=0), _OF_BENDS) / self.period**2
-            yield Rows(position, velocity, acceleration, effort)
+                signals += [_weighted(steps, _OF_STEPS) / period]
+                signals += [_weighted(np.diff(steps, axis=0), _OF_BENDS) / period**2]
+            yield np.hstack([*signals, effort])
+
+    def response(self, frequency: np.ndarray) -> np.ndarray:
+        """See `Method`."""
+        _, once = scipy.signal.sosfreqz(self.design.sections, frequency, fs=self.rate)
+        both = np.abs(once) ** 2
+        kernels = np.array([_FIRST * self.rate, _SECOND * self.rate**2])
+        steps = fir_response(kernels, np.arange(-MARGIN, MARGIN + 1), self.rate, frequency)
+        velocity, acceleration = (1.0, steps[0]) if self.measured_velocity else steps
+        return np.array([both, both * velocity, both * acceleration, np.ones_like(both)])
 
 
 def _weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -365,42 +353,23 @@ def _weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.asarray(total)
 
 
-def central_differences() -> tuple[np.ndarray, np.ndarray]:
-    """Return the weights of five samples in the first and second derivative, for period 1."""
-    return np.array(_FIRST) / 12.0, np.array(_SECOND) / 12.0
-
-
 @dataclass(frozen=True)
-class LocalPolynomial:
+class LocalPolynomial(_RowByRow):
     """
     Savitzky-Golay: value and derivatives of polynomials fitted to a sliding window.
 
-    Attributes
-    ----------
-    kernels:
-        (3, 2 h + 1) weights of a window's samples in position, velocity and acceleration.
-
+    ``kernels`` (3, 2 h + 1) are weights of its samples in position, velocity and acceleration.
     """
 
     kernels: np.ndarray
 
     @classmethod
-    def design(cls, settings: SignalSettings, rate: float) -> LocalPolynomial:
+    def of(cls, settings: SignalSettings, rate: float) -> LocalPolynomial:
         """
         Choose the window whose smoothing has -3 dB nearest to the cut-off frequency.
 
-        Parameters
-        ----------
-        settings:
-            ``order`` is the polynomial's degree.
-        rate:
-            Sampling rate [Hz].
-
-        Raises
-        ------
-        SettingsError
-            where the degree has no acceleration, or no window is short enough.
-
+        ``settings.order`` is the polynomial's degree, ``rate`` the sampling rate [Hz].  Raises
+        SettingsError if the degree has no acceleration, or no window is short enough.
         """
         degree = settings.order
         if degree < 2:
@@ -423,19 +392,32 @@ class LocalPolynomial:
             scipy.signal.savgol_coeffs(2 * half + 1, degree, deriv, delta=1.0 / rate, use='dot')
             for deriv in range(3)
         ]
-        return cls(np.array(kernels))
+        return cls(rate, np.array(kernels))
+
+    @property
+    def _half(self) -> int:
+        return self.kernels.shape[1] // 2
 
     @property
     def shortest(self) -> int:
         """Smallest number of rows that can be filtered."""
-        return self.kernels.shape[1] // 2 + 1
+        return self._half + 1
 
-    def rows(self, blocks: Iterator[np.ndarray], n_joints: int) -> Iterator[Rows]:
+    @property
+    def span(self) -> float:
         """See `Method`."""
-        for (position, velocity, acceleration), effort in window_products(
-            blocks, n_joints, self.kernels
-        ):
-            yield Rows(position, velocity, acceleration, effort)
+        return 2 * self._half / self.rate
+
+    def rows(self, blocks: Iterator[np.ndarray], n_joints: int) -> Iterator[np.ndarray]:
+        """Yield (m, 4 n_joints) position, velocity, acceleration and effort side by side."""
+        for motion, effort in window_products(blocks, n_joints, self.kernels):
+            yield np.hstack([*motion, effort])
+
+    def response(self, frequency: np.ndarray) -> np.ndarray:
+        """See `Method`."""
+        places = np.arange(-self._half, self._half + 1)
+        filtered = fir_response(self.kernels, places, self.rate, frequency)
+        return np.concatenate((filtered, np.ones((1, frequency.size))))
 
 
 def _half_window(cutoff: float, degree: int) -> int | None:
@@ -463,10 +445,22 @@ def _windows(settings: SignalSettings, rate: float) -> Windows:
     return Windows.design(settings.polynomial_approximation, rate)
 
 
-METHODS: dict[str, Callable[[SignalSettings, float], Method | Windows]] = {
-    'butterworth': LowPass.from_position,
-    'measured_velocity': LowPass.from_velocity,
-    'savitzky_golay': LocalPolynomial.design,
+Method = LowPass | LocalPolynomial | Windows
+"""
+Method with its parameters, for one sampling rate.
+
+``needed(trim)`` is the smallest number of rows that leaves some with ``trim`` [s] cut at both
+ends.  ``samples(blocks, start, joints, trim=, block=)`` turns the rows of a stretch into samples
+in blocks; rows have position, velocity if needed, and effort side by side, and the first one is at
+``start`` [s].  ``response(frequency)`` are the complex amplitudes (4, f) of the signals for a sine
+of amplitude 1.  ``span`` is the time that the result of one sample depends on [s], infinite for
+recursive filters.
+"""
+
+METHODS: dict[str, Callable[[SignalSettings, float], Method]] = {
+    'butterworth': LowPass.of,
+    'measured_velocity': LowPass.of,
+    'savitzky_golay': LocalPolynomial.of,
     'polynomial_approximation': _windows,
 }
 """How each of `robot_identification.signals.settings.METHODS` is made for a sampling rate."""

@@ -1,16 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Orthonormal Jacobi polynomials, and exact integrals of their series between samples.
-
-A series ``f(s) = sum_m r_m P_m(s)`` stands for a kernel ``f(s) w(s)`` with the weight
-``w(s) = (1 - s)^alpha (1 + s)^beta`` on [-1, 1].  By Rodrigues' formula a derivative of
-``P_m w`` is a single polynomial of the parameters alpha - 1, beta - 1 times its own weight, so
-derivatives of kernels are found without cancellation.  Szego, Orthogonal Polynomials, section 4.
-
-Between two samples a signal is a polynomial through its neighbours, or it holds the first one's
-value.  The integral of the kernel ``f(s) w(s)``, or of a derivative of it, over that signal is
-linear in the samples; its coefficients are the taps of an FIR filter.
-
 The polynomial approximation operator as FIR filters (Lomakin and Deutscher).
 
 "Identification of Dynamic Parameters for Rigid Robots based on Polynomial Approximation", section
@@ -19,6 +8,11 @@ N, optimal for the weight ``w(s) = (1 - s)^alpha (1 + s)^beta`` with s from -1 a
 its value at t - t_d is ``P{x}(t)`` (16).  A derivative moves from the signal to the kernel (19),
 coefficients of the polynomial are integrals too (26), and so are products with one factor expanded
 (22).
+
+A kernel is ``f(s) w(s)`` with a series ``f(s) = sum_m r_m P_m(s)`` of orthonormal Jacobi
+polynomials.  By Rodrigues' formula a derivative of ``P_m w`` is a single polynomial of the
+parameters alpha - 1, beta - 1 times its own weight, so derivatives of kernels are found without
+cancellation (Szego, Orthogonal Polynomials, section 4).
 
 The integrals are taken exactly over a piecewise polynomial through the samples, so polynomials up
 to its degree are treated without error.  Sampling the kernels instead would give a constant a
@@ -38,54 +32,29 @@ from scipy.special import betaln, eval_jacobi, gammaln, poch, roots_jacobi
 
 from ..errors import SettingsError
 
+KEY = 'signals.polynomial_approximation'
+"""Where the parameters stand in the experiment file; named in errors."""
+
+INTERPOLATION = 5
+"""Degree of the polynomials through the samples, if the kernel does not ask for more; odd."""
+
+_WHOLE = 1e-6  # periods: a window nearer than this to a whole number of them has that number
+_BAND = 64  # windows whose weights are in one matrix, at least
+_SPARE = 12  # nodes beyond those that polynomials take, for weights with broken exponents
+
 
 def orthonormal(count: int, alpha: float, beta: float, s: np.ndarray | float) -> np.ndarray:
     """
-    Values of the first orthonormal Jacobi polynomials.
+    Return the first orthonormal Jacobi polynomials, from degree 0 on, at places s (...).
 
-    Parameters
-    ----------
-    count:
-        How many, from degree 0 on.
-    alpha, beta:
-        Exponents of the weight, above -1.
-    s:
-        (...) places.
-
-    Returns
-    -------
-    np.ndarray
-        (count, ...) values.
-
+    They are (count, ...); ``alpha`` and ``beta`` are exponents of the weight, above -1.
     """
     norms = _norms(count, alpha, beta)
     return np.array([eval_jacobi(m, alpha, beta, s) / norms[m] for m in range(count)])
 
 
-def zeros(degree: int, alpha: float, beta: float) -> np.ndarray:
-    """Return the (degree,) zeros of the polynomial of this degree, descending."""
-    if degree < 1:
-        return np.empty(0)
-    return roots_jacobi(degree, alpha, beta)[0][::-1]
-
-
 def product_series(first: np.ndarray, second: np.ndarray, alpha: float, beta: float) -> np.ndarray:
-    """
-    Series of the product of two series.
-
-    Parameters
-    ----------
-    first, second:
-        (a,) and (b,) coefficients.
-    alpha, beta:
-        Exponents of the weight.
-
-    Returns
-    -------
-    np.ndarray
-        (a + b - 1,) coefficients, exact up to rounding.
-
-    """
+    """Return the series (a + b - 1,) of the product of two series (a,) and (b,)."""
     count = len(first) + len(second) - 1
     nodes, weights = roots_jacobi(count, alpha, beta)
     basis = orthonormal(count, alpha, beta, nodes)
@@ -94,31 +63,13 @@ def product_series(first: np.ndarray, second: np.ndarray, alpha: float, beta: fl
 
 
 def weighted(
-    series: np.ndarray,
-    derivative: int,
-    alpha: float,
-    beta: float,
-    s: np.ndarray,
+    series: np.ndarray, derivative: int, alpha: float, beta: float, s: np.ndarray
 ) -> np.ndarray:
     """
-    Values of the polynomial part of a derivative of ``f w``.
+    Return the polynomial part of a derivative of ``f w``, f given by its series, at places s.
 
-    Parameters
-    ----------
-    series:
-        (m,) coefficients of f.
-    derivative:
-        Its order k, not above alpha and beta.
-    alpha, beta:
-        Exponents of the weight.
-    s:
-        (...) places.
-
-    Returns
-    -------
-    np.ndarray
-        (...) values g with ``(f w)^(k)(s) = (1 - s)^(alpha - k) (1 + s)^(beta - k) g(s)``.
-
+    These are values g with ``(f w)^(k)(s) = (1 - s)^(alpha - k) (1 + s)^(beta - k) g(s)``; the
+    order k is not above alpha and beta.
     """
     k, norms = derivative, _norms(len(series), alpha, beta)
     total = np.zeros(np.shape(s))
@@ -142,126 +93,6 @@ def _norms(count: int, alpha: float, beta: float) -> np.ndarray:
             - gammaln(m + 1.0)
         )
     return np.exp(0.5 * np.array(squares[:count]))
-
-
-_SPARE = 12  # nodes beyond those that polynomials take, for weights with broken exponents
-
-
-@dataclass(frozen=True)
-class SampledWindow:
-    """
-    A window, s from -1 to 1, whose last sample stands at its end.
-
-    Attributes
-    ----------
-    step:
-        Distance of the samples in s.
-    taps:
-        Their number: the first one is the last that is not behind the window's start.
-    alpha, beta:
-        Exponents of the weight at 1 and at -1.
-    degree:
-        Of the polynomials through the samples, odd and less than ``taps``.
-
-    """
-
-    step: float
-    taps: int
-    alpha: float
-    beta: float
-    degree: int
-
-    def integrals(self, series: np.ndarray, order: int, *, hold: bool) -> np.ndarray:
-        """
-        Integrate ``(f w)^(k)`` times the signal that each sample makes.
-
-        Parameters
-        ----------
-        series:
-            (m,) coefficients of f in the orthonormal polynomials.
-        order:
-            k.
-        hold:
-            Whether a sample holds until the next one.
-
-        Returns
-        -------
-        np.ndarray
-            (taps,).
-
-        """
-        places, weights, cells = self._nodes(len(series) + order, order)
-        values = weights * weighted(series, order, self.alpha, self.beta, places)
-        taps = np.zeros(self.taps)
-        if hold:
-            np.add.at(taps, cells, values.sum(axis=1))
-            return taps
-        last = self.taps - 1
-        first = np.clip(cells - (self.degree - 1) // 2, 0, last - self.degree)
-        # distance from the first of the samples that the polynomial goes through
-        distance = last - (1.0 - places) / self.step - first[:, None]
-        shares = np.einsum('icn,cn->ci', _cardinal(self.degree, distance), values)
-        np.add.at(taps, first[:, None] + np.arange(self.degree + 1), shares)
-        return taps
-
-    def _nodes(self, count: int, order: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """
-        Nodes of quadrature between the samples.
-
-        Returns
-        -------
-        Places and weights, (pieces, nodes) each, and the sample before each piece.  The weights
-        have the factor ``(1 - s)^(alpha - k) (1 + s)^(beta - k)`` in them.
-
-        """
-        a, b = self.alpha - order, self.beta - order
-        n = math.ceil(0.5 * (count + self.degree + max(a, 0.0) + max(b, 0.0))) + _SPARE
-        ends, cells = self._pieces()
-        half, middle = 0.5 * np.diff(ends)[:, None], 0.5 * (ends[1:] + ends[:-1])[:, None]
-        nodes, plain = np.polynomial.legendre.leggauss(n)
-        places = middle + half * nodes
-        weights = half * plain * (1.0 - places) ** a * (1.0 + places) ** b
-        # where the weight ends in a power, a rule for that power
-        nodes, powered = roots_jacobi(n, a, 0.0)
-        places[-1] = middle[-1] + half[-1] * nodes
-        weights[-1] = half[-1] ** (a + 1.0) * powered * (1.0 + places[-1]) ** b
-        nodes, powered = roots_jacobi(n, 0.0, b)
-        places[0] = middle[0] + half[0] * nodes
-        weights[0] = half[0] ** (b + 1.0) * powered * (1.0 - places[0]) ** a
-        return places, weights, cells
-
-    def _pieces(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ends of the pieces, ascending, and the sample before each piece."""
-        ends = 1.0 - np.arange(self.taps - 1, -1, -1) * self.step
-        ends[0] = -1.0
-        # the window may begin shortly before a sample: pieces grow with the distance from its end,
-        # where a weight with a broken exponent is no polynomial
-        cuts: list[float] = []
-        while 3.0 * (ends[1] + 1.0) < self.step * 3.0 ** -len(cuts):
-            cuts.append(ends[2] - self.step + self.step * 3.0 ** -(len(cuts) + 1))
-        cells = np.concatenate(([0], np.full(len(cuts), 1), np.arange(1, self.taps - 1)))
-        return np.concatenate((ends[:2], cuts[::-1], ends[2:])), cells
-
-
-def _cardinal(degree: int, places: np.ndarray) -> np.ndarray:
-    """Values of the cardinal polynomials of the samples 0 to ``degree``, (degree + 1, ...)."""
-    samples = np.arange(degree + 1)
-    shares = np.ones((degree + 1, *places.shape))
-    for i in samples:
-        for j in samples:
-            if i != j:
-                shares[i] *= (places - j) / (i - j)
-    return shares
-
-
-KEY = 'signals.polynomial_approximation'
-"""Where the parameters stand in the experiment file; named in errors."""
-
-INTERPOLATION = 5
-"""Degree of the polynomials through the samples, if the kernel does not ask for more; odd."""
-
-_WHOLE = 1e-6  # periods: a window nearer than this to a whole number of them has that number
-_BAND = 64  # windows whose weights are in one matrix, at least
 
 
 @dataclass(frozen=True)
@@ -343,79 +174,35 @@ class PolynomialOperator:
 
     def value(self, *, hold: bool = False) -> np.ndarray:
         """
-        Kernel of ``P{x}`` (18).
+        Return the kernel (taps,) of ``P{x}`` (18).
 
-        Parameters
-        ----------
-        hold:
-            Whether the signal keeps the value of a sample until the next one, as a commanded
-            effort does.
-
-        Returns
-        -------
-        np.ndarray
-            (taps,).
-
+        If ``hold``, the signal keeps the value of a sample until the next one, as a commanded
+        effort does.
         """
         return self._kernel(self._series, 0, hold)
 
     def derivative(self, order: int) -> np.ndarray:
         """
-        Kernel of ``P{x^(k)}`` (20).
+        Return the kernel (taps,) [1/s^k] of ``P{x^(k)}`` (20); order 0 is the value.
 
-        Parameters
-        ----------
-        order:
-            k; 0 is the value.
-
-        Returns
-        -------
-        np.ndarray
-            (taps,) [1/s^k].
-
-        Raises
-        ------
-        SettingsError
-            where alpha or beta is below k: the kernel would not end in 0.
-
+        Raises SettingsError if alpha or beta is below k: the kernel would not end in 0.
         """
         return self._kernel(self._series, order, False)
 
     def coefficient(self, index: int, order: int = 0) -> np.ndarray:
         """
-        Kernel of the coefficient ``c_i{x^(k)}`` (27) of the orthonormal polynomials.
+        Return the kernel (taps,) [1/s^k] of the coefficient ``c_i{x^(k)}`` (27).
 
-        Parameters
-        ----------
-        index:
-            i, from 0; may exceed the operator's degree.
-        order:
-            k.
-
-        Returns
-        -------
-        np.ndarray
-            (taps,) [1/s^k].
-
+        It belongs to the orthonormal polynomials; i may exceed the operator's degree.
         """
         return self._kernel(_unit(index), order, False)
 
     def modified(self, *indices: int, order: int = 0) -> np.ndarray:
         """
-        Kernel of ``P{P_i P_j ... x^(k)}`` (25), the signal times polynomials of the window.
+        Return the kernel (taps,) [1/s^k] of ``P{P_i P_j ... x^(k)}`` (25).
 
-        Parameters
-        ----------
-        indices:
-            i, j, ...: none is `derivative`, one is for products, two are for triple products.
-        order:
-            k.
-
-        Returns
-        -------
-        np.ndarray
-            (taps,) [1/s^k].
-
+        That is the signal times polynomials of the window: no index is `derivative`, one is for
+        products, two are for triple products.
         """
         series = self._series
         for index in indices:
@@ -431,38 +218,83 @@ class PolynomialOperator:
                     getattr(self, name),
                     f'derivatives of order {order} take {order} or more',
                 )
-        window = SampledWindow(
-            step=2.0 * self.period / self.window,
-            taps=self.taps,
-            alpha=self.alpha,
-            beta=self.beta,
-            degree=self.interpolation,
-        )
-        return (-2.0 / self.window) ** order * window.integrals(series, order, hold=hold)
+        places, weights, cells = self._nodes(len(series) + order, order)
+        values = weights * weighted(series, order, self.alpha, self.beta, places)
+        taps, scale = np.zeros(self.taps), (-2.0 / self.window) ** order
+        if hold:
+            np.add.at(taps, cells, values.sum(axis=1))
+            return scale * taps
+        last, degree = self.taps - 1, self.interpolation
+        first = np.clip(cells - (degree - 1) // 2, 0, last - degree)
+        # distance from the first of the samples that the polynomial goes through
+        distance = last - (1.0 - places) / self._step - first[:, None]
+        shares = np.einsum('icn,cn->ci', _cardinal(degree, distance), values)
+        np.add.at(taps, first[:, None] + np.arange(degree + 1), shares)
+        return scale * taps
+
+    @property
+    def _step(self) -> float:
+        """Distance of the samples in s; the last one is at 1, the first not behind -1."""
+        return 2.0 * self.period / self.window
+
+    def _nodes(self, count: int, order: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """
+        Nodes of quadrature between the samples.
+
+        Places and weights are (pieces, nodes) each, beside the sample before each piece.  The
+        weights have the factor ``(1 - s)^(alpha - k) (1 + s)^(beta - k)`` in them.
+        """
+        a, b = self.alpha - order, self.beta - order
+        n = math.ceil(0.5 * (count + self.interpolation + max(a, 0.0) + max(b, 0.0))) + _SPARE
+        ends, cells = self._pieces()
+        half, middle = 0.5 * np.diff(ends)[:, None], 0.5 * (ends[1:] + ends[:-1])[:, None]
+        nodes, plain = np.polynomial.legendre.leggauss(n)
+        places = middle + half * nodes
+        weights = half * plain * (1.0 - places) ** a * (1.0 + places) ** b
+        # where the weight ends in a power, a rule for that power
+        nodes, powered = roots_jacobi(n, a, 0.0)
+        places[-1] = middle[-1] + half[-1] * nodes
+        weights[-1] = half[-1] ** (a + 1.0) * powered * (1.0 + places[-1]) ** b
+        nodes, powered = roots_jacobi(n, 0.0, b)
+        places[0] = middle[0] + half[0] * nodes
+        weights[0] = half[0] ** (b + 1.0) * powered * (1.0 - places[0]) ** a
+        return places, weights, cells
+
+    def _pieces(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of the pieces, ascending, and the sample before each piece."""
+        taps, step = self.taps, self._step
+        ends = 1.0 - np.arange(taps - 1, -1, -1) * step
+        ends[0] = -1.0
+        # the window may begin shortly before a sample: pieces grow with the distance from its end,
+        # where a weight with a broken exponent is no polynomial
+        cuts: list[float] = []
+        while 3.0 * (ends[1] + 1.0) < step * 3.0 ** -len(cuts):
+            cuts.append(ends[2] - step + step * 3.0 ** -(len(cuts) + 1))
+        cells = np.concatenate(([0], np.full(len(cuts), 1), np.arange(1, taps - 1)))
+        return np.concatenate((ends[:2], cuts[::-1], ends[2:])), cells
+
+
+def _cardinal(degree: int, places: np.ndarray) -> np.ndarray:
+    """Values of the cardinal polynomials of the samples 0 to ``degree``, (degree + 1, ...)."""
+    samples = np.arange(degree + 1)
+    shares = np.ones((degree + 1, *places.shape))
+    for i in samples:
+        for j in samples:
+            if i != j:
+                shares[i] *= (places - j) / (i - j)
+    return shares
 
 
 def admissible_delays(
     degree: int, window: float, alpha: float = 3.0, beta: float = 3.0
 ) -> np.ndarray:
     """
-    Delays that raise the order of the approximation by one: the zeros of P_(N+1).
+    Return the delays (N + 1,) [s] that raise the order of the approximation by one, ascending.
 
-    Parameters
-    ----------
-    degree:
-        N.
-    window:
-        T [s].
-    alpha, beta:
-        Exponents of the weight.
-
-    Returns
-    -------
-    np.ndarray
-        (N + 1,) ascending [s].
-
+    They are the zeros of P_(N+1), for a ``degree`` N, a window [s] and exponents of the weight.
     """
-    return 0.5 * window * (1.0 - zeros(degree + 1, alpha, beta))
+    zeros = roots_jacobi(degree + 1, alpha, beta)[0][::-1]
+    return 0.5 * window * (1.0 - zeros)
 
 
 def apply(kernels: np.ndarray, signals: np.ndarray, *, stride: int = 1) -> np.ndarray:
@@ -495,41 +327,17 @@ def apply(kernels: np.ndarray, signals: np.ndarray, *, stride: int = 1) -> np.nd
     k, taps = weights.shape
     rows = max(0, (len(columns) - taps) // stride + 1)
     out = np.empty((k, rows, columns.shape[1]))
-    size = max(_BAND, math.ceil(taps / stride))
-    band = banded(weights, min(size, rows), stride) if rows else np.empty(0)
-    for start in range(0, rows, size):
+    size = min(max(_BAND, math.ceil(taps / stride)), rows)
+    band = np.zeros((k, size, (size - 1) * stride + taps if rows else 0))
+    for j in range(size):
+        band[:, j, j * stride : j * stride + taps] = weights
+    for start in range(0, rows, size or 1):
         count = min(size, rows - start)
         reach = (count - 1) * stride + taps
         part = columns[start * stride : start * stride + reach]
         out[:, start : start + count] = band[:, :count, :reach] @ part
     out = out[:, :, 0] if flat else out
     return out[0] if single else out
-
-
-def banded(kernels: np.ndarray, rows: int, stride: int = 1) -> np.ndarray:
-    """
-    Matrices whose row j has a kernel from column ``j stride`` on.
-
-    Parameters
-    ----------
-    kernels:
-        (k, taps).
-    rows:
-        Rows of each matrix.
-    stride:
-        Columns from one row's kernel to the next.
-
-    Returns
-    -------
-    np.ndarray
-        (k, rows, (rows - 1) stride + taps).
-
-    """
-    k, taps = kernels.shape
-    band = np.zeros((k, rows, (rows - 1) * stride + taps))
-    for j in range(rows):
-        band[:, j, j * stride : j * stride + taps] = kernels
-    return band
 
 
 def product(
@@ -566,17 +374,11 @@ def product(
         (rows,) or (rows, m), see `apply`.
 
     """
-    kernels = np.array([operator.modified(i, order=orders[1]) for i in range(degree + 1)])
-    coefficients = _expanded(operator, first, degree, orders[0], stride)
+    indices = range(degree + 1)
+    kernels = np.array([operator.modified(i, order=orders[1]) for i in indices])
+    expanding = np.array([operator.coefficient(i, orders[0]) for i in indices])
+    coefficients = apply(expanding, first, stride=stride)
     return np.sum(coefficients * apply(kernels, second, stride=stride), axis=0)
-
-
-def _expanded(
-    operator: PolynomialOperator, signal: np.ndarray, degree: int, order: int, stride: int
-) -> np.ndarray:
-    """(degree + 1, rows, ...) coefficients of a signal's derivative in each window."""
-    kernels = [operator.coefficient(i, order) for i in range(degree + 1)]
-    return apply(np.array(kernels), signal, stride=stride)
 
 
 def _unit(index: int) -> np.ndarray:

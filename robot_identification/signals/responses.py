@@ -14,11 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
-from .methods import central_differences, LocalPolynomial, LowPass, METHODS
+from .methods import METHODS
 from .settings import decimation_factor, SignalSettings
-from .windows import Windows
 
 SIGNALS = ('position', 'velocity', 'acceleration', 'effort')
 
@@ -85,55 +83,30 @@ def frequency_response(
     """
     Find out what the method of the settings makes of sines and noise, before decimation.
 
-    Parameters
-    ----------
-    settings:
-        The method and its parameters.
-    rate:
-        Sampling rate [Hz].
-    frequency:
-        (f,) [Hz]; None takes a few that matter for robots, up to half the sampling rate.
-
-    Raises
-    ------
-    SettingsError
-        where the parameters do not fit the rate.
-
+    ``rate`` is the sampling rate [Hz]; ``frequency`` (f,) [Hz] None takes a few that matter for
+    robots, up to half of it.  Raises SettingsError if the parameters do not fit the rate.
     """
     if frequency is None:
-        frequency = [f for f in _steps() if f <= 0.5 * rate]
+        steps = (step * 10.0**power for power in range(-1, 5) for step in (1.0, 2.0, 5.0))
+        frequency = [step for step in steps if step <= 0.5 * rate]
     method = METHODS[settings.method](settings, rate)
     wanted = np.asarray(frequency, dtype=float)
     grid = (np.arange(_POINTS) + 0.5) * (0.5 * rate / _POINTS)
-    outputs = _outputs(method, rate, grid)
-    shares = outputs / _ideal(method, grid)
+    outputs = method.response(grid)
+    shares = np.abs(outputs / _ideal(settings, grid))
     return FrequencyResponse(
         method=settings.method,
         rate=rate,
         frequency=wanted,
-        share=_outputs(method, rate, wanted) / _ideal(method, wanted),
+        share=method.response(wanted) / _ideal(settings, wanted),
         noise=np.sqrt(np.mean(np.abs(outputs) ** 2, axis=1)),
-        cutoff=np.array([_cutoff(grid, share) for share in np.abs(shares)]),
-        span=_span(method, rate),
+        cutoff=np.array([_cutoff(grid, share) for share in shares]),
+        span=method.span,
     )
 
 
 def decimated_nyquist(settings: SignalSettings, rate: float) -> float | None:
-    """
-    Highest frequency that decimation leaves of samples at ``rate``.
-
-    Parameters
-    ----------
-    settings:
-        With the rate to come to.
-    rate:
-        Before it [Hz].
-
-    Returns
-    -------
-    Half the rate afterwards [Hz]; None where all samples are kept.
-
-    """
+    """Highest frequency that decimation leaves of samples at ``rate`` [Hz]; None keeps all."""
     factor = decimation_factor(settings, rate)
     return 0.5 * rate / factor if factor > 1 else None
 
@@ -144,46 +117,11 @@ def _cell(share: complex) -> str:
     return f'{100.0 * abs(share):.2f} % {phase:+.1f} deg'
 
 
-def _steps() -> list[float]:
-    return [step * 10.0**power for power in range(-1, 5) for step in (1.0, 2.0, 5.0)]
-
-
-def _outputs(method: object, rate: float, frequency: np.ndarray) -> np.ndarray:
-    """Complex amplitudes for a sine of amplitude 1 in the samples, (4, f)."""
-    if isinstance(method, Windows):
-        operator, hold = method.operator, method.settings.effort_hold
-        kernels = [*(operator.derivative(k) for k in range(3)), operator.value(hold=hold)]
-        places = np.arange(1 - operator.taps, 1) + operator.instant * rate
-        return _fir(np.array(kernels), places, rate, frequency)
-    if isinstance(method, LocalPolynomial):
-        half = method.kernels.shape[1] // 2
-        filtered = _fir(method.kernels, np.arange(-half, half + 1), rate, frequency)
-        return np.concatenate((filtered, np.ones((1, frequency.size))))
-    assert isinstance(method, LowPass)
-    _, once = scipy.signal.sosfreqz(method.design.sections, frequency, fs=rate)
-    both = np.abs(once) ** 2
-    first, second = central_differences()
-    half = len(first) // 2
-    steps = _fir(
-        np.array([first * rate, second * rate**2]), np.arange(-half, half + 1), rate, frequency
-    )
-    velocity, acceleration = (1.0, steps[0]) if method.measured_velocity else steps
-    return np.array([both, both * velocity, both * acceleration, np.ones_like(both)])
-
-
-def _fir(
-    kernels: np.ndarray, places: np.ndarray, rate: float, frequency: np.ndarray
-) -> np.ndarray:
-    """Response of kernels whose taps stand at ``places``, in samples after the result."""
-    phases = np.exp(2j * np.pi / rate * np.outer(places, frequency))
-    return kernels @ phases
-
-
-def _ideal(method: object, frequency: np.ndarray) -> np.ndarray:
+def _ideal(settings: SignalSettings, frequency: np.ndarray) -> np.ndarray:
     """Return what a perfect method would make of the sine, (4, f)."""
     derivative = 2j * np.pi * frequency
     one = np.ones_like(derivative)
-    if isinstance(method, LowPass) and method.measured_velocity:
+    if settings.method == 'measured_velocity':
         return np.array([one, one, derivative, one])
     return np.array([one, derivative, derivative**2, one])
 
@@ -198,11 +136,3 @@ def _cutoff(frequency: np.ndarray, share: np.ndarray) -> float:
         return float(frequency[0])
     part = (share[k - 1] - _HALF_POWER) / (share[k - 1] - share[k])
     return float(frequency[k - 1] + part * (frequency[k] - frequency[k - 1]))
-
-
-def _span(method: object, rate: float) -> float:
-    if isinstance(method, Windows):
-        return method.operator.window
-    if isinstance(method, LocalPolynomial):
-        return (method.kernels.shape[1] - 1) / rate
-    return float('inf')

@@ -105,16 +105,8 @@ class PolynomialApproximation:
         """
         Return the operator for a sampling rate [Hz].
 
-        Raises
-        ------
-        SettingsError
-            where the window is too short for the rate.
-
-        Warns
-        -----
-        IdentificationWarning
-            where the delay is no zero of the polynomial of degree N + 1.
-
+        Raises SettingsError if the window is too short for the rate; warns if the delay is no zero
+        of the polynomial of degree N + 1.
         """
         if self.delay is not None:
             delays = admissible_delays(self.degree, self.window, self.alpha, self.beta)
@@ -231,26 +223,10 @@ class SignalSettings:
 
 def by_joint(settings: SignalSettings, key: str, joints: tuple[str, ...]) -> np.ndarray:
     """
-    Spread a setting that is one number or one a joint over the joints.
+    Return a setting that is one number or one a joint for all joints, (n_joints,) in its unit.
 
-    Parameters
-    ----------
-    settings:
-        They have the key.
-    key:
-        ``dead_zone``, ``effort_delay`` or ``effort_low_pass``.
-    joints:
-        Names of the joints.
-
-    Returns
-    -------
-    (n_joints,) in the setting's unit.
-
-    Raises
-    ------
-    SettingsError
-        where the list has another length than ``joints``.
-
+    ``key`` is ``dead_zone``, ``effort_delay`` or ``effort_low_pass``.  Raises SettingsError if the
+    list has another length than ``joints``.
     """
     given = getattr(settings, key)
     values = np.atleast_1d(np.asarray(given, dtype=float))
@@ -273,17 +249,7 @@ def decimation_factor(settings: SignalSettings, rate: float) -> int:
     """
     Whole number by which samples at ``rate`` are decimated to come nearest to ``decimate_to``.
 
-    Parameters
-    ----------
-    settings:
-        Their ``decimate_to`` is the rate wanted, or None for no decimation.
-    rate:
-        Rate of the samples [Hz].
-
-    Returns
-    -------
-    Factor, 1 or more; 1 stands for no decimation.
-
+    It is 1 for no decimation.
     """
     if settings.decimate_to is None:
         return 1

@@ -11,7 +11,7 @@ sides from the start: see `windows`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain, groupby
 import warnings
 
@@ -20,10 +20,9 @@ import numpy as np
 from ..data.recording import RecordingSource, Samples, source_name
 from ..data.sampling import begun, grid_blocks
 from ..errors import IdentificationWarning, RecordingError, SettingsError
-from .methods import METHODS, Rows
+from .methods import METHODS
 from .polynomial_approximation import KEY
 from .settings import SignalSettings
-from .windows import Windows
 
 FASTEST = 20.0
 """Times the recorded rate up to which a recording may be resampled."""
@@ -39,31 +38,10 @@ def stream(
     source: RecordingSource, settings: SignalSettings, *, block: int = 16384
 ) -> Iterator[Samples]:
     """
-    Turn a recording into samples, block by block.
+    Turn a recording into samples on a uniform grid, block by block.
 
-    Parameters
-    ----------
-    source:
-        The recording; read to the end.
-    settings:
-        Method, cut-off frequency, rate and trim.
-    block:
-        Rows of a block (fewer where windows of the polynomial approximation are apart by a
-        stride); the last of a gap-free stretch may be shorter.
-
-    Yields
-    ------
-    Samples on a uniform grid.  Blocks of one stretch join without seam, and the blocks' size makes
-    no difference beyond rounding; a gap in the stamps starts a new stretch (see `stretches`).
-
-    Raises
-    ------
-    SettingsError
-        where the cut-off frequency or the rate do not fit the recording's rate.
-    RecordingError
-        where the recording is too short, has no velocity though the method needs it, or the effort
-        of a joint does not change at all.
-
+    Blocks of one stretch join without seam, and the blocks' size makes no difference beyond
+    rounding; a gap in the stamps starts a new stretch.  See `stretches`.
     """
     for stretch in stretches(source, settings, block=block):
         yield from stretch
@@ -84,9 +62,10 @@ def stretches(
     source:
         The recording; read once to the end.
     settings:
-        As for `stream`.
+        Method, cut-off frequency, rate and trim.
     block:
-        Rows of a block; the last of a stretch may be shorter.
+        Rows of a block (fewer where windows of the polynomial approximation are apart by a
+        stride); the last of a stretch may be shorter.
     driven:
         (n_joints,) bool, whose effort has to change; None for all.
 
@@ -97,8 +76,11 @@ def stretches(
 
     Raises
     ------
-    SettingsError, RecordingError
-        as `stream` does.
+    SettingsError
+        where the cut-off frequency or the rate do not fit the recording's rate.
+    RecordingError
+        where the recording is too short, has no velocity though the method needs it, or the effort
+        of a joint does not change at all.
 
     """
     name = source_name(source)
@@ -107,30 +89,22 @@ def stretches(
     rate = recorded if settings.sample_rate is None else settings.sample_rate
     _check_rates(settings, recorded, name)
     method = METHODS[settings.method](settings, rate)
-    n_trimmed = round(settings.trim * rate)
-    if isinstance(method, Windows):
-        shortest = method.shortest + sum(method.cuts(settings.trim))
-    else:
-        shortest = max(method.shortest, 2 * n_trimmed + 1)
+    shortest = method.needed(settings.trim)
     tally, left_out = _Tally(len(source.joints)), []
-    with_velocity = settings.method == 'measured_velocity'
-    # within a fraction of the filter's time a gap hides nothing that the filter would keep
-    bridged = 0.0 if isinstance(method, Windows) else BRIDGED / settings.cutoff
+    windowed = settings.method == 'polynomial_approximation'
     grid = grid_blocks(
-        source, rate, recorded, velocity=with_velocity, block=block, bridged=bridged
+        source,
+        rate,
+        recorded,
+        velocity=settings.method == 'measured_velocity',
+        block=block,
+        # within a fraction of the filter's time a gap hides nothing that the filter would keep
+        bridged=0.0 if windowed else BRIDGED / settings.cutoff,
     )
     for _, parts in groupby(grid, key=lambda part: part.stretch):
         first = next(parts)
-        tally.begin()
         values = tally.watch(part.values for part in chain((first,), parts))
-        if isinstance(method, Windows):
-            yield method.samples(
-                values, first.start, source.joints, trim=settings.trim, block=block
-            )
-        else:
-            rows = _trimmed(method.rows(values, len(source.joints)), n_trimmed)
-            start = first.start + n_trimmed / rate
-            yield _samples(_rebatched(rows, block), start, rate, source.joints)
+        yield method.samples(values, first.start, source.joints, trim=settings.trim, block=block)
         if tally.rows < shortest:
             left_out.append((first.start, tally.rows / rate))
     if tally.longest < shortest:
@@ -142,7 +116,7 @@ def stretches(
             remedy='record for longer, '
             + (
                 f'shorten {KEY}.window'
-                if isinstance(method, Windows)
+                if windowed
                 else 'raise signals.cutoff or lower signals.trim'
             ),
         )
@@ -152,26 +126,7 @@ def stretches(
 
 
 def process(source: RecordingSource, settings: SignalSettings) -> Samples:
-    """
-    Turn a recording into samples, all in memory.
-
-    Parameters
-    ----------
-    source:
-        The recording.
-    settings:
-        As for `stream`.
-
-    Returns
-    -------
-    The samples of all gap-free stretches, one after another.
-
-    Raises
-    ------
-    SettingsError, RecordingError
-        as `stream` does.
-
-    """
+    """Turn a recording into samples, all in memory, one stretch after another; see `stretches`."""
     blocks = list(stream(source, settings))
     names = ('position', 'velocity', 'acceleration', 'time', 'effort', 'measured_effort')
     joined = {name: np.concatenate([getattr(b, name) for b in blocks]) for name in names}
@@ -188,12 +143,9 @@ class _Tally:
         self._low = np.full(n_joints, np.inf)
         self._high = np.full(n_joints, -np.inf)
 
-    def begin(self) -> None:
-        """Start with a new stretch."""
-        self.rows = 0
-
     def watch(self, blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-        """Let the rows of a stretch, whose last columns are the efforts, pass."""
+        """Let the rows of a new stretch, whose last columns are the efforts, pass."""
+        self.rows = 0
         for block in blocks:
             if len(block):
                 efforts = block[:, -self._n_joints :]
@@ -220,22 +172,18 @@ class _Tally:
 
 
 def _check_rates(settings: SignalSettings, recorded: float, name: str) -> None:
-    wanted = settings.sample_rate
+    wanted, remedy = settings.sample_rate, ''
     if wanted is not None and wanted < 0.95 * recorded:
+        remedy = 'it is there for resampling; use signals.decimate_to to come to a lower rate'
+    elif wanted is not None and wanted > FASTEST * recorded:
+        remedy = 'a rate far above the recorded one adds nothing: leave it at null'
+    if remedy:
         raise SettingsError(
             f"'signals.sample_rate' is {wanted:g} Hz, {name} was recorded at {recorded:.6g} Hz",
             key='signals.sample_rate',
             file=name,
             value=wanted,
-            remedy='it is there for resampling; use signals.decimate_to to come to a lower rate',
-        )
-    if wanted is not None and wanted > FASTEST * recorded:
-        raise SettingsError(
-            f"'signals.sample_rate' is {wanted:g} Hz, {name} was recorded at {recorded:.6g} Hz",
-            key='signals.sample_rate',
-            file=name,
-            value=wanted,
-            remedy='a rate far above the recorded one adds nothing: leave it at null',
+            remedy=remedy,
         )
     if settings.method != 'polynomial_approximation' and settings.cutoff >= 0.5 * recorded:
         raise SettingsError(
@@ -260,63 +208,3 @@ def _warn_left_out(name: str, pieces: list[tuple[float, float]], needed: float) 
         ),
         stacklevel=3,
     )
-
-
-def _trimmed(rows: Iterator[Rows], n_trimmed: int) -> Iterator[Rows]:
-    """Drop the first and the last ``n_trimmed`` rows of a stretch."""
-    skip = n_trimmed
-    held: Rows | None = None
-    for part in rows:
-        held = part if held is None else _joined((held, part))
-        if skip:
-            skipped = min(skip, len(held.effort))
-            held, skip = _part(held, skipped, None), skip - skipped
-        n_rows = len(held.effort) - n_trimmed
-        if n_rows > 0 and not skip:
-            yield _part(held, 0, n_rows)
-            held = _part(held, n_rows, None)
-
-
-def _rebatched(rows: Iterator[Rows], size: int) -> Iterator[Rows]:
-    """Cut the rows of a stretch into blocks of ``size``, the last one of what is left."""
-    held: list[Rows] = []
-    count = 0
-    for part in rows:
-        held.append(part)
-        count += len(part.effort)
-        if count >= size:
-            joined = _joined(held)
-            for start in range(0, count - size + 1, size):
-                yield _part(joined, start, start + size)
-            held, count = [_part(joined, count - count % size, None)], count % size
-    if count:
-        yield _joined(held)
-
-
-def _joined(parts: Sequence[Rows]) -> Rows:
-    if len(parts) == 1:
-        return parts[0]
-    return Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-def _part(rows: Rows, start: int, stop: int | None) -> Rows:
-    return Rows(*(array[start:stop] for array in rows))
-
-
-def _samples(
-    blocks: Iterator[Rows], start: float, rate: float, joints: tuple[str, ...]
-) -> Iterator[Samples]:
-    row = 0
-    for rows in blocks:
-        n_rows = len(rows.effort)
-        effort = np.ascontiguousarray(rows.effort)
-        yield Samples(
-            position=np.ascontiguousarray(rows.position),
-            velocity=np.ascontiguousarray(rows.velocity),
-            acceleration=np.ascontiguousarray(rows.acceleration),
-            time=start + (row + np.arange(n_rows)) / rate,
-            effort=effort,
-            measured_effort=effort,
-            joints=joints,
-        )
-        row += n_rows

@@ -25,6 +25,7 @@ and the stamp shows the delay of half the window.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 import math
@@ -151,9 +152,21 @@ class Windows:
         return self._margin * self.operator.period + self.operator.instant
 
     @property
-    def shortest(self) -> int:
-        """Smallest number of rows that it can work on."""
-        return 2 * self._margin + self.operator.taps
+    def span(self) -> float:
+        """Time that the result of one sample depends on [s]."""
+        return self.operator.window
+
+    def needed(self, trim: float) -> int:
+        """Return the smallest number of rows that leaves some, with ``trim`` [s] cut at ends."""
+        return 2 * self._margin + self.operator.taps + sum(self.cuts(trim))
+
+    def response(self, frequency: np.ndarray) -> np.ndarray:
+        """Return complex amplitudes (4, f) of the signals for a sine of amplitude 1."""
+        operator, rate = self.operator, 1.0 / self.operator.period
+        effort = operator.value(hold=self.settings.effort_hold)
+        kernels = np.array([*(operator.derivative(k) for k in range(3)), effort])
+        places = np.arange(1 - operator.taps, 1) + operator.instant * rate
+        return fir_response(kernels, places, rate, frequency)
 
     def cuts(self, trim: float) -> tuple[int, int]:
         """Rows to leave out at both ends of a stretch, so that a time ``trim`` [s] is."""
@@ -174,19 +187,9 @@ class Windows:
         """
         Turn the rows of a stretch into windows.
 
-        Parameters
-        ----------
-        blocks:
-            (n_rows, 2 n_joints) consecutive rows, position and effort side by side.
-        start:
-            Time of the first row [s].
-        joints:
-            Names of the joints.
-        trim:
-            Time without windows at both ends [s].
-        block:
-            Rows that the windows of a block are apart in all; the last one may be shorter.
-
+        ``blocks`` are (n_rows, 2 n_joints) consecutive rows, position and effort side by side, the
+        first at ``start`` [s].  No window is within ``trim`` [s] of both ends.  The windows of a
+        block are ``block`` rows apart in all; the last one may be shorter.
         """
         first, last = self.cuts(trim)
         start += first * self.operator.period + self.lead
@@ -194,7 +197,7 @@ class Windows:
         size = max(1, block // self.stride)
         held: np.ndarray | None = None
         count = 0
-        for rows in _between(blocks, first, last):
+        for rows in inner_rows(blocks, first, last):
             held = rows if held is None else np.concatenate((held, rows))
             while len(held) >= reach + size * self.stride:
                 yield self._block(held[: reach + size * self.stride], start, count, joints)
@@ -256,8 +259,8 @@ class Windows:
         return weights
 
 
-def _between(blocks: Iterator[np.ndarray], first: int, last: int) -> Iterator[np.ndarray]:
-    """Leave out the first and the last rows."""
+def inner_rows(blocks: Iterator[np.ndarray], first: int, last: int) -> Iterator[np.ndarray]:
+    """Leave out the first and the last rows of a stretch."""
     held: np.ndarray | None = None
     for block in blocks:
         skipped = min(first, len(block))
@@ -269,19 +272,19 @@ def _between(blocks: Iterator[np.ndarray], first: int, last: int) -> Iterator[np
             held = held[len(held) - last :]
 
 
+def fir_response(
+    kernels: np.ndarray, places: np.ndarray, rate: float, frequency: np.ndarray
+) -> np.ndarray:
+    """Response of kernels whose taps stand at ``places``, in samples after the result."""
+    return kernels @ np.exp(2j * np.pi / rate * np.outer(places, frequency))
+
+
 class FilteredState(NamedTuple):
     """
     Filtered state at the moment `OnlineFilter.delay` before the newest sample.
 
-    Attributes
-    ----------
-    position, velocity, acceleration:
-        (n_joints,) [rad, rad/s, rad/s^2; m, m/s, m/s^2].
-    effort:
-        (n_joints,) [N m or N].
-    extra:
-        (n_extra,) the value of each further signal.
-
+    All are (n_joints,) [rad, rad/s, rad/s^2, N m; m, m/s, m/s^2, N], but for ``extra`` (n_extra,),
+    the values of further signals.
     """
 
     position: np.ndarray
@@ -293,7 +296,7 @@ class FilteredState(NamedTuple):
 
 class OnlineFilter:
     """
-    Filters the samples of a uniform stream, one in and one out.
+    Filter for the samples of a uniform stream, one in and one out.
 
     Parameters
     ----------
@@ -347,22 +350,10 @@ class OnlineFilter:
         extra: np.ndarray | None = None,
     ) -> FilteredState | None:
         """
-        Take a sample.
+        Take a sample; None until the window is full.
 
-        Parameters
-        ----------
-        position:
-            (n_joints,) [rad or m].
-        effort:
-            (n_joints,) [N m or N]; None counts as 0.
-        extra:
-            (n_extra,) further signals; None counts as 0.
-
-        Returns
-        -------
-        FilteredState or None
-            None until the window is full.
-
+        ``position`` and ``effort`` are (n_joints,) [rad or m, N m or N], ``extra`` (n_extra,);
+        None counts as 0.
         """
         n, row = self._n, self._next
         if self._count == 0:
@@ -394,17 +385,10 @@ FEWEST_SAMPLES = 5
 @dataclass(frozen=True)
 class LocalState:
     """
-    The motion at one moment.
+    The motion at one moment, ``stamp`` [ns].
 
-    Attributes
-    ----------
-    stamp:
-        The moment [ns].
-    position, velocity, acceleration:
-        (n_joints,) [rad, rad/s, rad/s^2].
-    effort:
-        (n_joints,) smoothed in the same way [N m]; None where it was not measured.
-
+    All else is (n_joints,) [rad, rad/s, rad/s^2, N m]; ``effort`` is smoothed in the same way, and
+    None where it was not measured.
     """
 
     stamp: int
@@ -415,69 +399,36 @@ class LocalState:
 
 
 class LocalFit:
-    """
-    The latest samples of a stream.
-
-    Parameters
-    ----------
-    window:
-        Time that they cover [s].
-
-    """
+    """The latest samples of a stream, over a window of time [s]."""
 
     def __init__(self, window: float) -> None:
         self._window = round(window * 1e9)
-        self._stamps = np.empty(0, dtype=np.int64)
-        self._signals = np.empty((0, 0))  # positions, then efforts
-        self._begin = self._end = 0
+        self._samples: deque[tuple[int, np.ndarray]] = deque()  # positions, then efforts
         self._full = False
 
     def push(self, stamp: int, position: np.ndarray, effort: np.ndarray | None = None) -> None:
         """
         Take a sample; one that is not later than the one before, or much later, starts anew.
 
-        A parabola does not reach over a gap of half a window.
-
-        Parameters
-        ----------
-        stamp:
-            [ns].
-        position, effort:
-            (n_joints,) finite [rad or m], [N m or N].
-
+        A parabola does not reach over a gap of half a window.  ``stamp`` is in ns, ``position``
+        and ``effort`` (n_joints,) are finite [rad or m, N m or N].
         """
-        n = len(position)
-        if self._end > self._begin:
-            newest = int(self._stamps[self._end - 1])
-            if not newest < stamp <= newest + self._window // 2:
-                self._begin = self._end = 0
-                self._full = False
-        if self._end == len(self._stamps):
-            self._make_room(2 * n)
-        self._stamps[self._end] = stamp
-        self._signals[self._end, :n] = position
-        self._signals[self._end, n:] = np.nan if effort is None else effort
-        self._end += 1
-        while self._stamps[self._begin] < stamp - self._window:
-            self._begin += 1
+        if self._samples and not 0 < stamp - self._samples[-1][0] <= self._window // 2:
+            self._samples.clear()
+            self._full = False
+        if effort is None:
+            effort = np.full(len(position), np.nan)
+        self._samples.append((stamp, np.concatenate((position, effort))))
+        while self._samples[0][0] < stamp - self._window:
+            self._samples.popleft()
             self._full = True
-
-    def _make_room(self, columns: int) -> None:
-        """Move the samples to the beginning of arrays that take as many again, and 64 more."""
-        count = self._end - self._begin
-        kept = self._stamps[self._begin : self._end], self._signals[self._begin : self._end]
-        self._stamps = np.empty(2 * count + 64, dtype=np.int64)
-        self._signals = np.empty((2 * count + 64, columns))
-        if count:
-            self._stamps[:count], self._signals[:count] = kept
-        self._begin, self._end = 0, count
 
     def state(self) -> LocalState | None:
         """Return the motion at the middle of the window; None until there are enough samples."""
-        window = slice(self._begin, self._end)
-        stamps, signals = self._stamps[window], self._signals[window]
-        if not self._full or len(stamps) < FEWEST_SAMPLES:
+        if not self._full or len(self._samples) < FEWEST_SAMPLES:
             return None
+        stamps = np.array([stamp for stamp, _ in self._samples])
+        signals = np.array([signals for _, signals in self._samples])
         middle = int(stamps[-1]) - self._window // 2
         half = 0.5e-9 * self._window
         # time in half windows, so that the normal equations are well conditioned
