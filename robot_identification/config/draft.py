@@ -17,7 +17,7 @@ from ..data.clock import clock_of
 from ..data.drives import Drives, EffortDrive, PositionDrive
 from ..data.recognition import ColumnGuess
 from ..data.recording import Recording, SIGNALS
-from ..data.recording_config import columns_of, RecordingEntry, SignalColumns, TIME_UNITS
+from ..data.recording_config import columns_of, RecordingEntry, SignalColumns
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from ..estimation.recording_faults import beginnings, effort_evidence, recording_faults
 from ..model.robot import Robot
@@ -260,13 +260,11 @@ def _check_lengths(settings: DraftSettings, joints: tuple[str, ...]) -> None:
         given = getattr(settings, name)
         zero = given is not None and name != 'position_offsets' and 0.0 in given
         if given is not None and (len(given) != len(joints) or zero):
-            option = f'--{name.replace("_", "-")}'
-            raise SettingsError(
-                f"'{option}' has {len(given)} numbers for {len(joints)} joints"
-                f'{", one of them 0" if zero else ""}',
-                value=given,
-                remedy='give one number a joint, in the order of the URDF',
-            )
+            text = f'has {len(given)} numbers for {len(joints)} joints'
+            text += ', one of them 0' if zero else ''
+            remedy = 'give one number a joint, in the order of the URDF'
+            message = f"'--{name.replace('_', '-')}' {text}"
+            raise SettingsError(message, value=given, remedy=remedy)
     if settings.effort_kind == 'motor_torque' and not (settings.gear_ratios or settings.gains):
         raise SettingsError(
             "'--effort-kind motor_torque' needs the gear ratios",
@@ -323,7 +321,7 @@ def _evidence(
 
 
 def _clock_text(entry: RecordingEntry, recording: Recording) -> str:
-    clock = clock_of([recording.time * TIME_UNITS['s']], entry.name)
+    clock = clock_of([recording.time], entry.name)
     unit = f', stamps in {entry.time_unit}' if entry.time is not None else ''
     return f'{clock.rate:.4g} Hz, {clock.duration:.4g} s{unit}'
 

@@ -20,7 +20,7 @@ from ..estimation.drive_gains import METHODS
 from ..estimation.payload import PayloadSettings
 from ..estimation.settings import EstimationSettings
 from ..model.robot import Robot
-from ..options.fields import option
+from ..options.fields import key_error, option
 from ..regressor.delta import delta_robot
 from ..regressor.settings import ModelSettings
 from ..results.urdf_export import robot_with_inertia
@@ -98,11 +98,8 @@ class RobotSettings(ModelSettings):
             )
         for key in ('urdf', 'locked'):
             if self.delta is not None and getattr(self, key):
-                raise SettingsError(
-                    f"'robot.{key}' is given beside 'robot.delta'",
-                    key=f'robot.{key}',
-                    remedy='leave one of them out: delta makes a URDF of its own',
-                )
+                remedy = 'leave one of them out: delta makes a URDF of its own'
+                raise key_error(f'robot.{key}', "is given beside 'robot.delta'", remedy)
 
     @property
     def model(self) -> ModelSettings:
@@ -207,11 +204,9 @@ class KnownLoad(LoadRecordings):
 
     def __post_init__(self) -> None:
         if self.inertia is not None and self.center_of_mass is None:
-            raise SettingsError(
-                "'data.known_load.inertia' is given without 'data.known_load.center_of_mass'",
-                key='data.known_load.center_of_mass',
-                remedy='give the centre of mass that the inertia is taken about',
-            )
+            text = "is missing, but 'data.known_load.inertia' is given"
+            remedy = 'give the centre of mass that the inertia is taken about'
+            raise key_error('data.known_load.center_of_mass', text, remedy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,24 +290,16 @@ class FleetSettings:
 
     def __post_init__(self) -> None:
         if self.serial is not None and self.serial_key is not None:
-            raise SettingsError(
-                "'fleet.serial' and 'fleet.serial_key' are both given",
-                key='fleet.serial_key',
-                remedy='leave one of them out',
-            )
+            text = "is given beside 'fleet.serial'"
+            raise key_error('fleet.serial_key', text, 'leave one of them out')
         for name in ('serial', 'stamp'):
             pattern = getattr(self, name)
-            if pattern is None:
-                continue
             try:
-                re.compile(pattern)
+                re.compile(pattern or '')
             except re.error as error:
-                raise SettingsError(
-                    f"'fleet.{name}' is no regular expression: {error}",
-                    key=f'fleet.{name}',
-                    value=pattern,
-                    remedy="for example 'robots/([^/]+)/' takes the folder below robots",
-                ) from error
+                text = f'is no regular expression: {error}'
+                remedy = "for example 'robots/([^/]+)/' takes the folder below robots"
+                raise key_error(f'fleet.{name}', text, remedy, value=pattern) from error
 
 
 @dataclass(frozen=True)
@@ -416,18 +403,12 @@ class Experiment:
                 key='robot.elastic',
                 remedy='give a file, with the columns of the motors',
             )
-        opened = tuple(
-            open_recording(
-                entry,
-                joints,
-                self.robot.drives,
-                self.base,
-                path,
-                self.robot.elastic,
-            )
+        drives, elastic = self.robot.drives, self.robot.elastic
+        opened = (
+            open_recording(entry, joints, drives, self.base, path, elastic)
             for path, entry in self.data.entries(kind)
         )
-        return (*opened, *(entry.at_joints(joints, self.robot.drives) for entry in arrays))
+        return (*opened, *(entry.at_joints(joints, drives) for entry in arrays))
 
     @property
     def output_folder(self) -> Path | None:

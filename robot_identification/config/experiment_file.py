@@ -369,22 +369,20 @@ def _check_model(settings: RobotSettings, robot: Robot) -> None:
 
 def _check_files(experiment: Experiment) -> None:
     """Check that the files exist that the estimation starts from."""
-    settings = experiment.estimation
-    prior, bounds = settings.prior, settings.mrls.bounds_file
-    if not (prior in (None, 'none', 'urdf') or '://' in prior or _is_file(Path(prior))):
-        raise SettingsError(
-            f"'estimation.prior': file '{prior}' does not exist",
-            key='estimation.prior',
-            file=prior,
-            remedy='use none, urdf, or the path of a YAML file of parameters',
-        )
-    if bounds is not None and not _is_file(Path(bounds)):
-        raise SettingsError(
-            f"'estimation.mrls.bounds_file': file '{bounds}' does not exist",
-            key='estimation.mrls.bounds_file',
-            file=bounds,
-            remedy='give the path of a YAML of names and [lowest, highest], or leave it out',
-        )
+    prior, bounds = experiment.estimation.prior, experiment.estimation.mrls.bounds_file
+    own = prior in (None, 'none', 'urdf') or '://' in prior
+    for key, file, remedy in (
+        ('prior', None if own else prior, 'use none, urdf, or the path of a YAML of parameters'),
+        (
+            'mrls.bounds_file',
+            bounds,
+            'give the path of a YAML of names and [lowest, highest], or leave it out',
+        ),
+    ):
+        if file is not None and not _is_file(Path(file)):
+            key = f'estimation.{key}'
+            message = f"'{key}': file '{file}' does not exist"
+            raise SettingsError(message, key=key, file=file, remedy=remedy)
 
 
 def _is_file(path: Path) -> bool:
