@@ -10,7 +10,7 @@ for is not to be used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 import json
 from typing import Any
 
@@ -20,9 +20,16 @@ from ..version import __version__
 from .link_table import link_table
 from .result import Result, StoredResult
 from .result_yaml import plain
-from .verdict_criteria import figures, reasons
-from .verdict_errors import scope, unseen, validation_reasons
-from .verdict_reason import ALL, Reason, SEVERAL, USES
+from .verdict_criteria import (
+    ALL,
+    figures,
+    Reason,
+    reasons,
+    scope,
+    unseen,
+    USES,
+    validation_reasons,
+)
 
 SCHEMA = 1
 """Number of the form of ``verdict.json``; it changes when a key changes its meaning or goes."""
@@ -123,7 +130,7 @@ class Verdict:
             'sentence': self.sentence,
             'uses': list(self.uses),
             'scope': self.scope,
-            'reasons': [reason.to_dict() for reason in self.reasons],
+            'reasons': [asdict(reason) for reason in self.reasons],
             'next_steps': [
                 {'criterion': step.criterion, 'text': step.next_step, 'key': step.key or None}
                 for step in self.next_steps
@@ -137,17 +144,7 @@ def verdict(result: Result) -> Verdict:
 
 
 def judged(found: Iterable[Reason], scope: str) -> Verdict:
-    """
-    Return the verdict that reasons amount to.
-
-    Parameters
-    ----------
-    found:
-        Of the criteria.
-    scope:
-        Up to which speeds the result was validated, in words.
-
-    """
+    """Return the verdict that reasons amount to, for validated speeds in words (`scope`)."""
     found = sorted(found, key=lambda reason: (reason.remark, -len(reason.rules_out)))
     against = [reason for reason in found if not reason.remark]
     out = {use for reason in against for use in reason.rules_out}
@@ -160,18 +157,10 @@ def validation_verdict(stored: StoredResult, validations: Sequence[Validation]) 
     """
     Return what validations of a result file amount to, with nothing else counted.
 
-    Parameters
-    ----------
-    stored:
-        The result file.
-    validations:
-        Of its parameters, on recordings that the identification has not seen.
-
+    They are of its parameters, on recordings that the identification has not seen.
     """
     speeds = stored.highest_speed
-    found = validation_reasons(
-        stored.identification, speeds, validations, SEVERAL, 'data.identification'
-    )
+    found = validation_reasons(stored.identification, speeds, validations)
     return judged(found, scope(speeds, validations))
 
 

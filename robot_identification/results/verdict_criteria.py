@@ -9,27 +9,48 @@ next step.  Coloured residuals alone are a remark: those of real robots always a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypedDict
 
 import numpy as np
 
 from ..errors import one_of
-from ..estimation.estimate import Estimate
+from ..estimation.estimate import Estimate, Fit
 from ..estimation.plot_samples import PlotSamples
+from ..estimation.validation import Validation
 from ..model.plausibility import PlausibilityFinding
 from .result import Result
-from .verdict_errors import (
-    COLOURED,
-    fit,
-    friction_step,
-    REVERSALS,
-    speed,
-    speed_ratios,
-    times,
-    unseen,
-    validation,
+
+USES = {
+    'effort_prediction': 'prediction of efforts',
+    'computed_torque': 'computed torque',
+    'collision_detection': 'collision detection',
+    'simulation': 'simulation',
+}
+"""Uses of a result, and what they are called."""
+
+PREDICTION, CONTROL, COLLISIONS, SIMULATION = USES
+ALL = tuple(USES)
+
+
+class Step(TypedDict):
+    """Next step, and the key of the experiment file that it is about."""
+
+    next_step: str
+    key: str
+
+
+ANOTHER = Step(
+    next_step='record another, faster or longer motion that moves every joint '
+    '(docs/explanation/excitation.md)',
+    key='data.identification',
 )
-from .verdict_reason import ALL, ANOTHER, COLLISIONS, CONTROL, Reason, SIMULATION
+SEVERAL = Step(
+    next_step='identify from several recordings, or from a longer motion '
+    '(docs/explanation/excitation.md)',
+    key='data.identification',
+)
 
 POOR_CONDITION = 1000.0
 """Condition number, column-scaled: relative errors of the effort may grow by as much."""
@@ -52,6 +73,36 @@ DELAYED_SHARE = 0.05
 SURE = 3.0
 """Standard deviations from which on a delay differs from zero."""
 
+LARGE_ERROR = 15.0
+"""Share of the effort [%] that a feedforward may miss: feedback corrects a tenth, not a third."""
+
+USELESS_ERROR = 50.0
+"""Share of the effort [%] from which on the model explains less than it misses."""
+
+JOINT_ERROR = 30.0
+"""The same for one joint, whose residual then hides a contact; those of wrists reach 20 %."""
+
+SMALL_ERROR = 5.0
+"""Error [%] below which it does not matter how many times that of the fit it is."""
+
+OVERFIT = 2.0
+"""Ratio of validation to fit error: runs of one robot on different days differ by half."""
+
+FASTER = 1.2
+"""Ratio to the identified speeds from which on a validation extrapolates."""
+
+SLOWER = 0.5
+"""Ratio to the identified speeds below which a validation is a weak test of the dynamics."""
+
+MOVING = 0.03
+"""Highest speed from which on a joint moves [rad/s or m/s]."""
+
+COLOURED = 10.0
+"""Rows that residuals stay alike for; a filter and decimation alone give two or three."""
+
+REVERSALS = 2.0
+"""Ratio of residuals at reversals to others that friction which the model lacks makes."""
+
 _PARTLY: dict[str, tuple[str, ...]] = {
     'missing_samples': (),
     'late_samples': (),
@@ -65,6 +116,44 @@ _PARTLY: dict[str, tuple[str, ...]] = {
 
 _MASSES = ('mass', 'total_mass')
 """Quantities of the plausibility that a simulator's motions depend on most."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """
+    Statement of a criterion about a result.
+
+    Attributes
+    ----------
+    criterion:
+        Its name, one of those in docs/reference/verdict.md.
+    text:
+        In words, with the figures.
+    rules_out:
+        Uses, of `USES`, that it excludes.
+    joints:
+        That it concerns; empty for all.
+    value, threshold, unit:
+        The figure and its bound; None where there is none.
+    next_step:
+        What to do; empty where nothing.
+    key:
+        Of the experiment file, that the step is about; empty where none.
+    remark:
+        True where it excludes none.
+
+    """
+
+    criterion: str
+    text: str
+    rules_out: tuple[str, ...] = ()
+    joints: tuple[str, ...] = ()
+    value: float | None = None
+    threshold: float | None = None
+    unit: str = ''
+    next_step: str = ''
+    key: str = ''
+    remark: bool = False
 
 
 def reasons(result: Result) -> Iterator[Reason]:
@@ -101,10 +190,10 @@ def consistency(result: Result) -> Iterator[Reason]:
     if report.physical:
         return
     links = [link.link for link in report.links if not link.pseudo_inertia_positive_definite]
-    where = _named(links) if links else 'a joint'
+    where = ', '.join(links) if len(links) <= 3 else f'{len(links)} links'
     yield Reason(
         'consistency',
-        f'the parameters of {where} are physically inconsistent',
+        f'the parameters of {where or "a joint"} are physically inconsistent',
         rules_out=(CONTROL, SIMULATION),
         next_step='identify physically consistent parameters with estimation.method: physical',
         key='estimation.method',
@@ -118,26 +207,29 @@ def plausibility(result: Result) -> Iterator[Reason]:
     shapes = [finding for finding in findings if finding.quantity not in _MASSES]
     if masses:
         first = max(masses, key=lambda finding: finding.quantity == 'total_mass')
-        yield Reason(
+        yield replace(
+            _implausible(first, len(masses)),
             rules_out=(CONTROL, SIMULATION) if first.quantity == 'total_mass' else (SIMULATION,),
             next_step='check the gains of the efforts (robot.effort_kind, data.known_load), or '
             'state masses that are known in estimation.physical.links',
             key='robot.effort_kind',
-            **_implausible(first, len(masses)),
         )
     if shapes:
-        yield Reason(next_step=ANOTHER, key='', **_implausible(shapes[0], len(shapes)))
+        yield replace(_implausible(shapes[0], len(shapes)), next_step=ANOTHER['next_step'])
 
 
-def _implausible(first: PlausibilityFinding, count: int) -> dict[str, Any]:
-    more = f', and {count - 1} more' if count > 1 else ''
-    return {
-        'criterion': 'plausibility',
-        'text': f'implausible beside prior and shapes: {first.message}{more}',
-        'value': first.value,
-        'threshold': first.upper if first.value > first.upper else first.lower,
-        'unit': first.unit,
-    }
+def _implausible(first: PlausibilityFinding, count: int) -> Reason:
+    return Reason(
+        'plausibility',
+        f'implausible beside prior and shapes: {first.message}{_more(count)}',
+        value=first.value,
+        threshold=first.upper if first.value > first.upper else first.lower,
+        unit=first.unit,
+    )
+
+
+def _more(count: int) -> str:
+    return f', and {count - 1} more' if count > 1 else ''
 
 
 def diagnosis(result: Result) -> Iterator[Reason]:
@@ -145,12 +237,11 @@ def diagnosis(result: Result) -> Iterator[Reason]:
     compensated = np.any(np.asarray(result.signals.effort_delay) > 0.0)
     for code in dict.fromkeys(finding.code for finding in result.diagnosis):
         alike = [finding for finding in result.diagnosis if finding.code == code]
-        first, more = alike[0], f', and {len(alike) - 1} more' if len(alike) > 1 else ''
-        mended = code == 'effort_delay' and compensated
+        first, mended = alike[0], code == 'effort_delay' and compensated
         note = '; signals.effort_delay makes up for it' if mended else ''
         yield Reason(
             'diagnosis',
-            f'the recordings are at fault ({code}): {first.evidence}{more}{note}',
+            f'the recordings are at fault ({code}): {first.evidence}{_more(len(alike))}{note}',
             rules_out=() if mended else _PARTLY.get(code, ALL),
             joints=tuple(joint for finding in alike for joint in finding.joints),
             value=first.improvement,
@@ -161,11 +252,9 @@ def diagnosis(result: Result) -> Iterator[Reason]:
 def excitation(result: Result) -> Iterator[Reason]:
     """Excitation: the parameters that the motion determines."""
     estimate = result.estimate
-    count, known = len(estimate), _known(estimate)
-    condition = estimate.condition_number
+    count, known, condition = len(estimate), _known(estimate), estimate.condition_number
     poor = condition > POOR_CONDITION
-    few = known < FEW_KNOWN * count
-    if poor or few:
+    if poor or known < FEW_KNOWN * count:
         yield Reason(
             'excitation',
             f'the motion determines {known} of {count} base parameters to {KNOWN:g} % '
@@ -173,8 +262,7 @@ def excitation(result: Result) -> Iterator[Reason]:
             rules_out=() if unseen(result) else ALL,
             value=condition if poor else known / max(count, 1),
             threshold=POOR_CONDITION if poor else FEW_KNOWN,
-            next_step=ANOTHER,
-            key='data.identification',
+            **ANOTHER,
         )
     elif condition > FAIR_CONDITION:
         yield Reason(
@@ -182,21 +270,18 @@ def excitation(result: Result) -> Iterator[Reason]:
             f'the condition number is {condition:.3g}: a planned motion has tens',
             value=condition,
             threshold=FAIR_CONDITION,
-            next_step=ANOTHER,
-            key='data.identification',
             remark=True,
+            **ANOTHER,
         )
-    missing = count - int(np.count_nonzero(estimate.excited))
-    if missing:
+    if missing := count - int(np.count_nonzero(estimate.excited)):
         yield Reason(
             'excitation',
             f'{missing} of {count} base parameters are not excited and keep the value of the '
             'prior',
             value=float(missing),
             threshold=0.0,
-            next_step=ANOTHER,
-            key='data.identification',
             remark=True,
+            **ANOTHER,
         )
 
 
@@ -209,12 +294,12 @@ def delay(result: Result) -> Iterator[Reason]:
         sure = np.abs(late.delay) > SURE * late.std
     lag = np.where(sure, np.abs(late.delay), 0.0)
     moved = lag * _effort_rates(result.system.analysed, result.estimate)
-    typical = float(np.median(lag)) if lag.size else 0.0
+    typical, largest = float(np.median(lag)) if lag.size else 0.0, float(lag.max(initial=0.0))
     joints = tuple(j for j, share in zip(late.joints, moved) if share > DELAYED_SHARE)
-    step, key = (
-        'identify with signals.effort_delay, which `auto` chooses, or record efforts and '
-        'positions with the same stamps',
-        'signals.effort_delay',
+    step = Step(
+        next_step='identify with signals.effort_delay, which `auto` chooses, or record efforts '
+        'and positions with the same stamps',
+        key='signals.effort_delay',
     )
     if typical > LONG_DELAY:
         yield Reason(
@@ -225,20 +310,199 @@ def delay(result: Result) -> Iterator[Reason]:
             value=typical,
             threshold=LONG_DELAY,
             unit='s',
-            next_step=step,
-            key=key,
+            **step,
         )
     elif joints:
         yield Reason(
             'delay',
-            f'efforts and positions are up to {1e3 * float(lag.max()):.2g} ms apart at '
-            f'{one_of(joints)}',
+            f'efforts and positions are up to {1e3 * largest:.2g} ms apart at {one_of(joints)}',
             joints=joints,
-            value=float(lag.max()),
+            value=largest,
             unit='s',
-            next_step=step,
-            key=key,
+            **step,
         )
+
+
+def fit(result: Result) -> Iterator[Reason]:
+    """Error of the fit itself."""
+    yield from _errors(result.estimate.fit, 'fit', 'the fit', _fit_step(result))
+
+
+def validation(result: Result) -> Iterator[Reason]:
+    """Error on recordings that the identification has not seen."""
+    fitted = result.estimate.fit
+    seen = unseen(result)
+    poor = any(True for _ in _errors(fitted, 'fit', '', SEVERAL))
+    step = _fit_step(result) if poor else SEVERAL
+    yield from validation_reasons(fitted, result.system.highest_speed, seen, step)
+    if not seen:
+        same = bool(result.validations)
+        yield Reason(
+            'validation',
+            'the validation recording is that of the identification'
+            if same
+            else 'nothing shows that it holds on other motions',
+            rules_out=(CONTROL, COLLISIONS),
+            next_step='record a second motion and name it in data.validation',
+            key='data.validation',
+        )
+
+
+def unseen(result: Result) -> tuple[Validation, ...]:
+    """Return the validations that are not on the rows of the identification."""
+    return tuple(each for each in result.validations if not _repeats(each, result))
+
+
+def _repeats(seen: Validation, result: Result) -> bool:
+    """Tell if a validation is on the rows of the identification."""
+    same = {*seen.sources} <= {*result.recordings}
+    fits = zip(seen.joints, result.estimate.joints, strict=True)
+    alike = (a.rows == b.rows and np.isclose(a.rmse, b.rmse, rtol=1e-9) for a, b in fits)
+    return bool(seen.sources) and same and all(alike)
+
+
+def validation_reasons(
+    fitted: Fit, speeds: np.ndarray, validations: Sequence[Validation], step: Step = SEVERAL
+) -> Iterator[Reason]:
+    """
+    Iterate over the reasons of validations against parameters.
+
+    Parameters
+    ----------
+    fitted:
+        The fit of the identification.
+    speeds:
+        (n,) its highest speeds [rad/s or m/s]; NaN where not known.
+    validations:
+        Of these parameters.
+    step:
+        What to do where a validation within the identified speeds has a large error.
+
+    """
+    ratios = [np.nan_to_num(speed_ratios(speeds, [each])) for each in validations]
+    beyond = [float(ratio.max(initial=0.0)) > FASTER for ratio in ratios]
+    for seen, ratio, faster in zip(validations, ratios, beyond, strict=True):
+        where = ', '.join(Path(source).name for source in seen.sources) or 'the validation'
+        way, more_data = step, SEVERAL
+        if faster:
+            where = f'{where} (up to {_times(ratio.max())} times the identified speeds)'
+            way = more_data = Step(
+                next_step='identify from a motion as fast as that of the use',
+                key='data.identification',
+            )
+        found = list(_errors(seen, 'validation', where, way))
+        growth = seen.relative_error / max(fitted.relative_error, 1e-9)
+        if not found and seen.relative_error > SMALL_ERROR and growth > OVERFIT:
+            yield Reason(
+                'validation',
+                f'the error on {where} is {seen.relative_error:.3g} %, {_times(growth)} times '
+                f'that of the fit ({fitted.relative_error:.3g} %)',
+                value=growth,
+                threshold=OVERFIT,
+                **more_data,
+            )
+        for reason in found:
+            # within the speeds of the identification another recording shows that it holds
+            yield replace(reason, rules_out=()) if faster and not all(beyond) else reason
+
+
+def speed(result: Result) -> Iterator[Reason]:
+    """Speeds of the validation beside those of the identification."""
+    if not result.validations:
+        return
+    ratios = speed_ratios(result.system.highest_speed, unseen(result))
+    slow = [j for j, ratio in zip(result.robot.joints, ratios) if ratio < SLOWER]
+    if slow:
+        low = float(np.nanmin(ratios))
+        yield Reason(
+            'speed',
+            f'validated at no more than {_times(low)} times the identified speed: {one_of(slow)}',
+            joints=tuple(slow),
+            value=low,
+            threshold=SLOWER,
+            next_step='validate on a motion as fast as that of the identification',
+            key='data.validation',
+            remark=True,
+        )
+
+
+def scope(speeds: np.ndarray, validations: Sequence[Validation]) -> str:
+    """Return up to which of the identified speeds (n,) a result was validated, in words."""
+    if not validations:
+        return 'not validated'
+    ratios = speed_ratios(speeds, validations)
+    known = ratios[np.isfinite(ratios)]
+    if not known.size:
+        return 'validated at speeds that are not known'
+    low, high = (_times(value) for value in (known.min(), known.max()))
+    least = '' if low == high else f' ({low} times at the joint where that is least)'
+    return f'validated up to {high} times the identified speeds{least}'
+
+
+def speed_ratios(speeds: np.ndarray, validations: Sequence[Validation]) -> np.ndarray:
+    """Return (n,) highest speed of validations by that of the identification; NaN for unknown."""
+    seen = [np.asarray(each.highest_speed) for each in validations if each.highest_speed]
+    speeds = np.where(np.asarray(speeds) > MOVING, speeds, np.nan)
+    if not seen or any(each.shape != speeds.shape for each in seen):
+        return np.full(speeds.shape, np.nan)
+    return np.asarray(np.max(seen, axis=0) / speeds)
+
+
+def _errors(fitted: Fit, criterion: str, where: str, step: Step) -> Iterator[Reason]:
+    """Iterate over what relative errors of all joints, and of single ones, rule out."""
+
+    def reason(error: float, of: str, threshold: float, *out: str, joints: Any = ()) -> Reason:
+        share = f'{error:.3g}' if error < 1000.0 else 'more than 1000'
+        text = f'misses {share} % of the effort{of}'
+        text = f'{where} {text}' if criterion == 'fit' else f'the prediction {text} on {where}'
+        return Reason(criterion, text, out, joints, error, threshold, '%', **step)
+
+    error = fitted.relative_error
+    if error > USELESS_ERROR:
+        yield reason(error, '', USELESS_ERROR, *ALL)
+    elif error > LARGE_ERROR:
+        yield reason(error, '', LARGE_ERROR, CONTROL, COLLISIONS)
+    elif large := [joint for joint in fitted.joints if joint.relative_error > JOINT_ERROR]:
+        worst = max(large, key=lambda joint: joint.relative_error)
+        names = tuple(joint.joint for joint in large)
+        of = f' of {worst.joint}'
+        yield reason(worst.relative_error, of, JOINT_ERROR, COLLISIONS, joints=names)
+
+
+def _times(ratio: float) -> str:
+    """Return a ratio in words."""
+    return f'{ratio:.1f}' if ratio >= 0.95 else f'{ratio:.2g}'
+
+
+def _fit_step(result: Result) -> Step:
+    """Return what lowers a large error, by the colour of the residuals."""
+    colour = result.residuals
+    if colour is None:
+        return ANOTHER
+    rows, back = colour.correlated_rows, colour.reversal_ratio
+    if np.nanmax(back, initial=0.0) > REVERSALS:
+        return _friction_step(result)
+    if np.nanmax(rows, initial=0.0) > COLOURED:
+        return Step(
+            next_step='see robot-identification diagnose, and check gains and gear ratios '
+            '(robot.drives)',
+            key='robot.drives',
+        )
+    if np.isfinite(rows).any():
+        return Step(
+            next_step='filter the noise: lower signals.cutoff and signals.decimate_to, or record '
+            'longer',
+            key='signals.cutoff',
+        )
+    return ANOTHER
+
+
+def _friction_step(result: Result) -> Step:
+    """Return what lowers errors at reversals."""
+    step = 'leave out rows near reversals (signals.dead_zone)'
+    if result.selection is None:
+        step += ', or let `auto` choose the friction model'
+    return Step(next_step=step, key='signals.dead_zone')
 
 
 def residuals(result: Result) -> Iterator[Reason]:
@@ -252,7 +516,7 @@ def residuals(result: Result) -> Iterator[Reason]:
         most = float(np.sqrt(np.nanmax(rows)))
         yield Reason(
             'residuals',
-            f'residuals are coloured: classical standard deviations are up to {times(most)} '
+            f'residuals are coloured: classical standard deviations are up to {_times(most)} '
             'times too small',
             value=most,
             next_step='take standard deviations by the block bootstrap (estimation.bootstrap)',
@@ -275,14 +539,13 @@ def residuals(result: Result) -> Iterator[Reason]:
         most = float(np.nanmax(colour.reversal_ratio))
         yield Reason(
             'residuals',
-            f'residuals near reversals are up to {times(most)} times as large as elsewhere at '
+            f'residuals near reversals are up to {_times(most)} times as large as elsewhere at '
             f'{one_of(back)}: friction at rest is not modelled',
             joints=tuple(back),
             value=most,
             threshold=REVERSALS,
-            next_step=friction_step(result),
-            key='signals.dead_zone',
             remark=True,
+            **_friction_step(result),
         )
 
 
@@ -313,11 +576,6 @@ CRITERIA: tuple[Callable[[Result], Iterator[Reason]], ...] = (
     gains,
 )
 """All criteria; of two reasons that rule out as many uses the earlier one is named first."""
-
-
-def _named(names: Sequence[str]) -> str:
-    """Return a few names, or how many there are."""
-    return ', '.join(names) if len(names) <= 3 else f'{len(names)} links'
 
 
 def _effort_rates(trace: PlotSamples, estimate: Estimate) -> np.ndarray:

@@ -31,7 +31,7 @@ from robot_identification.results.verdict import (
     verdict,
     verdict_json,
 )
-from robot_identification.results.verdict_reason import ALL, Reason, USES
+from robot_identification.results.verdict_criteria import ALL, Reason, USES
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import SimulationSettings
 from robot_identification.simulation.truth import truth
