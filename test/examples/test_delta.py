@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from pathlib import Path
 import shutil
@@ -41,12 +42,24 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope='module')
+def identified(folder):
+    """Give the function that identifies by one of the files, once for each method."""
+
+    @functools.cache
+    def by(name, method=None):
+        overrides = {} if method is None else {'estimation.method': method}
+        return identify(load_experiment(folder / name, overrides))
+
+    return by
+
+
 def found(result):
     return dict(zip(result.structure.names, result.estimate.base.values, strict=True))
 
 
-def test_thirteen_parameters_are_found_from_the_geometry(folder):
-    result = identify(load_experiment(folder / 'experiment.yaml'))
+def test_thirteen_parameters_are_found_from_the_geometry(folder, identified):
+    result = identified('experiment.yaml')
     values = found(result)
     assert len(values) == 13
     for symbol, true in record.PARAMETERS.items():
@@ -66,9 +79,8 @@ def test_thirteen_parameters_are_found_from_the_geometry(folder):
     assert saved is not None
 
 
-def test_the_general_description_finds_the_same(folder):
-    one = found(identify(load_experiment(folder / 'experiment.yaml')))
-    result = identify(load_experiment(folder / 'experiment_loops.yaml'))
+def test_the_general_description_finds_the_same(folder, identified):
+    one, result = found(identified('experiment.yaml')), identified('experiment_loops.yaml')
     other = found(result)
     assert len(other) == 16
     for i in (1, 2, 3):
@@ -85,24 +97,21 @@ def test_the_general_description_finds_the_same(folder):
 
 
 @pytest.mark.parametrize('name', ['experiment.yaml', 'experiment_loops.yaml'])
-def test_a_robot_whose_links_have_not_all_parameters_has_a_physical_fit(folder, name):
-    results = [
-        identify(load_experiment(folder / name, {'estimation.method': method}))
-        for method in ('wls', 'physical')
-    ]
+def test_a_robot_whose_links_have_not_all_parameters_has_a_physical_fit(identified, name):
+    results = [identified(name, method) for method in ('wls', 'physical')]
     free, found = (result.estimate.relative_error for result in results)
     assert results[1].consistency.physical
     assert found < 1.05 * free
 
 
 @pytest.mark.parametrize('name', ['experiment.yaml', 'experiment_loops.yaml'])
-def test_a_factor_finds_the_same(folder, name):
+def test_a_factor_finds_the_same(folder, identified, name):
     experiment = load_experiment(folder / name, {'data.validation': []})
     stored = FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(experiment.sources()[0])
     result = identify_factors([unpack(pack(stored))], experiment.estimation)
-    expected = identify(experiment)
-    apart = np.abs(result.estimate.base.values - expected.estimate.base.values)
-    assert (apart <= 1e-8 * expected.estimate.std).all()
+    expected = identified(name).estimate
+    apart = np.abs(result.estimate.base.values - expected.base.values)
+    assert (apart <= 1e-8 * expected.std).all()
 
 
 def test_the_urdf_is_that_of_the_geometry():

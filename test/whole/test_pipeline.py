@@ -17,9 +17,16 @@ from robot_identification.results.saving import save
 from robot_identification.revalidation import add_validation, validate_stored
 
 
-def test_the_true_base_parameters_are_found_within_their_uncertainty(workspace):
+@pytest.fixture(scope='module')
+def case(make_workspace, tmp_path_factory):
+    """Give a folder and what is identified from it; not to be changed."""
+    made = make_workspace(tmp_path_factory.mktemp('pipeline'))
+    return made, identify(load_experiment(made.experiment))
+
+
+def test_the_true_base_parameters_are_found_within_their_uncertainty(case):
     """Weighed with the covariance, the distance to the truth is a chi-squared variable's."""
-    result = identify(load_experiment(workspace.experiment))
+    workspace, result = case
     estimate = result.estimate
     error = estimate.base.values - result.structure.project(workspace.truth).values
     assert estimate.excited.all()
@@ -30,14 +37,14 @@ def test_the_true_base_parameters_are_found_within_their_uncertainty(workspace):
     assert estimate.relative_error < 3.0
 
 
-def test_validation_error_is_that_of_the_identification(workspace):
-    result = identify(load_experiment(workspace.experiment))
+def test_validation_error_is_that_of_the_identification(case):
+    _, result = case
     (validation,) = result.validations
     assert validation.relative_error < 1.3 * result.estimate.relative_error
 
 
-def test_standard_parameters_fit_as_well_and_are_nearer_to_the_prior_than_the_truth(workspace):
-    result = identify(load_experiment(workspace.experiment))
+def test_standard_parameters_fit_as_well_and_are_nearer_to_the_prior_than_the_truth(case):
+    workspace, result = case
     base = result.structure.project(result.standard).values
     np.testing.assert_allclose(base, result.estimate.base.values, rtol=1e-9, atol=1e-12)
     change = np.linalg.norm(result.standard.values - result.prior.values)
@@ -45,9 +52,9 @@ def test_standard_parameters_fit_as_well_and_are_nearer_to_the_prior_than_the_tr
     assert change < np.linalg.norm(workspace.truth.values - result.prior.values)
 
 
-def test_saved_urdf_predicts_the_torque_of_the_true_robot(workspace):
-    result = identify(load_experiment(workspace.experiment))
-    saved = save(result, workspace.folder / 'out')
+def test_saved_urdf_predicts_the_torque_of_the_true_robot(case, tmp_path):
+    workspace, result = case
+    saved = save(result, tmp_path)
     assert {path.name for path in (saved.result, saved.verdict, saved.report, saved.urdf)} == {
         'result.yaml',
         'report.html',
@@ -68,19 +75,17 @@ def test_saved_urdf_predicts_the_torque_of_the_true_robot(workspace):
     assert errors['identified'] < 1e-2 * errors['nominal']
 
 
-def test_stored_result_validates_as_the_result_does(workspace):
-    experiment = load_experiment(workspace.experiment)
-    result = identify(experiment)
-    saved = save(result, workspace.folder / 'out')
-    sources = experiment.sources('validation')
+def test_stored_result_validates_as_the_result_does(case, tmp_path):
+    workspace, result = case
+    saved = save(result, tmp_path)
+    sources = load_experiment(workspace.experiment).sources('validation')
     (stored,) = validate_stored(read_result(saved.result), sources)
     assert stored.relative_error == pytest.approx(result.validations[0].relative_error, rel=1e-6)
 
 
-def test_a_validation_can_be_added_later(workspace):
-    experiment = load_experiment(workspace.experiment)
-    result = identify(experiment)
-    (source,) = experiment.sources('validation')
+def test_a_validation_can_be_added_later(case):
+    workspace, result = case
+    (source,) = load_experiment(workspace.experiment).sources('validation')
     again = add_validation(result, source)
     assert len(again.validations) == 2
     assert again.validations[0].joints == again.validations[1].joints
