@@ -58,7 +58,7 @@ def write_archive(factor: QRFactor, about: Mapping[str, Any], blocks: TimeBlocks
         'position_range': factor.position_range,
         'highest_speed': factor.highest_speed,
         **{name: getattr(factor, name) for name in _PER_JOINT},
-        **({} if blocks is None else _part_arrays(blocks)),
+        **(_part_arrays(blocks) if blocks else {}),
     }
     header = {
         _MARK: {'version': __version__, 'format': FORMAT, 'content': 'factor'},
