@@ -12,7 +12,7 @@ from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import EstimationSettings
 from robot_identification.estimation.model_selection import choose_model
-from robot_identification.estimation.physical_constraints import body_links
+from robot_identification.estimation.physical_fit import body_links
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.pipeline import identify_sources

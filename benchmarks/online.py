@@ -22,7 +22,7 @@ from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import RecursiveLeastSquares
 from robot_identification.estimation.elimination import gauss_jordan
-from robot_identification.estimation.rls_step import SampleRows
+from robot_identification.estimation.recursive import SampleRows
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.online import Change, ChangeDetector, ChangeSettings, OnlineIdentifier

@@ -92,7 +92,7 @@ def measure(kind: str, seconds: float) -> dict[str, float]:
     result = identify_sources(problem, [source])
     spent = time.perf_counter() - start
     columns = len(result.structure.layout) + 5
-    samples = result.system.raw_rows
+    samples = result.system.factor.raw_rows
     return {
         'samples': samples,
         'seconds': spent,

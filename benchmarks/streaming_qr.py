@@ -14,8 +14,8 @@ from mpmath import mp
 import numpy as np
 from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
+from robot_identification.estimation.factor import append_rows, GrowingTriangle
 from robot_identification.estimation.least_squares import solve
-from robot_identification.estimation.qr import append_rows, GrowingTriangle
 from robot_identification.regressor import build, ModelSettings
 
 from .harness import Figure, interleaved, ratio, Section, Table

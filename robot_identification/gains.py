@@ -22,6 +22,7 @@ from .data.drives import Drives, EffortDrive
 from .data.recording import RecordingSource, source_name
 from .errors import RecordingError, SettingsError
 from .estimation import LinearSystem, system_of
+from .estimation.bootstrap import variance_inflation
 from .estimation.drive_gains import (
     drive_gains,
     DriveGains,
@@ -32,7 +33,6 @@ from .estimation.drive_gains import (
 )
 from .estimation.gain_ratios import gain_ratios
 from .estimation.rows import row_blocks
-from .estimation.uncertainty import variance_inflation
 from .progress import part, Progress, silent
 from .reduction import is_factor, recordings_among, Source
 from .regressor import Regressor

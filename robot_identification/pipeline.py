@@ -43,11 +43,11 @@ from .estimation import (
 )
 from .estimation.diagnosis import diagnose
 from .estimation.energy import ENERGY
+from .estimation.methods import require_bounds_kept
 from .estimation.model_selection import can_choose, choose_model, ModelSelection
 from .estimation.payload import Payload, payload
 from .estimation.recording_faults import beginning_rows, estimate_faults
 from .estimation.residuals import residual_colour, ResidualColour
-from .estimation.settings import require_bounds_kept
 from .estimation.validation import (
     validate,
     Validation,

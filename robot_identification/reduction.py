@@ -127,8 +127,6 @@ class FactorBuilder:
             self.problem.signals,
             progress=progress,
             trace_points=2,
-            # another recording may move the joints that this one does not
-            moving=False,
         )
         return StoredFactor(
             factor=replace(system.factor, fingerprint=self.fingerprint),
@@ -170,7 +168,6 @@ class FactorBuilder:
                 self.structure,
                 self.problem.signals,
                 progress=progress,
-                moving=False,
             )
             factor = replace(recorded.factor, fingerprint=self.fingerprint)
             yield replace(recorded, factor=factor)

@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation.physical_constraints import reference_bodies
+from robot_identification.estimation.physical_fit import reference_bodies
 from robot_identification.model.consistency import from_pseudo_inertia
 from robot_identification.model.parameters import INERTIAL_SYMBOLS, ParameterSet
 from robot_identification.model.robot import Robot

@@ -17,7 +17,7 @@ import time
 import numpy as np
 from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.data.recording import Recording
-from robot_identification.estimation import energy_system, EnergySettings, Estimate, ols
+from robot_identification.estimation import Equations, Estimate, EstimationSettings, ols
 from robot_identification.excitation import Plan, plan, PlannerSettings, Trajectory
 from robot_identification.excitation.descent import search, WaypointProblem
 from robot_identification.excitation.limits import Limits
@@ -277,7 +277,8 @@ def identified(trajectory: Trajectory, noise: float, seed: int = 0) -> Estimate:
     )
     recording = Recording(time_, motion.position, effort, robot().joints, motion.velocity)
     signals = SignalSettings(method='measured_velocity', cutoff=200.0, order=1, decimate_to=None)
-    system = energy_system(recording, build(robot(), RIGID), base(), signals, EnergySettings(0.1))
+    equations = Equations(EstimationSettings(equations='energy'))
+    system = equations.system(recording, build(robot(), RIGID), base(), signals)
     return ols(system)
 
 

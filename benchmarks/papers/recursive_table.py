@@ -35,9 +35,12 @@ class _Rows:
 
     def recursive(self, size: int, **keys) -> tuple[np.ndarray, np.ndarray]:
         """Values and flags when rows come in blocks of ``size``."""
-        bounds = {key: keys.pop(key) for key in ('lower', 'upper', 'scale') if key in keys}
+        sigma = keys.pop('sigma', None)
+        bounds = {key: keys.pop(key) for key in ('lower', 'upper') if key in keys}
         layout = _layout(self.initial.size)
         learner = RecursiveLeastSquares(layout, self.initial, RecursiveSettings(**keys), **bounds)
+        if sigma is not None:  # the paper's, per row, in place of one relative to the columns
+            learner.thresholds = lambda: np.full(len(layout), sigma * np.sqrt(learner.rows))
         for start in range(0, self.effort.size, size):
             part = slice(start, start + size)
             learner.update(self.matrix[part], self.effort[part])
@@ -127,7 +130,7 @@ def _readings() -> list[Row]:
     rows = _problem(3, (1.0, 0.5, 0.3, 1.0, 0.7))
     square = 30.0
     sigma = float(np.sqrt(square / rows.effort.size))
-    ours, _ = rows.recursive(20, formulation='gram', threshold=sigma, scale=np.ones(5))
+    ours, _ = rows.recursive(20, formulation='gram', sigma=sigma)
     return [
         figure(
             'sigma squared of 30, Y and tau accumulated, and OLS',

@@ -17,8 +17,8 @@ from ..data.drives import Drives, EFFORT_KINDS
 from ..data.recording_config import RecordingEntry
 from ..errors import SettingsError
 from ..estimation.drive_gains import METHODS
+from ..estimation.methods import EstimationSettings
 from ..estimation.payload import PayloadSettings
-from ..estimation.settings import EstimationSettings
 from ..model.robot import Robot
 from ..options.fields import key_error, option
 from ..regressor.delta import delta_robot

@@ -29,7 +29,7 @@ from ..errors import (
     RecordingError,
     SettingsError,
 )
-from ..estimation.settings import EstimationSettings
+from ..estimation.methods import EstimationSettings
 from ..model.robot import Robot
 from ..options.document import Document, nearest, override, read_document
 from ..options.fields import from_mapping, json_schema, key_error, settings_error, walk

@@ -7,12 +7,7 @@ from .comparison import (
     Comparison,
     FTest,
 )
-from .energy import (
-    energy_blocks,
-    energy_system,
-    EnergySettings,
-)
-from .essential import essential
+from .energy import energy_blocks, EnergySettings
 from .estimate import (
     Bootstrap,
     Estimate,
@@ -20,7 +15,7 @@ from .estimate import (
     JointFit,
     ParameterEstimate,
 )
-from .factor import merge_all, QRFactor
+from .factor import merge_all, ModelSignature, QRFactor
 from .friction_slopes import (
     find_slopes,
     FrictionSlopes,
@@ -28,21 +23,24 @@ from .friction_slopes import (
 )
 from .irls import irls, IrlsSettings, Repair
 from .least_squares import (
+    essential,
     evaluate,
     ols,
     wls,
 )
+from .link_constraints import PhysicalSettings
 from .methods import (
     applicable,
     Equations,
+    EssentialSettings,
     estimated,
+    EstimationSettings,
     ESTIMATORS,
+    FROM_FACTORS,
     Task,
 )
-from .model_signature import ModelSignature
 from .mrls import mrls
 from .physical import physical
-from .physical_settings import PhysicalSettings
 from .plot_samples import FitTrace, PlotSamples
 from .prior import (
     body_scale,
@@ -52,18 +50,10 @@ from .prior import (
     standard_covariance,
     standard_essential,
 )
-from .qr_accumulator import accumulate, from_rows
-from .recursive import RecursiveLeastSquares, RecursiveSettings
-from .recursive_estimate import RecursiveEstimate
+from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
 from .residuals import effort_delay, EffortDelay
-from .row_block import RowBlock
-from .rows import row_blocks, system_of
-from .settings import (
-    EssentialSettings,
-    EstimationSettings,
-    FROM_FACTORS,
-)
-from .system import combine, LinearSystem
+from .rows import row_blocks, RowBlock
+from .system import accumulate, combine, from_rows, LinearSystem, system_of
 
 __all__ = [
     'accumulate',
@@ -79,7 +69,6 @@ __all__ = [
     'effort_delay',
     'EffortDelay',
     'energy_blocks',
-    'energy_system',
     'EnergySettings',
     'Equations',
     'essential',

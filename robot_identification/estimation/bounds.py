@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
-from scipy.linalg import solve_triangular
 import yaml
 
 from ..base_parameters import BaseStructure
@@ -171,55 +169,6 @@ def base_box(
     # 0 times infinity is 0 here: the parameter does not enter
     low, high = (np.where(used, C * np.where(used, end, 0.0), 0.0) for end in (lower, upper))
     return np.minimum(low, high).sum(axis=1), np.maximum(low, high).sum(axis=1)
-
-
-def within(
-    triangle: np.ndarray, right: np.ndarray, lower: np.ndarray, upper: np.ndarray
-) -> np.ndarray:
-    """
-    Least squares within a box, by Stark and Parker's BVLS.
-
-    Parameters
-    ----------
-    triangle, right:
-        (k, k) upper triangular R and (k,) right-hand side.
-    lower, upper:
-        (k,) ends; equal ones hold a parameter.
-
-    Returns
-    -------
-    np.ndarray
-        (k,) the minimiser of ``|triangle @ x - right|`` with ``lower <= x <= upper``.
-
-    """
-    free = lower < upper
-    values = np.where(free, 0.0, lower)
-    if not free.any():
-        return values
-    norms = np.linalg.norm(triangle[:, free], axis=0)
-    found = scipy.optimize.lsq_linear(
-        triangle[:, free] / norms,
-        right - triangle @ values,
-        bounds=(lower[free] * norms, upper[free] * norms),
-        method='bvls',
-        tol=1e-14,
-        max_iter=100 * right.size,
-    )
-    inside = np.clip(found.x / norms, lower[free], upper[free])
-    # an end that holds is that number itself, whatever scaling there and back makes of it
-    ends = np.where(found.active_mask < 0, lower[free], upper[free])
-    values[free] = np.where(found.active_mask == 0, inside, ends)
-    return values
-
-
-def inverse_of_free(triangle: np.ndarray, free: np.ndarray) -> np.ndarray:
-    """(k, k) inverse Gram matrix of the columns ``free``, (k,) bool; NaN elsewhere."""
-    inverse = np.full(triangle.shape, np.nan)
-    if free.any():
-        small = np.asarray(np.linalg.qr(triangle[:, free], mode='r'))
-        half = solve_triangular(small, np.eye(len(small)))
-        inverse[np.ix_(free, free)] = half @ half.T
-    return inverse
 
 
 def _interval(name: str, entry: Any, path: str) -> Interval:

@@ -21,8 +21,7 @@ import numpy as np
 
 from ..errors import IdentifiabilityError
 from .factor import QRFactor
-from .identifiability import TOLERANCE
-from .least_squares import joint_weights, ROUNDING
+from .least_squares import joint_weights, ROUNDING, TOLERANCE
 from .plot_samples import read_only
 
 _ALIASED = 1e-10

@@ -33,8 +33,8 @@ from ..errors import IdentifiabilityError, SettingsError
 from ..model.robot import Robot
 from . import RowBlock
 from .estimate import plain
+from .factor import GrowingTriangle
 from .plot_samples import read_only
-from .qr import GrowingTriangle
 
 METHODS = ('total', 'constrained')
 """Total least squares, or least squares with gains as unknowns and the load on the right."""
@@ -351,7 +351,7 @@ def drive_gains(
     recordings:
         Names of the runs with the load.
     inflation:
-        By how much variances are larger than with independent rows, see `uncertainty`.
+        By how much variances are larger than with independent rows, see `bootstrap`.
 
     Raises
     ------

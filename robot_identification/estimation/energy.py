@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -21,13 +20,10 @@ from ..base_parameters import BaseStructure
 from ..data.recording import Samples
 from ..errors import IdentifiabilityError, SettingsError
 from ..options.fields import option
-from ..progress import Progress
 from ..regressor import Regressor
 from ..regressor.energy import energy_of, EnergyRegressor
 from ..signals import dead_zones, RecordingSource, sample_rate, SignalSettings, stretches
-from .plot_samples import TRACE_ROWS
-from .row_block import RowBlock
-from .rows import system_of
+from .rows import RowBlock, time_step
 from .system import LinearSystem
 
 ENERGY = 'energy'
@@ -142,7 +138,7 @@ def energy_blocks(
                         structure.independent,
                         zones,
                         settings,
-                        _step(samples),
+                        time_step(samples),
                         segment,
                         recorded,
                     )
@@ -157,60 +153,6 @@ def energy_blocks(
             value=settings.interval,
             remedy='shorten it, or record for longer',
         )
-
-
-def energy_system(
-    sources: RecordingSource | Sequence[RecordingSource],
-    regressor: Regressor,
-    structure: BaseStructure,
-    signals: SignalSettings,
-    settings: EnergySettings | None = None,
-    *,
-    progress: Progress | None = None,
-    trace_points: int = TRACE_ROWS,
-    timed: bool = False,
-    moving: bool = True,
-) -> LinearSystem:
-    """
-    Build the linear system of energy equations of one or several recordings.
-
-    Parameters
-    ----------
-    sources, regressor, structure, signals, settings:
-        As for `energy_blocks`; several recordings are merged.
-    progress, trace_points, timed:
-        As for `system_of`.
-    moving:
-        Whether to refuse recordings in which a joint never moves, see `require_movers`.
-
-    Returns
-    -------
-    LinearSystem
-        with one 'joint', whose effort is work [J].
-
-    Raises
-    ------
-    IdentifiabilityError
-        naming a joint that does not move.
-    RecordingError, SettingsError
-        as `system_of` and `energy_blocks`.
-
-    """
-    system = system_of(
-        sources,
-        regressor,
-        structure,
-        signals,
-        progress=progress,
-        trace_points=trace_points,
-        read=partial(energy_blocks, settings=settings),
-        names=(ENERGY,),
-        timed=timed,
-    )
-    if moving:
-        several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
-        require_movers(system, several[0].joints)
-    return system
 
 
 def require_movers(system: LinearSystem, joints: Sequence[str]) -> None:
@@ -230,7 +172,7 @@ def require_movers(system: LinearSystem, joints: Sequence[str]) -> None:
         naming a joint that does not move.
 
     """
-    for joint, moved in zip(joints, system.position_range, strict=True):
+    for joint, moved in zip(joints, system.factor.position_range, strict=True):
         if moved < STILL:
             raise IdentifiabilityError(
                 f"joint '{joint}' does not move in the recording",
@@ -306,8 +248,3 @@ class _Stretch:
             segment=self._segment,
             independence=self._independence,
         )
-
-
-def _step(samples: Samples) -> float:
-    """Return the step of the time grid [s]; 0 where there is one sample alone."""
-    return float(samples.time[-1] - samples.time[0]) / max(1, len(samples) - 1)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 import math
 from typing import Any
 
@@ -514,3 +514,22 @@ class Estimate:
 def plain(value: Any) -> Any:
     """Turn NaN and infinity into None, which every YAML and JSON reader understands."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def grown(estimate: Estimate, growth: np.ndarray) -> Estimate:
+    """Return an estimate whose standard deviations are multiplied, (b,) factors."""
+    std = growth * estimate.std
+    return replace(
+        estimate,
+        covariance=growth[:, None] * estimate.covariance * growth,
+        std=std,
+        relative_std=relative(std, estimate.base.values),
+        classical_std=estimate.std,
+        growth=growth,
+    )
+
+
+def relative(std: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return ``100 std / |values|`` [%]."""
+    with np.errstate(divide='ignore', invalid='ignore'):
+        return np.asarray(100.0 * std / np.abs(values))

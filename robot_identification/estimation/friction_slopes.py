@@ -34,8 +34,8 @@ from ..regressor import Regressor
 from ..regressor.joint_terms import arctan_shape, slopes_of, SYMBOLS
 from ..regressor.settings import ModelSettings, SLOPES
 from ..signals import RecordingSource, SignalSettings
-from .identifiability import TOLERANCE
-from .qr import GrowingTriangle
+from .factor import GrowingTriangle
+from .least_squares import TOLERANCE
 from .rows import driven_rows, require_order, row_blocks
 
 RANGE = (0.5, 5000.0)

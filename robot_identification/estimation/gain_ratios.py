@@ -26,12 +26,12 @@ from scipy.linalg import solve_triangular
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
+from .bootstrap import variance_inflation
 from .drive_gains import DriveGains
 from .least_squares import wls
 from .log_det import LogDetMinimum, minimise
 from .physical import PhysicalFit, PhysicalSettings
 from .system import LinearSystem
-from .uncertainty import variance_inflation
 
 SPREAD = 0.5
 """Standard deviation of the logarithm of a gain before anything is measured."""
@@ -227,7 +227,7 @@ def _common_share(system: LinearSystem, prior: ParameterSet) -> float:
 
 def _with_total_mass(fit: PhysicalFit) -> PhysicalFit:
     """Let the links whose mass is in any base parameter weigh together what the prior says."""
-    masses = fit.places[:, 0]
+    masses = fit.rowless.places[:, 0]
     felt = masses[(fit.regrouping[:, masses] != 0.0).any(axis=0)]
     total = float(fit.prior[felt].sum())
     if not total > 0.0:

@@ -36,7 +36,7 @@ from ..model.robot import Robot
 from ..regressor import build, Regressor
 from ..regressor.settings import ModelSettings
 from .log_det import LogDetProblem, minimise
-from .physical_constraints import (
+from .physical_fit import (
     Body,
     drive_signs,
     reference_bodies,
@@ -135,7 +135,7 @@ class HypothesisModel:
         return cls(
             bodies=bodies,
             places=places.reshape(-1, 10),
-            positive=drive_signs(prior.layout, model)[0],
+            positive=drive_signs(prior.layout, model),
             units=relative_units(bodies),
             regressor=build(robot, model),
             pulled=pulled,
@@ -160,7 +160,7 @@ class HypothesisModel:
         *others, last = self.bodies
         ball = np.diag([*[mass * radius**2 / 3.0] * 3, mass])
         inertia = last.pseudo_inertia + ball
-        bodies = (*others, replace(last, mass=last.mass + mass, pseudo_inertia=inertia))
+        bodies = (*others, replace(last, pseudo_inertia=inertia))
         return replace(self, bodies=bodies, units=relative_units(bodies))
 
     def fit(self, grams: np.ndarray, bound: float = np.inf) -> HypothesisFit:

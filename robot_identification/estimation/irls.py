@@ -21,10 +21,18 @@ from scipy.linalg import solve_triangular
 from ..model.parameters import ParameterSet
 from ..options.fields import option
 from .estimate import Estimate
-from .identifiability import Identifiability, identifiability
-from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
-from .qr import JointTriangles
-from .row_block import CachedRows, RowBlock, RowCache
+from .factor import JointTriangles
+from .least_squares import (
+    assemble,
+    Identifiability,
+    identifiability,
+    joint_weights,
+    prior_base,
+    require_motion,
+    Solution,
+    solve,
+)
+from .rows import Predict, Repair, RowBlock, RowCache
 from .system import LinearSystem
 
 LOSSES = ('huber', 'tukey')
@@ -115,15 +123,6 @@ class Loss:
         share = 2.0 if self.name == 'huber' else np.sqrt(1.0 - np.sqrt(0.5))
         return self.constant * float(share)
 
-
-Predict = Callable[[np.ndarray], np.ndarray]
-"""From (b,) base parameters to the (k, n) efforts that they predict."""
-
-Repair = Callable[[Predict, np.ndarray, np.ndarray], np.ndarray]
-"""
-From what predicts the efforts of k samples, (k, n) measured efforts and (k, n) bool, whether the
-joint moves, to the (k, n) efforts to go on with.
-"""
 
 _NORMAL = 0.6744897501960817
 """Median of the magnitude of a standard normal variable."""
@@ -248,7 +247,10 @@ def irls(
     """
     require_motion(system)
     found = _Iteration(system, settings or IrlsSettings(), prior_base(system.structure, prior))
-    if repaired is None or system.raw_rows <= _DECIMATED * system.available_rows.max():
+    if (
+        repaired is None
+        or system.factor.raw_rows <= _DECIMATED * system.factor.available_rows.max()
+    ):
         found.fit(RowCache(rows))
         return found.estimate(robot)
     # rows without the samples that are far off, until these stay the same ones
@@ -412,7 +414,7 @@ class _Iteration:
         return tuple(notes)
 
 
-def _push_weighted(triangles: JointTriangles, block: CachedRows, factors: np.ndarray) -> None:
+def _push_weighted(triangles: JointTriangles, block: RowBlock, factors: np.ndarray) -> None:
     """Fold the rows that count in, each multiplied with its factor, (m, n)."""
     for j in range(factors.shape[1]):
         kept = block.keep[:, j]

@@ -10,19 +10,117 @@ covariance and all residuals come from R by orthogonal steps alone; no normal eq
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import qr_delete, solve_triangular
 
 from ..base_parameters import BaseStructure
 from ..errors import IdentifiabilityError, one_of, RecordingError
-from ..model.parameters import ParameterSet
-from .estimate import Estimate, Fit, JointFit
+from ..model.parameters import ParameterLayout, ParameterSet
+from .estimate import Estimate, Fit, grown, JointFit
 from .factor import QRFactor
-from .identifiability import Identifiability, identifiability, TOLERANCE
 from .system import LinearSystem
+
+TOLERANCE = 1e-10
+"""Relative singular value of the column-scaled regressor below which columns are dependent."""
+
+NEGLIGIBLE = 1e-6
+"""
+Norm of a column, relative to the largest among parameters of the same unit, below which the motion
+does not reach it: what is left is rounding, or angles in the URDF that are nearly right.
+"""
+
+_PARTNER = 0.1
+_CANDIDATE = 0.5
+
+
+@dataclass(frozen=True)
+class Identifiability:
+    """
+    Identifiability of the parameters from a recording.
+
+    Attributes
+    ----------
+    excited:
+        (b,) bool.
+    reasons:
+        (b,) why not, in words; empty where excited.
+
+    """
+
+    excited: np.ndarray
+    reasons: tuple[str, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of parameters that are determined."""
+        return int(self.excited.sum())
+
+
+def identifiability(factor: np.ndarray, rows: int, layout: ParameterLayout) -> Identifiability:
+    """
+    Decide which base parameters the rows determine.
+
+    On the columns scaled to norm 1, a direction with singular value s is known to sigma / s, where
+    sigma is the standard deviation of the residual: in units of effort, since a scaled parameter's
+    size is the norm of its own share of the effort.  The direction is open where s is below
+    `TOLERANCE` relative to the largest, or where a parameter's share is uncertain by more than the
+    norm of the whole effort.  For each open direction one parameter is given up, the last one in
+    order that plays a main part in it (offsets before friction before inertia).  The others are
+    then known as far as the value that the given up one is held at is true.
+
+    Parameters
+    ----------
+    factor:
+        (b + 1, b + 1) R of [W | tau].
+    rows:
+        Number of rows of W.
+    layout:
+        The b parameters.
+
+    """
+    matrix, effort = factor[:, :-1], factor[:, -1]
+    norms = np.linalg.norm(matrix, axis=0)
+    excited = norms > NEGLIGIBLE * _largest_of_kind(norms, layout.units)
+    reasons = ['' if seen else 'the motion has no effect on it' for seen in excited]
+    noise = None
+    while excited.any():
+        columns = np.flatnonzero(excited)
+        u, s, vt = np.linalg.svd(matrix[:, columns] / norms[columns], full_matrices=False)
+        if noise is None:
+            noise = _noise(u[:, s > TOLERANCE * s[0]], effort, rows)
+        part = np.abs(vt[-1])
+        uncertain = noise * part.max() > s[-1] * np.linalg.norm(effort)
+        if s[-1] > TOLERANCE * s[0] and not uncertain:
+            break
+        given_up = np.flatnonzero(part >= _CANDIDATE * part.max())[-1]
+        partners = np.flatnonzero(part >= _PARTNER * part.max())
+        others = [layout.names[columns[i]] for i in partners if i != given_up]
+        excited[columns[given_up]] = False
+        reasons[columns[given_up]] = (
+            f'the motion does not separate it from {one_of(others, 4)}'
+            if others
+            else 'its effect is lost in the noise'
+        )
+    return Identifiability(excited, tuple(reasons))
+
+
+def _largest_of_kind(norms: np.ndarray, units: Sequence[str]) -> np.ndarray:
+    """(b,) largest norm among the parameters that share each one's unit."""
+    largest: dict[str, float] = {}
+    for norm, unit in zip(norms, units, strict=True):
+        largest[unit] = max(norm, largest.get(unit, 0.0))
+    return np.array([largest[unit] for unit in units])
+
+
+def _noise(range_basis: np.ndarray, effort: np.ndarray, rows: int) -> float:
+    """Residual standard deviation of the least squares fit with all columns."""
+    residual = effort - range_basis @ (range_basis.T @ effort)
+    freedom = max(1, rows - range_basis.shape[1])
+    return float(np.linalg.norm(residual) / np.sqrt(freedom))
+
 
 STILL = 1e-3
 """A joint whose position stays within this [rad or m] has not moved."""
@@ -221,8 +319,8 @@ def evaluate(system: LinearSystem, base: np.ndarray) -> Fit:
     residual = system.factor.residual_norms(base)
     # an equilibrium has no effort to compare its residual with
     effort = np.where(system.driven, np.linalg.norm(system.factors[:, :, -1], axis=1), 0.0)
-    raw_squares = np.maximum(0.0, np.einsum('i,jik,k->j', vector, system.raw_gram, vector))
-    raw_effort_squares = np.where(system.driven, system.raw_gram[:, -1, -1], 0.0)
+    raw_squares = np.maximum(0.0, np.einsum('i,jik,k->j', vector, system.factor.raw_gram, vector))
+    raw_effort_squares = np.where(system.driven, system.factor.raw_gram[:, -1, -1], 0.0)
     driven = system.driven
     joints = tuple(
         JointFit(
@@ -231,7 +329,9 @@ def evaluate(system: LinearSystem, base: np.ndarray) -> Fit:
             rmse=_ratio(residual[j], np.sqrt(system.rows[j])),
             relative_error=100.0 * _ratio(residual[j], effort[j]),
             raw_relative_error=100.0 * np.sqrt(_ratio(raw_squares[j], raw_effort_squares[j])),
-            bias=_ratio(system.effort_sums[j] - system.column_sums[j] @ base, system.rows[j]),
+            bias=_ratio(
+                system.factor.effort_sums[j] - system.factor.column_sums[j] @ base, system.rows[j]
+            ),
         )
         for j, joint in enumerate(system.joints)
     )
@@ -256,11 +356,11 @@ def require_motion(system: LinearSystem) -> None:
 
     """
     for j, joint in enumerate(system.joints):
-        if system.position_range[j] < STILL:
+        if system.factor.position_range[j] < STILL:
             raise IdentifiabilityError(
                 f"joint '{joint}' does not move in the recording",
                 joint=joint,
-                value=float(system.position_range[j]),
+                value=float(system.factor.position_range[j]),
                 remedy='record a motion of it, or leave it out of robot.joints and lock it',
             )
         if system.rows[j] == 0:
@@ -389,3 +489,94 @@ def _condition(matrix: np.ndarray) -> float:
 def _ratio(numerator: Any, denominator: Any) -> float:
     """Quotient; NaN where there is nothing to divide by."""
     return float(numerator / denominator) if denominator > 0.0 else float('nan')
+
+
+def essential(
+    system: LinearSystem, estimate: Estimate, max_relative_std: float = 30.0
+) -> Estimate:
+    """
+    Drop uncertain parameters one by one and estimate the others again.
+
+    Parameters
+    ----------
+    system:
+        The rows that ``estimate`` comes from.
+    estimate:
+        The full estimate; its weights are kept.
+    max_relative_std:
+        No relative standard deviation is larger in the end [%].
+
+    Returns
+    -------
+    Estimate
+        with the dropped parameters at 0 and its ``essential`` mask set.  Parameters that the
+        recording does not reach keep the value that they have in ``estimate``.
+
+    Raises
+    ------
+    IdentifiabilityError
+        where no parameter is certain enough.
+
+    """
+    fixed = np.where(estimate.estimated, 0.0, estimate.base.values)
+    factor = estimate.weighted(system)
+    growth = np.ones(len(estimate)) if estimate.growth is None else np.asarray(estimate.growth)
+    kept = _eliminate(
+        factor, estimate.estimated, fixed, system.n_independent, growth, max_relative_std
+    )
+    if not kept.any():
+        raise IdentifiabilityError(
+            f'no base parameter has a relative standard deviation below {max_relative_std:g} %',
+            value=max_relative_std,
+            remedy='record a stronger motion, or raise estimation.essential.max_relative_std',
+        )
+    solution = solve(factor, kept, fixed, system.n_independent)
+    reduced = assemble(
+        system,
+        solution,
+        Identifiability(estimate.excited, estimate.reasons),
+        weights=estimate.weights,
+        method=estimate.method,
+        robot=estimate.robot,
+        essential=kept,
+    )
+    reduced = replace(reduced, factor=estimate.factor)
+    return reduced if estimate.growth is None else grown(reduced, growth)
+
+
+def _eliminate(
+    factor: np.ndarray,
+    free: np.ndarray,
+    fixed: np.ndarray,
+    rows: float,
+    growth: np.ndarray,
+    limit: float,
+) -> np.ndarray:
+    """Return which parameters, (b,) bool, are left when none exceeds ``limit``."""
+    columns = np.flatnonzero(free)
+    effort = factor[:, -1] - factor[:, :-1] @ fixed
+    matrix = factor[:, columns]
+    norms = np.linalg.norm(matrix, axis=0)
+    # columns scaled to norm 1 change no relative standard deviation, but what rounding does
+    q, r = np.linalg.qr(matrix / norms)
+    right = q.T @ effort
+    rest = float(np.linalg.norm(effort - q @ right)) ** 2
+    q = np.eye(columns.size)
+    while columns.size:
+        k = columns.size
+        turned = q.T @ right
+        value = solve_triangular(r[:k], turned[:k])
+        square = (rest + float(turned[k:] @ turned[k:])) / (rows - k)
+        spread = np.sqrt(square) * np.linalg.norm(solve_triangular(r[:k], np.eye(k)), axis=1)
+        # a value of exactly 0 is the least certain of all, and 0 / 0 is certain
+        with np.errstate(divide='ignore', invalid='ignore'):
+            relative = 100.0 * growth[columns] * spread / np.abs(value)
+            relative = np.nan_to_num(relative, nan=0.0, posinf=np.inf)
+        worst = int(relative.argmax())
+        if relative[worst] <= limit:
+            break
+        q, r = qr_delete(q, r, worst, which='col')
+        columns = np.delete(columns, worst)
+    kept = np.zeros(free.size, dtype=bool)
+    kept[columns] = True
+    return kept

@@ -14,7 +14,7 @@ link's own body, which is physical and symmetric and has a prior of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import null_space
@@ -22,66 +22,16 @@ from scipy.linalg import null_space
 from ..errors import IdentificationError, one_of, SettingsError
 from ..model.consistency import from_pseudo_inertia, pseudo_inertia
 from ..model.parameters import body_links, INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
-from ..model.plausibility import nearest_body, small_body, Spread
+from ..model.plausibility import Spread
 from ..model.robot import fixed_inertia, Robot
 from ..options.fields import option
 from .bounds import Bounds, interval_rows
-from .physical_constraints import Body
 
 SYMMETRIES = ('x', 'y', 'z', 'yz', 'xz', 'xy')
 """Axes and planes."""
 
-
-def symmetry_of(kind: str, point: tuple[float, float, float]) -> np.ndarray:
-    """
-    Return the transformation that leaves a symmetric body as it is.
-
-    Parameters
-    ----------
-    kind:
-        One of `SYMMETRIES`.
-    point:
-        (3,) of the axis or plane [m].
-
-    Returns
-    -------
-    np.ndarray
-        (4, 4) homogeneous.
-
-    """
-    first, second, third = ('xyz'.index(letter) for letter in (kind + _others(kind)))
-    turn = np.eye(3)
-    if len(kind) == 1:  # a quarter turn about the first axis
-        turn[[second, third], [second, third]] = 0.0
-        turn[second, third], turn[third, second] = -1.0, 1.0
-    else:
-        turn[third, third] = -1.0
-    whole = np.eye(4)
-    whole[:3, :3] = turn
-    whole[:3, 3] = np.asarray(point) - turn @ np.asarray(point)
-    return whole
-
-
-def symmetric(matrix: np.ndarray, transformation: np.ndarray) -> np.ndarray:
-    """Return the mean of a (4, 4) pseudo-inertia over the turns or reflections of a symmetry."""
-    images, image = [matrix], transformation @ matrix @ transformation.T
-    for _ in range(3):  # a reflection's are counted twice
-        images.append(image)
-        image = transformation @ image @ transformation.T
-    return np.asarray(np.mean(images, axis=0))
-
-
-def symmetry_equations(transformation: np.ndarray) -> np.ndarray:
-    """Return (10, 10) rows that are zero on the parameters of symmetric bodies."""
-    columns = []
-    for unit in np.eye(len(INERTIAL_SYMBOLS)):
-        matrix = pseudo_inertia(unit)
-        columns.append(from_pseudo_inertia(transformation @ matrix @ transformation.T - matrix))
-    return np.array(columns).T
-
-
-def _others(kind: str) -> str:
-    return ''.join(letter for letter in 'xyz' if letter not in kind)
+_MASS_STD = 0.01
+"""Standard deviation of a total mass, relative to it, where none is given."""
 
 
 KEY = 'estimation.physical.links'
@@ -145,6 +95,71 @@ class LinkConstraint:
             )
 
 
+@dataclass(frozen=True)
+class PhysicalSettings:
+    """Settings of the physically consistent fit."""
+
+    weight: float | None = option(
+        None,
+        doc='Strength of the prior of the links: 1/sqrt(2 weight) is about the relative standard '
+        'deviation of a mass before anything is measured; null finds it by cross-validation over '
+        'stretches of the recordings',
+        minimum=1e-3,
+        maximum=1e8,
+    )
+    center_of_mass: str = option(
+        'free',
+        doc="Where a link's centre of mass may be: anywhere (free), in the box around its shapes "
+        'along the axes of its joint frame (box), or in their convex hull (hull); the shapes are '
+        "those of the URDF's collision elements, or visual where a link has none",
+        choices=('free', 'box', 'hull'),
+    )
+    total_mass: float | None = option(
+        None,
+        doc='Mass of all identified links with what hangs on them, weighed; null where it is not '
+        'known',
+        unit='kg',
+        minimum=1e-6,
+    )
+    total_mass_std: float | None = option(
+        None,
+        doc='Its standard deviation; null for one per cent of it',
+        unit='kg',
+        minimum=1e-9,
+    )
+    relative_mass: tuple[float, float] | None = option(
+        None,
+        doc="Lowest and highest mass of every link relative to the prior's; null for no bounds",
+        minimum=0.0,
+    )
+    links: tuple[LinkConstraint, ...] = option(
+        (), doc='What is known of single links: masses, symmetry, links known exactly'
+    )
+
+    def __post_init__(self) -> None:
+        require_order('relative_mass', self.relative_mass)
+
+    @property
+    def total_mass_deviation(self) -> float | None:
+        """Standard deviation of the total mass [kg]; None where that is not known."""
+        if self.total_mass is None:
+            return None
+        return self.total_mass_std or _MASS_STD * self.total_mass
+
+    @property
+    def total_mass_interval(self) -> MassInterval | None:
+        """Three standard deviations about the total mass [kg]; None where that is not known."""
+        std = self.total_mass_deviation
+        if self.total_mass is None or std is None:
+            return None
+        return self.total_mass - 3.0 * std, self.total_mass + 3.0 * std
+
+    @property
+    def masses(self) -> dict[str, MassInterval]:
+        """MassIntervals of masses that are stated, by link [kg]."""
+        return {entry.link: entry.mass for entry in self.links if entry.mass is not None}
+
+
 def require_order(key: str, interval: MassInterval | None, owner: str = '') -> None:
     """Raise `SettingsError` where the ends of an interval are exchanged, or where it is zero."""
     if interval is not None and not interval[0] <= interval[1] > 0.0:
@@ -204,8 +219,8 @@ class StatedLinks:
         keys: dict[str, str] = {}
         if relative_mass is not None:
             for link in links:
-                if _physical(prior.inertial(link)):
-                    masses[link] = _scaled(prior, link, relative_mass)
+                if is_body(prior.inertial(link)):
+                    masses[link] = _scaled(relative_mass, prior[f'{link}.m'])
                     keys[link] = 'estimation.physical.relative_mass'
         for place, entry in enumerate(stated):
             key = f'{KEY}[{place}]'
@@ -223,7 +238,7 @@ class StatedLinks:
             if entry.relative_mass is not None:
                 keys[entry.link] = f'{key}.relative_mass'
                 _require_body(prior, entry.link, keys[entry.link])
-                masses[entry.link] = _scaled(prior, entry.link, entry.relative_mass)
+                masses[entry.link] = _scaled(entry.relative_mass, prior[f'{entry.link}.m'])
             if entry.symmetry is not None:
                 symmetries[entry.link] = symmetry_of(entry.symmetry, entry.symmetry_point)
         return cls(tuple(pinned), fixed, masses, symmetries, keys)
@@ -327,24 +342,57 @@ class StatedLinks:
         return bounds
 
 
-def without(body: Body, fixed: np.ndarray) -> Body:
-    """Return the reference body of a link without (10,) bodies that are pinned to it."""
-    own = nearest_body(from_pseudo_inertia(body.pseudo_inertia) - fixed)
-    own = small_body([fixed]) if own is None else own
-    return replace(body, mass=float(own[0]), pseudo_inertia=pseudo_inertia(own))
+def symmetry_of(kind: str, point: tuple[float, float, float]) -> np.ndarray:
+    """
+    Return the transformation that leaves a symmetric body as it is, (4, 4) homogeneous.
+
+    Parameters
+    ----------
+    kind:
+        One of `SYMMETRIES`.
+    point:
+        (3,) of the axis or plane [m].
+
+    """
+    others = ''.join(letter for letter in 'xyz' if letter not in kind)
+    first, second, third = ('xyz'.index(letter) for letter in kind + others)
+    turn = np.eye(3)
+    if len(kind) == 1:  # a quarter turn about the first axis
+        turn[[second, third], [second, third]] = 0.0
+        turn[second, third], turn[third, second] = -1.0, 1.0
+    else:
+        turn[third, third] = -1.0
+    whole = np.eye(4)
+    whole[:3, :3] = turn
+    whole[:3, 3] = np.asarray(point) - turn @ np.asarray(point)
+    return whole
 
 
-def _scaled(prior: ParameterSet, link: str, ratio: MassInterval) -> MassInterval:
-    return ratio[0] * prior[f'{link}.m'], ratio[1] * prior[f'{link}.m']
+def symmetric(matrix: np.ndarray, transformation: np.ndarray) -> np.ndarray:
+    """Return the mean of a (4, 4) pseudo-inertia over the turns or reflections of a symmetry."""
+    images = [matrix]
+    for _ in range(3):  # a reflection's are counted twice
+        images.append(transformation @ images[-1] @ transformation.T)
+    return np.asarray(np.mean(images, axis=0))
 
 
-def _physical(vector: np.ndarray) -> bool:
+def symmetry_equations(transformation: np.ndarray) -> np.ndarray:
+    """Return (10, 10) rows that are zero on the parameters of symmetric bodies."""
+    columns = []
+    for unit in np.eye(len(INERTIAL_SYMBOLS)):
+        matrix = pseudo_inertia(unit)
+        columns.append(from_pseudo_inertia(transformation @ matrix @ transformation.T - matrix))
+    return np.array(columns).T
+
+
+def is_body(vector: np.ndarray) -> bool:
+    """Tell whether (10,) inertial parameters are those of a body, be it flat or a point."""
     body = Spread.of(vector)
     return body is not None and body.physical
 
 
 def _require_body(prior: ParameterSet, link: str, key: str) -> None:
-    if not _physical(prior.inertial(link)):
+    if not is_body(prior.inertial(link)):
         raise SettingsError(
             f"'{key}' refers to the prior of link '{link}', which is no physical body",
             key=key,
@@ -377,7 +425,7 @@ def _fixed_body(
             link=entry.link,
             remedy=f'identified links are {one_of(links)}',
         ) from error
-    if not entry.pinned or vector is None or not _physical(vector):
+    if not entry.pinned or vector is None or not is_body(vector):
         reason = 'is identified with it as one body'
         if entry.pinned:
             reason = 'has no <inertial> that a body can have'
@@ -388,3 +436,7 @@ def _fixed_body(
             remedy=f"pin it with an <inertial> of its own, or state what is known of '{carrier}'",
         )
     return carrier, vector
+
+
+def _scaled(interval: MassInterval, mass: float) -> MassInterval:
+    return interval[0] * mass, interval[1] * mass

@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import block_diag, solve_triangular
 
 _STEPS, _ROUGH = 200, 0.3
 _DECREASE = 0.1
@@ -55,9 +55,9 @@ class LogDetProblem:
     barrier:
         Of the logarithms.
     offsets:
-        (k,) o_i; None for zeros.
+        (k,) o_i, or one for all.
     fixed:
-        (n, 10) parameters of known bodies that are part of each body; None for none.
+        (n, 10) parameters of known bodies that are part of each body, or 0.
     directions:
         (p, q) basis of the changes that are allowed; None allows all.
 
@@ -70,19 +70,25 @@ class LogDetProblem:
     weight: float
     positive: np.ndarray
     barrier: float
-    offsets: np.ndarray | None = None
-    fixed: np.ndarray | None = None
+    offsets: np.ndarray | float = 0.0
+    fixed: np.ndarray | float = 0.0
     directions: np.ndarray | None = None
 
     def margins(self, chi: np.ndarray) -> np.ndarray:
         """Return what has to be positive, (k,)."""
-        margins = self.positive @ chi
-        return margins if self.offsets is None else margins + self.offsets
+        return np.asarray(self.positive @ chi + self.offsets)
 
     def bodies(self, chi: np.ndarray) -> np.ndarray:
         """Return X of each body, (n, 4, 4)."""
-        own = chi[self.places] if self.fixed is None else chi[self.places] - self.fixed
-        return np.einsum('ni,niab->nab', own, self.units)
+        return np.einsum('ni,niab->nab', chi[self.places] - self.fixed, self.units)
+
+    def along(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows over p parameters, (m, p), as rows over the allowed changes, (m, q)."""
+        return rows if self.directions is None else rows @ self.directions
+
+    def whole(self, changes: np.ndarray) -> np.ndarray:
+        """Return allowed changes, (q,) or (q, m), as changes of the parameters."""
+        return changes if self.directions is None else self.directions @ changes
 
     def value(self, chi: np.ndarray) -> float:
         """Return what is minimised; infinite outside of the domain."""
@@ -105,15 +111,7 @@ class LogDetProblem:
         )
 
     def derivatives(self, chi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """
-        Return the gradient and rows whose Gram matrix is the Hessian.
-
-        Returns
-        -------
-        tuple
-            (p,) and (·, p); (q,) and (·, q) along the ``directions``.
-
-        """
+        """Return the gradient and rows whose Gram matrix is the Hessian, (q,) and (·, q)."""
         roots = np.linalg.cholesky(self.bodies(chi))
         inverse = np.linalg.inv(roots)[:, None]
         whitened = inverse @ self.units @ np.swapaxes(inverse, 2, 3)
@@ -133,9 +131,9 @@ class LogDetProblem:
                 np.sqrt(self.barrier) * self.positive / margins[:, None],
             ]
         )
-        if self.directions is None:
-            return gradient, rows
-        return self.directions.T @ gradient, rows @ self.directions
+        if self.directions is not None:
+            gradient = self.directions.T @ gradient
+        return gradient, self.along(rows)
 
 
 @dataclass(frozen=True)
@@ -145,31 +143,27 @@ class LogDetMinimum:
 
     Attributes
     ----------
+    problem:
+        Of which.
     chi:
         (p,) the parameters.
     root:
-        (p, p), or (q, q) along the problem's directions, upper triangular: ``root^T root`` is the
-        Hessian.
-    steps:
-        Newton steps of the last stage.
+        (q, q) upper triangular: ``root^T root`` is the Hessian along the problem's directions.
     decrement:
         Newton decrement: half its square bounds how far the value is from the minimum.
 
     """
 
+    problem: LogDetProblem
     chi: np.ndarray
     root: np.ndarray
-    steps: int
     decrement: float
-    directions: np.ndarray | None = None
 
     @property
     def covariance(self) -> np.ndarray:
         """(p, p) inverse of the Hessian: the posterior covariance where rows have unit noise."""
-        half = solve_triangular(self.root, np.eye(len(self.root)))
-        if self.directions is not None:
-            half = self.directions @ half
-        return half @ half.T
+        half = self.problem.whole(solve_triangular(self.root, np.eye(len(self.root))))
+        return np.asarray(half @ half.T)
 
 
 def minimise(
@@ -230,9 +224,7 @@ def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> Log
         decrement = float(np.linalg.norm(half))
         if decrement < tolerance or steps == _STEPS:
             break
-        step = -solve_triangular(root, half) / scale
-        if problem.directions is not None:
-            step = problem.directions @ step
+        step = problem.whole(-solve_triangular(root, half) / scale)
         length = 1.0
         while length > _SHORTEST:
             trial = chi + length * step
@@ -243,7 +235,7 @@ def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> Log
         else:  # rounding: no step lowers the value any more
             break
         chi, value, steps = trial, reached, steps + 1
-    return LogDetMinimum(chi, root * scale, steps, decrement, problem.directions)
+    return LogDetMinimum(problem, chi, root * scale, decrement)
 
 
 _PULL, _BARRIER = 1e2, 1e-2
@@ -272,29 +264,19 @@ def feasible_start(problem: LogDetProblem, start: np.ndarray) -> np.ndarray | No
     if (margins > 0.0).all():
         return start
     size = np.maximum(np.abs(start), _LEAST_SIZE)
-    bodily = np.zeros(start.size, dtype=bool)
-    bodily[problem.places] = True
     size[problem.places] = 1.0 / np.linalg.norm(problem.units, axis=(2, 3))
     scale = np.abs(problem.positive) @ size
-    near = np.diag(np.where(bodily, 0.0, 1.0 / size))
-    near = near[~bodily]
+    near = np.delete(np.diag(1.0 / size), problem.places.ravel(), axis=0)
+    q = start.size if problem.directions is None else problem.directions.shape[1]
     relaxed = replace(
         problem,
         matrix=np.block([[near, np.zeros((len(near), 1))], [np.zeros(start.size), _PULL]]),
         target=np.append(near @ start, -_PULL),
         weight=1.0,
         positive=np.column_stack([problem.positive, scale]),
-        directions=_extended(problem.directions, start.size),
+        directions=block_diag(problem.whole(np.eye(q)), 1.0),
         barrier=_BARRIER,
     )
     relaxation = 0.1 + 1.1 * float(np.max(-margins / scale))
     chi = minimise(relaxed, np.append(start, relaxation)).chi[:-1]
     return chi if (problem.margins(chi) > 0.0).all() else None
-
-
-def _extended(directions: np.ndarray | None, size: int) -> np.ndarray:
-    """Return a basis with one more direction, that of t."""
-    basis = np.eye(size) if directions is None else directions
-    whole = np.zeros((size + 1, basis.shape[1] + 1))
-    whole[:-1, :-1], whole[-1, -1] = basis, 1.0
-    return whole

@@ -18,11 +18,17 @@ from ..model.parameters import ParameterSet
 from .bounds import base_box, stated_boxes
 from .elimination import ACCEPTED
 from .estimate import Estimate
-from .identifiability import Identifiability
-from .least_squares import assemble, joint_weights, prior_base, require_motion, Solution, solve
-from .recursive import RecursiveLeastSquares, RecursiveSettings
-from .recursive_estimate import RecursiveEstimate
-from .row_block import RowBlock
+from .least_squares import (
+    assemble,
+    Identifiability,
+    joint_weights,
+    prior_base,
+    require_motion,
+    Solution,
+    solve,
+)
+from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
+from .rows import RowBlock
 from .system import LinearSystem
 
 GRAM_CONDITION = 1e4

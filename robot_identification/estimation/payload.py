@@ -45,14 +45,13 @@ from ..model.parameters import (
 from ..model.robot import Robot
 from ..options.fields import option
 from . import evaluate, Fit, LinearSystem, ParameterEstimate
+from .bootstrap import part_scores, sum_covariance
 from .estimate import IDENTIFIED, NOT_EXCITED, plain
-from .identifiability import identifiability
-from .least_squares import joint_weights, solve
+from .least_squares import identifiability, joint_weights, solve
 from .log_det import LogDetProblem, minimise
-from .physical_constraints import Body, relative_units
+from .physical_fit import Body, relative_units
 from .plot_samples import read_only
 from .tables import number, percent
-from .uncertainty import part_scores, sum_covariance
 
 _TOLERANCE = 1e-6
 _RANGE, _READABLE = 1e-9, 1e-3
@@ -523,7 +522,7 @@ def _body(
         return free, ()
     mass = abs(free[0]) if told[0] and free[0] != 0.0 else 1.0
     radius = _RADIUS
-    ball = Body('load', mass, np.diag([mass * radius**2] * 3 + [mass]))
+    ball = Body('load', np.diag([mass * radius**2] * 3 + [mass]))
     noise = max(residual_std, 1e-9 * abs(float(factor[-1, -1])))
     problem = LogDetProblem(
         matrix=factor[:, :-1] / noise,

@@ -11,35 +11,55 @@ from the prior's (see `log_det`), and rotor inertias and friction positive.  W e
 factor alone, so the recording's length does not matter.  Data and prior are weighed in the same
 currency: sigma_j comes from the fit itself, iterated, and counts rows for as much as the block
 bootstrap of the plain fit says they tell.  A URDF says nothing of rotors and friction; they have
-no prior but their sign, so that a drive's reflected inertia is not put on its link.  The weight is
-found by cross-validation (`prior_strength`).
+no prior but their sign, so that a drive's reflected inertia is not put on its link.
+
+The weight is found by cross-validation over five contiguous stretches of the recordings: the
+parameters are fitted to four of them and predict the fifth; the cost is the mean over joints of
+the logarithm of the held-out residual.  Taken is the strongest prior whose cost is within one per
+cent of the best: what the data hardly tell apart is left to the prior.
+
+At the minimum, with H the Hessian of half the objective, W the rows of the data in units of their
+noise, and N the rows of everything else (prior, bounds, masses that are known), H = W'W + N'N, and
+errors e of the data and n of the prior move the parameters by H^-1 (W'e + N'n).  With e of unit
+variance and independent, the covariance is H^-1, the posterior's.  The block bootstrap of the
+plain fit gives the covariance of W'e as it is, whatever correlation there is between rows:
+
+    C = H^-1 (cov(W'e) + N'N) H^-1.
+
+How far bodies are from their prior is what the weight that predicts best says: the prior's rows in
+N are multiplied by the root of the ratio of the weight taken to that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import ndtri
 
 from ..errors import IdentifiabilityError, one_of
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
-from .bootstrap import bootstrap, BootstrapSettings
+from .bootstrap import bootstrap, BootstrapSettings, classical, growth_of
 from .bounds import Interval
-from .estimate import Bootstrap, Estimate
+from .estimate import Bootstrap, Estimate, relative
 from .least_squares import evaluate, wls
-from .log_det import LogDetMinimum
-from .physical_constraints import (
-    Body,
-)
-from .physical_covariance import classical_covariance, constrained, drawn_covariance
+from .link_constraints import PhysicalSettings
+from .log_det import LogDetMinimum, LogDetProblem
 from .physical_fit import PhysicalFit
-from .physical_settings import PhysicalSettings
-from .prior_strength import choose_strength, Folds, Strength
 from .system import LinearSystem
-from .uncertainty import classical, relative
+
+FOLDS = 5
+"""Stretches that are held out in turn."""
+
+STRENGTHS = 10.0 ** np.arange(5.0, -1.5, -0.5)
+"""Weights of the prior that are compared, the strongest first."""
+
+NEAR_BEST = 0.01
+"""Share by which the held-out residual may exceed the least one."""
 
 _DEAR = 1.2
 """Relative error over that of the free fit from which constraints contradict the recording."""
@@ -107,68 +127,41 @@ def physical(
     settings = settings or PhysicalSettings()
     free = wls(system, prior=prior, robot=robot.name)
     fit = PhysicalFit.of(system, robot, prior, settings, model or ModelSettings(), boxes)
-    drawn, missing = _drawn(system, free, drawing or _DRAWING)
-    inflation = _inflation(drawn, free)
+    drawn, missing = None, None
+    try:
+        drawn = bootstrap(system, free, drawing or _DRAWING)
+    except IdentifiabilityError as error:
+        missing = error
+    search = _Search(system, free, fit, _inflation(drawn, free))
+    scales = search.row_scales(free.base.values)
     folds = Folds.of(system) if settings.weight is None else None
-    scales = _row_scales(system, free.base.values, free, inflation)
     if folds is None:
         weight = settings.weight or _DEFAULT_WEIGHT
         strength = Strength(weight, weight, np.zeros(0))
     else:
         # the prior's strength depends on the noise of the joints, and that on a sensible fit
-        _, scales = _settled(system, fit, _DEFAULT_WEIGHT, scales, free, inflation)
-        strength = _strength(fit, folds, scales, system)
-    minimum, scales = _settled(system, fit, strength.weight, scales, free, inflation)
-    estimate = _estimate(system, free, prior, fit, minimum, strength, scales, inflation)
-    if drawing is None:
-        return estimate
-    if drawn is None:
-        return estimate if missing is None else classical(estimate, missing)
+        _, scales = search.settled(_DEFAULT_WEIGHT, scales)
+        strength = choose_strength(folds, scales, system.driven, search.roughly)
+    minimum, scales = search.settled(strength.weight, scales)
+    estimate = search.estimate(prior, minimum, strength, scales)
+    if drawing is None or drawn is None:
+        return estimate if drawing is None or missing is None else classical(estimate, missing)
     problem, start = fit.problem(system.stacked(scales), strength.weight)
     excess = strength.weight / strength.best
-    covariance = drawn_covariance(minimum.chi, start, problem, fit.regrouping, drawn, excess)
-    return constrained(estimate, free, drawn, covariance, fit.regrouping)
-
-
-def _settled(
-    system: LinearSystem,
-    fit: PhysicalFit,
-    weight: float,
-    scales: np.ndarray,
-    free: Estimate,
-    inflation: float,
-) -> tuple[LogDetMinimum, np.ndarray]:
-    """Return the fit whose residuals have the noise that it assumes, and the rows' scales."""
-    start: np.ndarray | None = None
-    for _ in range(_ROUNDS):
-        minimum = fit.solve(system.stacked(scales), weight, start)
-        start, used = minimum.chi, scales
-        scales = _row_scales(system, fit.regrouping @ minimum.chi, free, inflation)
-        if np.abs(np.log(scales / used)).max() < _SETTLED:
-            break
-    return minimum, used
-
-
-def _strength(
-    fit: PhysicalFit, folds: Folds, scales: np.ndarray, system: LinearSystem
-) -> Strength:
-    def solve(
-        factor: np.ndarray, weight: float, start: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        chi = fit.solve(factor, weight, start, _ROUGH).chi
-        return chi, fit.regrouping @ chi
-
-    return choose_strength(folds, scales, system.driven, solve)
-
-
-def _drawn(
-    system: LinearSystem, free: Estimate, settings: BootstrapSettings
-) -> tuple[Bootstrap | None, IdentifiabilityError | None]:
-    """Return the bootstrap of the plain fit, or why there is none."""
-    try:
-        return bootstrap(system, free, settings), None
-    except IdentifiabilityError as error:
-        return None, error
+    covariance = _drawn_covariance(minimum.chi, start, problem, fit.regrouping, drawn, excess)
+    of_base = _of_base(covariance, fit.regrouping, estimate.estimated)
+    std, base = np.sqrt(np.diag(of_base)), estimate.base.values
+    reach = float(ndtri(0.5 + 0.005 * drawn.level)) * std
+    return replace(
+        estimate,
+        covariance=of_base,
+        std=std,
+        relative_std=relative(std, base),
+        classical_std=estimate.std,
+        growth=growth_of(drawn, free),
+        standard_covariance=covariance,
+        bootstrap=replace(drawn, std=std, low=base - reach, high=base + reach, covariance=of_base),
+    )
 
 
 def _inflation(drawn: Bootstrap | None, free: Estimate) -> float:
@@ -179,110 +172,290 @@ def _inflation(drawn: Bootstrap | None, free: Estimate) -> float:
     return max(1.0, float(np.median((drawn.std[known] / free.std[known]) ** 2)))
 
 
-def _row_scales(
-    system: LinearSystem, base: np.ndarray, free: Estimate, inflation: float
-) -> np.ndarray:
-    """Return what each joint's rows are multiplied with to have unit noise, (n,)."""
-    residual = system.factor.residual_norms(base)
-    effort = np.linalg.norm(system.factors[:, :, -1], axis=1)
-    freedom = max(0.1, 1.0 - system.n_base / system.n_independent)
-    rows = np.maximum(1.0, system.independent_rows * freedom)
-    noise = np.maximum(residual, _LEAST_NOISE * effort) / np.sqrt(rows)
-    usual = free.residual_std / np.asarray(free.weights)
-    noise = np.where(system.driven & (noise > 0.0), noise, usual)
-    return 1.0 / (noise * np.sqrt(inflation))
+@dataclass(frozen=True)
+class _Search:
+    """
+    Fits to a system's rows with noise that agrees with the residuals.
 
+    Attributes
+    ----------
+    system, fit:
+        The rows, and the problem without them.
+    free:
+        The plain fit.
+    inflation:
+        By how much classical variances are too small.
 
-def _estimate(
-    system: LinearSystem,
-    free: Estimate,
-    prior: ParameterSet,
-    fit: PhysicalFit,
-    minimum: LogDetMinimum,
-    strength: Strength,
-    scales: np.ndarray,
-    inflation: float,
-) -> Estimate:
-    """Return the estimate with the physical parameters in place of the unconstrained ones."""
-    found = ParameterSet(prior.layout, minimum.chi)
-    base = system.structure.project(found)
-    data = system.stacked(scales)[:, :-1] @ fit.regrouping
-    covariance = classical_covariance(minimum, data, inflation)
-    of_base = fit.regrouping @ covariance @ fit.regrouping.T
-    # what the recordings do not tell counts as not estimated, though the prior gives it a value
-    of_base[~free.excited] = of_base[:, ~free.excited] = np.nan
-    std = np.sqrt(np.diag(of_base))
-    result = evaluate(system, base.values)
-    estimate = replace(
-        free,
-        base=base,
-        covariance=of_base,
-        std=std,
-        relative_std=relative(std, base.values),
-        joints=result.joints,
-        relative_error=result.relative_error,
-        raw_relative_error=result.raw_relative_error,
-        weights=scales / scales.max(),
-        residual_std=1.0 / scales.max(),
-        method='physical',
-        standard=found,
-        standard_covariance=covariance,
-    )
-    moved = np.linalg.norm(system.stacked(scales)[:, :-1] @ (base.values - free.base.values))
-    return replace(
-        estimate,
-        notes=_notes(free, estimate, float(moved), fit, strength, inflation),
-        warnings=(
-            *(text.replace('keeps its prior value', 'is left to the prior')
-              for text in free.warnings),
-            *_misfit(free, estimate),
-        ),
-    )  # fmt: skip
+    """
 
+    system: LinearSystem
+    free: Estimate
+    fit: PhysicalFit
+    inflation: float
 
-def _misfit(free: Estimate, estimate: Estimate) -> tuple[str, ...]:
-    """Return a warning if the constraints raise the relative error by much."""
-    dear = max(_DEAR * free.relative_error, 100.0 * _LEAST_NOISE)
-    if estimate.relative_error <= dear:
-        return ()
-    return (
-        f'the constraints raise the relative error from {free.relative_error:.3g} to '
-        f'{estimate.relative_error:.3g} %: efforts of another sign or scale do so, or an '
-        'estimation.physical.total_mass, links or center_of_mass that the robot does not have',
-    )
+    def row_scales(self, base: np.ndarray) -> np.ndarray:
+        """Return what each joint's rows are multiplied with to have unit noise, (n,)."""
+        system, free = self.system, self.free
+        residual = system.factor.residual_norms(base)
+        effort = np.linalg.norm(system.factors[:, :, -1], axis=1)
+        freedom = max(0.1, 1.0 - system.n_base / system.n_independent)
+        rows = np.maximum(1.0, system.independent_rows * freedom)
+        noise = np.maximum(residual, _LEAST_NOISE * effort) / np.sqrt(rows)
+        usual = free.residual_std / np.asarray(free.weights)
+        noise = np.where(system.driven & (noise > 0.0), noise, usual)
+        return 1.0 / (noise * np.sqrt(self.inflation))
 
+    def settled(self, weight: float, scales: np.ndarray) -> tuple[LogDetMinimum, np.ndarray]:
+        """Return the fit whose residuals have the noise that it assumes, and the rows' scales."""
+        start: np.ndarray | None = None
+        for _ in range(_ROUNDS):
+            minimum = self.fit.solve(self.system.stacked(scales), weight, start)
+            start, used = minimum.chi, scales
+            scales = self.row_scales(self.fit.regrouping @ minimum.chi)
+            if np.abs(np.log(scales / used)).max() < _SETTLED:
+                break
+        return minimum, used
 
-def _notes(
-    free: Estimate,
-    estimate: Estimate,
-    moved: float,
-    fit: PhysicalFit,
-    strength: Strength,
-    inflation: float,
-) -> tuple[str, ...]:
-    """Return the effects of prior and constraints in words."""
-    notes = [
-        f'being physical moves the base parameters by {moved:.2g} standard deviations in all '
-        f'and the relative error from {free.relative_error:.3g} to '
-        f'{estimate.relative_error:.3g} %',
-        f'strength of the prior: {strength.weight:.3g}'
-        + (', found by cross-validation' if strength.costs.size else ''),
-    ]
-    if inflation > 1.0:
-        notes.append(
-            f'rows count for 1/{inflation:.3g} of what they would if they were independent, by '
-            'the block bootstrap'
+    def roughly(
+        self, factor: np.ndarray, weight: float, start: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return standard and base parameters, close enough to compare strengths."""
+        chi = self.fit.solve(factor, weight, start, _ROUGH).chi
+        return chi, self.fit.regrouping @ chi
+
+    def estimate(
+        self, prior: ParameterSet, minimum: LogDetMinimum, strength: Strength, scales: np.ndarray
+    ) -> Estimate:
+        """Return the estimate with the physical parameters in place of the unconstrained ones."""
+        system, free, regrouping = self.system, self.free, self.fit.regrouping
+        found = ParameterSet(prior.layout, minimum.chi)
+        base = system.structure.project(found)
+        rows = system.stacked(scales)[:, :-1]
+        covariance = _classical_covariance(minimum, rows @ regrouping, self.inflation)
+        # what the recordings do not tell counts as not estimated, though it has a value
+        of_base = _of_base(covariance, regrouping, free.excited)
+        std = np.sqrt(np.diag(of_base))
+        result = evaluate(system, base.values)
+        error, moved = (
+            result.relative_error,
+            np.linalg.norm(rows @ (base.values - free.base.values)),
         )
-    found = estimate.standard
-    at_bounds = () if found is None else fit.bounds.reached(found)
-    return (*notes, *at_bounds, *_repairs(fit.bodies))
+        notes = [
+            f'being physical moves the base parameters by {moved:.2g} standard deviations in all '
+            f'and the relative error from {free.relative_error:.3g} to {error:.3g} %',
+            f'strength of the prior: {strength.weight:.3g}'
+            + (', found by cross-validation' if strength.costs.size else ''),
+        ]
+        if self.inflation > 1.0:
+            notes.append(
+                f'rows count for 1/{self.inflation:.3g} of what they would if they were '
+                'independent, by the block bootstrap'
+            )
+        bodies = self.fit.bodies
+        for remark in dict.fromkeys(body.remark for body in bodies if body.remark):
+            links = one_of(body.link for body in bodies if body.remark == remark)
+            notes.append(f'the prior is no physical body at {links}: {remark} stands in its place')
+        warnings = [
+            text.replace('keeps its prior value', 'is left to the prior') for text in free.warnings
+        ]
+        if error > max(_DEAR * free.relative_error, 100.0 * _LEAST_NOISE):
+            warnings.append(
+                f'the constraints raise the relative error from {free.relative_error:.3g} to '
+                f'{error:.3g} %: efforts of another sign or scale do so, or an '
+                'estimation.physical.total_mass, links or center_of_mass that the robot does not '
+                'have'
+            )
+        return replace(
+            free,
+            base=base,
+            covariance=of_base,
+            std=std,
+            relative_std=relative(std, base.values),
+            joints=result.joints,
+            relative_error=error,
+            raw_relative_error=result.raw_relative_error,
+            weights=scales / scales.max(),
+            residual_std=1.0 / scales.max(),
+            method='physical',
+            standard=found,
+            standard_covariance=covariance,
+            notes=(*notes, *self.fit.bounds.reached(found)),
+            warnings=tuple(warnings),
+        )
 
 
-def _repairs(bodies: tuple[Body, ...]) -> tuple[str, ...]:
-    """Return what stands in place of impossible priors."""
-    return tuple(
-        f'the prior is no physical body at '
-        f'{one_of(body.link for body in bodies if body.remark == remark)}: {remark} stands in its '
-        'place'
-        for remark in dict.fromkeys(body.remark for body in bodies if body.repaired)
-    )
+@dataclass(frozen=True)
+class Strength:
+    """
+    Weight of a prior, and how it was found.
+
+    Attributes
+    ----------
+    weight:
+        The one that is taken.
+    best:
+        The one that predicts best, at most ``weight``: how far bodies are from the prior.
+    costs:
+        (k,) mean log of the held-out residual by `STRENGTHS`; empty where nothing was compared.
+
+    """
+
+    weight: float
+    best: float
+    costs: np.ndarray
+
+
+@dataclass(frozen=True)
+class Folds:
+    """
+    R factors of stretches of the recordings.
+
+    Attributes
+    ----------
+    factors:
+        (FOLDS, n, b + 1, b + 1) R of [W_j | tau_j] of each stretch and joint.
+
+    """
+
+    factors: np.ndarray
+
+    @classmethod
+    def of(cls, system: LinearSystem) -> Folds | None:
+        """Cut a system's recordings; None where its rows came without time, or are too few."""
+        blocks = system.blocks
+        if blocks is None or len(blocks) < 2 * FOLDS:
+            return None
+        width = system.n_base + 1
+        factors = np.zeros((FOLDS, system.n_joints, width, width))
+        bounds = np.linspace(0, len(blocks), FOLDS + 1).astype(int)
+        for fold in range(FOLDS):
+            parts = blocks.parts[bounds[fold] : bounds[fold + 1]]
+            for joint in range(system.n_joints):
+                rows = np.vstack([part[joint].whole(width - 1) for part in parts])
+                reduced = np.linalg.qr(rows, mode='r')
+                factors[fold, joint, : len(reduced)] = reduced
+        return cls(factors)
+
+    def training(self, fold: int, weights: np.ndarray) -> np.ndarray:
+        """Return R of the weighted rows of all stretches but one, (b + 1, b + 1)."""
+        others = np.delete(self.factors, fold, axis=0) * weights[:, None, None]
+        rows = others.reshape(-1, others.shape[-1])
+        return np.asarray(np.linalg.qr(rows[rows.any(axis=1)], mode='r'))
+
+    def held_out(self, fold: int, base: np.ndarray) -> np.ndarray:
+        """Return the norm of the residual of each joint in one stretch, (n,)."""
+        return np.linalg.norm(self.factors[fold] @ np.append(base, -1.0), axis=1)
+
+
+def choose_strength(
+    folds: Folds,
+    weights: np.ndarray,
+    driven: np.ndarray,
+    fit: Callable[[np.ndarray, float, np.ndarray | None], tuple[np.ndarray, np.ndarray]],
+) -> Strength:
+    """
+    Return the strength that predicts held-out stretches best.
+
+    Parameters
+    ----------
+    folds:
+        The recordings.
+    weights:
+        (n,) of the joints' rows.
+    driven:
+        (n,) bool, joints whose efforts count.
+    fit:
+        Takes R of the rows, (b + 1, b + 1), a weight and the solution for the weight before, or
+        None; returns the solution and its base parameters.
+
+    """
+    squares = np.zeros((len(STRENGTHS), len(weights)))
+    for fold in range(FOLDS):
+        factor = folds.training(fold, weights)
+        found: np.ndarray | None = None
+        for place, strength in enumerate(STRENGTHS):
+            found, base = fit(factor, float(strength), found)
+            squares[place] += folds.held_out(fold, base) ** 2
+    costs = 0.5 * np.log(squares[:, driven]).mean(axis=1)
+    near = np.flatnonzero(costs <= costs.min() + np.log1p(NEAR_BEST))
+    return Strength(float(STRENGTHS[near[0]]), float(STRENGTHS[costs.argmin()]), costs)
+
+
+def _of_base(covariance: np.ndarray, regrouping: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return the covariance of base parameters, (b, b); NaN for those that are not ``known``."""
+    of_base = regrouping @ covariance @ regrouping.T
+    of_base[~known] = of_base[:, ~known] = np.nan
+    return np.asarray(of_base)
+
+
+def _classical_covariance(
+    minimum: LogDetMinimum, data: np.ndarray, inflation: float
+) -> np.ndarray:
+    """
+    Return the posterior covariance if rows were independent, (p, p).
+
+    Parameters
+    ----------
+    minimum:
+        The fit.
+    data:
+        (m, p) its rows in units of their noise.
+    inflation:
+        By how much it lets them count less than if they were independent.
+
+    """
+    along = minimum.problem.along(data)
+    rows = np.vstack([minimum.root, np.sqrt(max(0.0, inflation - 1.0)) * along])
+    scale = np.linalg.norm(rows, axis=0)
+    root = np.linalg.qr(rows / scale, mode='r')
+    half = minimum.problem.whole(solve_triangular(root, np.eye(len(root))) / scale[:, None])
+    return np.asarray(half @ half.T)
+
+
+def _drawn_covariance(
+    chi: np.ndarray,
+    start: np.ndarray,
+    problem: LogDetProblem,
+    regrouping: np.ndarray,
+    drawn: Bootstrap,
+    excess: float,
+) -> np.ndarray:
+    """
+    Return the covariance of the parameters by the bootstrap, (p, p).
+
+    Parameters
+    ----------
+    chi:
+        (p,) the minimum.
+    start:
+        (p,) parameters with the prior's bodies.
+    problem:
+        The fit; the first b + 1 rows are the data's.
+    regrouping:
+        (b, p) from standard to base parameters.
+    drawn:
+        The bootstrap of the plain fit.
+    excess:
+        Strength of the prior by the one that predicts best; at least 1.
+
+    """
+    b = len(regrouping)
+    (_, rows), (_, prior) = problem.derivatives(chi), problem.derivatives(start)
+    bodies = slice(len(problem.matrix), len(problem.matrix) + problem.places.size)
+    rows[bodies] = prior[bodies]
+    scales = np.linalg.norm(rows, axis=0)
+    triangle = np.asarray(np.linalg.qr(rows / scales, mode='r')) * scales
+    rows[bodies] *= np.sqrt(excess)
+    data, others = rows[: b + 1], rows[b + 1 :]
+    assert drawn.covariance is not None
+    spread = np.nan_to_num(drawn.covariance)
+    scale = np.sqrt(np.diag(spread))
+    scale[scale == 0.0] = 1.0
+    values, vectors = np.linalg.eigh(spread / scale[:, None] / scale)
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T * scale
+    # data = triangle @ regrouping: what the plain fit's errors amount to in scores
+    factor = problem.matrix[: b + 1] @ np.linalg.pinv(regrouping)
+    middle = np.vstack([(root @ factor.T) @ data, others])
+    half = solve_triangular(triangle, middle.T, trans='T')
+    moved = problem.whole(solve_triangular(triangle, half))
+    return np.asarray(moved @ moved.T)

@@ -2,36 +2,45 @@
 """
 The physically consistent fit for given noise and strength of the prior: a log-det problem.
 
-Built once of robot, prior and settings; the rows enter by their R factor.
+A link's pseudo-inertia P (see `robot_identification.model.consistency`) is compared with that of a
+reference body, ``P0 = L L^T``: the eigenvalues of ``X = L^-1 P L^-T`` have no units and do not
+depend on the frame that P is taken in, and X is the identity for the reference body itself.
+Wensing, Kim and Slotine, "Linear matrix inequalities for physically consistent inertial parameter
+identification" (RA-L 2018), have P positive semidefinite.
+
+The problem is built once of robot, prior and settings; the rows enter by their R factor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
-from ..model.consistency import from_pseudo_inertia, pseudo_inertia
+from ..errors import SettingsError
+from ..model.consistency import from_pseudo_inertia, JOINT_SYMBOLS, pseudo_inertia
 from ..model.link_geometry import box_faces, hull_faces, interior_point, link_points
-from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
+from ..model.parameters import body_links, INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
+from ..model.plausibility import (
+    joined_links,
+    nearest_body,
+    repaired_body,
+    robot_shapes,
+    small_body,
+    Spread,
+)
 from ..model.robot import Robot
 from ..regressor.joint_terms import SPRING_SYMBOLS
 from ..regressor.settings import ModelSettings
 from .bounds import Bounds, box_bounds, contradiction, Interval
-from .link_constraints import StatedLinks, without
+from .link_constraints import is_body, PhysicalSettings, StatedLinks
 from .log_det import feasible_start, LogDetMinimum, LogDetProblem, minimise
-from .physical_constraints import (
-    Body,
-    centre_bounds,
-    drive_signs,
-    reference_bodies,
-    relative_units,
-    require_points,
-    signed_start,
-)
-from .physical_settings import PhysicalSettings
 from .system import LinearSystem
+
+_RADIUS = 0.05
+"""Spread of a body of which nothing is known [m]."""
 
 _BARRIER = 1e-3
 """Weight of the logarithms that keep rotor inertias, friction and bounds positive."""
@@ -46,6 +55,196 @@ Gears lose 2 to 20 %.  A joint that carries next to nothing would have any value
 _UNSEEN = 1e-6
 """Share of the largest column of drives below which the recordings do not see another one."""
 
+_CENTRE = 'estimation.physical.center_of_mass'
+
+# the pseudo-inertias of unit parameters, which those of all others are sums of
+_UNITS = np.array([pseudo_inertia(unit) for unit in np.eye(len(INERTIAL_SYMBOLS))])
+
+
+@dataclass(frozen=True)
+class Body:
+    """
+    The reference body of a link.
+
+    Attributes
+    ----------
+    link:
+        Its name.
+    pseudo_inertia:
+        (4, 4), positive definite.
+    remark:
+        What stands in place of the prior, where that is no physical body; else empty.
+
+    """
+
+    link: str
+    pseudo_inertia: np.ndarray
+    remark: str = ''
+
+    @property
+    def mass(self) -> float:
+        """Mass [kg]."""
+        return float(self.pseudo_inertia[3, 3])
+
+    def relative(self, vectors: np.ndarray) -> np.ndarray:
+        """Return ``L^-1 P L^-T``, (..., 4, 4), of inertial parameters, (..., 10)."""
+        factor = np.linalg.cholesky(self.pseudo_inertia)
+        inverse = solve_triangular(factor, np.eye(4), lower=True)
+        return np.asarray(inverse @ np.tensordot(vectors, _UNITS, axes=1) @ inverse.T)
+
+
+def reference_bodies(robot: Robot, prior: ParameterSet) -> tuple[Body, ...]:
+    """
+    Return the reference body of each link.
+
+    It is the prior's, or, where that is no physical body, its repair (`plausibility`): the nearest
+    one; without a positive mass the URDF's, one that fills the shapes, or one that is small beside
+    its neighbours.  Where it is thinner than a tenth of its length or of the links' mean size, it
+    is thickened to that.
+
+    Parameters
+    ----------
+    robot:
+        Gives the URDF's inertias and shapes.
+    prior:
+        Standard parameters.
+
+    """
+    own = {link: prior.inertial(link) for link in body_links(prior.layout)}
+    vectors, remarks = _repaired(robot, own)
+    bodies = {link: body for link in own if (body := Spread.of(vectors[link])) is not None}
+    square = float(np.mean([body.square for body in bodies.values()])) if bodies else 0.0
+    return tuple(
+        Body(link, body.thickened(square or _RADIUS**2), remarks.get(link, ''))
+        for link, body in bodies.items()
+    )
+
+
+def _repaired(
+    robot: Robot, own: dict[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Return the bodies with those that are impossible replaced, and what was done, by link."""
+    wrong = [link for link, vector in own.items() if not is_body(vector)]
+    vectors, remarks = dict(own), {}
+    urdf = robot.prior
+    for link in wrong:
+        drawn = urdf.inertial(link) if f'{link}.m' in urdf.layout else None
+        if drawn is not None and is_body(drawn) and nearest_body(own[link]) is None:
+            vectors[link], remarks[link] = drawn, "the URDF's body"
+    wrong = [link for link in wrong if link not in remarks]
+    if not wrong:
+        return vectors, remarks
+    shapes, joined = robot_shapes(robot), joined_links(robot)
+    sound = {link: body for link in own if (body := nearest_body(vectors[link])) is not None}
+    for link in wrong:
+        near = [sound[other] for other in joined.get(link, ()) if other in sound]
+        near = near or list(sound.values())
+        vectors[link], remarks[link] = repaired_body(own[link], shapes.get(link), near)
+    return vectors, remarks
+
+
+def _without(body: Body, fixed: np.ndarray) -> Body:
+    """Return the reference body of a link without (10,) bodies that are pinned to it."""
+    own = nearest_body(from_pseudo_inertia(body.pseudo_inertia) - fixed)
+    return replace(
+        body, pseudo_inertia=pseudo_inertia(small_body([fixed]) if own is None else own)
+    )
+
+
+def relative_units(bodies: tuple[Body, ...]) -> np.ndarray:
+    """Return (n, 10, 4, 4) relative pseudo-inertias of a unit of each parameter of each body."""
+    units = np.eye(len(INERTIAL_SYMBOLS))
+    return np.array([body.relative(units) for body in bodies]).reshape(-1, 10, 4, 4)
+
+
+def drive_signs(layout: ParameterLayout, model: ModelSettings) -> np.ndarray:
+    """
+    Return rows whose products with the parameters must not be negative, (k, p).
+
+    These are rotor inertias and friction, and the rotor inertia of each coupled joint less the
+    coupled motor's share: the inertia matrix of all rotors is positive definite only if
+    ``Ia_j >= ratio_j^2 Iam``, which holds if every rotor has an inertia of its own.  Stribeck
+    friction falls with the speed, but not below zero: ``-tsc`` and ``ts + tsc`` (or ``fc + tsc``).
+
+    Parameters
+    ----------
+    layout:
+        Of the p standard parameters.
+    model:
+        Gives the coupled drives.
+
+    """
+    unit = dict(zip(layout, np.eye(len(layout)), strict=True))
+    rows = [row for name, row in unit.items() if name.rpartition('.')[2] in JOINT_SYMBOLS]
+    own_rotors: dict[str, np.ndarray] = {}
+    for drive in model.coupled_drives:
+        separate = f'{drive.motor}.Iam' in layout
+        source = f'{drive.motor}.{"Iam" if separate else "Ia"}'
+        if source not in layout:
+            continue
+        own = drive.ratios[drive.joints.index(drive.motor)]
+        for joint, ratio in zip(drive.joints, drive.ratios, strict=True):
+            if joint == drive.motor and not separate:
+                continue  # nothing but this motor is in it
+            row = own_rotors.setdefault(joint, unit[f'{joint}.Ia'].copy())
+            row -= ratio**2 / (1.0 if separate else own**2) * unit[source]
+    rows += own_rotors.values()
+    for joint in (name[:-4] for name in layout if name.endswith('.tsc')):
+        dry = [unit[name] for s in ('ts', 'fc') if (name := f'{joint}.{s}') in layout]
+        if dry:  # else tsc is all the dry friction that there is
+            rows.append(-unit[f'{joint}.tsc'])
+        rows.append(sum(dry, unit[f'{joint}.tsc']))
+    return np.array(rows).reshape(-1, len(layout))
+
+
+def signed_start(
+    rows: np.ndarray, start: np.ndarray, typical: np.ndarray, free: np.ndarray
+) -> np.ndarray:
+    """
+    Return parameters whose products with the rows of `drive_signs` are positive.
+
+    Parameters
+    ----------
+    rows:
+        (k, p).
+    start:
+        (p,) parameters that are kept as far as possible.
+    typical:
+        (p,) positive sizes that parameters with a sign have at least.
+    free:
+        (p,) bool, parameters that may change.
+
+    """
+    single = np.count_nonzero(rows, axis=1) == 1
+    sign = np.where(free, rows[single].sum(axis=0), 0.0)
+    start = np.where(sign > 0.0, np.maximum(start, typical), start)
+    start = np.where(sign < 0.0, np.minimum(start, -0.5 * typical), start)
+    for row in rows[~single]:  # a coupled rotor above its motor's share
+        lack = float(row @ start)
+        first = int(np.argmax(np.where(free, row, 0.0)))
+        if lack <= 0.0 and row[first] > 0.0:
+            start[first] += (1e-6 - 2.0 * lack) / row[first]
+    return start
+
+
+def centre_bounds(link: str, faces: np.ndarray, layout: ParameterLayout) -> Bounds:
+    """
+    Return rows of the distances of a link's centre of mass from faces, times mass.
+
+    Parameters
+    ----------
+    link:
+        Its name.
+    faces:
+        (k, 4) outward unit normals and offsets: ``normal @ centre + offset <= 0`` inside [m].
+    layout:
+        Of the standard parameters.
+
+    """
+    rows = np.zeros((len(faces), len(layout)))
+    rows[:, layout.of(link)][:, :4] = -faces[:, [3, 0, 1, 2]]
+    return Bounds(rows, np.zeros(len(rows)), (_CENTRE,) * len(rows))
+
 
 @dataclass(frozen=True)
 class PhysicalFit:
@@ -59,28 +258,22 @@ class PhysicalFit:
     prior:
         (p,) standard parameters.
     start:
-        (p,) parameters inside of all constraints.
+        (p,) parameters with bodies inside of their constraints.
     bodies:
         Reference bodies of the n links that are not pinned.
-    places:
-        (n, 10) int, columns of each body's parameters.
-    units:
-        (n, 10, 4, 4) relative pseudo-inertias of a unit of each.
-    fixed:
-        (n, 10) parameters of pinned bodies that are fixed to the links.
-    bodily:
-        (p,) bool, inertial parameters of links.
     signs:
         (s, p) rows of drives whose products with the parameters are positive.
     bounds:
         Further rows, with their keys.
-    directions:
-        (p, q) basis of the changes that keep all equations; None for no equations.
     spreads:
         (p,) standard deviations of the drives' parameters before anything is measured; infinite
         for those without.
+    drives:
+        (p,) bool, False for the inertial parameters of links.
     known, known_values:
         (m, p) and (m,) further rows in standard deviations: a mass that was weighed.
+    rowless:
+        The problem without rows.
 
     """
 
@@ -88,16 +281,13 @@ class PhysicalFit:
     prior: np.ndarray
     start: np.ndarray
     bodies: tuple[Body, ...]
-    places: np.ndarray
-    units: np.ndarray
-    fixed: np.ndarray
-    bodily: np.ndarray
     signs: np.ndarray
     bounds: Bounds
-    directions: np.ndarray | None
     spreads: np.ndarray
+    drives: np.ndarray
     known: np.ndarray
     known_values: np.ndarray
+    rowless: LogDetProblem
 
     @classmethod
     def of(
@@ -110,16 +300,16 @@ class PhysicalFit:
         references = reference_bodies(robot, prior)
         stated = StatedLinks.of(robot, prior, settings.links, settings.relative_mass)
         bodies = tuple(
-            without(body, stated.fixed[body.link]) if body.link in stated.fixed else body
+            _without(body, stated.fixed[body.link]) if body.link in stated.fixed else body
             for body in references
             if body.link not in stated.pinned
         )
         columns = np.arange(len(layout))
         places = np.array([columns[layout.of(body.link)] for body in bodies], dtype=int)
         places = places.reshape(-1, len(INERTIAL_SYMBOLS))
-        bodily = np.zeros(len(layout), dtype=bool)
+        drives = np.ones(len(layout), dtype=bool)
         for link in layout.links:
-            bodily[layout.of(link)] = True
+            drives[layout.of(link)] = False
         fixed = np.zeros(places.shape)
         faces = _centre_faces(robot, bodies, settings)
         start = np.array(prior.values)
@@ -129,14 +319,12 @@ class PhysicalFit:
             if body.link in faces and body.link not in {*stated.fixed, *stated.symmetries}:
                 start[place] = _moved_inside(start[place], faces[body.link])
             start[place] += fixed[i]
-        signs, _ = drive_signs(layout, model)
         box, held = box_bounds(layout, boxes or {}, start)
-        signs = signs[(signs[:, ~held] != 0.0).any(axis=1)]
         bounds = stated.mass_bounds(layout) + box
         for link, planes in faces.items():
-            rows = centre_bounds(link, planes, layout)
-            key = 'estimation.physical.center_of_mass'
-            bounds += Bounds(rows, np.zeros(len(rows)), (key,) * len(rows))
+            bounds += centre_bounds(link, planes, layout)
+        signs = drive_signs(layout, model)
+        signs = signs[(signs[:, ~held] != 0.0).any(axis=1)]
         directions = stated.directions(layout, held)
         known, values = np.zeros((0, len(layout))), np.zeros(0)
         std = settings.total_mass_deviation
@@ -150,16 +338,24 @@ class PhysicalFit:
             prior=np.array(prior.values),
             start=start,
             bodies=bodies,
-            places=places,
-            units=relative_units(bodies),
-            fixed=fixed,
-            bodily=bodily,
             signs=signs,
             bounds=bounds,
-            directions=None if directions.shape[1] == len(layout) else directions,
             spreads=_spreads(system, layout),
+            drives=drives,
             known=known,
             known_values=values,
+            rowless=LogDetProblem(
+                matrix=np.zeros((0, len(layout))),
+                target=np.zeros(0),
+                places=places,
+                units=relative_units(bodies),
+                weight=0.0,
+                positive=np.vstack([signs, bounds.rows]),
+                barrier=_BARRIER,
+                offsets=np.append(np.zeros(len(signs)), bounds.offsets),
+                fixed=fixed,
+                directions=None if directions.shape[1] == len(layout) else directions,
+            ),
         )
 
     def problem(self, factor: np.ndarray, weight: float) -> tuple[LogDetProblem, np.ndarray]:
@@ -173,28 +369,22 @@ class PhysicalFit:
         """
         matrix, target = factor[:, :-1] @ self.regrouping, factor[:, -1]
         norms = np.linalg.norm(matrix, axis=0)
-        drives = ~self.bodily
-        start = self.start.copy()
+        drives = self.drives
         unseen = drives & (norms <= _UNSEEN * norms[drives].max(initial=0.0))
-        free = drives if self.directions is None else drives & self.directions.any(axis=1)
+        directions = self.rowless.directions
+        free = drives if directions is None else drives & directions.any(axis=1)
         # a hundredth of the effort each, or the prior
         sizes = 0.01 * np.linalg.norm(target) / np.where(norms > 0.0, norms, 1.0)
         typical = np.where(unseen, 1e-3, sizes)
-        start = signed_start(self.signs, start, typical, free)
+        start = signed_start(self.signs, self.start.copy(), typical, free)
         strict = 1.0 / np.maximum(np.abs(self.prior), 1e-3)
         weak = np.maximum(_UNSEEN * norms, 1.0 / self.spreads)
         held = np.diag(np.where(unseen, strict, weak))[drives]
-        problem = LogDetProblem(
+        problem = replace(
+            self.rowless,
             matrix=np.vstack([matrix, self.known, held]),
             target=np.concatenate([target, self.known_values, held @ self.prior]),
-            places=self.places,
-            units=self.units,
             weight=weight,
-            positive=np.vstack([self.signs, self.bounds.rows]),
-            barrier=_BARRIER,
-            offsets=np.append(np.zeros(len(self.signs)), self.bounds.offsets),
-            fixed=self.fixed,
-            directions=self.directions,
         )
         inside = feasible_start(problem, start)
         if inside is None:
@@ -210,17 +400,12 @@ class PhysicalFit:
     ) -> LogDetMinimum:
         """Return the fit to rows with R ``factor`` of unit noise."""
         problem, inside = self.problem(factor, weight)
-        if start is None:
-            return minimise(problem, inside, tolerance)
-        return minimise(problem, start, tolerance, near=True)
+        near = start is not None
+        return minimise(problem, inside if start is None else start, tolerance, near=near)
 
 
 def _spreads(system: LinearSystem, layout: ParameterLayout) -> np.ndarray:
-    """
-    Return (p,) prior standard deviations of springs and of friction by load.
-
-    That of a spring is the RMS effort of its joint.
-    """
+    """Return `PhysicalFit.spreads`; that of a spring is the RMS effort of its joint."""
     squares = (system.factors[:, :, -1] ** 2).sum(axis=1) / np.maximum(1, system.rows)
     usual = dict(zip(system.joints, np.sqrt(squares).tolist(), strict=True))
     spreads = np.full(len(layout), np.inf)
@@ -241,10 +426,20 @@ def _centre_faces(
     if choice == 'free':
         return {}
     points = link_points(robot)
-    links = tuple(body.link for body in bodies)
-    require_points(points, links, choice)
     faces_of = box_faces if choice == 'box' else hull_faces
-    return {link: faces_of(points[link]) for link in links}
+    faces = {}
+    for body in bodies:
+        if body.link not in points:
+            raise SettingsError(
+                f"'{_CENTRE}' is {choice}, but link '{body.link}' has no collision or visual "
+                'shape in the URDF that can be read',
+                key=_CENTRE,
+                link=body.link,
+                value=choice,
+                remedy='give it one, make its mesh files available, or set it to free',
+            )
+        faces[body.link] = faces_of(points[body.link])
+    return faces
 
 
 def _moved_inside(inertial: np.ndarray, faces: np.ndarray) -> np.ndarray:

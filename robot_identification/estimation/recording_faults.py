@@ -168,7 +168,7 @@ def estimate_faults(
 ) -> Iterator[RecordingFault]:
     """Iterate over what an estimate shows of its recordings, which may be factors alone."""
     # of elastic joints, behind these, the motors have no limits in the URDF
-    yield from _of_ranges(robot, system.position_range[: robot.n_joints])
+    yield from _of_ranges(robot, system.factor.position_range[: robot.n_joints])
     names = estimate.base.layout.names
     negative = {
         name

@@ -14,23 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import scipy
+from scipy.linalg import solve_triangular
 
 from ..compiled import available
 from ..errors import one_of, RecordingError, SettingsError
 from ..model.parameters import ParameterLayout
 from ..options.fields import option
-from .bounds import by_precedence, inverse_of_free, named, within
-from .elimination import ACCEPTED, Elimination, WEAK
-from .recursive_estimate import (
-    FactorRows,
-    GramRows,
-    RecursiveEstimate,
-    RecursiveSolution,
-    RecursiveState,
-)
-from .rls_step import SampleRows, Stepper
+from ..regressor.inverse_dynamics import RowPattern
+from .bounds import by_precedence, named
+from .elimination import ACCEPTED, Elimination, gauss_jordan, GramElimination, triangular, WEAK
+from .factor import append_rows
 
 FORMULATIONS = ('factor', 'gram')
 """How rows are accumulated: as R of [Y | tau], or as the paper's Y^T Y and Y^T tau."""
@@ -38,6 +35,9 @@ FORMULATIONS = ('factor', 'gram')
 BOUNDED = ('clip', 'least_squares')
 
 _PARTNER = 0.1
+_EXCHANGES = 12
+_NEVER = 1e150
+"""A threshold that no column exceeds."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,80 @@ class RecursiveSettings:
                 )
 
 
+class RecursiveSolution(NamedTuple):
+    """
+    Parameters that the rows so far tell.
+
+    Attributes
+    ----------
+    values:
+        (b,) parameters.
+    flags:
+        (b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it.
+    at_bound:
+        (b,) bool, whether a bound holds the parameter.
+
+    """
+
+    values: np.ndarray
+    flags: np.ndarray
+    at_bound: np.ndarray
+
+
+@dataclass(frozen=True)
+class RecursiveEstimate:
+    """
+    Estimate from the rows so far.
+
+    Attributes
+    ----------
+    values, flags, at_bound:
+        As in `RecursiveSolution`.
+    covariance:
+        (b, b) of the estimation error; NaN for what is not identified or held by a bound.
+    residual_std:
+        Square root of the residual variance; NaN where there are not more rows than parameters.
+    rows:
+        Rows so far.
+
+    """
+
+    values: np.ndarray
+    flags: np.ndarray
+    at_bound: np.ndarray
+    covariance: np.ndarray
+    residual_std: float
+    rows: int
+
+    @property
+    def std(self) -> np.ndarray:
+        """(b,) standard deviations."""
+        return np.sqrt(np.diag(self.covariance))
+
+
+class RecursiveState(NamedTuple):
+    """
+    State of the recursion after the rows so far.
+
+    Attributes
+    ----------
+    accumulated:
+        (b + 1, b + 1) R of [Y | tau], or its Gram matrix where that is the formulation.
+    initial:
+        (b,) values that rejected parameters keep.
+    rows:
+        Rows so far.
+    independent:
+        Independent rows that they count for.
+
+    """
+
+    accumulated: np.ndarray
+    initial: np.ndarray
+    rows: int
+    independent: float
+
+
 class RecursiveLeastSquares:
     """
     Least squares that grows row by row and starts from a prior.
@@ -113,9 +187,6 @@ class RecursiveLeastSquares:
         Thresholds, formulation and what bounds do.
     lower, upper:
         (b,) box of the parameters; None for no bounds.
-    scale:
-        (b,) RMS [unit of effort per unit of parameter] that thresholds are relative to; None takes
-        the largest RMS so far of a column with the same unit.
 
     """
 
@@ -127,18 +198,17 @@ class RecursiveLeastSquares:
         *,
         lower: np.ndarray | None = None,
         upper: np.ndarray | None = None,
-        scale: np.ndarray | None = None,
     ) -> None:
         b = len(layout)
         self._settings = RecursiveSettings() if settings is None else settings
+        self._gram = self._settings.formulation == 'gram'
         self._layout = layout
         self._relative = column_thresholds(layout, self._settings)
-        self._kinds = np.array([[u == unit for u in layout.units] for unit in layout.units])
-        self._scale = scale
+        self._groups = np.unique(layout.units, return_inverse=True)[1].reshape(b)
         self._lower = np.full(b, -np.inf) if lower is None else np.asarray(lower, dtype=float)
         self._upper = np.full(b, np.inf) if upper is None else np.asarray(upper, dtype=float)
-        self._stepper: Stepper | None = None
         self._bounded = bool(np.isfinite(self._lower).any() or np.isfinite(self._upper).any())
+        self._stepper: Stepper | None = None
         self.reset(initial)
 
     @property
@@ -157,21 +227,20 @@ class RecursiveLeastSquares:
         self._initial = np.zeros(b) if initial is None else np.array(initial, dtype=float)
         if self._initial.shape != (b,):
             raise ValueError(f'initial has shape {self._initial.shape}, expected ({b},)')
-        kind = GramRows if self._settings.formulation == 'gram' else FactorRows
-        self._rows_so_far: GramRows | FactorRows = kind(b)
+        self._accumulated = np.zeros((b + 1, b + 1))
         self._rows, self._independent = 0, 0.0
         self._held = np.zeros(b, dtype=int)
 
     @property
     def state(self) -> RecursiveState:
         """State of the recursion."""
-        accumulated = self._rows_so_far.whole().copy()
+        accumulated = self._accumulated.copy()
         return RecursiveState(accumulated, self.initial, self._rows, self._independent)
 
     def restore(self, state: RecursiveState) -> None:
         """Go on from the state of an estimator with the same settings."""
         self.reset(state.initial)
-        self._rows_so_far.whole()[:] = state.accumulated
+        self._accumulated[:] = state.accumulated
         self._rows, self._independent = state.rows, state.independent
 
     def update(self, rows: np.ndarray, effort: np.ndarray, independence: float = 1.0) -> None:
@@ -197,11 +266,13 @@ class RecursiveLeastSquares:
         b = len(self._layout)
         if rows.shape != (effort.size, b):
             raise ValueError(f'rows have shape {rows.shape}, expected ({effort.size}, {b})')
-        joined = np.empty((effort.size, b + 1))
-        joined[:, :b], joined[:, b] = rows, effort
+        joined = np.column_stack([rows, effort])
         if not np.isfinite(joined).all():
             raise _not_finite()
-        self._rows_so_far.push(joined)
+        if self._gram:
+            self._accumulated += joined.T @ joined
+        else:
+            self._accumulated[:] = append_rows(self._accumulated, joined)
         self._rows += effort.size
         self._independent += independence * effort.size
 
@@ -250,17 +321,19 @@ class RecursiveLeastSquares:
             as `update`.
 
         """
-        stepper = self._stepper_for(sample)
-        if stepper is None or not isinstance(self._rows_so_far, FactorRows):
+        if self._gram or not available():
             rows = sample.pattern.expand(entries[:, None])[0]
             residual = effort - rows @ before.values
             if not kept.any():
                 return residual, before
-            self._fade(memory)
+            self._accumulated *= memory**2 if self._gram else memory
+            self._independent *= memory**2
             rows, effort = rows * sample.weights[:, None], effort * sample.weights
             self.update(rows[kept], effort[kept], independence)
             return residual, self.solution()
-        factor = self._rows_so_far.whole()
+        if self._stepper is None:
+            self._stepper = Stepper(self._relative, self._groups, len(sample.pattern.columns))
+        stepper, factor = self._stepper, self._accumulated
         residual = np.empty(effort.size)
         count = stepper.append(
             factor, sample, entries, effort, kept, memory, before.values, residual
@@ -273,12 +346,10 @@ class RecursiveLeastSquares:
         self._rows += count
         values, flags = stepper.solve(factor, self._initial)
         if self._bounded and ((values < self._lower) | (values > self._upper)).any():
-            return residual, self._within(stepper, factor, values, flags)
+            return residual, self._within(stepper, values, flags)
         return residual, RecursiveSolution(values, flags, stepper.free)
 
-    def _within(
-        self, stepper: Stepper, factor: np.ndarray, free: np.ndarray, flags: np.ndarray
-    ) -> RecursiveSolution:
+    def _within(self, stepper: Stepper, free: np.ndarray, flags: np.ndarray) -> RecursiveSolution:
         """Return the solution within the bounds, from that without."""
         accepted = flags == ACCEPTED
         values: np.ndarray | None
@@ -286,40 +357,28 @@ class RecursiveLeastSquares:
             values = np.where(accepted, np.clip(free, self._lower, self._upper), free)
         else:
             box = (self._lower, self._upper, self._held)
-            values = stepper.within(factor, free, accepted, *box)
+            values = stepper.within(self._accumulated, free, accepted, *box)
             if values is None:
                 return self.solution()
         at_end = (values <= self._lower) | (values >= self._upper)
         return RecursiveSolution(values, flags, accepted & at_end & (values != free))
 
-    def _stepper_for(self, sample: SampleRows) -> Stepper | None:
-        """Return what makes compiled steps; None where they cannot be had."""
-        if self._scale is not None or not available():
-            return None
-        if self._stepper is None:
-            groups = np.argmax(self._kinds, axis=1)
-            self._stepper = Stepper(self._relative, groups, len(sample.pattern.columns))
-        return self._stepper
-
-    def _fade(self, share: float) -> None:
-        """Multiply all rows so far."""
-        if share != 1.0:
-            self._rows_so_far.scale(share)
-            self._independent *= share**2
-
     def solution(self) -> RecursiveSolution:
         """Return the parameters of all rows so far, without their covariance: that takes less."""
-        told = self._rows_so_far.eliminate(self.thresholds(), self._initial)
+        told = self._eliminated()
         values, at_bound, _ = self._bounded_values(told)
         return RecursiveSolution(values, told.flags, at_bound)
 
     def estimate(self) -> RecursiveEstimate:
         """Return the parameters of all rows so far."""
-        told = self._rows_so_far.eliminate(self.thresholds(), self._initial)
+        told = self._eliminated()
         accepted, inverse = told.accepted, told.inverse
         values, at_bound, rest = self._bounded_values(told)
         if at_bound.any():
-            inverse = self._bounded_inverse(told, inverse, at_bound)
+            if self._settings.bounded == 'least_squares':
+                small = inverse_of_free(told.triangle[0], ~at_bound[accepted])
+                inverse[np.ix_(accepted, accepted)] = small
+            inverse[at_bound] = inverse[:, at_bound] = np.nan
         freedom = self._independent - int((accepted & ~at_bound).sum())
         variance = rest / freedom if freedom > 0.0 else np.nan
         return RecursiveEstimate(
@@ -330,6 +389,15 @@ class RecursiveLeastSquares:
             residual_std=float(np.sqrt(variance)),
             rows=self._rows,
         )
+
+    def _eliminated(self) -> Elimination:
+        """Decide on the columns, see `elimination`."""
+        thresholds, whole = self.thresholds(), self._accumulated
+        if not self._gram:
+            return triangular(whole, thresholds, self._initial)
+        K, right, square = whole[:-1, :-1], whole[:-1, -1], float(whole[-1, -1])
+        inverse, flags = gauss_jordan(K, thresholds**2)
+        return GramElimination(K, right, square, self._initial, inverse, flags)
 
     def _bounded_values(self, told: Elimination) -> tuple[np.ndarray, np.ndarray, float]:
         """(b,) parameters within their bounds, (b,) which are at one, and the squared residual."""
@@ -352,18 +420,22 @@ class RecursiveLeastSquares:
             rest += float(np.sum((triangle[0] @ (bounded - free)) ** 2))
         return values, at_bound, rest
 
+    def _norms(self) -> np.ndarray:
+        """(b,) norms of the columns of Y."""
+        if self._gram:
+            return np.asarray(np.sqrt(np.diag(self._accumulated)[:-1]))
+        return np.asarray(np.linalg.norm(self._accumulated[:, :-1], axis=0))
+
     def thresholds(self) -> np.ndarray:
         """(b,) lengths that the columns' orthogonal parts have to exceed, for the rows so far."""
-        if self._scale is not None:
-            return self._relative * self._scale * np.sqrt(self._rows)
-        norms = self._rows_so_far.norms()
-        return self._relative * np.where(self._kinds, norms, 0.0).max(axis=1)
+        longest = np.zeros(self._groups.size)
+        np.maximum.at(longest, self._groups, self._norms())
+        return self._relative * longest[self._groups]
 
     def reasons(self) -> tuple[str, ...]:
         """(b,) why a parameter is not identified, in words; empty where it is."""
-        told = self._rows_so_far.eliminate(self.thresholds(), self._initial)
+        told, norms = self._eliminated(), self._norms()
         accepted = np.flatnonzero(told.accepted)
-        norms = self._rows_so_far.norms()
         reasons = []
         for i, flag in enumerate(told.flags):
             if flag == ACCEPTED:
@@ -380,17 +452,6 @@ class RecursiveLeastSquares:
                 others = one_of((self._layout.names[k] for k in main), 4)
                 reasons.append(f'the motion does not separate it from {others}')
         return tuple(reasons)
-
-    def _bounded_inverse(
-        self, told: Elimination, inverse: np.ndarray, at_bound: np.ndarray
-    ) -> np.ndarray:
-        inverse = inverse.copy()
-        if self._settings.bounded == 'least_squares':
-            accepted = told.accepted
-            small = inverse_of_free(told.triangle[0], ~at_bound[accepted])
-            inverse[np.ix_(accepted, accepted)] = small
-        inverse[at_bound] = inverse[:, at_bound] = np.nan
-        return inverse
 
 
 def _not_finite() -> RecordingError:
@@ -413,3 +474,199 @@ def column_thresholds(layout: ParameterLayout, settings: RecursiveSettings) -> n
     for name, value in by_precedence(settings.thresholds):
         values[named(layout, name, 'estimation.mrls.thresholds')] = value
     return values
+
+
+def within(
+    triangle: np.ndarray, right: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
+    """
+    Least squares within a box, by Stark and Parker's BVLS.
+
+    Parameters
+    ----------
+    triangle, right:
+        (k, k) upper triangular R and (k,) right-hand side.
+    lower, upper:
+        (k,) ends; equal ones hold a parameter.
+
+    Returns
+    -------
+    np.ndarray
+        (k,) the minimiser of ``|triangle @ x - right|`` with ``lower <= x <= upper``.
+
+    """
+    free = lower < upper
+    values = np.where(free, 0.0, lower)
+    if not free.any():
+        return values
+    norms = np.linalg.norm(triangle[:, free], axis=0)
+    found = scipy.optimize.lsq_linear(
+        triangle[:, free] / norms,
+        right - triangle @ values,
+        bounds=(lower[free] * norms, upper[free] * norms),
+        method='bvls',
+        tol=1e-14,
+        max_iter=100 * right.size,
+    )
+    inside = np.clip(found.x / norms, lower[free], upper[free])
+    # an end that holds is that number itself, whatever scaling there and back makes of it
+    ends = np.where(found.active_mask < 0, lower[free], upper[free])
+    values[free] = np.where(found.active_mask == 0, inside, ends)
+    return values
+
+
+def inverse_of_free(triangle: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """(k, k) inverse Gram matrix of the columns ``free``, (k,) bool; NaN elsewhere."""
+    inverse = np.full(triangle.shape, np.nan)
+    if free.any():
+        small = np.asarray(np.linalg.qr(triangle[:, free], mode='r'))
+        half = solve_triangular(small, np.eye(len(small)))
+        inverse[np.ix_(free, free)] = half @ half.T
+    return inverse
+
+
+@dataclass(frozen=True, eq=False)
+class SampleRows:
+    """
+    Places of the entries of a sample's rows, and the weights of the rows.
+
+    Attributes
+    ----------
+    pattern:
+        The K entries of the n rows.
+    weights:
+        (n,) factor of each row and its effort.
+    places, offsets:
+        (K,) columns of the entries, and (n + 1,) where those of each row begin and end.
+    order:
+        (n,) the rows by their first column.
+
+    """
+
+    pattern: RowPattern
+    weights: np.ndarray
+    places: np.ndarray
+    offsets: np.ndarray
+    order: np.ndarray
+
+    @classmethod
+    def of(cls, pattern: RowPattern, weights: np.ndarray | None = None) -> SampleRows:
+        """Return the rows of a pattern; all count alike where there are no weights."""
+        n = len(pattern.columns)
+        first = [int(places[0]) if places.size else pattern.size for places in pattern.columns]
+        return cls(
+            pattern,
+            np.ones(n) if weights is None else np.array(weights, dtype=float),
+            np.ascontiguousarray(pattern.places, dtype=np.int64),
+            np.ascontiguousarray(pattern.offsets, dtype=np.int64),
+            np.argsort(first, kind='stable').astype(np.int64),
+        )
+
+
+class Stepper:
+    """
+    The functions of `rls_kernel` with work arrays that are made once.
+
+    Parameters
+    ----------
+    relative:
+        (b,) thresholds, relative to the longest column of the same group.
+    groups:
+        (b,) number of each column's group, below b.
+    n_rows:
+        Rows of a sample.
+
+    Attributes
+    ----------
+    free:
+        (b,) bool, all False: no parameter is at a bound.
+
+    """
+
+    def __init__(self, relative: np.ndarray, groups: np.ndarray, n_rows: int) -> None:
+        b = relative.size
+        self._relative, self._groups = np.ascontiguousarray(relative), groups.astype(np.int64)
+        self._rows = np.zeros((n_rows + 1, b + 1))
+        self._first = np.zeros(n_rows, dtype=np.int64)
+        self._work = np.zeros((b + 1, b + 1))
+        self._scratch = np.zeros((4, b + 1))
+        self.free = np.zeros(b, dtype=bool)
+        self.free.setflags(write=False)
+        # imported here because Numba is optional
+        from .rls_kernel import append_sample, solve_sample
+
+        # compiled now, so that no sample waits for it
+        self._append, self._solve = append_sample.machine_code(), solve_sample.machine_code()
+
+    def append(
+        self,
+        factor: np.ndarray,
+        sample: SampleRows,
+        entries: np.ndarray,
+        effort: np.ndarray,
+        kept: np.ndarray,
+        memory: float,
+        values: np.ndarray,
+        residual: np.ndarray,
+    ) -> int:
+        """Append a sample's rows to R in place, see `append_sample`."""
+        places, weights = (sample.places, sample.offsets, sample.order), sample.weights
+        numbers = (effort, weights, kept, memory, values, residual)
+        return int(self._append(entries, *places, *numbers, factor, self._rows, self._first))
+
+    def solve(
+        self, factor: np.ndarray, initial: np.ndarray, relative: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (b,) parameters and (b,) flags, see `solve_sample`; by other thresholds."""
+        values, flags = np.empty(initial.size), np.empty(initial.size, dtype=np.int64)
+        relative = self._relative if relative is None else relative
+        work = (self._work, self._scratch)
+        self._solve(factor, relative, self._groups, initial, *work, values, flags)
+        return values, flags
+
+    def within(
+        self,
+        factor: np.ndarray,
+        free: np.ndarray,
+        accepted: np.ndarray,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        held: np.ndarray,
+    ) -> np.ndarray | None:
+        """
+        Solve within bounds, from those that held parameters before: quicker than `within`.
+
+        Parameters
+        ----------
+        factor:
+            (b + 1, b + 1) R of [Y | tau].
+        free, accepted:
+            (b,) solution without bounds; the others' initial values; and which ones are solved
+            for.
+        lower, upper:
+            (b,) ends.
+        held:
+            (b,) int, -1 and 1 for parameters at their lower or upper end; changed.
+
+        Returns
+        -------
+        np.ndarray or None
+            (b,) parameters; None where the set of held ones was not found in a few steps.
+
+        """
+        held[~accepted] = 0
+        R, right = factor[:-1, :-1], factor[:-1, -1]
+        for _ in range(_EXCHANGES):
+            start = np.where(held < 0, lower, np.where(held > 0, upper, free))
+            values, _ = self.solve(factor, start, np.where(accepted & (held == 0), 0.0, _NEVER))
+            below, above = accepted & (values < lower), accepted & (values > upper)
+            if below.any() or above.any():
+                held[below], held[above] = -1, 1
+                continue
+            # an end holds where the fit would get worse inside
+            slope = R.T @ (R @ values - right)
+            loose = (held * slope > 0.0) & (lower < upper)
+            if not loose.any():
+                return values
+            held[np.argmax(np.where(loose, np.abs(slope), 0.0))] = 0
+        return None

@@ -32,8 +32,8 @@ import numpy as np
 import scipy
 
 from .bootstrap import block_length
+from .factor import append_rows, GrowingTriangle
 from .plot_samples import PlotSamples
-from .qr import append_rows, GrowingTriangle
 
 _LONGEST = 1000
 """Lags that are looked at."""

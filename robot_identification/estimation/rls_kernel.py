@@ -2,7 +2,7 @@
 """
 Machine code that appends the rows of one sample to R and solves for the parameters.
 
-The arithmetic of `qr.append_rows` and `elimination.triangular`, which stay the ways for many
+The arithmetic of `factor.append_rows` and `elimination.triangular`, which stay the ways for many
 rows and without a compiler.  Few rows at a time leave nothing to LAPACK's blocks: what counts is
 that a row takes part only from its first entry on, and that nothing is allocated.
 """

@@ -9,17 +9,18 @@ dead zone are marked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from ..base_parameters import BaseStructure
 from ..data.recording import Samples
 from ..errors import one_of, RecordingError, SettingsError
-from ..progress import part, Progress
 from ..regressor import Regressor
+from ..regressor.inverse_dynamics import RowPattern
 from ..regressor.joint_terms import DryFriction
 from ..regressor.projection import Projection
 from ..signals import (
@@ -36,18 +37,132 @@ from ..signals import (
     stretches,
     WindowedSamples,
 )
-from .irls import Repair
-from .plot_samples import TRACE_ROWS
-from .qr_accumulator import accumulate
-from .row_block import RowBlock, RowReader
-from .system import combine, LinearSystem
-from .time_blocks import BlockCollector
+
+Predict = Callable[[np.ndarray], np.ndarray]
+"""From (b,) base parameters to the (k, n) efforts that they predict."""
+
+Repair = Callable[[Predict, np.ndarray, np.ndarray], np.ndarray]
+"""
+From what predicts the efforts of k samples, (k, n) measured efforts and (k, n) bool, whether the
+joint moves, to the (k, n) efforts to go on with.
+"""
 
 BLOCK_SAMPLES = 512
 """Samples that the regressor is evaluated at in one call."""
 
 JOINT_SYMBOLS = ('Ia', 'fv', 'fc', 'ts', 'tsc', 'off', 'fr', 'fl')
 """Symbols of parameters that are named after their joint, joint by joint."""
+
+CACHE_BYTES = 64_000_000
+"""Rows that take less than this are kept in memory."""
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """
+    Consecutive rows of the linear system, and the samples before decimation that came with them.
+
+    Attributes
+    ----------
+    time:
+        (m,) [s].
+    position, velocity:
+        (m, n) at the rows [rad, rad/s; m, m/s].
+    pattern:
+        Which base columns of the regressor the rows of each joint see.
+    entries:
+        (K, m) these columns, samples last.
+    effort:
+        (m, n) [N m or N].
+    keep:
+        (m, n) bool, False where the row is left out because its joint is in the dead zone.
+    raw_entries:
+        (K, k) the columns at all samples, before decimation.
+    raw_effort:
+        (k, n) effort as measured at these samples [N m or N].
+    segment:
+        Number of the stretch without gaps that the rows belong to.
+    independence:
+        Independent rows that a row counts for, see `signals.independence`.
+
+    """
+
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+    pattern: RowPattern
+    entries: np.ndarray
+    effort: np.ndarray
+    keep: np.ndarray
+    raw_entries: np.ndarray
+    raw_effort: np.ndarray
+    segment: int = 0
+    independence: float = 1.0
+
+    @classmethod
+    def of(
+        cls, matrix: np.ndarray, raw_matrix: np.ndarray | None = None, **others: Any
+    ) -> RowBlock:
+        """
+        Make a block of whole rows.
+
+        Parameters
+        ----------
+        matrix:
+            (m, n, b) base columns.
+        raw_matrix:
+            (k, n, b) base columns before decimation; None for the same ones.
+        **others:
+            The attributes that are not about columns.
+
+        """
+        pattern = RowPattern.full(*matrix.shape[1:])
+        entries = pattern.gather(matrix)
+        raw = entries if raw_matrix is None else pattern.gather(raw_matrix)
+        return cls(pattern=pattern, entries=entries, raw_entries=raw, **others)
+
+    @cached_property
+    def matrix(self) -> np.ndarray:
+        """(m, n, b) base columns of the regressor."""
+        return self.pattern.expand(self.entries)
+
+    @property
+    def undecimated(self) -> bool:
+        """True if the rows are the samples as they were measured."""
+        return self.raw_entries is self.entries and self.raw_effort is self.effort
+
+
+class RowCache:
+    """
+    Rows that are read once, where they fit into memory, and otherwise for every pass.
+
+    Parameters
+    ----------
+    start:
+        Starts a pass over the rows.
+
+    """
+
+    def __init__(self, start: Callable[[], Iterator[RowBlock]]) -> None:
+        self._start = start
+        self._kept: list[RowBlock] | None = None
+
+    def __iter__(self) -> Iterator[RowBlock]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept, size = [], 0
+        for block in self._start():
+            # without what came before the rows
+            rows = replace(block, raw_entries=block.entries[:, :0], raw_effort=block.effort[:0])
+            size += rows.entries.nbytes + rows.effort.nbytes
+            if size <= CACHE_BYTES:
+                kept.append(rows)
+            else:
+                kept.clear()
+            yield rows
+        if size <= CACHE_BYTES:
+            self._kept = kept
 
 
 def row_blocks(
@@ -112,80 +227,6 @@ def row_blocks(
             yield stretch.finish()
 
 
-def system_of(
-    sources: RecordingSource | Sequence[RecordingSource],
-    regressor: Regressor,
-    structure: BaseStructure,
-    signals: SignalSettings,
-    *,
-    progress: Progress | None = None,
-    trace_points: int = TRACE_ROWS,
-    read: RowReader | None = None,
-    names: tuple[str, ...] | None = None,
-    timed: bool = False,
-) -> LinearSystem:
-    """
-    Build the linear system of one or several recordings in one pass over each.
-
-    Parameters
-    ----------
-    sources, regressor, structure, signals:
-        As for `row_blocks`; several recordings are merged.
-    progress:
-        Told the share of the recordings that is done, and the seconds that are read.
-    trace_points:
-        Bound on the rows that are kept for plots, for each recording.
-    read:
-        Reads the rows; None for `row_blocks`.
-    names:
-        What the rows of a sample are called; None for the joints.
-    timed:
-        Whether to keep the rows by parts of the recordings as well, for the bootstrap.
-
-    Raises
-    ------
-    RecordingError
-        naming a recording that gives no rows or has other joints or another order of them than the
-        model, or a joint whose effort is zero throughout.
-
-    """
-    several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
-    driven = driven_rows(regressor) if names is None else None
-
-    def systems() -> Iterator[LinearSystem]:
-        for number, source in enumerate(several):
-            require_order(source, structure, regressor)
-            blocks = (read or row_blocks)(source, regressor, structure, signals)
-            if progress is not None:
-                told = part(progress, number / len(several), (number + 1) / len(several))
-                blocks = _reporting(blocks, source, told)
-            collector = BlockCollector()
-            system = accumulate(
-                collector.watched(blocks) if timed else blocks,
-                structure,
-                source.joints if names is None else names,
-                source=source_name(source),
-                trace_points=trace_points,
-                driven=driven,
-            )
-            yield replace(system, blocks=collector.blocks()) if timed else system
-
-    return combine(systems())
-
-
-def driven_rows(regressor: Regressor) -> np.ndarray:
-    """
-    Tell which rows of a sample have an effort.
-
-    Returns
-    -------
-    np.ndarray
-        (n_joints,) bool; False for the links of elastic joints, whose rows are an equilibrium.
-
-    """
-    return np.asarray(getattr(regressor, 'driven', np.ones(regressor.n_joints, dtype=bool)))
-
-
 class _Stretch:
     """A stretch of samples without gaps, on its way through the decimation."""
 
@@ -203,7 +244,7 @@ class _Stretch:
     ) -> None:
         self._zones, self._segment = zones, segment
         self._columns, self._repair = columns, repair
-        self._start, step = float(first.time[0]), _step(first)
+        self._start, step = float(first.time[0]), time_step(first)
         factor = decimation_factor(signals, 1.0 / step) if step > 0.0 else 1
         self._decimator = ParallelDecimator(factor)
         self._row_step = factor * step
@@ -296,9 +337,22 @@ class _Stretch:
         )
 
 
-def _step(samples: Samples) -> float:
+def time_step(samples: Samples) -> float:
     """Return the step of the time grid [s]; 0 where there is one sample alone."""
     return float(samples.time[-1] - samples.time[0]) / max(1, len(samples) - 1)
+
+
+def driven_rows(regressor: Regressor) -> np.ndarray:
+    """
+    Tell which rows of a sample have an effort.
+
+    Returns
+    -------
+    np.ndarray
+        (n_joints,) bool; False for the links of elastic joints, whose rows are an equilibrium.
+
+    """
+    return np.asarray(getattr(regressor, 'driven', np.ones(regressor.n_joints, dtype=bool)))
 
 
 def require_order(source: RecordingSource, structure: BaseStructure, regressor: Regressor) -> None:
@@ -328,19 +382,3 @@ def require_order(source: RecordingSource, structure: BaseStructure, regressor: 
         value=recorded,
         remedy='take the joints of the model in its order: recording.select(robot.joints)',
     )
-
-
-def _reporting(
-    blocks: Iterator[RowBlock], source: RecordingSource, progress: Progress
-) -> Iterator[RowBlock]:
-    """Pass the blocks on and tell how far they have come, by seconds where the end is unknown."""
-    name, duration = source_name(source).rpartition('/')[2], getattr(source, 'duration', 0.0)
-    first: float | None = None
-    for block in blocks:
-        if len(block.time):
-            first = float(block.time[0]) if first is None else first
-            done = float(block.time[-1]) - first
-            share = min(1.0, done / duration) if duration else 0.0
-            progress(share, f'reading {name}: {done:.0f} s')
-        yield block
-    progress(1.0, f'read {name}')

@@ -8,13 +8,19 @@ come from the factor, after one pass over the recordings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import blas
 
 from ..base_parameters import BaseStructure
-from .factor import merge_all, QRFactor
+from ..errors import RecordingError
+from ..progress import part, Progress
+from ..regressor import Regressor
+from ..regressor.inverse_dynamics import RowPattern
+from ..signals import RecordingSource, SignalSettings, source_name
+from .factor import JointTriangles, merge_all, ModelSignature, QRFactor, whole_squares
 from .plot_samples import (
     ANALYSED_ROWS,
     EMPTY_TRACE,
@@ -22,7 +28,8 @@ from .plot_samples import (
     TRACE_ROWS,
     TraceCollector,
 )
-from .time_blocks import TimeBlocks
+from .rows import driven_rows, require_order, row_blocks, RowBlock
+from .time_blocks import BlockCollector, TimeBlocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,62 +65,27 @@ class LinearSystem:
 
     @property
     def joints(self) -> tuple[str, ...]:
-        """Names of the n joints, see `QRFactor`."""
+        """Names of the n joints; this and the following as in `QRFactor`."""
         return self.factor.joints
 
     @property
     def factors(self) -> np.ndarray:
-        """(n, b + 1, b + 1) R of each joint's rows, see `QRFactor.triangles`."""
+        """(n, b + 1, b + 1) R of each joint's rows, `QRFactor.triangles`."""
         return self.factor.triangles
 
     @property
     def rows(self) -> np.ndarray:
-        """(n,) int, see `QRFactor`."""
+        """(n,) int, rows that are kept."""
         return self.factor.rows
 
     @property
     def independent_rows(self) -> np.ndarray:
-        """(n,), see `QRFactor`."""
+        """(n,) rows that they count for."""
         return self.factor.independent_rows
 
     @property
-    def available_rows(self) -> np.ndarray:
-        """(n,) int, see `QRFactor`."""
-        return self.factor.available_rows
-
-    @property
-    def column_sums(self) -> np.ndarray:
-        """(n, b), see `QRFactor`."""
-        return self.factor.column_sums
-
-    @property
-    def effort_sums(self) -> np.ndarray:
-        """(n,), see `QRFactor`."""
-        return self.factor.effort_sums
-
-    @property
-    def raw_gram(self) -> np.ndarray:
-        """(n, b + 1, b + 1), see `QRFactor`."""
-        return self.factor.raw_gram
-
-    @property
-    def raw_rows(self) -> int:
-        """Samples before decimation, see `QRFactor`."""
-        return self.factor.raw_rows
-
-    @property
-    def position_range(self) -> np.ndarray:
-        """Of each joint of the robot [rad or m], see `QRFactor`."""
-        return self.factor.position_range
-
-    @property
-    def highest_speed(self) -> np.ndarray:
-        """Of each joint of the robot [rad/s or m/s], see `QRFactor`."""
-        return self.factor.highest_speed
-
-    @property
     def driven(self) -> np.ndarray:
-        """(n,) bool, see `QRFactor`."""
+        """(n,) bool, which joints have an effort."""
         return self.factor.driven
 
     @property
@@ -176,3 +148,311 @@ def combine(systems: Iterable[LinearSystem]) -> LinearSystem:
     factor = merge_all(factors())
     assert structure is not None
     return LinearSystem(factor, structure, trace.trace(), tuple(sources), blocks)
+
+
+def system_of(
+    sources: RecordingSource | Sequence[RecordingSource],
+    regressor: Regressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+    *,
+    progress: Progress | None = None,
+    trace_points: int = TRACE_ROWS,
+    read: Callable[..., Iterator[RowBlock]] = row_blocks,
+    names: tuple[str, ...] | None = None,
+    timed: bool = False,
+) -> LinearSystem:
+    """
+    Build the linear system of one or several recordings in one pass over each.
+
+    Parameters
+    ----------
+    sources, regressor, structure, signals:
+        As for `row_blocks`; several recordings are merged.
+    progress:
+        Told the share of the recordings that is done, and the seconds that are read.
+    trace_points:
+        Bound on the rows that are kept for plots, for each recording.
+    read:
+        Reads the rows, as `row_blocks` does.
+    names:
+        What the rows of a sample are called; None for the joints.
+    timed:
+        Whether to keep the rows by parts of the recordings as well, for the bootstrap.
+
+    Raises
+    ------
+    RecordingError
+        naming a recording that gives no rows or has other joints or another order of them than the
+        model, or a joint whose effort is zero throughout.
+
+    """
+    several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
+    driven = driven_rows(regressor) if names is None else None
+
+    def systems() -> Iterator[LinearSystem]:
+        for number, source in enumerate(several):
+            require_order(source, structure, regressor)
+            blocks = read(source, regressor, structure, signals)
+            if progress is not None:
+                told = part(progress, number / len(several), (number + 1) / len(several))
+                blocks = _reporting(blocks, source, told)
+            collector = BlockCollector()
+            system = accumulate(
+                collector.watched(blocks) if timed else blocks,
+                structure,
+                source.joints if names is None else names,
+                source=source_name(source),
+                trace_points=trace_points,
+                driven=driven,
+            )
+            yield replace(system, blocks=collector.blocks()) if timed else system
+
+    return combine(systems())
+
+
+def _reporting(
+    blocks: Iterator[RowBlock], source: RecordingSource, progress: Progress
+) -> Iterator[RowBlock]:
+    """Pass the blocks on and tell how far they have come, by seconds where the end is unknown."""
+    name, duration = source_name(source).rpartition('/')[2], getattr(source, 'duration', 0.0)
+    first: float | None = None
+    for block in blocks:
+        if len(block.time):
+            first = float(block.time[0]) if first is None else first
+            done = float(block.time[-1]) - first
+            share = min(1.0, done / duration) if duration else 0.0
+            progress(share, f'reading {name}: {done:.0f} s')
+        yield block
+    progress(1.0, f'read {name}')
+
+
+def accumulate(
+    blocks: Iterable[RowBlock],
+    structure: BaseStructure,
+    joints: Sequence[str],
+    *,
+    source: str = 'recording',
+    trace_points: int = TRACE_ROWS,
+    driven: np.ndarray | None = None,
+) -> LinearSystem:
+    """
+    Fold blocks of rows into a `LinearSystem`, in one pass and constant memory.
+
+    Parameters
+    ----------
+    blocks:
+        As `rows.row_blocks` gives them.
+    structure:
+        The base parameters that the columns stand for.
+    joints:
+        Names of the joints, in the order of the rows.
+    source:
+        The recording's name, for messages.
+    trace_points:
+        The trace has between half as many and this many points, or all where there are fewer.
+    driven:
+        (n,) bool, which joints have an effort; None for all.
+
+    Raises
+    ------
+    RecordingError
+        where there are no rows at all, or the effort of a driven joint is zero throughout.
+
+    """
+    builder: _Builder | None = None
+    for block in blocks:
+        builder = _Builder(block.pattern, trace_points) if builder is None else builder
+        builder.push(block)
+    if builder is None or not builder.available:
+        raise RecordingError(
+            f'{source}: no rows are left after filtering, trimming and decimation',
+            file=source,
+            remedy='record longer, or lower signals.trim or raise signals.decimate_to',
+        )
+    system = builder.system(structure, tuple(joints), source, driven)
+    silent = system.driven & (system.factor.raw_gram[:, -1, -1] == 0.0)
+    if system.factor.raw_rows and silent.any():
+        joint = system.joints[int(silent.argmax())]
+        raise RecordingError(
+            f"{source}: effort of joint '{joint}' is zero in every row",
+            file=source,
+            joint=joint,
+            remedy='record its effort (many drivers publish zeros until it is switched on, '
+            'mock hardware always), or leave the joint out of robot.joints',
+        )
+    return system
+
+
+def from_rows(
+    structure: BaseStructure,
+    joints: Sequence[str],
+    matrix: np.ndarray,
+    effort: np.ndarray,
+    keep: np.ndarray | None = None,
+    *,
+    time: np.ndarray | None = None,
+    driven: np.ndarray | None = None,
+) -> LinearSystem:
+    """
+    Make a `LinearSystem` of rows that are in memory.
+
+    Parameters
+    ----------
+    structure:
+        The base parameters that the columns stand for.
+    joints:
+        Names of the n joints.
+    matrix:
+        (m, n, b) base columns of the regressor.
+    effort:
+        (m, n) [N m or N].
+    keep:
+        (m, n) bool, which rows count; None for all.
+    time:
+        (m,) [s]; None counts samples.
+    driven:
+        (n,) bool, which joints have an effort; None for all.
+
+    """
+    samples, n = effort.shape
+    time = np.arange(samples, dtype=float) if time is None else time
+    # nothing is known of the motion: no joint may be taken for one that stands still, and speeds
+    # are not known
+    position = np.linspace(0.0, 1.0, samples)[:, None] * np.ones(n)
+    block = RowBlock.of(
+        matrix,
+        time=time,
+        position=position,
+        velocity=np.full((samples, n), np.nan),
+        effort=effort,
+        keep=np.ones((samples, n), dtype=bool) if keep is None else keep,
+        raw_effort=effort,
+    )
+    return accumulate([block], structure, joints, driven=driven)
+
+
+class _Builder:
+    """The growing parts of a `LinearSystem`, joint by joint in the columns that the joint sees."""
+
+    def __init__(self, pattern: RowPattern, trace_points: int) -> None:
+        n = self.n = len(pattern.columns)
+        self.pattern = pattern
+        self.triangles = JointTriangles(pattern)
+        self.independent = np.zeros(n)
+        self.available = 0
+        self.column_sums = np.zeros(pattern.width)
+        self.effort_sums = np.zeros(n)
+        self.raw = [_RawGram(places.size) for places in pattern.columns]
+        self.raw_rows = 0
+        self.raw_apart = False
+        self.lowest = np.full(n, np.inf)
+        self.highest = np.full(n, -np.inf)
+        self.fastest = np.zeros(n)
+        self.trace = TraceCollector(trace_points)
+
+    def push(self, block: RowBlock) -> None:
+        """Fold one block in."""
+        if not self.pattern.same(block.pattern):
+            raise ValueError('blocks of one system have rows of different patterns')
+        if len(block.raw_effort) and not block.undecimated and not self.raw_apart:
+            # R tells of the samples so far, and no longer of those to come
+            self._add_triangles()
+            self.raw_apart = True
+        samples = len(block.time)
+        self.available += samples
+        if samples:
+            self.independent += block.independence * block.keep.sum(axis=0)
+            self._push_rows(block)
+            self.lowest = np.minimum(self.lowest, block.position.min(axis=0))
+            self.highest = np.maximum(self.highest, block.position.max(axis=0))
+            self.fastest = np.maximum(self.fastest, np.abs(block.velocity).max(axis=0))
+            self.trace.push(block)
+        self.raw_rows += len(block.raw_effort)
+        self._push_raw(block)
+
+    def _push_rows(self, block: RowBlock) -> None:
+        efforts, keep = block.effort.T, block.keep.T
+        for j in range(self.n):
+            part = self.pattern.part(j)
+            entries, effort = block.entries[part], efforts[j]
+            if not keep[j].all():
+                entries, effort = entries[:, keep[j]], effort[keep[j]]
+            self.triangles.push(j, entries, effort)
+            self.column_sums[part] += entries.sum(axis=1)
+            self.effort_sums[j] += effort.sum()
+
+    def _push_raw(self, block: RowBlock) -> None:
+        """Take in the samples before decimation and dead zone: those that R does not tell."""
+        efforts = block.raw_effort.T
+        for j in range(self.n):
+            part = self.pattern.part(j)
+            if self.raw_apart:
+                self.raw[j].push(block.raw_entries[part], efforts[j])
+            elif not (kept := block.keep[:, j]).all():
+                self.raw[j].push(block.raw_entries[part, ~kept], efforts[j, ~kept])
+
+    def _add_triangles(self) -> None:
+        for j, raw in enumerate(self.raw):
+            raw.add(self.triangles.result(j))
+
+    def system(
+        self,
+        structure: BaseStructure,
+        joints: tuple[str, ...],
+        source: str,
+        driven: np.ndarray | None,
+    ) -> LinearSystem:
+        """Return what has been accumulated."""
+        if not self.raw_apart:
+            self._add_triangles()
+        sums = np.zeros((self.n, self.pattern.size))
+        sums[self.pattern.rows, self.pattern.places] = self.column_sums
+        factor = QRFactor(
+            fingerprint=ModelSignature.of(structure, joints),
+            triangles=self.triangles.whole(),
+            rows=self.triangles.rows,
+            independent_rows=self.independent,
+            available_rows=np.full(self.n, self.available),
+            column_sums=sums,
+            effort_sums=self.effort_sums,
+            raw_gram=whole_squares(self.pattern, [raw.gram() for raw in self.raw]),
+            raw_rows=self.raw_rows,
+            position_range=self.highest - self.lowest,
+            driven=driven,  # type: ignore[arg-type]
+            highest_speed=self.fastest,
+        )
+        return LinearSystem(factor, structure, self.trace.trace(), (source,))
+
+
+class _RawGram:
+    """[W | tau]^T [W | tau] of one joint, for the error of the measured efforts alone."""
+
+    def __init__(self, width: int) -> None:
+        self._columns = np.zeros((width, width), order='F')
+        self._crossed = np.zeros(width)
+        self._effort = 0.0
+
+    def push(self, entries: np.ndarray, effort: np.ndarray) -> None:
+        """Append m rows: (w, m) entries and (m,) efforts."""
+        self._effort += float(effort @ effort)
+        if entries.size:
+            self._crossed += entries @ effort
+            # the upper triangle alone
+            self._columns = blas.dsyrk(
+                1.0, entries.T, beta=1.0, c=self._columns, trans=1, overwrite_c=1
+            )
+
+    def add(self, triangle: np.ndarray) -> None:
+        """Append the rows that ``triangle``, (w + 1, w + 1), is R of."""
+        gram = triangle.T @ triangle
+        self._columns += gram[:-1, :-1]
+        self._crossed += gram[:-1, -1]
+        self._effort += float(gram[-1, -1])
+
+    def gram(self) -> np.ndarray:
+        """Return the sum so far, (w + 1, w + 1)."""
+        upper = np.triu(self._columns)
+        columns = upper + np.triu(upper, 1).T
+        crossed = self._crossed[:, None]
+        return np.block([[columns, crossed], [crossed.T, np.array([[self._effort]])]])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..regressor.inverse_dynamics import RowPattern
-from .row_block import RowBlock
+from .rows import RowBlock
 
 SHORTEST = 0.1
 """What a part lasts at first [s]."""
@@ -51,25 +51,21 @@ class JointRows:
     columns: np.ndarray
     rows: np.ndarray
 
-    @classmethod
-    def of(cls, columns: np.ndarray, waiting: Sequence[np.ndarray]) -> JointRows:
-        """Reduce pieces of rows that wait as columns, (w + 1, m) each with samples last."""
-        rows = np.concatenate([np.zeros((columns.size + 1, 0)), *waiting], axis=1).T
-        return cls(columns, _reduced(rows))
+    def whole(self, b: int) -> np.ndarray:
+        """Return the rows with all columns, (m, b + 1)."""
+        rows = np.zeros((len(self.rows), b + 1))
+        rows[:, np.append(self.columns, b)] = self.rows
+        return rows
 
     def merged(self, other: JointRows) -> JointRows:
         """Return both below one another."""
-        if np.array_equal(self.columns, other.columns):
-            return JointRows(self.columns, _reduced(np.vstack([self.rows, other.rows])))
-        columns = np.union1d(self.columns, other.columns)
-        rows = np.zeros((len(self.rows) + len(other.rows), columns.size + 1))
-        start = 0
-        for part in (self, other):
-            stop = start + len(part.rows)
-            rows[start:stop, np.searchsorted(columns, part.columns)] = part.rows[:, :-1]
-            rows[start:stop, -1] = part.rows[:, -1]
-            start = stop
-        return JointRows(columns, _reduced(rows))
+        columns, parts = self.columns, [self.rows, other.rows]
+        if not np.array_equal(columns, other.columns):
+            columns = np.union1d(columns, other.columns)
+            size = int(columns[-1]) + 1
+            seen = np.append(columns, size)
+            parts = [each.whole(size)[:, seen] for each in (self, other)]
+        return JointRows(columns, _reduced(np.vstack(parts)))
 
 
 Part = tuple[JointRows, ...]
@@ -196,7 +192,10 @@ class BlockCollector:
         if self._pattern is None or not any(self._open):
             return
         columns = self._pattern.columns
-        part = tuple(JointRows.of(c, rows) for c, rows in zip(columns, self._open, strict=True))
+        part = tuple(
+            JointRows(seen, _reduced(np.hstack([np.zeros((seen.size + 1, 0)), *waiting]).T))
+            for seen, waiting in zip(columns, self._open, strict=True)
+        )
         self._open = [[] for _ in columns]
         self._parts.append(part)
         self._bytes += sum(joint.rows.nbytes for joint in part)

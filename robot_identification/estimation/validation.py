@@ -22,9 +22,8 @@ from ..signals import RecordingSource, SignalSettings
 from .estimate import Estimate, Fit, fit_table
 from .least_squares import evaluate
 from .plot_samples import FitTrace
-from .row_block import RowBlock
-from .rows import driven_rows, require_order, row_blocks, system_of
-from .system import LinearSystem
+from .rows import driven_rows, require_order, row_blocks, RowBlock
+from .system import LinearSystem, system_of
 
 _BLOCK = 16384
 _SETTLED = 1  # grid points beyond the next one that the prediction at a stamp depends on
@@ -233,5 +232,5 @@ def validation_of(estimate: Estimate | ParameterSet, system: LinearSystem) -> Va
         **vars(evaluate(system, base.values)),
         trace=system.trace.fit(np.asarray(base.values)),
         sources=system.sources,
-        highest_speed=tuple(system.highest_speed.tolist()),
+        highest_speed=tuple(system.factor.highest_speed.tolist()),
     )

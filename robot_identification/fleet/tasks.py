@@ -29,9 +29,8 @@ from ..config.sources import FactorSource, open_recording
 from ..data.bag import bag_info
 from ..data.recording_config import RecordingEntry
 from ..errors import collected_warnings, IdentificationError, RecordingError, SettingsError
-from ..estimation.identifiability import identifiability
-from ..estimation.least_squares import solve
-from ..estimation.uncertainty import least_squares_covariance
+from ..estimation.bootstrap import least_squares_covariance
+from ..estimation.least_squares import identifiability, solve
 from ..model.parameters import ParameterLayout
 from ..options.fields import to_mapping
 from ..progress import Progress, silent

@@ -37,7 +37,7 @@ from ..errors import (
     SettingsError,
 )
 from ..estimation import ESTIMATORS
-from ..estimation.settings import without_unkept_bounds
+from ..estimation.methods import without_unkept_bounds
 from ..model.consistency import check
 from ..results.result import Result
 from ..results.result_yaml import write_whole

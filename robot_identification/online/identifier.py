@@ -25,11 +25,10 @@ from ..base_parameters import BaseStructure
 from ..data.recording import Motion
 from ..errors import IdentificationError, ModelError, SettingsError
 from ..estimation import ModelSignature, RecursiveEstimate, RecursiveSettings
+from ..estimation.factor import probe
 from ..estimation.least_squares import prior_base
-from ..estimation.model_signature import probe
 from ..estimation.mrls import learner_of
-from ..estimation.recursive_estimate import RecursiveState
-from ..estimation.rls_step import SampleRows
+from ..estimation.recursive import RecursiveState, SampleRows
 from ..estimation.rows import driven_rows
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..regressor import Regressor

@@ -23,8 +23,7 @@ import zipfile
 import numpy as np
 
 from ..errors import IdentificationError
-from ..estimation.factor import QRFactor
-from ..estimation.model_signature import ModelSignature
+from ..estimation.factor import ModelSignature, QRFactor
 from ..estimation.time_blocks import JointRows, TimeBlocks
 from ..untrusted.compressed import DAMAGED, open_archive
 from ..version import __version__

@@ -22,7 +22,7 @@ from ..data.drives import Drives
 from ..errors import IdentificationError, IdentificationWarning
 from ..estimation.energy import EnergySettings
 from ..estimation.factor import merge_all, QRFactor
-from ..estimation.settings import EstimationSettings
+from ..estimation.methods import EstimationSettings
 from ..estimation.time_blocks import TimeBlocks
 from ..model.robot import read_robot, Robot
 from ..options.fields import from_mapping, to_mapping

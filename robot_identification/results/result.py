@@ -18,11 +18,11 @@ from ..errors import IdentificationError, SettingsError
 from ..estimation.drive_gains import DriveGains
 from ..estimation.energy import ENERGY
 from ..estimation.estimate import Estimate, Fit, JointFit
+from ..estimation.methods import EstimationSettings
 from ..estimation.model_selection import ModelSelection
 from ..estimation.payload import Payload
 from ..estimation.recording_faults import RecordingFault
 from ..estimation.residuals import EffortDelay, ResidualColour
-from ..estimation.settings import EstimationSettings
 from ..estimation.system import LinearSystem
 from ..estimation.validation import Validation
 from ..model.consistency import ConsistencyReport
@@ -166,7 +166,7 @@ class Result(ResultView):
             },
             'identification': {
                 'recordings': self.recordings,
-                'highest_speed': self.system.highest_speed,
+                'highest_speed': self.system.factor.highest_speed,
                 **_figures_of(estimate),
             },
             'essential_identification': None

@@ -140,7 +140,7 @@ class Verdict:
 
 def verdict(result: Result) -> Verdict:
     """Return the verdict on a result."""
-    return judged(reasons(result), scope(result.system.highest_speed, unseen(result)))
+    return judged(reasons(result), scope(result.system.factor.highest_speed, unseen(result)))
 
 
 def judged(found: Iterable[Reason], scope: str) -> Verdict:

@@ -165,7 +165,7 @@ def reasons(result: Result) -> Iterator[Reason]:
 def figures(result: Result) -> dict[str, Any]:
     """Return the figures that the criteria look at."""
     estimate, late = result.estimate, result.effort_delay
-    speeds = speed_ratios(result.system.highest_speed, unseen(result))
+    speeds = speed_ratios(result.system.factor.highest_speed, unseen(result))
     return {
         'fit_error': estimate.relative_error,
         'validation_errors': [seen.relative_error for seen in result.validations],
@@ -334,7 +334,7 @@ def validation(result: Result) -> Iterator[Reason]:
     seen = unseen(result)
     poor = any(True for _ in _errors(fitted, 'fit', '', SEVERAL))
     step = _fit_step(result) if poor else SEVERAL
-    yield from validation_reasons(fitted, result.system.highest_speed, seen, step)
+    yield from validation_reasons(fitted, result.system.factor.highest_speed, seen, step)
     if not seen:
         same = bool(result.validations)
         yield Reason(
@@ -410,7 +410,7 @@ def speed(result: Result) -> Iterator[Reason]:
     """Speeds of the validation beside those of the identification."""
     if not result.validations:
         return
-    ratios = speed_ratios(result.system.highest_speed, unseen(result))
+    ratios = speed_ratios(result.system.factor.highest_speed, unseen(result))
     slow = [j for j, ratio in zip(result.robot.joints, ratios) if ratio < SLOWER]
     if slow:
         low = float(np.nanmin(ratios))

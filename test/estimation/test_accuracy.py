@@ -11,7 +11,7 @@ from robot_identification.estimation import (
     wls,
 )
 from robot_identification.estimation.mrls import mrls
-from robot_identification.estimation.row_block import RowBlock
+from robot_identification.estimation.rows import RowBlock
 
 from .conftest import plain_structure
 

@@ -14,13 +14,13 @@ from robot_identification.estimation import (
     ols,
     wls,
 )
-from robot_identification.estimation.bootstrap import block_length
-from robot_identification.estimation.row_block import RowBlock
-from robot_identification.estimation.time_blocks import BlockCollector
-from robot_identification.estimation.uncertainty import (
+from robot_identification.estimation.bootstrap import (
+    block_length,
     least_squares_covariance,
     with_bootstrap,
 )
+from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.time_blocks import BlockCollector
 from scipy.signal import lfilter
 from scipy.stats import binom
 

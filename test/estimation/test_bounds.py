@@ -13,8 +13,8 @@ from robot_identification.estimation.bounds import (
     base_box,
     read_boxes,
     standard_box,
-    within,
 )
+from robot_identification.estimation.recursive import within
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from scipy.optimize import nnls
 

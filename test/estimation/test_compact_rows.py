@@ -146,7 +146,7 @@ def test_sums_are_those_of_whole_rows(name, kind):
         base = structure(regressor, robot)
     system = system_of(recording, regressor, base, signals)
     rows, keep, raw = expected(recording, regressor, base, signals)
-    assert system.available_rows.tolist() == [len(rows)] * len(joints)
+    assert system.factor.available_rows.tolist() == [len(rows)] * len(joints)
     assert system.rows.tolist() == keep.sum(axis=0).tolist()
     assert kind == 'all' or not keep.all()
     for j in range(len(joints)):
@@ -157,14 +157,14 @@ def test_sums_are_those_of_whole_rows(name, kind):
         unit = np.where(size > 1e-9, size, 1.0)
         np.testing.assert_allclose((R / unit).T @ (R / unit), (kept / unit).T @ (kept / unit),
                                    rtol=0, atol=1e-11)  # fmt: skip
-        sums = np.append(system.column_sums[j], system.effort_sums[j])
+        sums = np.append(system.factor.column_sums[j], system.factor.effort_sums[j])
         np.testing.assert_allclose(sums / unit, kept.sum(axis=0) / unit, rtol=0, atol=1e-9)
         whole = raw[:, j]
         unit = np.linalg.norm(whole, axis=0)
         unit = np.where(unit > 1e-9, unit, 1.0)
-        gram = system.raw_gram[j] / np.outer(unit, unit)
+        gram = system.factor.raw_gram[j] / np.outer(unit, unit)
         np.testing.assert_allclose(gram, (whole / unit).T @ (whole / unit), rtol=0, atol=1e-11)
-    assert system.raw_rows == len(raw)
+    assert system.factor.raw_rows == len(raw)
 
 
 @pytest.mark.parametrize('kind', ['all', 'dead zone'])
@@ -210,10 +210,12 @@ def test_blocks_before_and_after_decimation_may_mix(structure_of):
     W = np.dstack([matrix, effort])
     counts = np.repeat([1.0, 2.0, 1.0], 10)
     for j in range(2):
-        np.testing.assert_allclose(system.raw_gram[j], (W[:, j].T * counts) @ W[:, j], rtol=1e-12)
+        np.testing.assert_allclose(
+            system.factor.raw_gram[j], (W[:, j].T * counts) @ W[:, j], rtol=1e-12
+        )
         R = system.factors[j]
         np.testing.assert_allclose(R.T @ R, W[:, j].T @ W[:, j], rtol=1e-11)
-    assert system.raw_rows == 40
+    assert system.factor.raw_rows == 40
 
 
 def test_blocks_of_other_patterns_are_refused():

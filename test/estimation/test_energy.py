@@ -10,14 +10,13 @@ from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentifiabilityError, SettingsError
 from robot_identification.estimation import (
     energy_blocks,
-    energy_system,
     EnergySettings,
     Equations,
     EstimationSettings,
     ols,
     Task,
 )
-from robot_identification.estimation.energy import quadrature_weights
+from robot_identification.estimation.energy import quadrature_weights, require_movers
 from robot_identification.estimation.methods import ESTIMATORS
 from robot_identification.estimation.validation import validate
 from robot_identification.model.parameters import ParameterSet
@@ -38,6 +37,7 @@ MODEL = ModelSettings(
 RATE = 500.0
 # measured velocities as they are, so that what is wrong is the quadrature alone
 EXACT = SignalSettings(method='measured_velocity', cutoff=245.0, order=1, decimate_to=None)
+ENERGY = EstimationSettings(equations='energy')
 
 
 class Problem:
@@ -140,9 +140,9 @@ def test_blocks_make_no_difference(problem, monkeypatch):
 
 def test_parameters_are_found_from_energies(problem):
     recording = problem.recording(40.0, noise=2.0)
-    system = energy_system(recording, problem.regressor, problem.base, EXACT, EnergySettings(0.1))
+    system = Equations(ENERGY).system(recording, problem.regressor, problem.base, EXACT)
     assert system.joints == ('energy',)
-    assert system.position_range.shape == (3,)
+    assert system.factor.position_range.shape == (3,)
     estimate = ols(system)
     assert estimate.rank == problem.base.n_base
     miss = np.abs(estimate.base.values - problem.true_base) / estimate.std
@@ -205,8 +205,9 @@ def test_what_has_no_energy_equations_is_refused(problem):
         list(energy_blocks(recording, problem.regressor, problem.base, signals))
     assert caught.value.key == 'signals.method'
     resting = replace_column(recording, 1)
+    system = Equations(ENERGY).system(resting, problem.regressor, problem.base, EXACT)
     with pytest.raises(IdentifiabilityError, match="'joint_2' does not move") as refused:
-        energy_system(resting, problem.regressor, problem.base, EXACT)
+        require_movers(system, problem.robot.joints)
     assert refused.value.joint == 'joint_2'
 
 

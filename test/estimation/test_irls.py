@@ -13,8 +13,8 @@ from robot_identification.estimation import (
     irls,
     IrlsSettings,
     ols,
-    row_block,
     RowBlock,
+    rows,
     wls,
 )
 from robot_identification.estimation.irls import Loss, Magnitudes, SpikeRepair
@@ -191,7 +191,7 @@ def test_rows_that_do_not_fit_into_memory_are_read_again(spoilt, loss, monkeypat
     chosen = IrlsSettings(loss=loss)
     held = irls(bad.system, start, chosen)
     assert len(passes) == 1
-    monkeypatch.setattr(row_block, 'CACHE_BYTES', 1000)
+    monkeypatch.setattr(rows, 'CACHE_BYTES', 1000)
     again = irls(bad.system, start, chosen)
     assert len(passes) > 4
     np.testing.assert_array_equal(held.base.values, again.base.values)

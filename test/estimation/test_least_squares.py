@@ -20,7 +20,7 @@ from robot_identification.estimation import (
     wls,
 )
 from robot_identification.estimation.least_squares import joint_weights
-from robot_identification.estimation.settings import METHODS
+from robot_identification.estimation.methods import METHODS
 from robot_identification.model.parameters import ParameterSet
 
 

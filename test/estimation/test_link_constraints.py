@@ -14,18 +14,18 @@ from robot_identification.estimation import EstimationSettings, from_rows
 from robot_identification.estimation.bounds import standard_box
 from robot_identification.estimation.link_constraints import (
     LinkConstraint,
+    PhysicalSettings,
     StatedLinks,
     symmetric,
     SYMMETRIES,
     symmetry_of,
 )
 from robot_identification.estimation.log_det import LogDetProblem, minimise
-from robot_identification.estimation.physical import physical
-from robot_identification.estimation.physical_settings import PhysicalSettings
-from robot_identification.estimation.settings import (
+from robot_identification.estimation.methods import (
     require_bounds_kept,
     without_unkept_bounds,
 )
+from robot_identification.estimation.physical import physical
 from robot_identification.model.consistency import check, from_pseudo_inertia, pseudo_inertia
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from robot_identification.base_parameters import drawn_states, structure
 from robot_identification.errors import ModelError, SettingsError
-from robot_identification.estimation import ModelSignature, QRFactor
-from robot_identification.estimation.model_signature import probe
+from robot_identification.estimation import from_rows, ModelSignature
+from robot_identification.estimation.factor import probe
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 
@@ -138,8 +138,9 @@ def test_one_row_for_all_joints_has_one_fingerprint(arm):
 def test_merging_tells_what_differs():
     one = ModelSignature.of(plain_structure(2), ('a', 'b'))
     other = replace(one, settings={'signals': {'cutoff': 5.0}})
+    factor = from_rows(plain_structure(2), ('a', 'b'), np.ones((4, 2, 2)), np.ones((4, 2))).factor
     with pytest.raises(SettingsError, match="'signals' is missing here"):
-        QRFactor.empty(one).merge(QRFactor.empty(other))
+        replace(factor, fingerprint=one).merge(replace(factor, fingerprint=other))
 
 
 def test_probe_tells_every_column_apart():

@@ -10,9 +10,9 @@ import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.estimation import from_rows, standard, wls
+from robot_identification.estimation.link_constraints import PhysicalSettings
 from robot_identification.estimation.physical import physical
-from robot_identification.estimation.physical_constraints import reference_bodies
-from robot_identification.estimation.physical_settings import PhysicalSettings
+from robot_identification.estimation.physical_fit import reference_bodies
 from robot_identification.model.consistency import (
     check,
     from_pseudo_inertia,

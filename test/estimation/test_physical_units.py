@@ -9,8 +9,8 @@ import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.estimation import from_rows
+from robot_identification.estimation.link_constraints import PhysicalSettings
 from robot_identification.estimation.physical import physical
-from robot_identification.estimation.physical_settings import PhysicalSettings
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.regressor import prior as urdf_prior

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from robot_identification.estimation.prior_strength import (
+from robot_identification.estimation.physical import (
     choose_strength,
     FOLDS,
     Folds,

@@ -24,12 +24,10 @@ def layout_of(b, units=None):
     return ParameterLayout(tuple(f'link.p{i}' for i in range(b)), tuple(units or ('kg',) * b))
 
 
-def learner_of(b, form='factor', initial=None, *, units=None, scale=None, bounds=None, **keys):
+def learner_of(b, form='factor', initial=None, *, units=None, bounds=None, **keys):
     lower, upper = (None, None) if bounds is None else bounds
     chosen = RecursiveSettings(formulation=form, **keys)
-    return RecursiveLeastSquares(
-        layout_of(b, units), initial, chosen, scale=scale, lower=lower, upper=upper
-    )
+    return RecursiveLeastSquares(layout_of(b, units), initial, chosen, lower=lower, upper=upper)
 
 
 def feed(learner, rows, effort, block):
@@ -110,12 +108,11 @@ def test_with_a_large_threshold_only_accumulated_sums_are_exact(form):
     initial = np.zeros(5)
     other, flags = block_reading(rows, effort, initial, 30.0, 20)
     assert (flags == 1).all()
-    # the same threshold in the class's terms: sigma sqrt(rows) of a column of RMS 1
-    learner = learner_of(5, form, initial, threshold=np.sqrt(30.0 / 600), scale=np.ones(5))
+    learner = learner_of(5, form, initial)
+    learner.thresholds = lambda: np.full(5, np.sqrt(30.0 * learner.rows / 600))
     found = feed(learner, rows, effort, 20)
     batch = np.linalg.lstsq(rows, effort, rcond=None)[0]
     assert (found.flags == 1).all()
-    np.testing.assert_allclose(learner.thresholds() ** 2, 30.0)
     np.testing.assert_allclose(found.values, batch, rtol=1e-10)
     assert np.abs(other - batch).max() > 1e-2
 
@@ -188,20 +185,14 @@ def test_thresholds_mean_the_same_after_any_time_and_in_any_unit(form):
     rows = rng.normal(size=(100, 3)) * [1.0, 1.0, 1e-5]
     effort = rows @ [1.0, 2.0, 3.0]
     units = ('kg', 'kg', 'kg')
-    for scale in (None, np.ones(3)):
-        learner = learner_of(3, form, units=units, scale=scale)
-        assert feed(learner, rows, effort, 10).flags.tolist() == [1, 1, 0]
-        for _ in range(300):
-            learner.update(rows, effort)
-        assert learner.estimate().flags.tolist() == [1, 1, 0]
+    learner = learner_of(3, form, units=units)
+    assert feed(learner, rows, effort, 10).flags.tolist() == [1, 1, 0]
+    for _ in range(300):
+        learner.update(rows, effort)
+    assert learner.estimate().flags.tolist() == [1, 1, 0]
     # of another kind, it is measured by its own size
     alone = feed(learner_of(3, form, units=('kg', 'kg', 'N m')), rows, effort, 10)
     assert alone.flags.tolist() == [1, 1, 1]
-    # in grams, with sizes that are given
-    scale = np.array([1.0, 1.0, 1.0])
-    for factor in (1.0, 1e3):
-        scaled = learner_of(3, form, scale=scale / factor)
-        assert feed(scaled, rows / factor, effort, 10).flags.tolist() == [1, 1, 0]
 
 
 def test_thresholds_of_single_parameters():

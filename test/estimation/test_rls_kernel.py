@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from robot_identification.estimation.rls_step import SampleRows, Stepper
+from robot_identification.estimation.recursive import SampleRows, Stepper
 from robot_identification.regressor.inverse_dynamics import RowPattern
 
 B = 4

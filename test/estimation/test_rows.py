@@ -105,13 +105,14 @@ def test_blocks_are_the_dense_rows_decimated(arm):
     blocks = list(row_blocks(recording, regressor, base, SETTINGS))
     joined = {
         name: np.concatenate([getattr(block, name) for block in blocks])
-        for name in ('time', 'velocity', 'matrix', 'effort', 'keep', 'raw_matrix', 'raw_effort')
+        for name in ('time', 'velocity', 'matrix', 'effort', 'keep', 'raw_effort')
     }
+    unthinned = np.concatenate([block.pattern.expand(block.raw_entries) for block in blocks])
     samples = process(recording, SETTINGS)
     motion = Motion(samples.position, samples.velocity, samples.acceleration)
     raw = base.columns(regressor.rows(motion)).reshape(len(samples), robot.n_joints, -1)
     scale = np.abs(raw).max(axis=(0, 1))
-    assert np.allclose(joined['raw_matrix'] / scale, raw / scale, rtol=0, atol=1e-9)
+    assert np.allclose(unthinned / scale, raw / scale, rtol=0, atol=1e-9)
     assert np.array_equal(joined['raw_effort'], samples.measured_effort)
 
     def decimated(array):
@@ -295,6 +296,6 @@ def test_memory_does_not_grow_with_the_recording(arm, monkeypatch):
 
 def test_accumulate_needs_no_robot(problem):
     case = problem()
-    assert case.system.available_rows.tolist() == [300] * 3
+    assert case.system.factor.available_rows.tolist() == [300] * 3
     with pytest.raises(RecordingError, match='nothing.csv: no rows'):
         accumulate([], case.system.structure, ('a', 'b', 'c'), source='nothing.csv')

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
+from robot_identification.estimation.factor import append_rows, GrowingTriangle
 from robot_identification.estimation.least_squares import solve
-from robot_identification.estimation.qr import append_rows, GrowingTriangle
 
 
 def grow(rows: np.ndarray, parts: list[int], block: int) -> np.ndarray:

@@ -137,7 +137,7 @@ def test_raw_error_counts_what_the_filter_takes_away(plain, moving):
     for system in (plain, moving):
         estimate = ols(system)
         assert 2 * estimate.relative_error < estimate.raw_relative_error < 30.0
-        assert system.raw_rows == 45000 - 40
+        assert system.factor.raw_rows == 45000 - 40
 
 
 def samples_of(tx40, effort=None):

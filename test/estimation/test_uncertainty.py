@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from robot_identification.estimation.uncertainty import (
+from robot_identification.estimation.bootstrap import (
     sum_covariance,
     variance_inflation,
 )

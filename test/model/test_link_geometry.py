@@ -7,8 +7,8 @@ from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import from_rows
+from robot_identification.estimation.link_constraints import PhysicalSettings
 from robot_identification.estimation.physical import physical
-from robot_identification.estimation.physical_settings import PhysicalSettings
 from robot_identification.model.link_geometry import (
     box_faces,
     hull_faces,

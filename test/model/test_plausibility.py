@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.estimation.physical_constraints import reference_bodies
+from robot_identification.estimation.physical_fit import reference_bodies
 from robot_identification.model.consistency import from_pseudo_inertia, pseudo_inertia
 from robot_identification.model.link_geometry import link_shapes, LinkShape
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
@@ -133,7 +133,7 @@ def test_reference_bodies_say_what_stands_in_place_of_which_link():
     impossible = robot.prior.updated({'link_2.Ixx': -1.0})
     assert np.linalg.eigvalsh(pseudo_inertia(impossible.inertial('link_2')))[0] < 0.0
     first, second, third = reference_bodies(robot, impossible)
-    assert not first.repaired and not third.repaired
+    assert not first.remark and not third.remark
     assert 'nearest' in second.remark
     assert second.mass == pytest.approx(robot.prior['link_2.m'])
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of factors: the same numbers back, and clear words for what is no such file."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 import io
 import json
 import os
@@ -20,7 +20,6 @@ from robot_identification.errors import (
 from robot_identification.estimation import (
     from_rows,
     ModelSignature,
-    QRFactor,
 )
 from robot_identification.estimation.time_blocks import JointRows, TimeBlocks
 from robot_identification.regressor import ModelSettings
@@ -149,7 +148,9 @@ def test_merged_and_empty_factors_come_back(stored):
     merged = merge_stored([stored, make_stored(1)])
     assert_equal(unpack(pack(merged)), merged)
     assert [origin.name for origin in merged.origins] == ['Läufe/run 0.mcap', 'Läufe/run 1.mcap']
-    nothing = QRFactor.empty(stored.factor.fingerprint, driven=stored.factor.driven)
+    kept = ('fingerprint', 'driven')
+    names = [f.name for f in fields(stored.factor) if f.name not in kept]
+    nothing = replace(stored.factor, **{n: 0 * getattr(stored.factor, n) for n in names})
     empty = replace(stored, factor=nothing, origins=())
     assert_equal(unpack(pack(empty)), empty)
     assert_equal(unpack(pack(empty.merge(stored))), stored)
@@ -370,15 +371,14 @@ def test_fingerprint_survives_the_file(stored):
 def make_blocks(parts=5, seed=3):
     """Stretches in which joint j does not see the first j columns."""
     rng = np.random.default_rng(seed)
+
+    def joint_rows(j, m):
+        rows = rng.normal(size=(m, B - j + 1))
+        return JointRows(np.arange(j, B), rows if m <= B - j + 1 else np.linalg.qr(rows, 'r'))
+
     return TimeBlocks(
         0.5,
-        tuple(
-            tuple(
-                JointRows.of(np.arange(j, B), [rng.normal(size=(B - j + 1, 4 + 9 * (part % 2)))])
-                for j in range(N)
-            )
-            for part in range(parts)
-        ),
+        tuple(tuple(joint_rows(j, 4 + 9 * (part % 2)) for j in range(N)) for part in range(parts)),
     )
 
 

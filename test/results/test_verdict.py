@@ -151,7 +151,7 @@ def test_a_validation_at_twice_the_speed_says_so():
 def within(result):
     """Return a validation as good as the fit, at the speeds of the identification."""
     (fast,) = result.validations
-    fit, speeds = result.estimate.fit, result.system.highest_speed
+    fit, speeds = result.estimate.fit, result.system.factor.highest_speed
     return (
         replace(
             fast,
@@ -284,7 +284,7 @@ def colour(rows, ratio):
 
 def test_speeds_below_those_of_the_identification_are_a_remark(good):
     (seen,) = good.validations
-    speeds = np.array(good.system.highest_speed)
+    speeds = np.array(good.system.factor.highest_speed)
     speeds[1] *= 0.4
     slow = replace(good, validations=(replace(seen, highest_speed=tuple(speeds)),))
     (reason,) = reasons(slow, 'speed')

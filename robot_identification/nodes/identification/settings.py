@@ -24,7 +24,7 @@ from ...data.drives import EFFORT_KINDS
 from ...data.recognition import require_kind
 from ...data.recording_config import MotorSide, RecordingEntry, unusable
 from ...errors import RecordingError, SettingsError
-from ...estimation.settings import EstimationSettings
+from ...estimation.methods import EstimationSettings
 from ...model.robot import Robot
 from ...model.urdf_files import resolve_package_path
 from ...options.document import override, read_document, set_key
