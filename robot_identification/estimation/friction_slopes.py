@@ -16,7 +16,7 @@ any slopes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -55,7 +55,7 @@ LEAST_RATIO = 2.0
 LOOSE = 1.0
 """Relative standard deviation from which a slope counts as not identified by the recording."""
 
-_GRID = 24
+_GRID = 32
 _LOW, _HIGH = np.log(RANGE)
 _HALF, _MIDDLE = 0.5 * (_HIGH - _LOW), 0.5 * (_HIGH + _LOW)
 _POINTS = chebyshev.chebpts2(NODES)
@@ -284,9 +284,19 @@ def _best(
     def slopes(x: np.ndarray) -> np.ndarray:
         return np.minimum([x[0] + x[1], x[1]], _HIGH) if both else x
 
-    axes = (np.linspace(a, b, _GRID) for a, b in zip(low, high, strict=True))
-    starts = (np.array(x) for x in product(*axes) if sum(x) <= _HIGH)
-    start = min(starts, key=lambda x: np.sum(profile.residual(slopes(x)) ** 2))
+    grid = np.linspace(_LOW, _HIGH, _GRID)
+    columns = profile.columns(grid)
+
+    def left(places: Iterable[int]) -> float:
+        return float(
+            scipy.optimize.nnls(columns[:, list(places)] * profile.signs, profile.effort)[1]
+        )
+
+    tried = product(range(_GRID), repeat=len(terms))
+    allowed = (p for p in tried if not both or grid[p[0]] - grid[p[1]] >= least)
+    start = grid[list(min(allowed, key=left))]
+    if both:
+        start = np.array([start[0] - start[1], start[1]])
     search = scipy.optimize.least_squares(
         lambda x: profile.residual(slopes(x)),
         np.clip(start, np.add(low, 1e-9), np.subtract(high, 1e-9)),

@@ -194,7 +194,7 @@ def test_standard_deviations_are_those_over_repeated_recordings(noise, memory):
     assert np.mean(np.abs(errors) < 2.0 * told) > 0.85
 
 
-def simulated(delay, seed=1, seconds=20.0):
+def simulated(delay, seed=1, seconds=12.0):
     """Record the demo arm, with Coulomb friction, in MuJoCo."""
     from robot_identification.simulation import (
         SimulationSettings,
