@@ -16,9 +16,9 @@ import yaml
 from ..data.clock import clock_of
 from ..data.drives import Drives, EffortDrive, PositionDrive
 from ..data.recognition import ColumnGuess
-from ..data.recording import Recording, SIGNALS
+from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import columns_of, RecordingEntry, SignalColumns
-from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
+from ..errors import IdentificationWarning, one_of, SettingsError
 from ..estimation.recording_faults import beginnings, effort_evidence, recording_faults
 from ..model.robot import Robot
 from ..results.urdf_export import robot_with_inertia
@@ -228,12 +228,12 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         joints = guesses[0].joints
         for entry, guess in found:
             if guess.joints != joints:
-                raise RecordingError(
-                    f'{entry.name}: its joints are {one_of(guess.joints)}, those of '
-                    f'{entries[0].name} are {one_of(joints)}',
-                    file=entry.name,
-                    remedy='give recordings of the same joints',
+                text = (
+                    f'its joints are {one_of(guess.joints)}, those of '
+                    f'{entries[0].name} are {one_of(joints)}'
                 )
+                remedy = 'give recordings of the same joints'
+                raise recording_error(entry.name, text, remedy)
         if joints != robot.joints:
             others = [joint for joint in robot.joints if joint not in joints]
             robot = robot_with_inertia(str(urdf), joints, locked=dict.fromkeys(others, 0.0))
@@ -300,13 +300,12 @@ def _require_units(robot: Robot, recordings: Sequence[Recording]) -> None:
             times = np.where(np.isfinite(room) & (room > 0.0), moved / room, 0.0)
         j = int(np.argmax(times))
         if times[j] > _FAR:
-            raise RecordingError(
-                f"{recording.source}: position of joint '{robot.joints[j]}' covers "
-                f'{moved[j]:.4g} rad, {times[j]:.2g} times its range in the URDF',
-                file=recording.source,
-                joint=robot.joints[j],
-                remedy='give --degrees, or --gear-ratios if it is that of the motor',
+            text = (
+                f"position of joint '{robot.joints[j]}' covers "
+                f'{moved[j]:.4g} rad, {times[j]:.2g} times its range in the URDF'
             )
+            remedy = 'give --degrees, or --gear-ratios if it is that of the motor'
+            raise recording_error(recording.source, text, remedy, joint=robot.joints[j])
 
 
 def _evidence(

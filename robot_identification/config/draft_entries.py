@@ -16,9 +16,9 @@ from ..data.drives import Drives
 from ..data.joint_state import shape_of
 from ..data.readers import array_shapes, read_parquet_head
 from ..data.recognition import ColumnGuess, guess_by_content, guess_by_name
-from ..data.recording import SIGNALS
+from ..data.recording import recording_error, SIGNALS
 from ..data.recording_config import FACTOR, RecordingEntry, SignalColumns
-from ..errors import one_of, RecordingError, SettingsError
+from ..errors import one_of, SettingsError
 from ..estimation.recording_faults import beginnings
 from .sources import open_recording
 
@@ -38,10 +38,8 @@ def described(
 
     Parameters
     ----------
-    file:
-        A recording.
-    joints:
-        Names of the robot's joints.
+    file, joints:
+        A recording, and names of the robot's joints.
     rate:
         Sampling rate, for tables without a time column [Hz].
 
@@ -78,11 +76,9 @@ def described(
             f"'{file}' is a {kind}", file=str(file), remedy='give the recording that it is made of'
         )
     if not guess.columns:
-        raise RecordingError(
-            f'{file}: its columns cannot be assigned to the {len(joints)} joints {one_of(joints)}',
-            file=str(file),
-            remedy=_BY_HAND,
-        )
+        text = f'its columns cannot be assigned to the {len(joints)} joints {one_of(joints)}'
+        remedy = _BY_HAND
+        raise recording_error(file, text, remedy)
     if guess.time is not None:
         rate = None
     elif rate is None:
@@ -108,22 +104,10 @@ def completed(
     entry: RecordingEntry, joints: tuple[str, ...], drives: Drives | None
 ) -> tuple[RecordingEntry, ColumnGuess]:
     """
-    Return an entry with the columns that are guessed, and the guess.
+    Return an entry that `is_bare` with the columns that are guessed, and the guess.
 
-    Parameters
-    ----------
-    entry:
-        By `is_bare`.
-    joints:
-        Names of the robot's joints.
-    drives:
-        Map from recorded positions to those of the joints.
-
-    Raises
-    ------
-    IdentificationError
-        as `described`; and where positions or efforts are not found.
-
+    ``joints`` are the robot's; ``drives`` map recorded positions to those of the joints.  Raises
+    IdentificationError as `described`, and if positions or efforts are not found.
     """
     assert entry.file is not None
     ((found, guess),) = joined([described(Path(entry.file), joints, entry.rate)])
@@ -154,11 +138,8 @@ def _of_bag(file: Path, joints: tuple[str, ...]) -> tuple[str, ColumnGuess]:
         if len(found) > len(best[1]):
             best = topic, found
     if not best[1]:
-        raise RecordingError(
-            f'{file}: has none of the joints {one_of(joints)}',
-            file=str(file),
-            remedy=f'its topics with joint states are {one_of(topics) or "none"}',
-        )
+        remedy = f'its topics with joint states are {one_of(topics) or "none"}'
+        raise recording_error(file, f'has none of the joints {one_of(joints)}', remedy)
     return best[0], ColumnGuess(joints=best[1])
 
 
@@ -183,11 +164,8 @@ def _of_parquet(file: Path, joints: tuple[str, ...]) -> ColumnGuess:
     head = read_parquet_head(file, _HEAD)
     episodes = np.unique(head.get('episode_index', ()))
     if len(episodes) > 1:
-        raise RecordingError(
-            f'{file}: has several episodes',
-            file=str(file),
-            remedy="write an entry for each, with its 'rows' (docs/reference/experiment.md)",
-        )
+        remedy = "write an entry for each, with its 'rows' (docs/reference/experiment.md)"
+        raise recording_error(file, 'has several episodes', remedy)
     gripper = f'[{len(joints)}]'
     plain = {
         name.replace('observation.state', 'position'): name
@@ -219,11 +197,9 @@ def joined(
     if len(set(signals)) < len(signals) or not {'position', 'effort'} <= set(signals):
         entry, guess = parts[0]
         missing = [signal for signal in ('position', 'effort') if signal not in guess.columns]
-        raise RecordingError(
-            f'{entry.name}: has no columns of {one_of(missing)} that can be recognised',
-            file=entry.name,
-            remedy=_BY_HAND,
-        )
+        text = f'has no columns of {one_of(missing)} that can be recognised'
+        remedy = _BY_HAND
+        raise recording_error(entry.name, text, remedy)
     first, guess = parts[0]
     one = RecordingEntry(format=first.kind(), time=None, rate=first.rate)
     for entry, each in parts:
