@@ -13,11 +13,11 @@ from ..options.fields import to_mapping
 from ..results.report.figure import (
     BELOW,
     CARD,
+    escaped,
     Figure,
     headline,
     MEASURED,
     PALE,
-    plain,
     PREDICTED,
     raised,
     RESIDUAL,
@@ -142,8 +142,8 @@ def difference_figure(comparison: FleetComparison) -> Figure:
     with np.errstate(divide='ignore', invalid='ignore'):
         score = tests.difference / tests.difference_std
     rows = _shown(score)
-    names = [plain(comparison.serials[r]) for r in rows]
-    columns = [plain(name) for name in comparison.layout.names]
+    names = [escaped(comparison.serials[r]) for r in rows]
+    columns = [escaped(name) for name in comparison.layout.names]
     marks = np.argwhere(tests.difference_probability[rows] <= comparison.significance)
     traces = [
         {
@@ -193,7 +193,7 @@ def drift_figure(comparison: FleetComparison, drift: Drift) -> Figure:
         {**_line(days, own, series.std[:, p], drift), 'mode': 'lines', 'name': 'straight line',
          'line': {'color': PREDICTED, 'width': 1.5}, 'hoverinfo': 'skip'},
     ]  # fmt: skip
-    name = f'{plain(drift.serial)}: {plain(drift.parameter)}'
+    name = f'{escaped(drift.serial)}: {escaped(drift.parameter)}'
     layout = {
         'height': 320, 'title': headline(name), 'legend': BELOW,
         'xaxis': {'title': {'text': 'days since its first recording'}},

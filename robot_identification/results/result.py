@@ -191,7 +191,7 @@ class Result(ResultView):
                 for parameter in (() if essential is None else essential)
                 if parameter.essential
             ],
-            'standard_parameters': self._standard_rows(),
+            'standard_parameters': self.standard_rows(),
             'drive_gains': _plain_or_none(self.drive_gains),
             'payload': _plain_or_none(self.payload),
             'clock': [clock.to_dict() for clock in self.clocks],
@@ -214,7 +214,8 @@ class Result(ResultView):
         }
         return dict(plain(document))
 
-    def _standard_rows(self) -> list[dict[str, Any]]:
+    def standard_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each standard parameter."""
         layout = self.standard.layout
         columns = (
             layout.names,

@@ -57,7 +57,7 @@ LAYOUT = {
 }
 """Look of all figures; a figure's own layout comes on top."""
 
-_RESOURCES = jinja2.PackageLoader('robot_identification.results.report', 'templates')
+TEMPLATES = jinja2.PackageLoader('robot_identification.results.report', 'templates')
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def headline(text: str) -> dict[str, Any]:
             'font': {'size': 13, 'color': TEXT}}  # fmt: skip
 
 
-def plain(name: str) -> str:
+def escaped(name: str) -> str:
     """Return a user's text for a figure, where it would be taken for markup."""
     return escape(name, quote=False)
 
@@ -132,7 +132,7 @@ def raised(unit: str) -> str:
 
 def resource(name: str) -> str:
     """Return the text of a file beside the templates."""
-    return _RESOURCES.get_source(jinja2.Environment(autoescape=True), name)[0]
+    return TEMPLATES.get_source(jinja2.Environment(autoescape=True), name)[0]
 
 
 @cache

@@ -14,12 +14,12 @@ from ...estimation import FitTrace, JointFit
 from ...signals.responses import FrequencyResponse, SIGNALS
 from .figure import (
     BELOW,
+    escaped,
     Figure,
     GOOD,
     headline,
     MEASURED,
     PALE,
-    plain,
     PREDICTED,
     RESIDUAL,
     SOFT,
@@ -112,7 +112,7 @@ def residual_figures(
             ]  # fmt: skip
         layout = {
             'height': 230, 'showlegend': False, 'bargap': 0,
-            'title': headline(plain(fit.joint)),
+            'title': headline(escaped(fit.joint)),
             'xaxis': {'title': {'text': f'residual [{unit}]'}},
             'yaxis': {'visible': False},
         }  # fmt: skip
@@ -204,7 +204,7 @@ def _effort_panels(
         limits = [-1.3 * largest, 1.3 * largest] if largest > 0.0 else None
     # rows without effort, such as those of links on elastic joints, have no relative error
     error = f' · {fit.relative_error:.1f} %' if math.isfinite(fit.relative_error) else ''
-    head = f'<b>{plain(fit.joint)}</b>{error} · rms {fit.rmse:.3g} {unit}'
+    head = f'<b>{escaped(fit.joint)}</b>{error} · rms {fit.rmse:.3g} {unit}'
     return head, unit, efforts, differences, limits
 
 

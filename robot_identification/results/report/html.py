@@ -32,30 +32,12 @@ from ..result import Result
 from ..result_yaml import write_whole
 from ..verdict import USES, verdict
 from . import fit_plots, parameter_plots
-from .figure import Figure, FigureStore, library, resource
+from .figure import Figure, FigureStore, library, raised, resource, TEMPLATES
 
 MOST_POINTS = 100_000
 """Points of all joints and recordings on a page, some 2.7 MB; lines of many joints get fewer."""
 
-_LOADER = jinja2.PackageLoader('robot_identification.results.report', 'templates')
-
 _LIBRARIES = ('numpy', 'scipy', 'pin', 'plotly')
-
-
-def write_report(result: Result, path: str | os.PathLike) -> Path:
-    """
-    Write the report of ``result`` to ``path``, which replaces what is there.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, html(result))
-    return path
 
 
 def html(result: Result) -> str:
@@ -82,12 +64,14 @@ def html(result: Result) -> str:
         uses=USES,
         bodies=link_table(result),
         tiles=list(_tiles(result)),
-        notes=collect_notes(result),
+        notes=once(
+            *(each.notes for each in (result.estimate, result.essential) if each is not None)
+        ),
         warnings=once(collect_warnings(result), failures),
         units=result.units,
         parameters=list(_parameters(result)),
-        standard=list(_standard(result)),
-        links=list(_links(result)),
+        standard=result.standard_rows(),
+        links=result.consistency.links,
         figures=figures,
         drawn=drawn,
         settings=settings_text(result),
@@ -98,30 +82,18 @@ def render(name: str, **values: Any) -> str:
     """
     Fill in a template of this room.
 
-    Parameters
-    ----------
-    name:
-        Of the file.
-    values:
-        What it is filled with, beside style, versions and scripts; ``figures`` is the store of the
-        page's figures, if there are any.
-
+    ``values`` come beside style, versions and scripts; ``figures`` is the store of the page's
+    figures, if there are any.
     """
     environment = jinja2.Environment(
-        loader=_LOADER,
+        loader=TEMPLATES,
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        number=number,
-        percent=percent,
-        seconds=seconds,
-        signed=signed,
-        spread=spread,
-        unit=unit,
-    )
+    filters = (number, percent, seconds, signed, spread)
+    environment.filters.update({each.__name__: each for each in filters}, unit=raised)
     return environment.get_template(name).render(
         style=Markup(resource('style.css')),
         tables_script=Markup(resource('tables.js')),
@@ -137,13 +109,7 @@ def collect_warnings(result: Result) -> tuple[str, ...]:
     """Return every warning of the result and of its parts, each once."""
     parts = (result, result.robot, result.structure, result.estimate, result.essential)
     texts = [text for part in parts for text in getattr(part, 'warnings', ())]
-    return tuple(dict.fromkeys(texts))
-
-
-def collect_notes(result: Result) -> tuple[str, ...]:
-    """Return the notes of the estimators, each text once."""
-    reduced = () if result.essential is None else result.essential.notes
-    return once(result.estimate.notes, reduced)
+    return once(texts)
 
 
 def settings_text(result: Result) -> str:
@@ -201,11 +167,6 @@ def spread(std: float) -> str:
 def seconds(value: float) -> str:
     """Return a duration in a unit that suits it."""
     return f'{1e3 * value:.0f} ms' if value < 1.0 else f'{value:.2f} s'
-
-
-def unit(text: str) -> str:
-    """Return a unit with its exponents raised."""
-    return text.replace('^2', '²').replace('^3', '³')
 
 
 # ------------------------------------------------------------------------------------------ parts
@@ -274,26 +235,6 @@ def _parameters(result: Result) -> Iterator[dict[str, Any]]:
         }
 
 
-def _standard(result: Result) -> Iterator[dict[str, Any]]:
-    """Rows of the table of standard parameters."""
-    layout = result.standard.layout
-    values = (result.prior.values, result.standard.values, result.standard_std)
-    rows = zip(layout.names, layout.units, *values)
-    for name, unit, prior, value, deviation in rows:
-        yield {
-            'name': name,
-            'unit': unit,
-            'prior': float(prior),
-            'value': float(value),
-            'std': float(deviation),
-            'category': result.structure.category(name),
-        }
-
-
-def _links(result: Result) -> Iterator[Any]:
-    yield from result.consistency.links
-
-
 def figure_store() -> tuple[FigureStore | None, tuple[str, ...]]:
     """Return the store for a page's figures; None, and the reason, if plotly is not installed."""
     try:
@@ -307,16 +248,7 @@ def write_figures(
     path: str | os.PathLike, title: str, text: str, figures: Sequence[Figure]
 ) -> Path:
     """
-    Write a page of figures alone, and return its path.
-
-    Parameters
-    ----------
-    path:
-        Of the page, which ends in ``.html``.
-    title, text:
-        Heading of the page, and the line below it.
-    figures:
-        With a joint each, or none of them with one.
+    Write a page of figures alone, and return its path, which ends in ``.html``.
 
     Raises
     ------

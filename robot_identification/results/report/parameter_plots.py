@@ -24,13 +24,13 @@ from ...model.parameters import body_links, ParameterSet
 from ...model.robot import Robot
 from ..robot_scene import link_shapes, mesh_of, thinned
 from .figure import (
+    escaped,
     Figure,
     GOOD,
     headline,
     MEASURED,
     NONE,
     PALE,
-    plain,
     PREDICTED,
     raised,
     RESIDUAL,
@@ -75,7 +75,7 @@ def deviation_figure(
     traces = [
         {
             'type': 'bar', 'orientation': 'h', 'name': name,
-            'y': [plain(names[i]) for i in np.flatnonzero(which)],
+            'y': [escaped(names[i]) for i in np.flatnonzero(which)],
             # what is not excited has no deviation; a bar of no length gives its name a row
             'x': np.where(known, shown, 10.0**lowest)[which],
             'marker': {'color': colour}, 'hovertemplate': '%{y}: %{x:.3g} %<extra></extra>',
@@ -116,7 +116,7 @@ def prior_figure(estimate: Estimate, prior: ParameterSet) -> Figure:
     top = 0
     for number, (group, unit, height) in enumerate(zip(groups, units, heights, strict=True), 1):
         suffix = '' if number == 1 else str(number)
-        names = [plain(layout.names[i]) for i in group]
+        names = [escaped(layout.names[i]) for i in group]
         values, before = estimate.base.values[group], prior.values[group]
         parts, ticks = _prior_panel(names, values, before, estimate.std[group], unit)
         traces += [
@@ -306,7 +306,7 @@ def _described(link: str, kind: str, inertial: np.ndarray) -> str:
     x, y, z = inertial[1:4] / inertial[0]
     moments = ', '.join(f'{m:.3g}' for m in np.linalg.eigvalsh(inertia_at_com(inertial)))
     return (
-        f'<b>{plain(link)}</b>, {kind}<br>{inertial[0]:.4g} kg<br>'
+        f'<b>{escaped(link)}</b>, {kind}<br>{inertial[0]:.4g} kg<br>'
         f'centre ({x:.4f}, {y:.4f}, {z:.4f}) m<br>inertias {moments} kg m²'
     )
 
@@ -326,7 +326,7 @@ def _named(names: Sequence[str]) -> dict[str, Any]:
         'height': 90 + ROW * max(len(names), 3),
         'yaxis': {
             'type': 'category', 'categoryorder': 'array',
-            'categoryarray': [plain(name) for name in names], 'fixedrange': True,
+            'categoryarray': [escaped(name) for name in names], 'fixedrange': True,
             'range': [len(names) - 0.4, -0.6], 'dtick': 1, 'showgrid': False,
         },
     }  # fmt: skip

@@ -27,7 +27,7 @@ from robot_identification.regressor import (
     prior,
 )
 from robot_identification.results.link_table import link_table
-from robot_identification.results.report import html, write_report
+from robot_identification.results.report import html
 from robot_identification.results.report.figure import library
 from robot_identification.results.report.html import (
     collect_warnings,
@@ -248,11 +248,6 @@ def test_settings_are_those_of_an_experiment_file(result):
     assert experiment.estimation == result.estimation
     assert experiment.robot.model == result.model
     assert experiment.robot.joints == result.robot.joints
-
-
-def test_write_report(result, tmp_path):
-    path = write_report(result, tmp_path / 'new' / 'report.html')
-    assert path.read_text(encoding='utf-8').startswith('<!DOCTYPE html>')
 
 
 def test_notes_and_the_meaning_of_efforts_are_shown(result):
