@@ -39,7 +39,7 @@ from ..errors import one_of, SettingsError
 from ..model.mechanisms import ElasticJoints
 from ..model.parameters import ParameterLayout
 from ..model.robot import Robot
-from .joint_terms import JointTerms, unit_of
+from .joint_terms import friction_term, JointTerm, unit_of
 from .rigid import BLOCK, RigidBodies, Tree
 from .settings import ModelSettings
 
@@ -100,7 +100,7 @@ class ElasticRegressor:
     joints: tuple[str, ...]
     rigid: RigidBodies
     rotors: tuple[Rotor, ...]
-    friction: JointTerms
+    friction: JointTerm
     coupled: bool
     damped: bool
     revolute: tuple[bool, ...]
@@ -241,7 +241,7 @@ def build_elastic(robot: Robot, settings: ModelSettings) -> ElasticRegressor:
         units = tuple(unit_of('Ia', revolute=turns) for turns in revolute)
         layout = layout + ParameterLayout(tuple(f'{motor}.Ia' for motor in motors), units)
     of_motors = replace(settings, rotor_inertia=False)
-    friction = JointTerms.of(motors, revolute, of_motors, start=len(layout))
+    friction = friction_term(motors, revolute, of_motors, len(layout))
     layout = layout + friction.layout + _transmissions(robot.joints, revolute, elastic.damping)
     return ElasticRegressor(
         layout=layout,

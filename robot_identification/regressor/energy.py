@@ -31,7 +31,8 @@ import numpy as np
 from ..data.recording import Motion
 from ..errors import SettingsError
 from ..model.parameters import ParameterLayout
-from .inverse_dynamics import InverseDynamicsRegressor, Regressor, Term
+from .inverse_dynamics import InverseDynamicsRegressor, Regressor
+from .joint_terms import Term
 from .rigid import cross_rows, RigidBodies, TreeJoint
 
 _BLOCK = 1024

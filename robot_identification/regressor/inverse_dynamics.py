@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The inverse dynamics regressor: rigid bodies, rotor inertia, friction and coupled drives.
+The inverse dynamics regressor, the entries of its rows that are not zero, and its adjoint.
 
-The entries of a regressor's rows that are not zero for every motion.
-
-A joint's effort depends on the links that it carries alone, so that most of a sample's rows are
-zero; work sample by sample is on the other entries alone.
-
-Adjoint of the regressor: gradients by its rows turned into gradients by the motion.
-
-Of open chains it is exact, and costs about as much as two evaluations of the rows (`kernel`); of
-mechanisms and without Numba it comes from differences.
+Its columns are those of rigid bodies, rotor inertia, friction, springs and coupled drives.  The
+adjoint turns gradients by the rows into gradients by the motion.  Of open chains it is exact, and
+costs about as much as two evaluations of the rows (`kernel`); of mechanisms and without Numba it
+comes from differences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
@@ -32,19 +27,16 @@ from .closed_chain import ClosedBodies
 from .delta import DeltaBodies
 from .elastic import build_elastic
 from .joint_terms import (
-    ACCELERATION,
-    Combination,
-    COSINE,
-    DriveTerms,
-    JointTerms,
-    OTHER,
-    PriorEffort,
-    SINE,
-    SpringTerms,
-    VELOCITY,
+    body_effort,
+    drive_term,
+    friction_term,
+    JointTerm,
+    spring_term,
+    summands,
+    Term,
 )
-from .kernel_data import carried_links, dense_data, entries_data, KernelData, PART
-from .rigid import RigidBodies, Tree, tree_of
+from .kernel_data import carried_links, dense_data, entries_data, KernelData
+from .rigid import RigidBodies, tree_of
 from .settings import ModelSettings
 
 PREDICTION_BLOCK = 4096
@@ -65,22 +57,6 @@ class Regressor(Protocol):
 
     def rows(self, motion: Motion) -> np.ndarray:
         """Rows for a motion, (n_samples * n_joints, len(layout)), a sample's rows together."""
-
-
-class Term(Protocol):
-    """A group of columns of a regressor."""
-
-    @property
-    def layout(self) -> ParameterLayout:
-        """Names and units of the columns that the term brings."""
-
-    def fill(self, motion: Motion, out: np.ndarray) -> None:
-        """
-        Write the term's columns of a motion.
-
-        ``out`` is (n_samples, n_joints, n_parameters) and has zeros there; entries that are zero
-        for every motion are left alone.
-        """
 
 
 @dataclass(frozen=True)
@@ -135,7 +111,7 @@ class InverseDynamicsRegressor:
         n_samples, n_joints = motion.position.shape
         if n_joints != self.n_joints:
             raise ValueError(f'the motion has {n_joints} joints, the regressor {self.n_joints}')
-        out = result_array((n_samples * n_joints, len(self.layout)), out)
+        out = _result_array((n_samples * n_joints, len(self.layout)), out)
         data = self.kernel_data
         if data is not None:
             data.evaluate(motion, out, threads)
@@ -149,7 +125,7 @@ class InverseDynamicsRegressor:
     @property
     def breakaway(self) -> np.ndarray | None:
         """(n_joints,) displacement of dry friction [rad or m]; None without one."""
-        found = (t.breakaway for t in self.terms if isinstance(t, JointTerms))
+        found = (term.breakaway for term in self.terms if isinstance(term, JointTerm))
         return next(found, None)
 
     @property
@@ -159,19 +135,14 @@ class InverseDynamicsRegressor:
 
     @cached_property
     def _kernel_data(self) -> KernelData | None:
-        if self.compilable is None:
-            return None
-        return dense_data(*self.compilable, len(self.layout))
+        return dense_data(*self.compilable, len(self.layout)) if self.compilable else None
 
     @cached_property
-    def compilable(self) -> tuple[RigidBodies, tuple[Combination, ...]] | None:
+    def compilable(self) -> tuple[RigidBodies, tuple[JointTerm, ...]] | None:
         """The terms, if the compiled kernel can evaluate them all."""
         rigid, *others = self.terms
-        kinds = JointTerms, SpringTerms, DriveTerms
-        known = [term for term in others if isinstance(term, kinds)]
-        if not isinstance(rigid, RigidBodies) or len(known) < len(others):
-            return None
-        return rigid, tuple(term.combination for term in known)
+        known = tuple(term for term in others if isinstance(term, JointTerm))
+        return (rigid, known) if isinstance(rigid, RigidBodies) else None
 
 
 @dataclass(frozen=True)
@@ -195,7 +166,7 @@ class MechanismRegressor(InverseDynamicsRegressor):
         return self.bodies.random_motion(random, samples)
 
 
-def result_array(shape: tuple[int, int], out: np.ndarray | None) -> np.ndarray:
+def _result_array(shape: tuple[int, int], out: np.ndarray | None) -> np.ndarray:
     """
     Return ``out``, or a new array if it is None.
 
@@ -226,30 +197,23 @@ def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
     settings = settings or ModelSettings()
     if settings.elastic is not None:
         return build_elastic(robot, settings)
-    bodies, kind = _bodies(robot, settings), InverseDynamicsRegressor
-    if not isinstance(bodies, RigidBodies):
-        kind = MechanismRegressor
-    revolute = tree_of(robot.opened).revolute[: robot.n_joints]
+    bodies = _bodies(robot, settings)
+    tree = isinstance(bodies, RigidBodies)
+    joints, revolute = robot.joints, tree_of(robot.opened).revolute[: robot.n_joints]
     if settings.delta is not None:
         settings = replace(settings, rotor_inertia=False)  # it is part of J
-    loads = robot.opened.prior
-    known = dict(zip(loads.layout.names, loads.values, strict=True))
-    values = np.array([known.get(name, 0.0) for name in bodies.layout])
-    joint_terms = JointTerms.of(
-        robot.joints,
-        revolute,
-        settings,
-        start=len(bodies.layout),
-        effort=PriorEffort(bodies, values, robot.n_joints),
-    )
-    layout = bodies.layout + joint_terms.layout
-    springs = SpringTerms.of(settings.joint_springs, robot.joints, revolute, len(layout))
-    terms: list[Term] = [bodies, joint_terms, springs]
-    layout = layout + springs.layout
+    known = robot.opened.prior
+    values = np.array([known.get(name) for name in bodies.layout])
+    effort = partial(body_effort, bodies, values)
+    layout = bodies.layout
+    terms = [bodies, friction_term(joints, revolute, settings, len(layout), effort)]
+    layout = layout + terms[-1].layout
+    terms.append(spring_term(settings.joint_springs, joints, revolute, len(layout)))
+    layout = layout + terms[-1].layout
     for drive in settings.coupled_drives:
-        term = DriveTerms.of(drive, robot.joints, revolute, settings, layout)
-        terms.append(term)
-        layout = layout + term.layout
+        terms.append(drive_term(drive, joints, revolute, settings, layout))
+        layout = layout + terms[-1].layout
+    kind = InverseDynamicsRegressor if tree else MechanismRegressor
     return kind(layout, robot.n_joints, tuple(terms))
 
 
@@ -275,16 +239,16 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
     (or ``ts``) from a joint's ``<dynamics damping friction>``; all others are 0.
     """
     regressor = build(robot, settings)
-    layout = regressor.layout
     # where motors have names of their own, the joint's friction is the motor's
     motors = {joint: motor for motor, joint in getattr(regressor, 'motors', {}).items()}
-    opened = robot.opened
-    values = dict(zip(opened.layout.names, opened.prior.values, strict=True))
-    for joint in opened.joints:
+    values = robot.opened.prior.as_dict()
+    for joint in robot.opened.joints:
         owner, drawn = motors.get(joint, joint), robot.contents.joints[joint]
         values[f'{owner}.fv'] = drawn.damping
         values[f'{owner}.fc'] = values[f'{owner}.ts'] = drawn.friction
-    return ParameterSet(layout, np.array([values.get(name, 0.0) for name in layout]))
+    return ParameterSet(
+        regressor.layout, np.array([values.get(name, 0.0) for name in regressor.layout])
+    )
 
 
 def predict(regressor: Regressor, motion: Motion, parameters: ParameterSet) -> np.ndarray:
@@ -312,13 +276,9 @@ class RowPattern:
     """
     Places of the entries of a sample's rows that can differ from zero.
 
-    Attributes
-    ----------
-    columns:
-        For each of a sample's n rows the ascending places, among the columns asked for.
-    size:
-        Number b of columns asked for.
-
+    A joint's effort depends on the links that it carries alone, so that most of a sample's rows
+    are zero.  ``columns`` has the ascending places of each of n rows among the ``size`` = b
+    columns asked for.
     """
 
     columns: tuple[np.ndarray, ...]
@@ -391,11 +351,11 @@ def row_pattern(regressor: Regressor, columns: np.ndarray) -> RowPattern:
         occupied = np.asarray(rows.reshape(_STATES, regressor.n_joints, -1).any(axis=0))
     else:
         occupied = np.zeros((regressor.n_joints, len(regressor.layout)), dtype=bool)
-        rigid, combinations = compilable
+        rigid, terms = compilable
         for row, link in carried_links(rigid.tree):
             occupied[row, 10 * link : 10 * link + 10] = True
-        for entry in (entry for combination in combinations for entry in combination.entries):
-            occupied[entry.row, entry.column] |= bool(entry.parts)
+        for place in summands(terms, regressor.n_joints):
+            occupied[place] = True
     wanted = occupied[:, columns]
     return RowPattern(tuple(np.flatnonzero(row) for row in wanted), wanted.shape[1])
 
@@ -442,16 +402,16 @@ def entries(
         if the motion has another number of joints than the regressor, or ``out`` does not fit.
 
     """
+    m, n = motion.position.shape
     data = _kernel_input(regressor, columns, pattern) if available() else None
     if data is not None:
-        m, n = motion.position.shape
         if n != regressor.n_joints:
             raise ValueError(f'the motion has {n} joints, the regressor {regressor.n_joints}')
-        out = result_array((data.size, m), out)
+        out = _result_array((data.size, m), out)
         data.evaluate(motion, out, threads)
         return out
-    out = result_array((pattern.width, len(motion)), out)
-    dense = regressor.rows(motion).reshape(len(motion), len(pattern.columns), -1)
+    out = _result_array((pattern.width, m), out)
+    dense = regressor.rows(motion).reshape(m, len(pattern.columns), -1)
     out[...] = dense[:, pattern.rows, np.asarray(columns)[pattern.places]].T
     return out
 
@@ -475,6 +435,9 @@ def _kernel_input(
     return kept[2]
 
 
+Slopes = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Gradients (n_samples, n_joints) by position, velocity and acceleration."""
+
 STEPS = 1e-6, 1e-5, 1.0
 """
 Steps of differences by position, velocity and acceleration.
@@ -482,111 +445,43 @@ Steps of differences by position, velocity and acceleration.
 Rows are quadratic in the velocity and linear in the acceleration.
 """
 
-Slopes = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Gradients (n_samples, n_joints) by position, velocity and acceleration."""
-
 
 def pull_back(regressor: Regressor, motion: Motion, by_rows: np.ndarray) -> Slopes:
     """
-    Turn a gradient by a regressor's rows into one by the motion.
+    Turn a gradient (n_samples, n_joints, p) by a regressor's rows into one by the motion.
 
     The sign of a velocity has no slope.
-
-    Parameters
-    ----------
-    regressor:
-        Any.
-    motion:
-        States of n_samples.
-    by_rows:
-        (n_samples, n_joints, n_parameters) gradient by the rows.
-
-    Returns
-    -------
-    tuple of np.ndarray
-        (n_samples, n_joints) by position, velocity and acceleration.
-
     """
-    data = compilable = None
-    if isinstance(regressor, InverseDynamicsRegressor):
-        data, compilable = regressor.kernel_data, regressor.compilable
-    if data is None or compilable is None:
-        return by_differences(lambda moved: regressor.rows(moved), motion, by_rows)
-    rigid, combinations = compilable
-    slopes = _of_bodies(rigid.tree, data, motion, np.ascontiguousarray(by_rows))
-    for combination in combinations:
-        _add_combination(combination, motion, by_rows, slopes)
-    return slopes
-
-
-def _of_bodies(tree: Tree, data: KernelData, motion: Motion, by_rows: np.ndarray) -> Slopes:
-    # imported here because Numba is optional
-    from .kernel import pull_back as compiled_pull_back
-
-    rows = np.array([row for row, _ in carried_links(tree)])
-    slopes = np.empty((3, *motion.position.shape))
-    for start in range(0, len(motion), PART):
-        part = slice(start, start + PART)
-        states = data.states(motion, part)
-        out = np.empty((3, data.joints.shape[0], states.shape[1]))
-        compiled_pull_back(
-            data.joints, data.frames, data.axes, data.gravity, rows, states, by_rows[part], out
-        )
-        slopes[:, part] = out.transpose(0, 2, 1)
+    data = regressor.kernel_data if isinstance(regressor, InverseDynamicsRegressor) else None
+    if data is None:
+        return by_differences(regressor.rows, motion, by_rows)
+    slopes = data.pull_back(motion, by_rows)
+    n, m = regressor.n_joints, len(motion)
+    start = 6 * n + 1 + sum(len(term.speeds) for term in data.terms)
+    by_function = np.zeros((start + sum(term.n_other for term in data.terms), m))
+    for (row, column), parts in summands(data.terms, n).items():
+        for function, coefficient in parts:
+            by_function[function] += coefficient * by_rows[:, row, column]
+    by_cosine, by_sine, by_velocity, by_acceleration = by_function[n : 5 * n].reshape(4, n, m)
+    position = motion.position.T
+    slopes[0] += (np.cos(position) * by_sine - np.sin(position) * by_cosine).T
+    slopes[1] += by_velocity.T
+    slopes[2] += by_acceleration.T
+    for term in data.terms:
+        if term.other is not None:
+            slopes += by_differences(term.other, motion, by_function[start:][: term.n_other].T)
+            start += term.n_other
     return slopes[0], slopes[1], slopes[2]
-
-
-def _add_combination(
-    combination: Combination, motion: Motion, by_rows: np.ndarray, slopes: Slopes
-) -> None:
-    """Add what the functions of a combination have for slopes."""
-    by_position, by_velocity, by_acceleration = slopes
-    by_other = None
-    if combination.other is not None:
-        by_other = np.zeros_like(combination.other(motion))
-    for entry in combination.entries:
-        weight = by_rows[:, entry.row, entry.column]
-        for kind, place, coefficient in entry.parts:
-            if kind == ACCELERATION:
-                by_acceleration[:, place] += coefficient * weight
-            elif kind == VELOCITY:
-                by_velocity[:, place] += coefficient * weight
-            elif kind == COSINE:
-                by_position[:, place] -= coefficient * np.sin(motion.position[:, place]) * weight
-            elif kind == SINE:
-                by_position[:, place] += coefficient * np.cos(motion.position[:, place]) * weight
-            elif kind == OTHER and by_other is not None:
-                by_other[:, place] += coefficient * weight
-    if by_other is not None and combination.other is not None:
-        for total, part in zip(
-            slopes, by_differences(combination.other, motion, by_other), strict=True
-        ):
-            total += part
 
 
 def by_differences(
     function: Callable[[Motion], np.ndarray], motion: Motion, by_values: np.ndarray
 ) -> Slopes:
     """
-    Turn a gradient by what a function makes of a motion into one by the motion, by differences.
+    Turn a gradient by a function's values (n_samples, ...) into one by the motion, by differences.
 
     Each joint's state is moved a little for all samples at once: a sample's values depend on that
     sample's state alone, so 3 n_joints evaluations give the derivatives of all of them.
-
-    Parameters
-    ----------
-    function:
-        Takes a motion to (n_samples, ...) values, such as efforts or regressor rows.
-    motion:
-        Where.
-    by_values:
-        (n_samples, ...) gradient by the values.
-
-    Returns
-    -------
-    tuple of np.ndarray
-        (n_samples, n_joints) by position, velocity and acceleration.
-
     """
     size = len(motion)
     arrays = motion.position, motion.velocity, motion.acceleration

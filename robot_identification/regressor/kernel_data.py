@@ -1,32 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Regressor as data for the compiled kernel: all columns as dense rows, or certain entries.
-
-The kernel's functions of the state are, joint by joint, the positions, their cosines and sines,
-the velocities and the accelerations; then 1; then the signs of the velocities, the signs of other
-speeds, and whatever else the terms bring.
-"""
+"""Regressor as data for the compiled kernel: all columns as dense rows, or certain entries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..data.recording import Motion
-from .joint_terms import (
-    ACCELERATION,
-    Combination,
-    COSINE,
-    ONE,
-    OTHER,
-    SIGN,
-    SINE,
-    SPEED_SIGN,
-    VELOCITY,
-)
+from .joint_terms import JointTerm, state_functions, summands
 from .rigid import into_frame, RigidBodies, Tree
 
 PART = 1008
@@ -63,7 +47,9 @@ class KernelData:
         not wanted: the ten of each link for each joint on its path, then those of ``sums``.
     missing:
         Places of entries that are zero for every motion.
-    combinations:
+    carried:
+        (pairs,) column of the joint of each link and joint on its path.
+    terms:
         The terms that the other entries come from.
 
     """
@@ -79,7 +65,8 @@ class KernelData:
     weights: np.ndarray
     places: np.ndarray
     missing: np.ndarray
-    combinations: tuple[Combination, ...]
+    carried: np.ndarray
+    terms: tuple[JointTerm, ...]
 
     def evaluate(self, motion: Motion, out: np.ndarray, threads: int = 1) -> None:
         """
@@ -112,59 +99,50 @@ class KernelData:
             self.functions,
             self.weights,
             self.places,
-            self.states(motion, slice(start, start + PART)),
+            self.states(motion, start),
             out,
             start,
             self.dense,
         )
 
-    def states(self, motion: Motion, part: slice) -> np.ndarray:
-        """Return (f, m) values of the functions of the state, in the order above."""
-        motion = motion.rows(part.start, part.stop)
-        q, dq, ddq = motion.position.T, motion.velocity.T, motion.acceleration.T
-        n, m = q.shape
-        speeds = [c.speed_signs(dq.T).T for c in self.combinations if c.speeds]
-        others = [c.other(motion).T for c in self.combinations if c.other is not None]
-        states = np.empty((6 * n + 1 + sum(map(len, speeds + others)), m))
-        states[:n] = q
-        np.cos(states[:n], out=states[n : 2 * n])
-        np.sin(states[:n], out=states[2 * n : 3 * n])
-        states[3 * n : 4 * n] = dq
-        states[4 * n : 5 * n] = ddq
-        states[5 * n] = 1.0
-        np.sign(states[3 * n : 4 * n], out=states[5 * n + 1 : 6 * n + 1])
-        first = 6 * n + 1
-        for functions in speeds + others:
-            states[first : first + len(functions)] = functions
-            first += len(functions)
-        return states
+    def states(self, motion: Motion, start: int) -> np.ndarray:
+        """Return the functions of the state (f, m) for the `PART` samples from ``start`` on."""
+        return state_functions(self.terms, motion.rows(start, start + PART))
+
+    def pull_back(self, motion: Motion, by_rows: np.ndarray) -> np.ndarray:
+        """
+        Turn a gradient by dense rows (m, n, p) into one by the motion, of the rigid bodies alone.
+
+        It is (3, m, n) by position, velocity and acceleration.
+        """
+        from .kernel import pull_back
+
+        slopes, by_rows = np.empty((3, *motion.position.shape)), np.ascontiguousarray(by_rows)
+        for start in range(0, len(motion), PART):
+            states = self.states(motion, start)
+            out = np.empty((3, len(self.joints), states.shape[1]))
+            part = slice(start, start + PART)
+            tree = self.joints, self.frames, self.axes, self.gravity, self.carried
+            pull_back(*tree, states, by_rows[part], out)
+            slopes[:, part] = out.transpose(0, 2, 1)
+        return slopes
 
 
-def dense_data(
-    rigid: RigidBodies, combinations: Sequence[Combination], n_columns: int
-) -> KernelData:
+def dense_data(rigid: RigidBodies, terms: Sequence[JointTerm], n_columns: int) -> KernelData:
     """Return the kernel's input for whole rows of ``n_columns`` columns."""
-    size = len(rigid.tree.joints) * n_columns
-
-    def place(row: int, column: int) -> int:
-        return row * n_columns + column
-
-    return _kernel_data(rigid, combinations, place, size, dense=True)
+    n = len(rigid.tree.joints)
+    places = {
+        (row, column): row * n_columns + column for row in range(n) for column in range(n_columns)
+    }
+    return _kernel_data(rigid, terms, places, dense=True)
 
 
 def entries_data(
-    rigid: RigidBodies,
-    combinations: Sequence[Combination],
-    rows: Iterable[int],
-    columns: Iterable[int],
+    rigid: RigidBodies, terms: Sequence[JointTerm], rows: Iterable[int], columns: Iterable[int]
 ) -> KernelData:
     """Return the kernel's input for the (K,) entries at ``rows`` and ``columns``."""
-    wanted = {place: i for i, place in enumerate(zip(rows, columns, strict=True))}
-
-    def place(row: int, column: int) -> int:
-        return wanted.get((row, column), -1)
-
-    return _kernel_data(rigid, combinations, place, len(wanted), dense=False)
+    places = {place: i for i, place in enumerate(zip(rows, columns, strict=True))}
+    return _kernel_data(rigid, terms, places, dense=False)
 
 
 def carried_links(tree: Tree) -> list[tuple[int, int]]:
@@ -176,64 +154,38 @@ def carried_links(tree: Tree) -> list[tuple[int, int]]:
 
 def _kernel_data(
     rigid: RigidBodies,
-    combinations: Sequence[Combination],
-    place_of: Callable[[int, int], int],
-    size: int,
+    terms: Sequence[JointTerm],
+    wanted: Mapping[tuple[int, int], int],
     *,
     dense: bool,
 ) -> KernelData:
+    """Return the kernel's input for the entries at certain rows and columns, and their places."""
     pairs = carried_links(rigid.tree)
-    places = [place_of(row, 10 * link + c) for row, link in pairs for c in range(10)]
+    places = [wanted.get((row, 10 * link + c), -1) for row, link in pairs for c in range(10)]
     seen = {link for i, (_, link) in enumerate(pairs) if max(places[10 * i : 10 * i + 10]) >= 0}
     sums: list[tuple[int, int]] = []
-    summands: list[tuple[int, float]] = []
-    for entry, parts in _summands(combinations, len(rigid.tree.joints)).items():
-        place = place_of(*entry)
-        if place >= 0:
-            places.append(place)
-            sums.append((len(summands), len(summands) + len(parts)))
-            summands += parts
+    every: list[tuple[int, float]] = []
+    for entry, parts in summands(terms, len(rigid.tree.joints)).items():
+        if entry in wanted:
+            places.append(wanted[entry])
+            sums.append((len(every), len(every) + len(parts)))
+            every += parts
     joints, frames, axes = _tree_tables(rigid, seen)
     return KernelData(
         dense=dense,
-        size=size,
+        size=len(wanted),
         joints=joints,
         frames=frames,
         axes=axes,
         gravity=rigid.tree.gravity,
         sums=np.array(sums, dtype=np.int64).reshape(-1, 2),
-        functions=np.array([function for function, _ in summands], dtype=np.int64),
-        weights=np.array([weight for _, weight in summands], dtype=float),
+        functions=np.array([function for function, _ in every], dtype=np.int64),
+        weights=np.array([weight for _, weight in every], dtype=float),
         places=np.array(places, dtype=np.int64),
-        missing=np.setdiff1d(np.arange(size), places),
-        combinations=tuple(combinations),
+        missing=np.setdiff1d(np.arange(len(wanted)), places),
+        carried=np.array([row for row, _ in pairs]),
+        terms=tuple(terms),
     )
-
-
-def _summands(
-    combinations: Sequence[Combination], n: int
-) -> dict[tuple[int, int], list[tuple[int, float]]]:
-    """Return functions and coefficients that add up to the entry of each row and column."""
-    first = {
-        VELOCITY: 3 * n,
-        COSINE: n,
-        SINE: 2 * n,
-        ACCELERATION: 4 * n,
-        ONE: 5 * n,
-        SIGN: 5 * n + 1,
-    }
-    first[SPEED_SIGN] = first[SIGN] + n
-    first[OTHER] = first[SPEED_SIGN] + sum(len(c.speeds) for c in combinations)
-    found: dict[tuple[int, int], list[tuple[int, float]]] = {}
-    for combination in combinations:
-        for entry in combination.entries:
-            for kind, place, coefficient in entry.parts:
-                function = first[kind] + (0 if kind == ONE else place)
-                found.setdefault((entry.row, entry.column), []).append((function, coefficient))
-        first[SPEED_SIGN] += len(combination.speeds)
-        if combination.other is not None:
-            first[OTHER] += combination.other(Motion(*np.zeros((3, 1, n)))).shape[1]
-    return found
 
 
 def _tree_tables(
