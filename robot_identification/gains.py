@@ -9,7 +9,7 @@ prior.  What follows is an experiment whose gains are given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -21,13 +21,11 @@ from .config.problem import IdentificationProblem
 from .data.drives import Drives, EffortDrive
 from .data.recording import RecordingSource, source_name
 from .errors import RecordingError, SettingsError
-from .estimation import LinearSystem, system_of
+from .estimation import LinearSystem, RowBlock, system_of
 from .estimation.bootstrap import variance_inflation
 from .estimation.drive_gains import (
     drive_gains,
     DriveGains,
-    gain_rows,
-    GainRows,
     load_on,
     NOT_IDENTIFIED,
 )
@@ -164,9 +162,9 @@ def gains_by_load(
     effort = None if problem.drives is None else problem.drives.effort
     assumed = np.eye(len(joints)) if effort is None else np.array(effort.matrix)
 
-    def rows(recordings: Sequence[RecordingSource]) -> GainRows:
+    def rows(recordings: Sequence[RecordingSource]) -> Iterator[RowBlock]:
         blocks = (row_blocks(each, regressor, base, problem.signals) for each in recordings)
-        return gain_rows(chain.from_iterable(blocks), base, assumed)
+        return chain.from_iterable(blocks)
 
     return drive_gains(
         rows(recordings_among(sources)),

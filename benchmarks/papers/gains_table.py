@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from robot_identification.base_parameters import structure
-from robot_identification.estimation.drive_gains import drive_gains, DriveGains, gain_rows, load_on
+from robot_identification.estimation.drive_gains import drive_gains, DriveGains, load_on
 from robot_identification.estimation.rows import row_blocks
 from robot_identification.regressor import build
 from robot_identification.signals import SignalSettings
@@ -91,7 +91,6 @@ def gains(seed: int, known: str, method: str, noise: float) -> DriveGains:
         runs.append(replace(made, effort=effort))
     base, assumed = structure(regressor, robot), np.eye(robot.n_joints)
     signals = SignalSettings(cutoff=20.0, decimate_to=50.0, dead_zone=0.05)
-    rows = [gain_rows(row_blocks(run, regressor, base, signals), base, assumed) for run in runs]
-    return drive_gains(
-        *rows, load_on(robot, MASS, *KNOWN[known]), base, robot.joints, assumed, method=method
-    )
+    rows = (row_blocks(run, regressor, base, signals) for run in runs)
+    load = load_on(robot, MASS, *KNOWN[known])
+    return drive_gains(*rows, load, base, robot.joints, assumed, method=method)

@@ -262,66 +262,9 @@ class DriveGains:
         return '\n'.join([title, head, *rows])
 
 
-@dataclass(frozen=True)
-class GainRows:
-    """
-    R factors of rows [W_j | T_jk c_k] of each joint j: base columns, then the drives' efforts.
-
-    Attributes
-    ----------
-    factors:
-        (n, b + n, b + n).
-    rows, independent_rows:
-        (n,) numbers of rows, see `LinearSystem`.
-
-    """
-
-    factors: np.ndarray
-    rows: np.ndarray
-    independent_rows: np.ndarray
-
-
-def gain_rows(
-    blocks: Iterable[RowBlock], structure: BaseStructure, assumed: np.ndarray
-) -> GainRows:
-    """
-    Fold rows for `drive_gains`, in constant memory.
-
-    Parameters
-    ----------
-    blocks:
-        Rows with efforts by the assumed gains.
-    structure:
-        Their base parameters.
-    assumed:
-        (n, n) matrix T of tau = T c.
-
-    Raises
-    ------
-    SettingsError
-        where T has no inverse.
-
-    """
-    n, b = len(assumed), structure.n_base
-    to_drives = _inverse(assumed).T
-    factors = [GrowingTriangle(b + n) for _ in range(n)]
-    independent = np.zeros(n)
-    for block in blocks:
-        drives = (block.effort @ to_drives)[:, None, :] * assumed
-        joined = np.concatenate([block.matrix, drives], axis=2)
-        independent += block.independence * block.keep.sum(axis=0)
-        for j in range(n):
-            factors[j].push(joined[block.keep[:, j], j])
-    return GainRows(
-        np.array([factor.result() for factor in factors]),
-        np.array([factor.rows for factor in factors]),
-        independent,
-    )
-
-
 def drive_gains(
-    without: GainRows,
-    loaded: GainRows,
+    without: Iterable[RowBlock],
+    loaded: Iterable[RowBlock],
     load: Load,
     structure: BaseStructure,
     drives: Sequence[str],
@@ -332,20 +275,20 @@ def drive_gains(
     inflation: float = 1.0,
 ) -> DriveGains:
     """
-    Identify drive gains.
+    Identify drive gains, in one pass over the rows and in constant memory.
 
     Parameters
     ----------
     without, loaded:
-        Rows of the runs without and with the load, of `gain_rows`.
+        Rows of the runs without and with the load, with efforts by the assumed gains.
     load:
         What is known of it.
     structure:
-        The base parameters.
+        The base parameters of the rows.
     drives:
         Names of the drives.
     assumed:
-        (n, n) matrix T of tau = T c that the rows were made with.
+        (n, n) matrix T of tau = T c.
     method:
         One of `METHODS`.
     recordings:
@@ -355,17 +298,15 @@ def drive_gains(
 
     Raises
     ------
+    SettingsError
+        where T has no inverse.
     IdentifiabilityError
         where what is known of the load cannot be told from what is not.
-    RecordingError
-        where there are fewer rows than unknowns.
 
     """
     n, b = len(drives), structure.n_base
-    columns = structure.regrouping[:, structure.layout.of(load.link)]
-    known, unknown = columns[:, load.known] @ load.parameters[load.known], columns[:, ~load.known]
-    runs = _Runs(without, loaded, known, unknown, load.link)
-    factors, shrinkage, std = (np.full(n, np.nan) for _ in range(3))
+    runs = _Runs.of((without, loaded), load, structure, assumed)
+    factors, shrinkage = np.full((2, n), np.nan)
     covariance = np.full((n, n), np.nan)
     identified = np.ones(n, dtype=bool)
     while identified.any():
@@ -377,14 +318,13 @@ def drive_gains(
         found = _iterated(
             runs.part(joints, identified, b), assumed[np.ix_(joints, identified)], method
         )
-        found = replace(found, covariance=inflation * found.covariance)
-        relative = np.sqrt(np.diag(found.covariance)) / np.maximum(found.factors, 1e-9)
+        spread = inflation * found.covariance
+        relative = np.sqrt(np.diag(spread)) / np.maximum(found.factors, 1e-9)
         if relative.max() > NOT_IDENTIFIED or found.factors.min() < _LEAST:
             identified[np.flatnonzero(identified)[relative.argmax()]] = False
             continue
         factors[identified], shrinkage[identified] = found.factors, found.shrinkage
-        covariance[np.ix_(identified, identified)] = found.covariance
-        std = np.sqrt(np.diag(covariance))
+        covariance[np.ix_(identified, identified)] = spread
         break
     return DriveGains(
         drives=tuple(drives),
@@ -393,7 +333,7 @@ def drive_gains(
         assumed=assumed,
         method=method,
         recordings=tuple(recordings),
-        warnings=_warnings(drives, factors, std, shrinkage),
+        warnings=_warnings(drives, factors, np.sqrt(np.diag(covariance)), shrinkage),
         growth=float(np.sqrt(inflation)),
     )
 
@@ -402,24 +342,52 @@ def drive_gains(
 class _Runs:
     """Rows without and with the load, and what the load adds to the base parameters."""
 
-    without: GainRows
-    loaded: GainRows
+    factors: np.ndarray  # (2, n, b + n, b + n) R of [W_j | T_jk c_k] of each joint j
+    rows: np.ndarray  # (2, n)
+    independent_rows: np.ndarray  # (2, n)
     known: np.ndarray  # (b,) what the known parameters of the load add
     unknown: np.ndarray  # (b, u) what each of the others adds for one unit of it
     link: str  # the carrier, for messages
 
+    @classmethod
+    def of(
+        cls,
+        runs: Sequence[Iterable[RowBlock]],
+        load: Load,
+        structure: BaseStructure,
+        assumed: np.ndarray,
+    ) -> _Runs:
+        """Fold the rows of each kind of run."""
+        n, b = len(assumed), structure.n_base
+        to_drives = _inverse(assumed).T
+        triangles = [[GrowingTriangle(b + n) for _ in range(n)] for _ in runs]
+        independent = np.zeros((len(runs), n))
+        for r, blocks in enumerate(runs):
+            for block in blocks:
+                drives = (block.effort @ to_drives)[:, None, :] * assumed
+                joined = np.concatenate([block.matrix, drives], axis=2)
+                independent[r] += block.independence * block.keep.sum(axis=0)
+                for j, triangle in enumerate(triangles[r]):
+                    triangle.push(joined[block.keep[:, j], j])
+        columns = structure.regrouping[:, structure.layout.of(load.link)]
+        return cls(
+            np.array([[each.result() for each in run] for run in triangles]),
+            np.array([[each.rows for each in run] for run in triangles]),
+            independent,
+            columns[:, load.known] @ load.parameters[load.known],
+            columns[:, ~load.known],
+            load.link,
+        )
+
     def part(self, joints: np.ndarray, drives: np.ndarray, b: int) -> _Runs:
         """Return the rows of some joints with the columns of some drives, (n,) bool each."""
         columns = np.append(np.ones(b, dtype=bool), drives)
-
-        def few(rows: GainRows) -> GainRows:
-            return GainRows(
-                rows.factors[joints][:, :, columns],
-                rows.rows[joints],
-                rows.independent_rows[joints],
-            )
-
-        return replace(self, without=few(self.without), loaded=few(self.loaded))
+        return replace(
+            self,
+            factors=self.factors[:, joints][..., columns],
+            rows=self.rows[:, joints],
+            independent_rows=self.independent_rows[:, joints],
+        )
 
 
 @dataclass(frozen=True)
@@ -438,12 +406,8 @@ def _iterated(runs: _Runs, assumed: np.ndarray, method: str) -> _Solution:
     for _ in range(_ROUNDS):
         gains = np.maximum(found.factors, _LEAST)
         # each kind of run has its own noise: a heavy load makes gears and currents rougher
-        noise = np.array(
-            [
-                _drive_noise(_row_spread(rows, len(runs.known), gains), assumed * gains)
-                for rows in (runs.without, runs.loaded)
-            ]
-        )
+        spreads = (_row_spread(runs, run, gains) for run in range(2))
+        noise = np.array([_drive_noise(spread, assumed * gains) for spread in spreads])
         found = _weighted(runs, assumed, noise, gains, method)
         if method == 'constrained':
             # shrunk gains would give their rows more and more weight
@@ -459,12 +423,11 @@ def _weighted(
     variances = (noise * gains**2) @ (assumed**2).T
     nuisance, right, efforts = _stack(runs, 1.0 / np.sqrt(variances))
     right, efforts, rank = _projected(nuisance, right, efforts, runs.link)
-    weights = np.array([runs.without.rows, runs.loaded.rows]) / variances
+    weights = runs.rows / variances
     C = np.diag((noise * (weights @ assumed**2)).sum(axis=0))
     x, inverse, shrinkage = _solve(efforts, right, C, method)
-    rows = (runs.without.independent_rows + runs.loaded.independent_rows).sum()
     residual = efforts @ x - right
-    scale = float(residual @ residual) / max(rows - rank - x.size, 1.0)
+    scale = float(residual @ residual) / max(runs.independent_rows.sum() - rank - x.size, 1.0)
     return _Solution(x, scale * inverse, shrinkage)
 
 
@@ -478,17 +441,18 @@ def _inverse(assumed: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.inv(assumed))
 
 
-def _row_spread(rows: GainRows, b: int, gains: np.ndarray) -> np.ndarray:
+def _row_spread(runs: _Runs, run: int, gains: np.ndarray) -> np.ndarray:
     """(n,) residual variance of each joint's own least squares at given gains."""
-    variances = np.empty(len(rows.factors))
-    for j, factor in enumerate(rows.factors):
-        matrix, effort = factor[:, :b], factor[:, b:] @ gains
-        basis = _range(matrix)
+    b, variances = len(runs.known), []
+    for factor, rows, independent in zip(
+        runs.factors[run], runs.rows[run], runs.independent_rows[run], strict=True
+    ):
+        effort, basis = factor[:, b:] @ gains, _range(factor[:, :b])
         residual = effort - basis @ (basis.T @ effort)
-        freedom = max(1.0, rows.independent_rows[j] - basis.shape[1])
-        floor = _EXACT * (effort @ effort) / max(1, rows.rows[j])
-        variances[j] = max(residual @ residual / freedom, floor)
-    return variances
+        freedom = max(1.0, independent - basis.shape[1])
+        floor = _EXACT * (effort @ effort) / max(1, rows)
+        variances.append(max(residual @ residual / freedom, floor))
+    return np.array(variances)
 
 
 def _drive_noise(spread: np.ndarray, matrix: np.ndarray) -> np.ndarray:
@@ -501,9 +465,8 @@ def _drive_noise(spread: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 
 def _stack(runs: _Runs, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Columns of beta and the load's unknown parameters; effort of the known ones; drives'."""
-    b, width = len(runs.known), runs.without.factors.shape[2]
-    light = (weights[0, :, None, None] * runs.without.factors).reshape(-1, width)
-    heavy = (weights[1, :, None, None] * runs.loaded.factors).reshape(-1, width)
+    b = len(runs.known)
+    light, heavy = (weights[..., None, None] * runs.factors).reshape(2, -1, runs.factors.shape[-1])
     nuisance = np.block(
         [
             [light[:, :b], np.zeros((len(light), runs.unknown.shape[1]))],
