@@ -102,14 +102,7 @@ class FileSource:
             table.check_finite(entry.name)
             table.check_order(entry.name, last)
             last = float(table.time[-1])
-            yield Recording(
-                time=table.time,
-                position=drives.joint_position(table.position),
-                velocity=drives.joint_velocity(table.velocity),
-                effort=drives.joint_effort(table.effort),
-                joints=joints,
-                source=entry.name,
-            )
+            yield drives.recording(table, joints, entry.name)
         if last is None:
             raise no_samples(entry)
 
@@ -279,14 +272,7 @@ class ArrayEntry:
             if signal is not None and signal.shape != shape:
                 remedy = f'expected {shape}: a row a stamp, a column a joint of {one_of(joints)}'
                 raise _wrong(self.name, f"has '{key}' of shape {signal.shape}", remedy)
-        return Recording(
-            time=self.time,
-            position=drives.joint_position(self.position),
-            velocity=drives.joint_velocity(self.velocity),
-            effort=drives.joint_effort(self.effort),
-            joints=joints,
-            source=self.name,
-        )
+        return drives.recording(self, joints, self.name)
 
 
 def _signal(value: Any, frame: Any, name: str, key: str) -> np.ndarray:

@@ -30,6 +30,7 @@ from .mcap_file import (
     has_end,
     Messages,
     open_mcap,
+    require_all,
     scan_mcap,
     Select,
 )
@@ -204,7 +205,7 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
         for (name, kind), promised in recording.counts.items():
             topics[name] = kind
             if select(name, kind):
-                _require_all(count, promised)
+                require_all(count, promised)
     if not any(select(*each) for each in topics.items()):
         raise _no_topic(bag, topic, topics)
 
@@ -307,18 +308,8 @@ def _mcap_messages(file: Path, select: Select, topics: dict[str, str]) -> Iterat
                 stacklevel=2,
             )
         yield from scan.messages(select, topics)
-        return
-    count = 0
-    for messages in summary.messages(select, topics):
-        count += len(messages)
-        yield messages
-    _require_all(count, summary.count(select))
-
-
-def _require_all(count: int, promised: int) -> None:
-    """Raise if messages are missing: a damaged chunk without a checksum shows only so."""
-    if count < promised:
-        raise ValueError(f'it holds {count} of {promised} messages on this topic')
+    else:
+        yield from summary.messages(select, topics)
 
 
 # ---------------------------------------------------------------------------------- sqlite3

@@ -124,6 +124,17 @@ class Drives:
         """Return (n_samples, n_joints) efforts from (n_samples, k) recorded ones."""
         return effort if self.effort is None else effort @ np.array(self.effort.matrix).T
 
+    def recording(self, data: Any, joints: tuple[str, ...], source: str) -> Recording:
+        """Return the recording at the joints of an object with time and recorded signals."""
+        return Recording(
+            time=data.time,
+            position=self.joint_position(data.position),
+            velocity=self.joint_velocity(data.velocity),
+            effort=self.joint_effort(data.effort),
+            joints=joints,
+            source=source,
+        )
+
 
 def _matrix(rows: tuple[tuple[float, ...], ...], n_joints: int, key: str) -> None:
     widths = {len(row) for row in rows}

@@ -149,11 +149,6 @@ class McapFile:
         """True if the index has the chunks of all messages."""
         return bool(self.chunks) or not self.statistics.message_count
 
-    def count(self, select: Select) -> int:
-        """Return the number of messages by the statistics."""
-        counts = self.statistics.channel_message_counts
-        return sum(counts.get(number, 0) for number in self._selected(select, {}))
-
     def notes(self, name: str) -> Mapping[str, str]:
         """Return the last metadata record of a name; raises as `open_mcap`."""
         found = [index for index in self.metadata if index.name == name]
@@ -177,11 +172,14 @@ class McapFile:
         Raises
         ------
         ValueError
-            for a damaged chunk; others of `ERRORS` for a record that cannot be parsed.  Data that
-            cannot be decompressed raises errors of lz4 and zstd.
+            for a damaged chunk, or too few messages; others of `ERRORS` for a record that cannot
+            be parsed.  Data that cannot be decompressed raises errors of lz4 and zstd.
 
         """
-        wanted = self._selected(select, topics)
+        kinds = {number: type_of(c, self.schemas) for number, c in self.channels.items()}
+        topics.update({c.topic: kinds[number] for number, c in self.channels.items()})
+        wanted = {number for number, c in self.channels.items() if select(c.topic, kinds[number])}
+        count = 0
         held, origins = Messages.of([], []), np.empty(0, dtype=np.int64)
         with open_regular(self.path, buffering=0) as stream:
             for index in sorted(
@@ -198,6 +196,7 @@ class McapFile:
                 part = Part(origin, index.chunk_length, Opcode.CHUNK)
                 records = records_of(_parsed(stream, part))
                 loaded = _messages_of(records, _places_of(records)[0], wanted)
+                count += len(loaded)
                 left = held.select(slice(done, None))
                 origins = np.append(origins[done:], np.full(len(loaded), origin))
                 if len(left):
@@ -206,11 +205,14 @@ class McapFile:
                 held, origins = loaded.select(order), origins[order]
         if len(held):
             yield held
+        counts = self.statistics.channel_message_counts
+        require_all(count, sum(counts.get(number, 0) for number in wanted))
 
-    def _selected(self, select: Select, topics: dict[str, str]) -> set[int]:
-        kinds = {number: type_of(c, self.schemas) for number, c in self.channels.items()}
-        topics.update({c.topic: kinds[number] for number, c in self.channels.items()})
-        return {number for number, c in self.channels.items() if select(c.topic, kinds[number])}
+
+def require_all(count: int, promised: int) -> None:
+    """Raise if messages are missing: a damaged chunk without a checksum shows only so."""
+    if count < promised:
+        raise ValueError(f'it holds {count} of {promised} messages on this topic')
 
 
 def open_mcap(path: Path) -> McapFile | None:
