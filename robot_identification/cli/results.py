@@ -163,7 +163,7 @@ def replay(options: argparse.Namespace) -> int:
     """
     from ..reduction import recordings_among
     from ..results.result import read_result
-    from ..simulation.replay import replay
+    from ..simulation.mjcf import replay
 
     result = read_result(options.result)
     sources, signals = recordings_of(options, result)

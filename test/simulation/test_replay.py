@@ -13,7 +13,7 @@ from robot_identification.errors import ModelError, RecordingError
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ElasticJoints, ModelSettings, prior
 from robot_identification.signals import SignalSettings
-from robot_identification.simulation.replay import replay
+from robot_identification.simulation.mjcf import replay
 from scipy.integrate import solve_ivp
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'
