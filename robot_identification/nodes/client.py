@@ -45,14 +45,11 @@ class Interface:
 
     Attributes
     ----------
-    kind:
-        Type as ROS names it, for example ``robot_identification_msgs/srv/Identify``.
-    name:
-        Its name below the namespace.
+    kind, name:
+        Type as ROS names it, such as ``robot_identification_msgs/srv/Identify``; name below the
+        namespace.
     main:
         Field that needs no name on a command line; empty for none.
-    fixed:
-        Values of fields that the verb implies.
 
     """
 
@@ -224,18 +221,8 @@ def request(
     """
     Send a request and return the answer as plain values; initialises and shuts down ROS.
 
-    Parameters
-    ----------
-    interface:
-        One of `VERBS`.
-    fields:
-        Values of its fields; those left out are 0, empty or false.
-    namespace:
-        Of the nodes.
-    timeout:
-        Time for the answer [s].
-    progress:
-        Called with an action's feedback.
+    The interface is one of `VERBS`; fields that are left out are 0, empty or false.  The answer
+    has to come within the timeout [s]; ``progress`` is called with an action's feedback.
 
     Raises
     ------
@@ -261,18 +248,9 @@ def watch(
     topic: str, show: Callable[[dict[str, Any]], None], *, namespace: str = '', once: bool = False
 ) -> None:
     """
-    Pass on the messages of a topic until Ctrl-C; initialises and shuts down ROS.
+    Pass on messages of a topic of `TOPICS` until Ctrl-C; initialises and shuts down ROS.
 
-    Parameters
-    ----------
-    topic:
-        One of `TOPICS`.
-    show:
-        Called with each message as plain values.
-    namespace:
-        Of the nodes.
-    once:
-        Whether to end after the first message.
+    ``show`` is called with each message as plain values; with ``once`` the first one ends it.
 
     Raises
     ------

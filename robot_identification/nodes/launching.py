@@ -54,15 +54,12 @@ def own_nodes(
     context:
         The launch context, with the arguments ``config``, ``namespace`` and ``use_sim_time``.
     nodes:
-        By the node's name, the parameters that arguments set: the parameter's name, and its value
-        with arguments in braces.  Where one of these arguments is empty the parameter is left
-        alone.
+        By the node's name, the parameters that arguments set: their names, and values with
+        arguments in braces.  Where one of these arguments is empty the parameter is left alone.
     defaults:
         Name of the parameter file in ``config/``.
-    options:
-        Further options of single nodes, by name.
-    **common:
-        Options of all nodes, for example ``remappings``.
+    options, **common:
+        Further options of single nodes, by name, and of all, for example ``remappings``.
 
     Raises
     ------
@@ -173,17 +170,9 @@ def preview(
     """
     Return nodes that show ``excitation/preview`` in RViz, if the argument ``preview`` is true.
 
-    Parameters
-    ----------
-    context:
-        The launch context, with the arguments ``preview``, ``namespace`` and ``use_sim_time``.
-    robot:
-        The URDF, its path or package://; where it is empty, the motion is not shown as a robot.
-    robot_too:
-        Whether to publish the robot's own transforms, too.
-    remappings:
-        Of all nodes.
-
+    The robot is the URDF, its path or package://; where it is empty, the motion is not shown as a
+    robot.  ``robot_too`` publishes the robot's own transforms, too; the remappings are of all
+    nodes.
     """
     from launch.substitutions import LaunchConfiguration
     from launch_ros.actions import Node

@@ -45,17 +45,7 @@ _SETTLING = 0.5  # s, in which subscribers of a process are found one after the 
 
 @dataclass(frozen=True)
 class Played:
-    """
-    Counts of what was played.
-
-    Attributes
-    ----------
-    messages, subscribers:
-        Numbers of joint states, and of subscribers at the start.
-    seconds, latest:
-        Time that it took, and the largest delay of a message [s].
-
-    """
+    """Numbers of joint states and subscribers; time taken, and largest delay of a message [s]."""
 
     messages: int
     seconds: float
@@ -83,26 +73,22 @@ def play(
 
     Parameters
     ----------
-    bag:
-        The recording.
-    topic:
-        Of the joint states in it.
+    bag, topic:
+        The recording, and the topic of the joint states in it.
     to:
         Topic to publish them to; None for the same.
     rate:
         Seconds of the recording in a second.
-    clock_rate:
-        Rate of the clock in the recording's time [Hz]; 0 for none.
-    clock_topic:
-        Topic of the clock; nodes of several robots that are played at once need one each.
+    clock_rate, clock_topic:
+        Rate of the clock in the recording's time [Hz], 0 for none, and its topic; nodes of several
+        robots that are played at once need one each.
     wait:
         Time to wait for a first subscriber before playing all the same [s].
     follower:
         Full name of an identification node whose live identification has to be ready, or off,
         before anything is played; None for none.
     start_offset, duration:
-        Part of the recording that is left out at its start, and that is played from there on [s];
-        None for all.
+        Part of the recording that is left out at its start, and that is played from there on [s].
     loop:
         Whether to begin again at the end, until something interrupts it; the clock goes back then.
     progress:
@@ -111,7 +97,7 @@ def play(
     Raises
     ------
     RecordingError
-        as `data.bag.joint_state_messages`; where the bag is missing or has no message.
+        where the bag is missing, cannot be read or has no message.
     SettingsError
         where the rate is not above 0, or the offset is beyond the recording's end.
     IdentificationError
@@ -267,20 +253,14 @@ class Readiness:
     """
     Subscription to the status of a live identification.
 
-    Parameters
-    ----------
-    node:
-        The node that subscribes; not spun elsewhere.
-    identification:
-        Full name of the identification node.
-
     Attributes
     ----------
-    is_ready, is_followed:
-        Whether it takes joint states, or is switched off, so that there is nothing to wait for;
-        whether it takes joint states.
+    is_ready:
+        Whether it takes joint states, or is switched off, so that there is nothing to wait for.
+    is_followed:
+        Whether it takes joint states.
     follower:
-        Full name of the node that takes the joint states.
+        Full name of the node that takes them.
 
     """
 

@@ -72,17 +72,7 @@ class SimulatedRobot:
 
 
 class Inputs:
-    """
-    Subscriptions to trajectories and commands, and the controllers' speed and parameters.
-
-    Parameters
-    ----------
-    node:
-        Has the parameter ``speed_scaling``.
-    robot:
-        Is commanded.
-
-    """
+    """Subscriptions to trajectories and commands, and the controllers' speed and parameters."""
 
     def __init__(self, node: Node, robot: SimulatedRobot) -> None:
         self._node, self._robot = node, robot
@@ -198,8 +188,6 @@ class FollowedGoal:
 
     Attributes
     ----------
-    handle, done:
-        The server's handle of it, and the future that its answer waits for.
     path_tolerance, goal_tolerance:
         (n_joints,) largest errors of position [rad or m]; infinite for none.
     goal_time:

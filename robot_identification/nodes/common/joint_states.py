@@ -57,22 +57,8 @@ class FetchedJointStates:
     Subscription whose raw messages are fetched from the middleware; no executor waits for them.
 
     It begins reliable, unless ``reliable`` is False, and is replaced by a best-effort one where a
-    publisher offers nothing else (`follow_publishers`).  Not thread-safe.
-
-    Parameters
-    ----------
-    node, topic:
-        As for `rclpy.node.Node.create_subscription`.
-    depth:
-        Messages that may wait.
-    reliable:
-        Whether to begin with what is reliable.
-
-    Attributes
-    ----------
-    topic_name:
-        Full name of the topic.
-
+    publisher offers nothing else (`follow_publishers`).  ``depth`` messages may wait.  Not
+    thread-safe.
     """
 
     def __init__(
@@ -141,16 +127,10 @@ def _never_called(message: Any) -> None:
 
 def prefer_sockets() -> bool:
     """
-    Have Fast DDS receive by UDP also from this machine, if that buffers more messages.
+    Have Fast DDS receive by UDP also from this machine, if that buffers more; return if so.
 
     Nothing is changed if the user has a profile of his own, or if the system's limit for receive
     buffers, ``net.core.rmem_max``, is too low.  Other middleware ignores it.
-
-    Returns
-    -------
-    bool
-        True if messages of this machine come by UDP.
-
     """
     chosen = any(os.environ.get(name) for name in _VARIABLES)
     if chosen or any(Path(name).exists() for name in _DEFAULT_PROFILES):
@@ -169,11 +149,7 @@ def enlarge_receive_buffers(size: int = BUFFER_SIZE) -> str:
     """
     Ask for receive buffers of ``size`` bytes of this process's UDP sockets.
 
-    Returns
-    -------
-    str
-        A note with the remedy where the system grants less; otherwise empty.
-
+    Returns a note with the remedy where the system grants less; otherwise an empty text.
     """
     granted = size
     for each in _udp_sockets():

@@ -50,21 +50,10 @@ def run(
     args: Sequence[str] | None = None,
 ) -> int:
     """
-    Run a node until SIGINT or SIGTERM.
+    Run a node that the factory makes until SIGINT or SIGTERM; return the exit code.
 
-    Parameters
-    ----------
-    factory:
-        Makes the node: its class, usually.
-    args:
-        Command line; None takes the process's own.
-
-    Returns
-    -------
-    int
-        Exit code: 0 after a signal, 2 after an `IdentificationError` or a wrong command line
-        (one line on stderr), 1 after a crash (with its traceback).
-
+    It is 0 after a signal, 2 after an `IdentificationError` or a wrong command line (one line on
+    stderr), 1 after a crash (with its traceback).
     """
     _find_log_folder()
     with _signals() as stopped:
@@ -224,16 +213,10 @@ def serve(
     """
     Create a service whose failing requests are answered and never stop the node.
 
-    Parameters
-    ----------
-    node, kind, name, **options:
-        As for `rclpy.node.Node.create_service`.
-    function:
-        Called with request and response; fills the latter and returns its message, or None.
-    queue:
-        Where requests wait for each other, and in whose thread the function runs; None for the
-        executor's own, in which the request is answered at once.
-
+    The function is called with request and response; it fills the latter and returns its message,
+    or None.  With a queue, requests wait for each other and the function runs in its thread;
+    without, in the executor's own, at once.  The options are those of
+    `rclpy.node.Node.create_service`.
     """
 
     async def on_request(request: Any, response: Any) -> Any:

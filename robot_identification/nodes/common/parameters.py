@@ -64,18 +64,8 @@ def declare_options(
     Declare the options of ``cls`` as parameters of ``node`` and return them as set at the start.
 
     Later changes are checked by the same rules before the node accepts them; `read_options` gives
-    the present values.
-
-    Parameters
-    ----------
-    node:
-        The node that gets the parameters.
-    cls:
-        An options dataclass (see `robot_identification.options.fields`).
-    prefix:
-        Put before the names with a dot, for example ``signals``.
-    defaults:
-        An instance whose values are the defaults instead of the class's own.
+    the present values.  The prefix is put before the names with a dot; ``defaults`` is an instance
+    whose values are the defaults instead of the class's own.
 
     Raises
     ------

@@ -34,13 +34,8 @@ class NodeProcesses:
     """
     Processes of nodes; a context manager that stops all of them.
 
-    Parameters
-    ----------
-    log_folder:
-        Where each node's output is written, as ``<node>.log``.
-    environment:
-        Variables for the processes, besides the caller's own.
-
+    Each node's output is written to the log folder, as ``<node>.log``; the environment is added to
+    the caller's own.
     """
 
     def __init__(self, log_folder: Path, environment: Mapping[str, str] | None = None) -> None:
@@ -56,17 +51,7 @@ class NodeProcesses:
         self.stop()
 
     def start(self, node: str, parameters: Mapping[str, Any] | None = None) -> None:
-        """
-        Start ``robot_identification.nodes.<node>_node`` with ROS parameters.
-
-        Parameters
-        ----------
-        node:
-            Name of the node: simulation, excitation, recorder, regressor or identification.
-        parameters:
-            Values by name, as YAML would give them.
-
-        """
+        """Start ``robot_identification.nodes.<node>_node`` with ROS parameters by name."""
         command = [sys.executable, '-m', f'robot_identification.nodes.{node}_node']
         if parameters:
             command.append('--ros-args')
@@ -163,17 +148,8 @@ def start_module(module: str, *descriptors: int, end_with_parent: bool) -> subpr
     """
     Start a module as a process that inherits file descriptors; their numbers are its arguments.
 
-    It has a session of its own, so that Ctrl-C reaches this process alone.
-
-    Parameters
-    ----------
-    module:
-        Full name.
-    descriptors:
-        Of pipes and files.
-    end_with_parent:
-        True to have the kernel end it if this process is killed.
-
+    It has a session of its own, so that Ctrl-C reaches this process alone.  With
+    ``end_with_parent`` the kernel ends it if this process is killed.
     """
     return subprocess.Popen(
         [sys.executable, '-m', module, *map(str, descriptors)],
@@ -198,16 +174,8 @@ def prioritise(priority: int, option: str) -> str:
     """
     Give this process, its threads and those that they start a real-time priority (SCHED_FIFO).
 
-    Parameters
-    ----------
-    priority, option:
-        0 changes nothing; name of the option that gave it.
-
-    Returns
-    -------
-    str
-        A note where the system does not allow it, and `NICE` is tried; otherwise empty.
-
+    0 changes nothing.  Where the system does not allow it, `NICE` is tried, and a note is returned
+    that names the option; otherwise the note is empty.
     """
     if not priority:
         return ''

@@ -29,20 +29,9 @@ from ...options.fields import option
 
 def given_path(text: str, key: str, base: Path = Path()) -> Path:
     """
-    Return the absolute path in a request or a parameter, where ``~`` is a home folder.
+    Return the absolute path under a key of a request or a parameter, from ``base`` on.
 
-    Parameters
-    ----------
-    text, key:
-        The path, and its name in the request or as a parameter.
-    base:
-        Start of a relative path.
-
-    Raises
-    ------
-    SettingsError
-        where there is no such home.
-
+    ``~`` is a home folder; raises `SettingsError` where there is no such home.
     """
     try:
         return (base / Path(text).expanduser()).absolute()
@@ -90,14 +79,9 @@ class DataDirectories:
 
     def resolve(self, path: Path, key: str, *, inside: bool = False) -> Path:
         """
-        Return a path without links, of a file or folder that a request may name.
+        Return a path without links, of a file or folder that a request names under a key.
 
-        Parameters
-        ----------
-        path, key:
-            The path, and its name in the request.
-        inside:
-            Whether links in a folder are checked, too.
+        With ``inside``, links in a folder are checked, too.
 
         Raises
         ------
@@ -165,13 +149,7 @@ class RequestQueue:
     """
     Queue of requests that are worked on one after the other, in a thread beside the executor.
 
-    Parameters
-    ----------
-    node:
-        Has the executor, which is woken when a request ends.
-    limit:
-        Requests that may wait for one that is being worked on.
-
+    While one is worked on, ``limit`` others may wait.  The node's executor is woken when one ends.
     """
 
     def __init__(self, node: Node, limit: int = MOST_WAITING) -> None:
@@ -189,12 +167,7 @@ class RequestQueue:
         """
         Return the result of a function that runs when its turn comes; the node goes on meanwhile.
 
-        Parameters
-        ----------
-        name:
-            What the request is called in the refusals of others.
-        function:
-            Runs in the queue's thread.
+        The name is that of the request in the refusals of others.
 
         Raises
         ------
@@ -244,15 +217,9 @@ class RequestFailedError(IdentificationError):
 
 class ServiceCaller:
     """
-    Blocking calls to services and actions.
+    Blocking calls to services and actions, by a node that is not spun elsewhere.
 
-    Parameters
-    ----------
-    node:
-        The node that calls; not spun elsewhere.
-    check:
-        Called some ten times a second while waiting; raises to give up.
-
+    ``check`` is called some ten times a second while waiting; it raises to give up.
     """
 
     def __init__(self, node: Node, check: Callable[[], None] = lambda: None) -> None:
@@ -306,20 +273,16 @@ class ServiceCaller:
         **fields: Any,
     ) -> Any:
         """
-        Send a goal to an action and return its result.
+        Send a goal with some fields to an action and return its result.
 
         Parameters
         ----------
-        kind, name:
-            Type and name of the action.
         seconds:
             Time for the result.
         feedback:
             Called with each feedback.
         patience:
             Time for a goal that is canceled, by Ctrl-C or because it is late, to end [s].
-        fields:
-            Of the goal.
 
         Raises
         ------

@@ -83,19 +83,15 @@ class RobotOptions:
 
 class RobotDescription:
     """
-    Robot of a node, from its parameters or the topic ``robot_description``.
+    Robot of a node, from its parameters (`RobotOptions`, declared here) or from a topic.
 
-    Declares the parameters of `RobotOptions`.  A description given as parameter is read at once;
-    otherwise the latched topic is subscribed to, and a later description replaces the former.
+    A description given as parameter is read at once; otherwise the latched topic
+    ``robot_description`` is subscribed to, and a later description replaces the former.
 
     Parameters
     ----------
-    node:
-        Gets the parameters.
     on_change:
         Called with the robot each time that a description has been read.
-    callback_group:
-        Of the subscription.
     model:
         Its closed loops, or the delta robot that it is without any description.
 

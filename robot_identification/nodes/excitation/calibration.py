@@ -117,13 +117,11 @@ class CalibrationService:
 
     Parameters
     ----------
-    node, group:
-        The node, and the callback group of the action and the service.
     robot:
         Awaited for the robot.
     in_worker:
-        Awaited with a function and what publishes feedback meanwhile; returns the result of the
-        function, which runs in a thread.
+        Awaited with a function, which runs in a thread, and with one that publishes feedback;
+        returns the function's result.
     leaving:
         True if the node ends.
 
@@ -318,19 +316,9 @@ def _result(ended: Calibration, folder: Path) -> Calibrate.Result:
 @dataclass(frozen=True)
 class ActionExecutor:
     """
-    Executor of motions by the action ``excitation/excite``, with recording.
+    Executor of motions at a share of their speed by the action ``excitation/excite``, recorded.
 
-    Attributes
-    ----------
-    caller:
-        Calls the action.
-    problem:
-        Joints, drives and elasticity of the recordings.
-    speed:
-        Share of the planned speed.
-    action:
-        Name of the action.
-
+    The problem has joints, drives and elasticity of the recordings.
     """
 
     caller: ServiceCaller

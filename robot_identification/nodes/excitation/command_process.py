@@ -64,25 +64,7 @@ ORPHAN_TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class CommandTask:
-    """
-    Settings of the process.
-
-    Attributes
-    ----------
-    node:
-        Full name of the excitation node.
-    topic, joint_states:
-        Full names of the topics of commands and joint states.
-    speed:
-        Full name of the topic of the speed scaling; empty for none.
-    velocity:
-        Whether velocities are streamed rather than positions.
-    simulated:
-        Whether the joint states' clock is a simulation's.
-    rate, gain, priority:
-        See `ControllerOptions`.
-
-    """
+    """Settings of the process: full names of node and topics, ``speed`` or '', and options."""
 
     node: str
     topic: str
@@ -96,15 +78,7 @@ class CommandTask:
 
 
 class Heartbeat:
-    """
-    Heartbeat of a process, in shared memory; neither side waits.
-
-    Parameters
-    ----------
-    file:
-        Descriptor of that memory; None creates it.
-
-    """
+    """Heartbeat of a process in shared memory, of a descriptor or new; neither side waits."""
 
     def __init__(self, file: int | None = None) -> None:
         if file is None:
@@ -127,17 +101,9 @@ class Streamer:
     """
     Stream of commands; see `run`.
 
-    Parameters
-    ----------
-    task:
-        Settings.
-    pipe:
-        Brings ``(word, content)``: 'joints' with the commands' order, 'begin' with the limits and
-        the place of rest, 'horizon' with a trajectory, its columns in that order, and when it
-        begins in the clock of the joint states [s], 'ignore_states', 'finish'.
-    heartbeat:
-        Shows the node that the stream goes on.
-
+    The pipe brings ``(word, content)``: 'joints' with the commands' order, 'begin' with the limits
+    and the place of rest, 'horizon' with a trajectory, its columns in that order, and when it
+    begins in the clock of the joint states [s], 'ignore_states', 'finish'.
     """
 
     def __init__(self, task: CommandTask, pipe: Connection, heartbeat: Heartbeat) -> None:

@@ -88,16 +88,8 @@ class CheckedSender:
     """
     A sender behind the command gate.
 
-    Parameters
-    ----------
-    sender:
-        What hands trajectories to the controller.
-
-    Attributes
-    ----------
-    rest:
-        (n_joints,) where the robot rests by the last command sent; None where nothing was sent.
-
+    ``rest`` is where the robot rests by the last command sent, (n_joints,); None where none was
+    sent.
     """
 
     def __init__(self, sender: Sender) -> None:
@@ -149,15 +141,7 @@ class CheckedSender:
 
 
 def sender_of(node: Node, group: CallbackGroup, options: ControllerOptions) -> CheckedSender:
-    """
-    Return the way to the controller that the options describe.
-
-    Raises
-    ------
-    SettingsError
-        where this kind of controller needs a package that is not installed.
-
-    """
+    """Return the way to the controller that the options describe; raises `SettingsError`."""
     return CheckedSender(SENDERS[options.controller_kind](node, group, options))
 
 
@@ -178,8 +162,6 @@ class MotionRun:
 
     Attributes
     ----------
-    node, states, sender, options:
-        The node, joint states, the controller, and the settings.
     tick:
         Awaited to wait for the next look at the robot.
     interruption:
@@ -207,14 +189,8 @@ class MotionRun:
         """
         Move to the start along ``approach``, follow ``path``, and record if asked.
 
-        Parameters
-        ----------
-        approach:
-            From where the robot is to the start; None where it is there.
-        path:
-            From rest to rest.
-        recording:
-            Name of the recording, '' for one that the recorder chooses, None for none.
+        ``approach`` is None where the robot is at the start; ``recording`` is the name of the
+        recording, '' for one that the recorder chooses, None for none.
 
         Raises
         ------
@@ -262,13 +238,7 @@ class MotionRun:
         """
         Have a path followed until the robot rests at its end, also where an error is raised.
 
-        Parameters
-        ----------
-        path:
-            From rest to rest.
-        first, last:
-            Progress at its start and end, of the whole motion.
-
+        ``first`` and ``last`` are the progress of the whole motion at its start and end.
         """
         course = self._begin(path)
         self.states.moving = True

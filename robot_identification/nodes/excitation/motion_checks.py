@@ -126,15 +126,7 @@ def motion_path(
 
 
 class CollisionModelCache:
-    """
-    The latest collision model, kept from one check to the next.
-
-    Parameters
-    ----------
-    warn:
-        Called with each warning of a new model.
-
-    """
+    """The latest collision model, whose warnings are passed on once, kept for the next check."""
 
     def __init__(self, warn: Callable[[str], Any]) -> None:
         self._warn = warn
@@ -198,16 +190,10 @@ class MotionCheck:
         self, collisions: CollisionModelCache, position: Position, in_worker: Worker
     ) -> MotionPath:
         """
-        Carry out all checks; return the trajectory's path, ready to be followed.
+        Carry out all checks in a worker; return the trajectory's path, ready to be followed.
 
-        Parameters
-        ----------
-        collisions:
-            Gives the collision model.
-        position:
-            Asked once the trajectory itself has passed; None leaves the way to its start aside.
-        in_worker:
-            Runs the checks.
+        The position is asked for once the trajectory itself has passed; None leaves the way to its
+        start aside.
 
         Raises
         ------
@@ -229,15 +215,7 @@ class MotionCheck:
     def _check(
         self, collisions: CollisionModelCache, trajectory: PointTrajectory, where: str
     ) -> MotionPath:
-        """
-        Check a trajectory against the limits themselves, without a planner's margin.
-
-        Parameters
-        ----------
-        where:
-            Put before the message of an error.
-
-        """
+        """Check a trajectory against the limits themselves; ``where`` begins errors' messages."""
         robot, settings, options = self.robot, self.settings, self.options
         instants = trajectory.duration * settings.check_rate
         if instants > MOST_INSTANTS:
@@ -282,16 +260,10 @@ def requested_motion(
     options: ExecutionOptions,
 ) -> MotionCheck:
     """
-    Return the requested motion, as it is sent, before its checks.
+    Return the motion of a request before its checks.
 
-    Parameters
-    ----------
-    request:
-        Goal with the name of a plan or a trajectory, and the speed.
-    plans:
-        Those that are kept.
-    robot, settings, options:
-        As they are now; the settings are those of a trajectory.
+    The request has a plan's name or a trajectory, and the speed.  The settings are those of a
+    trajectory; a plan has its own.
 
     Raises
     ------
@@ -353,19 +325,12 @@ def at_speed(
     """
     Return a trajectory as it is sent: at a share of its speed, by points of `publish_rate`.
 
-    Parameters
-    ----------
-    trajectory:
-        As planned or received.
-    speed:
-        Above 0 up to 1; 0 counts as 1.
-    options:
-        Give the rate.
+    A speed of 0 counts as 1.
 
     Raises
     ------
     MotionError
-        where the speed is none, or the motion would take too long.
+        where the speed is not within 0 and 1, or the motion would take too long.
 
     """
     speed = speed or 1.0

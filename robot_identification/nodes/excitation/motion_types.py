@@ -72,19 +72,13 @@ class PathClock:
     """
     The time of a path, which passes as fast as the controller lets it.
 
-    Parameters
-    ----------
-    start:
-        When the path begins, in the clock of the joint states [ns].
-    now:
-        Present time in that clock [ns].
-
     Attributes
     ----------
     start:
-        When the path would have begun, had its time always passed as the clock [ns].
+        When the path would have begun, in the clock of the joint states, had its time always
+        passed as that clock [ns].
     now:
-        Present time, at the latest look [ns].
+        Present time in that clock, at the latest look [ns].
     speed:
         Rate of the path's time; 1 is real time.
 
@@ -101,15 +95,8 @@ class PathClock:
         """
         Update the clock.
 
-        Parameters
-        ----------
-        now:
-            Present time by the latest joint state [ns].
-        speed:
-            See `speed`.
-        published:
-            When that joint state was published, by this machine's steady clock [s].
-
+        The present time is that by the latest joint state [ns]; ``published`` is when that was
+        published, by this machine's steady clock [s].
         """
         wall = time.monotonic()
         if wall - self._wall > HELD_UP:
@@ -148,15 +135,8 @@ class Patience:
     """
     Bound on a wait for a robot whose clock may be slower than the wall's, or stand still.
 
-    Parameters
-    ----------
-    now:
-        Present time in the clock of the joint states [ns].
-    seconds:
-        Longest wait by that clock, and 1 / `SLOWEST` as long by the wall's [s].
-    still:
-        Time by the wall's clock for which the other may stand still [s].
-
+    It is over after ``seconds`` by that clock from ``now`` [ns] on, after 1 / `SLOWEST` as long by
+    the wall's, or where the clock has stood still for ``still`` seconds.
     """
 
     def __init__(self, now: int, seconds: float, still: float) -> None:

@@ -32,15 +32,8 @@ class MotionWatch:
     """
     Watch on a robot in motion.
 
-    Attributes
-    ----------
-    states, options:
-        Joint states, and bounds on them.
-    report:
-        Gets the tracking error, the share of the effort limits and the speed scaling.
-    log:
-        Called once with a text on what cannot be watched.
-
+    The report gets the tracking error, the share of the effort limits and the speed scaling;
+    ``log`` is called once with a text on what cannot be watched.
     """
 
     states: StateWatch
@@ -280,14 +273,6 @@ class ClientWatch:
     begins may be it; once none of them is left, it is gone.  For a client that was killed this
     takes as long as the middleware trusts it.  A sign of life on ``~/alive`` is quicker: who sends
     one during a motion has to go on.
-
-    Parameters
-    ----------
-    node, action:
-        The action server's node, and the action's name.
-    group:
-        Callback group of the subscription.
-
     """
 
     def __init__(self, node: Node, action: str, group: CallbackGroup) -> None:

@@ -46,13 +46,7 @@ class PreviewService:
     """
     The service ``~/preview``: every check on a motion, and the motion for RViz; nothing moves.
 
-    Parameters
-    ----------
-    node, group:
-        Who offers the service, and the callback group.
-    check:
-        Carries out the checks; returns the requested motion, and the error or None.
-
+    ``check`` carries out the checks; it returns the requested motion, and the error or None.
     """
 
     def __init__(
@@ -205,16 +199,9 @@ def points_message(trajectory: PointTrajectory, return_points: bool) -> JointTra
 
 def save_plan(node: Node, name: str, trajectory: PointTrajectory) -> str:
     """
-    Write a plan's points below the node's parameter ``output``.
+    Write a plan's points as CSV (`points_csv`) below the parameter ``output``; return the path.
 
-    The columns are those of `points_csv`.  A file that cannot be written is logged: the plan is
-    good without it.
-
-    Returns
-    -------
-    str
-        The file's absolute path; empty where there is none.
-
+    A file that cannot be written is logged, and the path is empty: the plan is good without it.
     """
     folder = read_options(node, ExecutionOptions).output
     if not folder:

@@ -84,20 +84,9 @@ class ControllerParameters:
     """
     Client of a controller's parameters; each controller of ros2_control has its joints there.
 
-    Parameters
-    ----------
-    node, group:
-        Who asks.
-    target:
-        Full name of the topic or action on which the controller is commanded.
-    controller:
-        Name of the controller's node; empty: what stands before the target's last slash.
-
-    Attributes
-    ----------
-    name:
-        Of the controller's node; empty where it is not known.
-
+    ``target`` is the topic or action on which the controller is commanded.  ``name`` is that of
+    the controller's node: ``controller`` or else what stands before the target's last slash; empty
+    where it is not known.
     """
 
     def __init__(self, node: Node, group: CallbackGroup, target: str, controller: str) -> None:
@@ -156,17 +145,9 @@ def joints_differ(name: str, missing: Sequence[str], surplus: Sequence[str]) -> 
 
 class SpeedScaling:
     """
-    Rate at which a controller lets time pass, fetched from its topic when it is read.
+    Rate at which a controller lets time pass, fetched from its topic, if any, when it is read.
 
     No executor handles its messages: a late change would move the robot's time against the node's.
-
-    Parameters
-    ----------
-    node:
-        Who listens.
-    topic:
-        Topic with the rate in percent; empty: it is always 1.
-
     """
 
     def __init__(self, node: Node, topic: str) -> None:
@@ -330,19 +311,9 @@ def remedy(state: str, name: str, manager: str) -> str:
 @dataclass(frozen=True)
 class MotionRecording:
     """
-    The recording of one motion.
+    The recording of one motion by a recorder node; the report gets its path.
 
-    Attributes
-    ----------
-    node, tick:
-        Who calls the recorder, and what is awaited meanwhile.
-    recorder:
-        Name of the recorder node.
-    name:
-        Name of the recording, '' for one that the recorder chooses, None for no recording.
-    report:
-        Gets the recording's path.
-
+    ``name`` is '' for one that the recorder chooses, None for no recording.
     """
 
     node: Node
@@ -361,19 +332,9 @@ class MotionRecording:
 
     async def stop(self, error: Exception | None = None) -> None:
         """
-        Close the recording.
+        Close the recording; a motion that ended early, by an error, is marked in it.
 
-        Parameters
-        ----------
-        error:
-            Why the motion ended early, which is marked in the recording; a recorder that fails
-            then is logged alone.
-
-        Raises
-        ------
-        MotionError
-            where the recorder fails after a motion that did not.
-
+        A recorder that fails after such an error is logged alone, otherwise raises `MotionError`.
         """
         if self.name is None:
             return

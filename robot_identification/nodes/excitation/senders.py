@@ -51,15 +51,6 @@ class Sender(ABC):
     `finish` once, however it ended.  The properties are read a hundred times a second, so they
     must not compute or wait.
 
-    Parameters
-    ----------
-    node, group:
-        Who sends.
-    name:
-        Full name of the topic or action.
-    options:
-        The controller's.
-
     Attributes
     ----------
     feeds_back:
@@ -108,16 +99,11 @@ class Sender(ABC):
         """
         Have the robot follow a trajectory from now on, in place of what was sent before.
 
-        Parameters
-        ----------
-        trajectory:
-            Ends at rest.  Its first point lies before the present, but for the first message of a
-            motion, which comes a little ahead of time; between two points the motion is the
-            quintic through both.
-        start:
-            When time 0 of its times as given is or was, in the clock of the joint states [ns].
-            Where the controller scales time, it is moved so that the points fit the present.
-
+        It ends at rest.  Its first point lies before the present, but for the first message of a
+        motion, which comes a little ahead of time; between two points the motion is the quintic
+        through both. ``start`` is when time 0 of its times is or was, in the clock of the joint
+        states [ns]; where the controller scales time, it is moved so that the points fit the
+        present.
         """
 
     def begin(self, limits: Limits, position: np.ndarray) -> None:  # noqa: B027 some need it

@@ -278,17 +278,7 @@ class Latest:
 
 @dataclass(frozen=True)
 class State:
-    """
-    State of the node.
-
-    Attributes
-    ----------
-    busy, progress, step:
-        The request that is worked on, or empty; how far it is (0 to 1) and with what.
-    failure:
-        Why the latest request failed; empty where it did not.
-
-    """
+    """State of the node: request that is worked on, progress (0 to 1) and step; latest failure."""
 
     busy: str = ''
     progress: float = 0.0

@@ -127,17 +127,10 @@ class OnlineOptions:
 @dataclass(frozen=True)
 class OnlineTask:
     """
-    Task of the process of the live identification; it can be pickled.
+    Task of the process of the live identification, with full names; it can be pickled.
 
-    Attributes
-    ----------
-    problem, options:
-        The robot and how it is identified; rates and bounds.
-    node, joint_states, parameters, status:
-        Full names of the identification node and of the topics.
-    system_stamps:
-        Whether stamps are times of this machine's clock, so that they can be compared with it.
-
+    ``system_stamps`` tells whether stamps are times of this machine's clock, to be compared with
+    it.
     """
 
     problem: IdentificationProblem
@@ -401,17 +394,10 @@ class Follower:
 
     def take(self, message: bytes, sequence: int | None, start: float) -> None:
         """
-        Add a message.
+        Add a message, a serialised joint state.
 
-        Parameters
-        ----------
-        message:
-            Serialised joint state.
-        sequence:
-            Its number by the middleware, counted by its publisher; None where that is not known.
-        start:
-            `time.perf_counter` when the message was taken [s].
-
+        ``sequence`` is its number by the middleware, counted by its publisher, None where that is
+        not known; ``start`` is `time.perf_counter` when the message was taken [s].
         """
         account = self.account
         account.messages += 1

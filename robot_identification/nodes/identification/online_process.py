@@ -57,19 +57,9 @@ _AT_ONCE = 100  # messages that are handled before timers and commands get their
 
 class OnlineNode(Node):
     """
-    Node that follows a robot's joint states.
+    Node that follows a robot's joint states with a follower that is warmed up.
 
-    Parameters
-    ----------
-    task:
-        The robot, and the names of the topics.
-    pipe:
-        Commands come in here and answers go out.
-    follower:
-        Follows the robot of the task, warmed up.
-    note:
-        To be logged; empty for none.
-
+    Commands come in by the pipe and answers go out; a note that is not empty is logged.
     """
 
     def __init__(self, task: OnlineTask, pipe: Connection, follower: Follower, note: str) -> None:

@@ -53,13 +53,8 @@ class OnlineProcess:
     """
     A process that follows one robot; see `online_process`.
 
-    Parameters
-    ----------
-    task:
-        Sent to it.
-    on_end:
-        Called from another thread, with the reason, when it ends without having been stopped.
-
+    ``on_end`` is called from another thread, with the reason, when it ends without having been
+    stopped.
     """
 
     def __init__(self, task: OnlineTask, on_end: Callable[[str], None]) -> None:
@@ -166,17 +161,8 @@ class OnlineService:
     """
     Switches the live identification on and off, and passes requests on to its process.
 
-    Parameters
-    ----------
-    node:
-        The identification node.
-    problem:
-        Returns the robot and the settings as they are now.
-    description:
-        Returns the URDF that has arrived last; None for none.
-    output:
-        Returns the folder for results.
-
+    ``problem`` returns the robot and the settings as they are now, ``description`` the URDF that
+    has arrived last, None for none, and ``output`` the folder for results.
     """
 
     def __init__(
@@ -346,14 +332,8 @@ def save_live(snapshot: Snapshot, problem: IdentificationProblem, folder: Path) 
     """
     Write ``online.yaml`` and ``identified.urdf`` into a folder; return a summary.
 
-    ``online.yaml`` names standard parameters, too, so that it can be given as
-    ``estimation.prior`` to what comes later.
-
-    Raises
-    ------
-    IdentificationError
-        naming a folder that cannot be written to.
-
+    ``online.yaml`` names standard parameters, too, so that it can be given as ``estimation.prior``
+    to what comes later.  Raises `IdentificationError` naming a folder that cannot be written to.
     """
     base = snapshot.structure
     found = ParameterSet(base.base_layout, snapshot.estimate.values)
@@ -381,15 +361,7 @@ def save_live(snapshot: Snapshot, problem: IdentificationProblem, folder: Path) 
 
 
 def fresh_folder(folder: Path) -> Path:
-    """
-    Make a folder that did not exist, with a number behind its name where that is taken.
-
-    Raises
-    ------
-    IdentificationError
-        naming a folder that cannot be made.
-
-    """
+    """Make a folder that did not exist, with a number behind its name where that is taken."""
     number, fresh = 0, folder
     while fresh.exists():
         number += 1

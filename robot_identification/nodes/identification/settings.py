@@ -93,22 +93,12 @@ SETTINGS_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 class Settings:
     """
-    The node's settings.
-
-    Parameters
-    ----------
-    node:
-        Gets the parameters.
+    The node's settings; ``files`` are the folders below which requests may name files.
 
     Raises
     ------
     SettingsError, ModelError
         where a parameter or the experiment file is wrong.
-
-    Attributes
-    ----------
-    files:
-        Folders below which requests may name files.
 
     """
 
@@ -160,15 +150,13 @@ class Settings:
         entries:
             The recordings.
         model:
-            What a result was identified with, to read other recordings for it; None for the
+            As a result was identified with, to read other recordings for it; None for the
             settings.
 
         Raises
         ------
-        SettingsError
-            naming the key that is wrong.
-        ModelError
-            where no robot description has arrived yet.
+        SettingsError, ModelError
+            naming the key that is wrong; where no robot description has arrived yet.
 
         """
         document = {'robot': self._robot_mapping(), **self._sections()}
