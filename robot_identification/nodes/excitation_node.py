@@ -173,11 +173,7 @@ class ExcitationNode(Node):
             await self._tick()
         return self._description.robot()
 
-    async def _in_worker(
-        self,
-        function: Callable[[], Any],
-        tick: Tick | None = None,
-    ) -> Any:
+    async def _in_worker(self, function: Callable[[], Any], tick: Tick | None = None) -> Any:
         """Return the result of a function that runs in a thread; the node goes on meanwhile."""
         future: WorkerFuture = self._worker.submit(function)
         while not future.done():

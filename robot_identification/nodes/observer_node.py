@@ -22,13 +22,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from ..data.drives import Drives
-from ..data.joint_state import (
-    ForeignStateError,
-    JointStateStream,
-    shape_of,
-    STAMP,
-    STAMP_PLACE,
-)
+from ..data.joint_state import ForeignStateError, JointStateStream, shape_of, STAMP, STAMP_PLACE
 from ..errors import RecordingError
 from ..online import EffortWatch, Observation, ObserverSettings
 from ..online.filters import BEYOND

@@ -45,10 +45,7 @@ SIGNAL_SECONDS = 0.2
 EXIT_OK, EXIT_CRASH, EXIT_USER_ERROR = 0, 1, 2
 
 
-def run(
-    factory: Callable[[], Node],
-    args: Sequence[str] | None = None,
-) -> int:
+def run(factory: Callable[[], Node], args: Sequence[str] | None = None) -> int:
     """
     Run a node that the factory makes until SIGINT or SIGTERM; return the exit code.
 

@@ -25,11 +25,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ...excitation.limits import Limits
 from ...excitation.points import PointTrajectory
-from ..common.messages import (
-    require_follow_joint_trajectory,
-    time_message,
-    trajectory_message,
-)
+from ..common.messages import require_follow_joint_trajectory, time_message, trajectory_message
 from .motion_types import Tick
 from .options import ControllerOptions
 from .remote_nodes import ControllerParameters, difference, joints_differ, SpeedScaling, wait_for
