@@ -23,7 +23,7 @@ import rclpy
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from robot_identification.model.robot import Robot
-from robot_identification.nodes import excitation_node as excitation_node
+from robot_identification.nodes import excitation_node
 from robot_identification.nodes.common.messages import seconds
 from robot_identification.nodes.excitation.motion import SENDERS
 from robot_identification.simulation import SimulationSettings

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import subprocess
 import sys
 import threading
 
@@ -102,15 +101,23 @@ def test_answers_are_short():
     assert 'joints' not in values and values['rank'] == 58
 
 
+def started(ros, *words):
+    """Start the command; it is forked off a process that has its libraries."""
+    return ros.start_command('client', [*COMMAND, *words], wait=False)
+
+
 def test_a_service_is_called_and_its_refusal_is_one_line(ros, tmp_path):
+    absent = started(ros, 'check', '--timeout', '1')
     ros.start('recorder', parameters={'output': str(tmp_path / 'bags')})
-    done = subprocess.run([*COMMAND, 'stop'], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: service 'recorder/stop' refuses: ")
-    assert done.stderr.count('\n') == 1
-    watched = [*COMMAND, 'watch', 'recorder', '--once']
-    done = subprocess.run(watched, capture_output=True, text=True, timeout=60)
-    assert yaml.safe_load(done.stdout)['recording'] is False
+    stop, watch = started(ros, 'stop'), started(ros, 'watch', 'recorder', '--once')
+    assert stop.wait(60.0) == 2
+    assert len(stop.lines) == 1
+    assert stop.output.startswith("error: service 'recorder/stop' refuses: ")
+    assert watch.wait(60.0) == 0
+    assert yaml.safe_load(watch.output)['recording'] is False
+    # a node that is not there
+    assert absent.wait(60.0) == 2
+    assert "service 'identification/check_consistency': no answer within 1 s" in absent.output
 
 
 @pytest.fixture
@@ -147,28 +154,18 @@ def excitation(ros):
     server.destroy()
 
 
-def test_a_goal_is_sent_to_a_namespace(excitation):
+def test_a_goal_is_sent_to_a_namespace(ros, excitation):
     words = ('excite', 'plan_7', '--dry-run', '--speed', '0.5', '--namespace', '/arm')
-    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    client = started(ros, *words)
+    assert client.wait(60.0) == 0, client.output
     assert (excitation['goal'].plan_id, excitation['goal'].speed) == ('plan_7', 0.5)
-    assert 'max_tracking_error: 0.5' in done.stdout
+    assert 'max_tracking_error: 0.5' in client.output
 
 
-def test_ctrl_c_cancels_the_goal_and_waits_until_the_robot_is_at_rest(excitation):
-    command = [*COMMAND, 'excite', 'plan_1', '--namespace', 'arm']
-    client = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+def test_ctrl_c_cancels_the_goal_and_waits_until_the_robot_is_at_rest(ros, excitation):
+    client = started(ros, 'excite', 'plan_1', '--namespace', 'arm')
     assert excitation['begun'].wait(60.0)
-    client.send_signal(signal.SIGINT)
-    errors = client.communicate(timeout=60)[1]
-    assert client.returncode == 130 and errors == 'error: interrupted\n'
+    assert client.stop(signal.SIGINT, timeout=60.0) == 130
+    assert client.lines[-1] == 'error: interrupted'
     # the client did not end before
     assert excitation['canceled'].is_set()
-
-
-def test_a_node_that_is_not_there_is_named():
-    done = subprocess.run(
-        [*COMMAND, 'check', '--timeout', '1'], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 2
-    assert "service 'identification/check_consistency': no answer within 1 s" in done.stderr

@@ -287,21 +287,19 @@ def test_it_ends_cleanly(ros, number):
     assert 'Traceback' not in process.output
 
 
-@pytest.mark.parametrize(
-    ('parameters', 'reason'),
-    [
+def test_wrong_parameters_end_it_with_one_line(ros):
+    cases = [
         ({'rate': 300.0}, 'a rate of 300 Hz does not divide the servo rate'),
         ({'robot_description': '/nowhere.urdf'}, "URDF file '/nowhere.urdf' does not exist"),
         ({'viscous': [1.0, 2.0]}, "'viscous' has 2 values, but the robot has 6 joints"),
         ({'initial_position': [9.0]}, "'initial_position' of joint 'joint_1' is 9"),
         ({'joints': ['elbow']}, "no moving joint 'elbow'"),
         ({'truth_file': '/proc/none/x.yaml'}, "cannot write truth_file '/proc/none/x.yaml'"),
-    ],
-)
-def test_wrong_parameters_end_it_with_one_line(ros, parameters, reason):
-    process = ros.start('simulation', parameters=parameters, wait=False)
-    assert process.wait(60.0) == 2
-    errors = [line for line in process.lines if line.startswith('error: ')]
-    assert len(errors) == 1
-    assert reason in errors[0]
-    assert 'Traceback' not in process.output
+    ]
+    processes = [ros.start('simulation', parameters=each, wait=False) for each, _ in cases]
+    for process, (_, reason) in zip(processes, cases, strict=True):
+        assert process.wait(60.0) == 2
+        errors = [line for line in process.lines if line.startswith('error: ')]
+        assert len(errors) == 1
+        assert reason in errors[0]
+        assert 'Traceback' not in process.output

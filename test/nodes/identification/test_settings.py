@@ -66,20 +66,18 @@ def test_experiment_file_gives_the_defaults(ros, identify, arm, tmp_path):
     assert 'run.csv' in answer.message
 
 
-@pytest.mark.parametrize(
-    ('parameters', 'words'),
-    [
+def test_wrong_parameters_stop_the_start(ros):
+    cases = [
         ({'experiment': '/nowhere.yaml'}, "'/nowhere.yaml' does not exist"),
         ({'signals.cutoff': -1.0}, 'signals.cutoff'),
         ({'robot.effort_kind': 'torque'}, 'robot.effort_kind'),
         ({'robot_description': '<robot'}, 'XML'),
-    ],
-)
-def test_wrong_parameters_stop_the_start(ros, parameters, words):
-    process = ros.start('identification', parameters=parameters, wait=False)
-    assert process.wait() == 2
-    assert words in process.output
-    assert 'Traceback' not in process.output
+    ]
+    processes = [ros.start('identification', parameters=each, wait=False) for each, _ in cases]
+    for process, (_, words) in zip(processes, cases, strict=True):
+        assert process.wait(60.0) == 2
+        assert words in process.output
+        assert 'Traceback' not in process.output
 
 
 def test_description_from_the_topic_and_diagnostics(ros, identify, arm, tmp_path):

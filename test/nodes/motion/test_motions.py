@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
-from robot_identification.nodes import excitation_node as excitation_node
+from robot_identification.nodes import excitation_node
 from robot_identification.nodes.common.messages import seconds, trajectory_points
 from robot_identification_msgs.action import Excite, PlanExcitation
 
