@@ -179,6 +179,7 @@ def test_nothing_recorded_is_lost_when_a_node_is_killed_in_motion(demo, node):
     assert np.diff(time_stamps).max() < 0.01
 
 
+@pytest.mark.soak
 def test_interrupting_it_ends_the_nodes(demo):
     running = demo()
     pids = running.pids()
@@ -201,8 +202,18 @@ def test_what_stops_it_is_said_with_what_is_kept(ros_domain, tmp_path, capsys, m
     def stopped(self):
         raise NodeStoppedError("the node 'recorder' stopped", remedy='see its log')
 
-    monkeypatch.setattr(demonstration.Demonstration, 'run', stopped)
     monkeypatch.setattr(demonstration.rclpy, 'create_node', lambda name: Mock(context=None))
+
+    def interrupted(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10.0)
+
+    monkeypatch.setattr(demonstration.Demonstration, 'run', interrupted)
+    handler = signal.getsignal(signal.SIGTERM)
+    assert run_demo(tmp_path) == 130
+    assert capsys.readouterr().err.startswith('error: interrupted\n')
+    assert signal.getsignal(signal.SIGTERM) == handler
+    monkeypatch.setattr(demonstration.Demonstration, 'run', stopped)
     assert run_demo(tmp_path) == 1
     told = capsys.readouterr().err
     assert "error: the node 'recorder' stopped: see its log\n" in told

@@ -41,6 +41,7 @@ def parameters(side: str, folder: Path) -> dict[str, dict]:
             **ARMS[side],
             'rate': 200.0,
             'clock_rate': 50.0,
+            'real_time_factor': 2.0,
             'perturbation': 0.2,
             'friction_perturbation': 0.4,
             'truth_file': str(folder / side / 'truth.yaml'),
@@ -49,7 +50,7 @@ def parameters(side: str, folder: Path) -> dict[str, dict]:
         'identification': {
             **clock,
             'output': str(folder / side / 'results'),
-            'online.enabled': True,
+            'online.enabled': side == 'left',  # its process, too, is below the namespace
             'signals.cutoff': 10.0,
             'signals.dead_zone': 0.1,
         },

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 import time
 
@@ -185,13 +186,13 @@ class Live:
 class Followed(Live):
     """The live identification in this process: messages are taken, not sent, and statuses made."""
 
-    def __init__(self, arm):
-        problem = IdentificationProblem(
-            arm.robot, signals=SignalSettings(dead_zone=0.05, trim=0.0)
-        )
+    def __init__(self, arm, model=None, **channel):
+        signals = SignalSettings(dead_zone=0.05, trim=0.0, **channel)
+        problem = IdentificationProblem(arm.robot, model or ModelSettings(), signals=signals)
         names = dict.fromkeys(('node', 'joint_states', 'parameters', 'status'), '')
         task = OnlineTask(problem, OnlineOptions(stale=0.5), system_stamps=False, **names)
         self.arm, self.follower = arm, Follower(task)
+        self.reset()
 
     def reset(self):
         self.follower.reset()
@@ -219,8 +220,8 @@ def stamp_of(message):
     return message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
 
 
-def started(ros, arm, output, **further):
-    """Start the node with further parameters, and wait for its process."""
+def started(ros, arm, output):
+    """Start the node, and wait for its process."""
     parameters = {
         **arm.parameters,
         'output': str(output),
@@ -231,7 +232,6 @@ def started(ros, arm, output, **further):
         'online.changes.enabled': True,
         'online.changes.window': 0.5,
         'online.changes.learning': 4.0,
-        **further,
     }
     ros.start('identification', parameters=parameters)
     live = Live(ros, arm, output)
@@ -245,22 +245,16 @@ def process(module_ros, arm, tmp_path_factory):
     return started(module_ros, arm, tmp_path_factory.mktemp('live'))
 
 
-@pytest.fixture(scope='module')
-def live_with_drives(module_ros, arm, tmp_path_factory):
-    """Start the node with the terms of real drives."""
-    drives = {
-        'robot.breakaway': 0.02,
-        'robot.joint_springs': ['joint_1'],
-        'signals.effort_delay': [0.01, 0.0, 0.02],
-        'signals.effort_low_pass': 12.0,
-    }
-    return started(module_ros, arm, tmp_path_factory.mktemp('live'), **drives)
-
-
 @pytest.fixture
 def live(process):
     process.reset()
     return process
+
+
+@pytest.fixture(scope='session')
+def follow(arm):
+    """Give a function that makes a live identification of this process, with further terms."""
+    return partial(Followed, arm)
 
 
 @pytest.fixture(scope='module')

@@ -13,7 +13,6 @@ pytest.importorskip('rclpy')
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from robot_identification.data.clock import clock_of
 from robot_identification.nodes.common.messages import time_message
-from robot_identification.regressor import ModelSettings
 from robot_identification_msgs.msg import OnlineStatus, Parameter, ParameterSet
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
@@ -46,24 +45,6 @@ def test_estimates_are_those_of_the_core(live):
     truth = expected.structure.project(live.arm.truth)
     errors = np.abs(values - truth.values) / estimate.std
     assert np.nanmax(errors) < 6.0
-
-
-def test_estimates_with_terms_of_real_drives_are_those_of_the_core(live_with_drives):
-    live = live_with_drives
-    messages = live.states()
-    status = live.play(messages)
-    assert (status.lost, status.refused, status.gaps) == (0, 0, 0)
-    model = ModelSettings(breakaway=0.02, joint_springs=('joint_1',))
-    channel = {'effort_delay': (0.01, 0.0, 0.02), 'effort_low_pass': 12.0}
-    expected = live.expected(messages, model, **channel)
-    assert expected.rows == status.rows > 0
-    live.require(expected)
-    assert 'joint_1.kc' in expected.layout
-    # each of them changes the numbers
-    plain = live.expected(messages, ModelSettings(joint_springs=('joint_1',)), **channel)
-    without = live.expected(messages, model)
-    for other in (plain, without):
-        assert np.abs(other.values - expected.values).max() > 1e-3
 
 
 def test_publisher_without_guarantees(live):

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip('rclpy')
 
+from robot_identification.regressor import ModelSettings
 from robot_identification_msgs.msg import OnlineStatus
 from sensor_msgs.msg import JointState
 
@@ -104,3 +105,21 @@ def test_stamps_not_in_order(followed):
     status = followed.play(messages)
     assert status.disordered == 1
     assert status.gaps == 0
+
+
+def test_estimates_with_terms_of_real_drives_are_those_of_the_core(follow):
+    model = ModelSettings(breakaway=0.02, joint_springs=('joint_1',))
+    channel = {'effort_delay': (0.01, 0.0, 0.02), 'effort_low_pass': 12.0}
+    live = follow(model, **channel)
+    messages = live.states()
+    status = live.play(messages)
+    assert (status.refused, status.gaps) == (0, 0)
+    expected = live.expected(messages, model, **channel)
+    assert expected.rows == status.rows > 0
+    live.require(expected)
+    assert 'joint_1.kc' in expected.layout
+    # each of them changes the numbers
+    plain = live.expected(messages, ModelSettings(joint_springs=('joint_1',)), **channel)
+    without = live.expected(messages, model)
+    for other in (plain, without):
+        assert np.abs(other.values - expected.values).max() > 1e-3
