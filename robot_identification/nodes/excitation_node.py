@@ -48,7 +48,7 @@ from .excitation.motion_types import Code, MotionError, Report, Tick
 from .excitation.motion_watch import ClientWatch
 from .excitation.options import ControllerOptions, ExecutionOptions
 from .excitation.preview import points_message, PreviewService, save_plan
-from .excitation.remote_nodes import ControllerState
+from .excitation.remote_nodes import Controller
 
 TICK = 0.01
 """Time between two looks at the robot [s]."""
@@ -97,7 +97,7 @@ class ExcitationNode(Node):
         self._states = StateWatch(self)
         controller = declare_options(self, ControllerOptions)
         self._sender = sender_of(self, self._group, controller)
-        self._controller_state = ControllerState(self, self._group, controller)
+        self._controller = Controller(self, self._group, controller)
         self._description = RobotDescription(self, self._new_robot, self._group)
         self._client_watch = ClientWatch(self, '~/excite', self._group)
         self._collisions = CollisionModelCache(self.get_logger().warning)
@@ -327,7 +327,7 @@ class ExcitationNode(Node):
             partial(require_state, self._states, options, tick),
             partial(self._in_worker, tick=tick),
         )
-        await self._controller_state.require_active(tick)
+        await self._controller.require_active(tick)
         self._require_still(robot)
         reason = interruption()
         if reason is not None:

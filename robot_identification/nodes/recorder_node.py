@@ -44,6 +44,12 @@ from .repair import RepairProcess
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
+COUNTS = (
+    'messages', 'dropped', 'lost', 'overflowed', 'waiting', 'disordered', 'gaps', 'rate',
+    'jitter', 'longest_gap', 'duration',
+)  # fmt: skip
+"""Fields of a recording's status that the message has, too."""
+
 _FETCH_SECONDS = 0.01
 
 _DEPTH = 10_000
@@ -230,9 +236,8 @@ class RecorderNode(Node):
             raise
         finally:
             response.path = str(self._last.path)
-            response.messages = self._last.messages
-            response.dropped = self._last.dropped
-            response.duration = self._last.duration
+            for name in ('messages', 'dropped', 'duration'):
+                setattr(response, name, getattr(self._last, name))
             self._publish(recording=False)
         return '; '.join(filter(None, (_summary(self._last), self._reception())))
 
@@ -273,18 +278,8 @@ class RecorderNode(Node):
                 header=Header(stamp=self.get_clock().now().to_msg()),
                 recording=recording,
                 path=str(last.path) if last.path.name else '',
-                messages=last.messages,
-                dropped=last.dropped,
-                lost=last.lost,
-                overflowed=last.overflowed,
-                waiting=last.waiting,
-                disordered=last.disordered,
-                gaps=last.gaps,
-                rate=last.rate,
-                jitter=last.jitter,
-                longest_gap=last.longest_gap,
-                duration=last.duration,
                 bytes=last.size,
+                **{name: getattr(last, name) for name in COUNTS},
                 message='; '.join(filter(None, (last.message, self._reception()))),
             )
         )

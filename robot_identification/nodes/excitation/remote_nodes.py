@@ -38,6 +38,16 @@ CONTROLLER_SECONDS = 5.0
 SPEED_SECONDS = 2.0
 """Longest time between two messages of the speed scaling during a motion [s]."""
 
+LIST_CONTROLLERS = 'controller_manager_msgs/srv/ListControllers'
+USUAL_MANAGER = 'controller_manager'
+
+REMEDIES = {
+    'inactive': 'activate it: ros2 control switch_controllers --activate {name}{manager}',
+    'unconfigured': 'configure it, and activate it then: '
+    'ros2 control set_controller_state {name} inactive{manager}',
+}
+"""By the controller's state."""
+
 QUEUE = 10
 """Messages of the speed scaling that may wait to be fetched."""
 
@@ -80,23 +90,33 @@ async def call_service(client: Client, request: Any, tick: Tick, seconds: float)
 # --------------------------------------------------------------------------------- the controller
 
 
-class ControllerParameters:
+class Controller:
     """
-    Client of a controller's parameters; each controller of ros2_control has its joints there.
+    Client of a controller's parameters, and of the managers in its namespace.
 
-    ``target`` is the topic or action on which the controller is commanded.  ``name`` is that of
-    the controller's node: ``controller`` or else what stands before the target's last slash; empty
-    where it is not known.
+    Each controller of ros2_control has its joints as a parameter.  An inactive
+    joint_trajectory_controller still listens on its topic, and moves nothing.  Without
+    ``controller_manager_msgs``, without a manager, or where the manager does not list the
+    controller, it counts as active.  ``name`` is that of its node; empty where it is not known.
     """
 
-    def __init__(self, node: Node, group: CallbackGroup, target: str, controller: str) -> None:
-        self.name = controller or target.rpartition('/')[0]
+    def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
+        self._node, self._group = node, group
+        self.name = controller_name(node, options)
         # kept for good: destroying a client with an answer on its way can end the process
-        self._client = (
-            node.create_client(GetParameters, f'{self.name}/get_parameters', callback_group=group)
-            if self.name
-            else None
-        )
+        self._clients: dict[str, Client] = {}
+
+    def _client(self, kind: type, service: str) -> Client:
+        if service not in self._clients:
+            self._clients[service] = self._node.create_client(
+                kind, service, callback_group=self._group
+            )
+        return self._clients[service]
+
+    def connect(self) -> Client | None:
+        """Return a client of the parameters; made early, the first question waits for no one."""
+        service = f'{self.name}/get_parameters'
+        return self._client(GetParameters, service) if self.name else None
 
     async def joints(self, tick: Tick) -> tuple[str, ...]:
         """Return the controller's joints in its order; none where it does not answer in time."""
@@ -116,11 +136,43 @@ class ControllerParameters:
 
     async def _ask(self, parameter: str, tick: Tick) -> Any | None:
         """Ask for one parameter: where one of several is not declared, none is answered."""
-        if self._client is None:
+        client = self.connect()
+        if client is None:
             return None
         request = GetParameters.Request(names=[parameter])
-        answer = await call_service(self._client, request, tick, ANSWER_SECONDS)
+        answer = await call_service(client, request, tick, ANSWER_SECONDS)
         return None if answer is None else next(iter(answer.values), None)
+
+    async def require_active(self, tick: Tick) -> None:
+        """Raise `MotionError` (``NO_CONTROLLER``) if the controller is loaded but not active."""
+        kind = list_controllers()
+        if kind is None or not self.name:
+            return
+        namespace, _, name = self.name.rpartition('/')
+        for service in self._services(namespace):
+            client = self._client(kind, service)
+            answer = await call_service(client, kind.Request(), tick, ANSWER_SECONDS)
+            manager = service.rpartition('/')[0]
+            if answer is None:
+                self._node.get_logger().warning(
+                    f"'{manager}' does not answer whether the controller '{self.name}' is active"
+                )
+                continue
+            state = next((c.state for c in answer.controller if c.name == name), 'active')
+            if state != 'active':
+                raise MotionError(
+                    Code.NO_CONTROLLER,
+                    f"the controller '{self.name}' is {state}, so nothing would move: "
+                    f'{remedy(state, name, manager)}',
+                )
+
+    def _services(self, namespace: str) -> list[str]:
+        """Return the services that list the controllers of a namespace."""
+        return [
+            service
+            for service, kinds in self._node.get_service_names_and_types()
+            if LIST_CONTROLLERS in kinds and service.rsplit('/', 2)[0] == namespace
+        ]
 
 
 def difference(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -141,6 +193,32 @@ def joints_differ(name: str, missing: Sequence[str], surplus: Sequence[str]) -> 
         f"the joints of the controller '{name}' are not those of the motion, "
         f'{" and ".join(words)}: see controller_topic and the parameter joints',
     )
+
+
+def list_controllers() -> Any | None:
+    """Return the service's type; None where ``controller_manager_msgs`` is not installed."""
+    try:
+        from controller_manager_msgs.srv import ListControllers
+    except ImportError:
+        return None
+    return ListControllers
+
+
+def controller_name(node: Node, options: ControllerOptions) -> str:
+    """Return the full name of the controller's node; empty where it is not known."""
+    if options.controller_node:
+        return str(node.resolve_service_name(options.controller_node))
+    topic = options.controller_topic
+    if options.controller_kind == FOLLOW_JOINT_TRAJECTORY:
+        return str(node.resolve_service_name(topic)).rpartition('/')[0]
+    return str(node.resolve_topic_name(topic)).rpartition('/')[0]
+
+
+def remedy(state: str, name: str, manager: str) -> str:
+    """Return how a controller in a state becomes active, by its manager's full name."""
+    words = REMEDIES.get(state, "see its controller manager's log, and start it anew")
+    option = '' if manager == f'/{USUAL_MANAGER}' else f' --controller-manager {manager}'
+    return words.format(name=name, manager=option)
 
 
 class SpeedScaling:
@@ -202,107 +280,6 @@ class SpeedScaling:
             f"topic '{self._topic}' has not published the speed scaling for {silence:.3g} s: see "
             'whether the controller still runs'
         )
-
-
-# ------------------------------------------------------------------------- the controller manager
-
-LIST_CONTROLLERS = 'controller_manager_msgs/srv/ListControllers'
-USUAL_MANAGER = 'controller_manager'
-
-REMEDIES = {
-    'inactive': 'activate it: ros2 control switch_controllers --activate {name}{manager}',
-    'unconfigured': 'configure it, and activate it then: '
-    'ros2 control set_controller_state {name} inactive{manager}',
-}
-"""By the controller's state."""
-
-
-class ControllerState:
-    """
-    Client of the controller managers in a controller's namespace.
-
-    An inactive joint_trajectory_controller still listens on its topic, and moves nothing.  Without
-    ``controller_manager_msgs``, without a manager, or where the manager does not list the
-    controller, it counts as active.
-
-    Parameters
-    ----------
-    node, group:
-        Who asks.
-    options:
-        Which controller.
-
-    """
-
-    def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
-        self._node, self._group = node, group
-        self.name = controller_name(node, options)
-        self._kind = list_controllers()
-        # kept for good: destroying a client with an answer on its way can end the process
-        self._clients: dict[str, Client] = {}
-
-    async def require_active(self, tick: Tick) -> None:
-        """Raise `MotionError` (``NO_CONTROLLER``) if the controller is loaded but not active."""
-        if self._kind is None or not self.name:
-            return
-        namespace, _, name = self.name.rpartition('/')
-        for service in self._services(namespace):
-            answer = await call_service(
-                self._clients[service], self._kind.Request(), tick, ANSWER_SECONDS
-            )
-            manager = service.rpartition('/')[0]
-            if answer is None:
-                self._node.get_logger().warning(
-                    f"'{manager}' does not answer whether the controller '{self.name}' is active"
-                )
-                continue
-            state = next((c.state for c in answer.controller if c.name == name), 'active')
-            if state != 'active':
-                raise MotionError(
-                    Code.NO_CONTROLLER,
-                    f"the controller '{self.name}' is {state}, so nothing would move: "
-                    f'{remedy(state, name, manager)}',
-                )
-
-    def _services(self, namespace: str) -> list[str]:
-        """Return the services that list the controllers of a namespace, with a client for each."""
-        found = [
-            service
-            for service, kinds in self._node.get_service_names_and_types()
-            if LIST_CONTROLLERS in kinds and service.rsplit('/', 2)[0] == namespace
-        ]
-        for service in found:
-            if service not in self._clients:
-                self._clients[service] = self._node.create_client(
-                    self._kind, service, callback_group=self._group
-                )
-        return found
-
-
-def list_controllers() -> Any | None:
-    """Return the service's type; None where ``controller_manager_msgs`` is not installed."""
-    try:
-        from controller_manager_msgs.srv import ListControllers
-    except ImportError:
-        return None
-    return ListControllers
-
-
-def controller_name(node: Node, options: ControllerOptions) -> str:
-    """Return the full name of the controller's node; empty where it is not known."""
-    if options.controller_node:
-        return str(node.resolve_service_name(options.controller_node))
-    topic = options.controller_topic
-    if options.controller_kind == FOLLOW_JOINT_TRAJECTORY:
-        return str(node.resolve_service_name(topic)).rpartition('/')[0]
-    return str(node.resolve_topic_name(topic)).rpartition('/')[0]
-
-
-def remedy(state: str, name: str, manager: str) -> str:
-    """Return how a controller in a state becomes active, by its manager's full name."""
-    words = REMEDIES.get(state, "see its controller manager's log, and start it anew")
-    option = '' if manager == f'/{USUAL_MANAGER}' else f' --controller-manager {manager}'
-    return words.format(name=name, manager=option)
 
 
 # ------------------------------------------------------------------------------------ the recorder

@@ -28,7 +28,7 @@ from ...excitation.points import PointTrajectory
 from ..common.messages import require_follow_joint_trajectory, time_message, trajectory_message
 from .motion_types import Tick
 from .options import ControllerOptions
-from .remote_nodes import ControllerParameters, difference, joints_differ, SpeedScaling, wait_for
+from .remote_nodes import Controller, difference, joints_differ, SpeedScaling, wait_for
 
 
 def message_of(trajectory: PointTrajectory, start: int = 0) -> JointTrajectory:
@@ -63,7 +63,8 @@ class Sender(ABC):
     ) -> None:
         self._node, self._options = node, options
         self._speed = SpeedScaling(node, options.speed_scaling_topic)
-        self._controller = ControllerParameters(node, group, name, options.controller_node)
+        self._controller = Controller(node, group, options)
+        self._controller.connect()
         self.target = f"topic '{name}'"
         self._warned = False
 

@@ -64,7 +64,7 @@ class OnlineProcess:
         self._ready = threading.Event()
         self._failure = ''
         self._stopping = False
-        self._asking, self._sending = threading.Lock(), threading.Lock()
+        self._sending = threading.Lock()
         self._pipe, other = Pipe()
         with other:
             self._process = start_module(
@@ -80,7 +80,7 @@ class OnlineProcess:
 
     def ask(self, name: str, argument: Any = None) -> Any:
         """
-        Send a command and return the answer.
+        Send a command and return the answer; one at a time.
 
         Raises
         ------
@@ -93,17 +93,16 @@ class OnlineProcess:
                 self._failure or 'the live identification has not started yet',
                 remedy='try again in some seconds',
             )
-        with self._asking:
-            while not self._answers.empty():
-                self._answers.get_nowait()  # an answer that came too late
-            try:
-                self._send(name, argument)
-                kind, answer = self._answers.get(timeout=ANSWER_SECONDS)
-            except (OSError, queue.Empty) as error:
-                raise IdentificationError(
-                    f"no answer to '{name}' within {ANSWER_SECONDS:g} s",
-                    remedy='switch the live identification off and on: ~/online/enable',
-                ) from error
+        while not self._answers.empty():
+            self._answers.get_nowait()  # an answer that came too late
+        try:
+            self._send(name, argument)
+            kind, answer = self._answers.get(timeout=ANSWER_SECONDS)
+        except (OSError, queue.Empty) as error:
+            raise IdentificationError(
+                f"no answer to '{name}' within {ANSWER_SECONDS:g} s",
+                remedy='switch the live identification off and on: ~/online/enable',
+            ) from error
         if kind == 'ended':
             raise IdentificationError(f'the live identification failed: {answer}')
         if kind != 'answer':

@@ -5,12 +5,12 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
-from controller_manager_msgs.msg import ControllerState as StateMessage
+from controller_manager_msgs.msg import Controller as StateMessage
 from controller_manager_msgs.srv import ListControllers
 from robot_identification.nodes.excitation import remote_nodes
 from robot_identification.nodes.excitation.motion_types import Code, MotionError
 from robot_identification.nodes.excitation.options import ControllerOptions
-from robot_identification.nodes.excitation.remote_nodes import ControllerState
+from robot_identification.nodes.excitation.remote_nodes import Controller
 
 
 class Pause:
@@ -39,7 +39,7 @@ class Manager:
 
 def ask(ros, **options):
     """Ask for a controller; return the `MotionError`, or None."""
-    question = ControllerState(ros.node, None, ControllerOptions(**options))
+    question = Controller(ros.node, None, ControllerOptions(**options))
 
     async def work():
         try:
