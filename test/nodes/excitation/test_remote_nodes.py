@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
-from controller_manager_msgs.msg import Controller as StateMessage
+from controller_manager_msgs.msg import ControllerState as StateMessage
 from controller_manager_msgs.srv import ListControllers
 from robot_identification.nodes.excitation import remote_nodes
 from robot_identification.nodes.excitation.motion_types import Code, MotionError
