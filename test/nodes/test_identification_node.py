@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The identification node over DDS: identified against known parameters, and bad requests."""
+"""The identification node over DDS: every method and kind of data, and bad requests."""
 
+from __future__ import annotations
+
+import importlib.util
 from pathlib import Path
 
+import numpy as np
+import pinocchio as pin
 import pytest
+import yaml
 
 pytest.importorskip('rclpy')
 pytest.importorskip('rosbags')
+
+from robot_identification.results.result import read_result
 
 
 def base_truth(robot, truth):
@@ -189,3 +197,164 @@ def test_given_parameters_are_checked(node):
     assert not node.call(CheckConsistency, service, tolerance=-1.0).success
     answer = node.call(CheckConsistency, service, parameters=ParameterSet(parameters=given[:3]))
     assert not answer.success
+
+
+METHODS = yaml.safe_load((Path(__file__).parents[1] / 'methods.yaml').read_text())
+
+
+@pytest.mark.parametrize('name', METHODS['reached'])
+def test_a_method_is_reached(node, identify, bags, name):
+    from robot_identification.results.result import read_result
+
+    case = METHODS['reached'][name]
+    answer = identify(node, bags['short'], options=case['options'].items())
+    assert answer.success, answer.message
+    assert answer.relative_error < 5.0
+    method = case['options'].get('estimation.method', 'physical')
+    assert answer.result_path.endswith(f'short_{method}')
+    result = read_result(Path(answer.result_path) / 'result.yaml')
+    assert result.estimation.method == method
+    assert case.get('notes', '') in ' '.join(result.notes)
+    assert case.get('parameter', 'link_1.m') in {p.name for p in answer.standard.parameters}
+    if case.get('physical'):
+        from robot_identification_msgs.srv import CheckConsistency
+
+        assert node.call(CheckConsistency, 'identification/check_consistency').physical
+
+
+@pytest.mark.parametrize('case', METHODS['refused'], ids=lambda case: ' '.join(case['options']))
+def test_what_cannot_be_is_named(node, identify, bags, case):
+    answer = identify(node, bags['short'], options=case['options'].items())
+    assert not answer.success
+    assert '\n' not in answer.message
+    assert 'internal error' not in answer.message
+    for word in case['names']:
+        assert word in answer.message
+
+
+def test_the_request_s_own_field_goes_before_the_options(node, identify, bags):
+    from robot_identification_msgs.srv import Identify
+
+    numbers = {
+        Identify.Request.IRLS: 'irls',
+        Identify.Request.MRLS: 'mrls',
+        Identify.Request.PHYSICAL: 'physical',
+    }
+    for number, method in numbers.items():
+        answer = identify(node, bags['short'], [('estimation.method', 'ols')], method=number)
+        assert answer.success, answer.message
+        assert answer.result_path.endswith(f'short_{method}')
+
+
+def test_methods_are_parameters_of_the_node(ros, identify, arm, tmp_path):
+    """Nested settings and optional ones, at the start and later."""
+    parameters = {
+        **arm.parameters,
+        'output': str(tmp_path),
+        'topic': '/joint_states',
+        'estimation.method': 'irls',
+        'estimation.irls.loss': 'tukey',
+        'estimation.physical.weight': 4.0,
+        'estimation.physical.total_mass': 9.0,
+        'signals.polynomial_approximation.stride': 3,
+        'robot.friction': ['viscous', 'stiction', 'offset'],
+        'robot.stiction_slope': [100.0, 200.0, 300.0],
+    }
+    ros.start('identification', parameters=parameters, namespace='/set')
+    node = '/set/identification'
+    assert ros.get_parameters(node, 'estimation.irls.loss') == {'estimation.irls.loss': 'tukey'}
+    answer = identify(ros, arm.bags['short'], namespace='/set')
+    assert answer.success, answer.message
+    assert answer.result_path.endswith('short_irls')
+    unused = "'estimation.physical.total_mass' is not used: method irls does not keep it"
+    assert unused in answer.message
+    settings = yaml.safe_load((Path(answer.result_path) / 'result.yaml').read_text())['settings']
+    assert settings['model']['stiction_slope'] == [100.0, 200.0, 300.0]
+    assert settings['signals']['polynomial_approximation']['stride'] == 3
+    assert settings['estimation']['physical']['weight'] == 4.0
+
+    assert ros.set_parameter(node, 'estimation.method', 'ols')[0]
+    assert ros.set_parameter(node, 'estimation.physical.weight', float('nan'))[0]
+    done, reason = ros.set_parameter(node, 'estimation.irls.loss', 'bisquare')
+    assert not done and 'estimation.irls.loss' in reason
+    answer = identify(ros, arm.bags['short'], namespace='/set')
+    assert answer.result_path.endswith('short_ols')
+    settings = yaml.safe_load((Path(answer.result_path) / 'result.yaml').read_text())['settings']
+    assert settings['estimation']['physical']['weight'] is None
+
+
+ROOT = Path(__file__).resolve().parents[2]
+MASS, CENTRE = 1.5, np.array([0.1, 0.05, -0.02])
+LOAD = pin.Inertia(MASS, CENTRE, np.diag([0.004, 0.005, 0.006])).toDynamicParameters()
+GAINS = np.array([11.0, 9.0, 5.0])
+SIGNALS = 'signals: {cutoff: 20.0, decimate_to: 50.0, dead_zone: 0.05, trim: 0.3}\n'
+
+
+def start(ros, file, namespace):
+    parameters = {'experiment': str(file), 'output': str(file.parent / 'results')}
+    ros.start('identification', parameters=parameters, namespace=namespace)
+
+
+def document(answer):
+    assert answer.success, answer.message
+    return read_result(Path(answer.result_path) / 'result.yaml').document
+
+
+def test_a_payload_of_the_experiment_file(ros, identify, arm, tmp_path):
+    arm.write(tmp_path / 'loaded', 7, load=LOAD)
+    file = tmp_path / 'payload.yaml'
+    file.write_text(
+        f'robot: {{urdf: {arm.urdf}, effort_kind: joint_torque}}\n'
+        'data:\n'
+        f'  identification: [{{file: {arm.bags["first"]}}}]\n'
+        '  payload: {recordings: [{file: loaded}]}\n' + SIGNALS
+    )
+    start(ros, file, '/payload')
+    found = document(identify(ros, namespace='/payload'))['payload']
+    assert found['link'] == arm.robot.links[-1]
+    values = {entry['name']: (entry['value'], entry['std']) for entry in found['parameters']}
+    # no motion of this arm tells all of a body at its last link, but its first moments it does
+    for name, expected in zip(('load.mx', 'load.my'), MASS * CENTRE, strict=False):
+        value, std = values[name]
+        assert abs(value - expected) < 5.0 * std + 1e-3
+
+
+def test_drive_gains_of_the_experiment_file(ros, identify, arm, tmp_path):
+    arm.write(tmp_path / 'free', 8, gains=GAINS)
+    arm.write(tmp_path / 'loaded', 9, load=LOAD, gains=GAINS)
+    file = tmp_path / 'gains.yaml'
+    file.write_text(
+        f'robot:\n  urdf: {arm.urdf}\n  effort_kind: motor_current\n'
+        '  drives: {effort: {matrix: [[10, 0, 0], [0, 10, 0], [0, 0, 6]]}}\n'
+        'data:\n'
+        '  identification: [{file: free}]\n'
+        f'  known_load: {{mass: {MASS}, recordings: [{{file: loaded}}]}}\n' + SIGNALS
+    )
+    start(ros, file, '/gains')
+    found = document(identify(ros, namespace='/gains'))['drive_gains']
+    assert np.diag(found['matrix']) == pytest.approx(GAINS, rel=0.05)
+
+
+def test_a_delta_robot_needs_no_description(ros, identify, write_states, tmp_path):
+    spec = importlib.util.spec_from_file_location('record', ROOT / 'examples/delta/record.py')
+    record = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(record)
+    record.main(tmp_path, seconds=3.0)
+    table = np.loadtxt(tmp_path / 'identification.csv', delimiter=',', skiprows=1)
+    joints = ['arm_1', 'arm_2', 'arm_3']
+    bag = write_states(
+        tmp_path / 'bag', joints, table[:, 0], table[:, 1:4], 0.0 * table[:, 1:4], table[:, 4:]
+    )
+    geometry = {'base_radius': 0.14, 'platform_radius': 0.04}
+    geometry |= {'arm_length': 0.2, 'forearm_length': 0.46}
+    parameters = {
+        'robot.delta': {'enabled': True, **geometry},
+        'robot.friction': ['viscous', 'coulomb'],
+        'joints': joints,
+        'topic': '/joint_states',
+        'output': str(tmp_path / 'results'),
+    }
+    ros.start('identification', parameters=parameters, namespace='/bare')
+    answer = identify(ros, bag, namespace='/bare')
+    assert answer.success, answer.message
+    assert len(answer.base.parameters) == 13

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals of motions that must not be executed: the reason, and nothing moves."""
+"""Goals that are refused, other drivers and controllers, and clients that leave."""
 
 from pathlib import Path
 
@@ -10,6 +10,8 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
 from robot_identification_msgs.action import Excite
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Empty
 from trajectory_msgs.msg import JointTrajectory
 
 ARM = str(Path(__file__).resolve().parents[3] / 'urdf' / 'demo_arm.urdf')
@@ -65,3 +67,89 @@ def test_without_joint_states_nothing_begins(driven_cell, move):
     _, result, _ = cell.excite(trajectory=move(np.full(2, 0.3)))
     assert result.error_code == Excite.Result.STALE_STATE
     assert '/joint_states' in result.error_msg
+
+
+@pytest.fixture
+def cell(driven_cell):
+    """Give the node and an arm at rest at zero, on a clock that the test drives."""
+    return driven_cell(alive_timeout=0.5)
+
+
+def test_a_driver_that_dies_ends_the_motion(cell, move):
+    cell.set(stale_timeout=0.4)
+    request = cell.begin(trajectory=move(np.full(2, 2.0), speed=0.4))
+    cell.wait_until(lambda: request.progress > 0.1, 'the motion')
+    cell.world.spoil = lambda message: []
+    died = cell.world.now
+    status, result, _ = cell.finish(request)
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, Excite.Result.STALE_STATE)
+    # the stop was sent all the same: a controller may live where its state publisher does not
+    ends = [message.points[-1].positions[0] for message in cell.sent]
+    assert ends[-1] < max(ends) < 2.0
+    assert cell.at_rest()
+    # noticed within the timeout, and answered once the robot has to rest
+    assert 0.4 < cell.world.now - died < 5.0
+
+
+@pytest.mark.parametrize(
+    ('words', 'fields'),
+    [
+        ("'joint_2' is not in the joint states", {'name': ['joint_1'], 'position': [0.0]}),
+        ('no finite positions', {'name': ['joint_1', 'joint_2'], 'position': [0.0, np.nan]}),
+    ],
+)
+def test_joint_states_that_tell_nothing_count_as_none(driven_cell, move, words, fields):
+    cell = driven_cell(silent=True)
+    cell.world.spoil = lambda message: [(JointState(header=message.header, **fields), 0)]
+    _, result, _ = cell.excite(trajectory=move(np.full(2, 0.3)))
+    assert result.error_code == Excite.Result.STALE_STATE
+    assert words in result.error_msg
+    assert not cell.sent
+
+
+def test_a_robot_that_is_outside_its_limits_is_not_moved(cell, move):
+    """As of a driver that counts something else: no motion of days, and no check of it."""
+
+    def far(message):
+        return [(JointState(header=message.header, name=message.name, position=[1e9, 0.0]), 0)]
+
+    cell.world.spoil = far
+    _, result, _ = cell.excite(trajectory=move(np.full(2, 0.3)))
+    assert result.error_code == Excite.Result.UNTRUSTED_STATE
+    assert "joint 'joint_1' is at 1e+09, outside its position limits" in result.error_msg
+    assert not cell.sent
+
+
+def test_the_clock_of_the_driver_is_set_back(cell, move):
+    def set_back(message):
+        message.header.stamp.sec -= 500 if cell.sent else 0
+        return [(message, 0)]
+
+    cell.world.spoil = set_back
+    _, result, _ = cell.excite(trajectory=move(np.full(2, 0.3)))
+    assert result.error_code == Excite.Result.STALE_STATE
+    assert 'jump by -' in result.error_msg
+    # what the new time would make of a stop is not known: nothing is sent in it
+    assert cell.sent and all(message.header.stamp.sec >= 900 for message in cell.sent)
+
+
+GOAL = np.array([2.0, -1.5])
+
+
+def test_a_sign_of_life_has_to_go_on(cell, move):
+    request = cell.begin(trajectory=move(GOAL, speed=0.3))
+    for _ in range(20):
+        cell.deliver('excitation/alive', Empty())
+        cell.pass_time(0.1)
+    assert not request.done and request.progress > 0.05
+    last = cell.world.now
+    cell.wait_until(lambda: request.feedback[-1].phase == 'stopping', 'the stop')
+    # told of it a little later by the feedback
+    assert 0.3 < cell.world.now - last < 0.6
+    _, result, _ = cell.finish(request)
+    assert result.error_code == Excite.Result.CLIENT_LOST
+    assert 'no sign of life' in result.error_msg
+    assert cell.at_rest()
+    # who sends none need not: the next motion goes on without
+    _, result, _ = cell.excite(trajectory=move(0.1 * GOAL, start=cell.states[-1].position))
+    assert result.error_code == 0, result.error_msg
