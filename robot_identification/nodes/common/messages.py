@@ -448,8 +448,3 @@ def regressor_message(
         data=array('d', np.ascontiguousarray(rows, dtype=float).tobytes()),
         effort=array('d', b'' if effort is None else np.asarray(effort, dtype=float).tobytes()),
     )
-
-
-def regressor_matrix(message: messages.Regressor) -> np.ndarray:
-    """Return the (rows, cols) matrix of a message."""
-    return np.asarray(message.data, dtype=float).reshape(message.rows, message.cols)

@@ -224,6 +224,6 @@ def test_a_regressor_goes_there_and_back():
     rows = np.arange(6.0).reshape(2, 3).T  # not contiguous
     message = messages.regressor_message(rows, layout, NOW, np.array([7.0, 8.0, 9.0]))
     assert (message.rows, message.cols, list(message.columns)) == (3, 2, ['a.x', 'a.y'])
-    assert messages.regressor_matrix(message).tolist() == rows.tolist()
+    assert np.reshape(message.data, (message.rows, message.cols)).tolist() == rows.tolist()
     assert list(message.effort) == [7.0, 8.0, 9.0]
     assert list(messages.regressor_message(rows, layout, NOW).effort) == []
