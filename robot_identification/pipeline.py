@@ -341,7 +341,6 @@ def _task(
         prior,
         problem.estimation,
         rows=rows,
-        repaired=rows,
         model=problem.model,
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,30 @@ Interval = tuple[float | None, float | None]
 
 _KEY = 'estimation.mrls.bounds'
 
+_REACHED = 0.01
+"""Distance from a bound that counts as none, relative to the value."""
+
+
+def read_mapping(path: str | Path, what: str, key: str, remedy: str) -> dict[str, Any]:
+    """
+    Read a YAML mapping.
+
+    Raises
+    ------
+    SettingsError
+        naming ``key`` and the file, called ``what``, that cannot be read or is no mapping.
+
+    """
+    try:
+        document = load_yaml(read_text(user_path(path)))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = f"cannot read the {what} '{path}': {reading_failure(error)}"
+        raise SettingsError(text, file=str(path), key=key, remedy=remedy) from error
+    if not isinstance(document, Mapping):
+        text = f"the {what} '{path}': not a mapping of names to values"
+        raise SettingsError(text, file=str(path), key=key, remedy=remedy)
+    return {str(name): value for name, value in document.items()}
+
 
 def read_boxes(path: str) -> dict[str, Interval]:
     """
@@ -38,19 +63,9 @@ def read_boxes(path: str) -> dict[str, Interval]:
         naming the file that cannot be read, or an entry that is no pair of numbers.
 
     """
-    key = f'{_KEY}_file'
-    try:
-        document = load_yaml(read_text(user_path(path)))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SettingsError(
-            f"cannot read the bounds '{path}': {reading_failure(error)}",
-            file=path,
-            key=key,
-            remedy='give the path of a YAML of names and [lowest, highest]',
-        ) from error
-    if not isinstance(document, Mapping):
-        raise SettingsError(f"the bounds '{path}' are no mapping", file=path, key=key)
-    return {str(name): _interval(str(name), entry, path) for name, entry in document.items()}
+    key, remedy = f'{_KEY}_file', 'give the path of a YAML of names and [lowest, highest]'
+    document = read_mapping(path, 'bounds', key, remedy)
+    return {name: _interval(name, entry, path) for name, entry in document.items()}
 
 
 def stated_boxes(bounds: Mapping[str, Interval], path: str | None) -> dict[str, Interval]:
@@ -89,7 +104,7 @@ def standard_box(
     layout: ParameterLayout, boxes: Mapping[str, Interval]
 ) -> tuple[np.ndarray, np.ndarray]:
     """
-    Lowest and highest value of every standard parameter.
+    Return the lowest and the highest value of every standard parameter, (p,) each.
 
     Parameters
     ----------
@@ -97,12 +112,7 @@ def standard_box(
         The p standard parameters.
     boxes:
         Intervals by the name of a parameter, or by a symbol (``m``, ``fv``) for all links or
-        joints; a parameter's own entry goes before its symbol's.
-
-    Returns
-    -------
-    tuple
-        (p,) lowest and (p,) highest, infinite where nothing is said.
+        joints; a parameter's own entry goes before its symbol's.  Others are infinite.
 
     Raises
     ------
@@ -129,7 +139,7 @@ def base_box(
     structure: BaseStructure, boxes: Mapping[str, Interval], prior: ParameterSet | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """
-    Lowest and highest value of every base parameter, by interval arithmetic.
+    Return the lowest and the highest value of every base parameter, (b,) each.
 
     Parameters
     ----------
@@ -140,11 +150,6 @@ def base_box(
     prior:
         Standard parameters that have to be inside their boxes, since parameters that the
         recording does not tell keep them; None checks nothing.
-
-    Returns
-    -------
-    tuple
-        (b,) lowest and (b,) highest.
 
     Raises
     ------
@@ -172,12 +177,10 @@ def base_box(
 
 
 def _interval(name: str, entry: Any, path: str) -> Interval:
-    ends = list(entry) if isinstance(entry, (list, tuple)) else []
-    numbers = [
-        end is None or (isinstance(end, (int, float)) and not isinstance(end, bool))
-        for end in ends
-    ]
-    if len(ends) != 2 or not all(numbers) or any(end != end for end in ends):
+    ends = entry if isinstance(entry, list) else []
+    # neither a Boolean nor NaN is a number here
+    numbers = [end is None or (type(end) in (int, float) and end == end) for end in ends]
+    if len(ends) != 2 or not all(numbers):
         raise SettingsError(
             f"{path}: '{name}' is {entry!r}, expected [lowest, highest]",
             file=path,
@@ -187,10 +190,6 @@ def _interval(name: str, entry: Any, path: str) -> Interval:
         )
     low, high = (None if end is None else float(end) for end in ends)
     return low, high
-
-
-_REACHED = 0.01
-"""Distance from a bound that counts as none, relative to the value."""
 
 
 @dataclass(frozen=True)
@@ -277,15 +276,14 @@ def box_bounds(
             if name.rpartition('.')[2] in INERTIAL_SYMBOLS:
                 raise SettingsError(
                     f"method physical cannot hold '{name}' at one value",
-                    key='estimation.mrls.bounds',
+                    key=_KEY,
                     value=float(lower[place]),
                     remedy='give an interval, or state mass, symmetry or pinned in '
                     'estimation.physical.links',
                 )
             start[place] = lower[place]
             continue
-        low, high = float(lower[place]), float(upper[place])
-        bounds += interval_rows(layout, place, low, high, 'estimation.mrls.bounds')
+        bounds += interval_rows(layout, place, lower[place], upper[place], _KEY)
     return bounds, held
 
 

@@ -35,128 +35,7 @@ METHOD_TITLES = {
 """What the methods are called in full."""
 
 
-def estimate_summary(estimate: Estimate) -> str:
-    """Return the table of an estimate: header, parameters, expressions, fit, notes, warnings."""
-    lines = _header(estimate)
-    lines += ['', *_parameter_table(list(estimate))]
-    if estimate.bootstrap is not None:
-        lines += ['', *_bootstrap_table(estimate, estimate.bootstrap)]
-    lines += ['', *_expressions(list(estimate))]
-    lines += ['', *fit_table(estimate.fit, dict(_weights(estimate)))]
-    for title, texts in (('Notes', estimate.notes), ('Warnings', estimate.warnings)):
-        if texts:
-            lines += ['', title]
-            for number, text in enumerate(texts, 1):
-                lines += wrapped(text, f'[{number}] ')
-    return '\n'.join(line.rstrip() for line in lines)
-
-
-def fit_table(fit: Fit, weights: dict[str, float] | None = None) -> list[str]:
-    """Return the lines of the table of residuals per joint."""
-    width = max([len('all joints'), *(len(joint.joint) for joint in fit.joints)])
-    heads = ['rows', 'rmse', 'bias', 'error %', 'raw error %']
-    heads += ['weight'] if weights else []
-    lines = [
-        rule('Fit of the effort'),
-        f'{"joint":<{width}}' + ''.join(f'{h:>13}' for h in heads),
-    ]
-    for joint in fit.joints:
-        cells = [
-            str(joint.rows),
-            number(joint.rmse),
-            # the offset takes all of it but rounding errors
-            number(joint.bias if abs(joint.bias) > 1e-9 * joint.rmse else 0.0),
-            percent(joint.relative_error),
-            percent(joint.raw_relative_error),
-        ]
-        cells += [number(weights[joint.joint])] if weights else []
-        lines.append(f'{joint.joint:<{width}}' + ''.join(f'{cell:>13}' for cell in cells))
-    rows = sum(joint.rows for joint in fit.joints)
-    cells = [str(rows), '', '', percent(fit.relative_error), percent(fit.raw_relative_error)]
-    lines.append(f'{"all joints":<{width}}' + ''.join(f'{cell:>13}' for cell in cells))
-    return [line.rstrip() for line in lines]
-
-
-def _header(estimate: Estimate) -> list[str]:
-    title = f'Identification of {estimate.robot}' if estimate.robot else 'Identification'
-    left = [
-        ('method', METHOD_TITLES.get(estimate.method, estimate.method)),
-        ('rows', str(estimate.rows)),
-        ('base parameters', str(len(estimate))),
-        ('estimated', str(estimate.rank)),
-    ]
-    right = [
-        ('relative error', f'{estimate.relative_error:.2f} %'),
-        ('raw relative error', f'{estimate.raw_relative_error:.2f} %'),
-        ('condition number', f'{estimate.condition_number:.4g} (column-scaled)'),
-        ('', f'{estimate.raw_condition_number:.4g} (raw)'),
-    ]
-    if estimate.essential is not None:
-        left[2] = ('essential', f'{int(estimate.essential.sum())} of {len(estimate)} parameters')
-    lines = [rule(title, '=')]
-    for (a, b), (c, d) in zip(left, right, strict=True):
-        lines.append(f'{a:<17}{b:<42}{c:<20}{d}'.rstrip())
-    return lines
-
-
-def _parameter_table(parameters: list[ParameterEstimate]) -> list[str]:
-    width = max([len('parameter'), *(len(p.name) for p in parameters)]) if parameters else 9
-    unit = max([10, *(len(p.unit) for p in parameters)]) + 2
-    lines = [
-        rule('Base parameters'),
-        f'{"parameter":<{width}}{"value":>14}{"std":>13}{"std %":>9}  unit',
-    ]
-    for p in parameters:
-        note = _note(p)
-        lines.append(
-            f'{p.name:<{width}}{number(p.value):>14}{number(p.std):>13}'
-            f'{percent(p.relative_std):>9}  {p.unit:<{unit}}{note}'.rstrip()
-        )
-    return lines
-
-
-def _bootstrap_table(estimate: Estimate, bootstrap: Bootstrap) -> list[str]:
-    parameters = [p for p in estimate if not math.isnan(p.std)]
-    width = max([len('parameter'), *(len(p.name) for p in parameters)])
-    heads = ('classical std', 'std by it', 'low', 'high')
-    lines = [
-        rule('Uncertainty'),
-        *wrapped(f'{bootstrap.described}. {NOT_COVERED}', ''),
-        f'{"parameter":<{width}}' + ''.join(f'{head:>14}' for head in heads),
-    ]
-    for p in parameters:
-        growth = p.std / p.classical_std if p.classical_std > 0.0 else math.nan
-        cells = (p.classical_std, growth, p.bootstrap_low, p.bootstrap_high)
-        lines.append(f'{p.name:<{width}}' + ''.join(f'{number(cell):>14}' for cell in cells))
-    return lines
-
-
-def _note(p: ParameterEstimate) -> str:
-    if p.state != 'IDENTIFIED':
-        return 'not excited'
-    if p.essential is False:
-        return 'dropped' if math.isnan(p.std) else 'not essential'
-    return ''
-
-
-def _expressions(parameters: list[ParameterEstimate]) -> list[str]:
-    sums = [p for p in parameters if p.expression != p.name]
-    if not sums:
-        return []
-    lines = [rule('Definitions of the base parameters')]
-    for p in sums:
-        lines += wrapped(p.expression, f'{p.name} = ')
-    return lines
-
-
-def _weights(estimate: Estimate) -> Iterable[tuple[str, float]]:
-    if estimate.method == 'ols':
-        return ()
-    return zip((fit.joint for fit in estimate.joints), estimate.weights.tolist(), strict=True)
-
-
-IDENTIFIED = 'IDENTIFIED'
-NOT_EXCITED = 'NOT_EXCITED'
+IDENTIFIED, NOT_EXCITED = 'IDENTIFIED', 'NOT_EXCITED'
 
 
 @dataclass(frozen=True)
@@ -265,9 +144,8 @@ class Bootstrap:
     @property
     def described(self) -> str:
         """Description of the resampling, in words."""
-        lost = (
-            f', {self.lost} left out as they do not determine all parameters' if self.lost else ''
-        )
+        left_out = f', {self.lost} left out as they do not determine all parameters'
+        lost = left_out if self.lost else ''
         return (
             f'std is by the block bootstrap, {self.replicates} replicates of {self.stretches} '
             f'stretches of {self.block:.3g} s{lost}; low and high are bounds of {self.level:g} % '
@@ -489,7 +367,7 @@ class Estimate:
 
     def summary(self) -> str:
         """Return a table for people, in the manner of a statistics package; 100 columns wide."""
-        return estimate_summary(self)
+        return '\n'.join(line.rstrip() for line in _summary(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, texts and lists; NaN and infinity become None."""
@@ -533,3 +411,99 @@ def relative(std: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return ``100 std / |values|`` [%]."""
     with np.errstate(divide='ignore', invalid='ignore'):
         return np.asarray(100.0 * std / np.abs(values))
+
+
+# ------------------------------------------------------------------------------------- tables
+
+
+def fit_table(fit: Fit, weights: dict[str, float] | None = None) -> list[str]:
+    """Return the lines of the table of residuals per joint."""
+    width = max([len('all joints'), *(len(joint.joint) for joint in fit.joints)])
+    heads = ['rows', 'rmse', 'bias', 'error %', 'raw error %', *(['weight'] if weights else [])]
+    lines = [rule('Fit of the effort'), _row('joint', width, heads, 13)]
+    for joint in fit.joints:
+        cells = [
+            str(joint.rows),
+            number(joint.rmse),
+            # the offset takes all of it but rounding errors
+            number(joint.bias if abs(joint.bias) > 1e-9 * joint.rmse else 0.0),
+            percent(joint.relative_error),
+            percent(joint.raw_relative_error),
+            *([number(weights[joint.joint])] if weights else []),
+        ]
+        lines.append(_row(joint.joint, width, cells, 13))
+    rows = sum(joint.rows for joint in fit.joints)
+    cells = [str(rows), '', '', percent(fit.relative_error), percent(fit.raw_relative_error)]
+    lines.append(_row('all joints', width, cells, 13))
+    return [line.rstrip() for line in lines]
+
+
+def _row(name: str, width: int, cells: Iterable[str], each: int) -> str:
+    return f'{name:<{width}}' + ''.join(f'{cell:>{each}}' for cell in cells)
+
+
+def _summary(estimate: Estimate) -> Iterator[str]:
+    """Iterate over header, parameters, expressions, fit, notes, warnings, a line each."""
+    yield rule(f'Identification of {estimate.robot}' if estimate.robot else 'Identification', '=')
+    third = ('base parameters', str(len(estimate)))
+    if estimate.essential is not None:
+        third = ('essential', f'{int(estimate.essential.sum())} of {len(estimate)} parameters')
+    for (a, b), (c, d) in zip(
+        (
+            ('method', METHOD_TITLES.get(estimate.method, estimate.method)),
+            ('rows', str(estimate.rows)),
+            third,
+            ('estimated', str(estimate.rank)),
+        ),
+        (
+            ('relative error', f'{estimate.relative_error:.2f} %'),
+            ('raw relative error', f'{estimate.raw_relative_error:.2f} %'),
+            ('condition number', f'{estimate.condition_number:.4g} (column-scaled)'),
+            ('', f'{estimate.raw_condition_number:.4g} (raw)'),
+        ),
+        strict=True,
+    ):
+        yield f'{a:<17}{b:<42}{c:<20}{d}'
+    parameters = list(estimate)
+    yield from ('', *_parameter_table(parameters), '')
+    if estimate.bootstrap is not None:
+        yield from (*_bootstrap_table(parameters, estimate.bootstrap), '')
+    sums = [p for p in parameters if p.expression != p.name]
+    yield from [rule('Definitions of the base parameters')] if sums else []
+    for p in sums:
+        yield from wrapped(p.expression, f'{p.name} = ')
+    weights = estimate.to_dict()['weights'] if estimate.method != 'ols' else None
+    yield from ('', *fit_table(estimate.fit, weights))
+    for title, texts in (('Notes', estimate.notes), ('Warnings', estimate.warnings)):
+        yield from ('', title) if texts else ()
+        for i, text in enumerate(texts, 1):
+            yield from wrapped(text, f'[{i}] ')
+
+
+def _parameter_table(parameters: list[ParameterEstimate]) -> Iterator[str]:
+    width = max([len('parameter'), *(len(p.name) for p in parameters)])
+    unit = max([10, *(len(p.unit) for p in parameters)]) + 2
+    yield rule('Base parameters')
+    yield f'{"parameter":<{width}}{"value":>14}{"std":>13}{"std %":>9}  unit'
+    for p in parameters:
+        note = ''
+        if p.state != IDENTIFIED:
+            note = 'not excited'
+        elif p.essential is False:
+            note = 'dropped' if math.isnan(p.std) else 'not essential'
+        yield (
+            f'{p.name:<{width}}{number(p.value):>14}{number(p.std):>13}'
+            f'{percent(p.relative_std):>9}  {p.unit:<{unit}}{note}'
+        )
+
+
+def _bootstrap_table(parameters: list[ParameterEstimate], drawn: Bootstrap) -> Iterator[str]:
+    known = [p for p in parameters if not math.isnan(p.std)]
+    width = max([len('parameter'), *(len(p.name) for p in known)])
+    yield rule('Uncertainty')
+    yield from wrapped(f'{drawn.described}. {NOT_COVERED}', '')
+    yield _row('parameter', width, ('classical std', 'std by it', 'low', 'high'), 14)
+    for p in known:
+        growth = p.std / p.classical_std if p.classical_std > 0.0 else math.nan
+        cells = (p.classical_std, growth, p.bootstrap_low, p.bootstrap_high)
+        yield _row(p.name, width, map(number, cells), 14)

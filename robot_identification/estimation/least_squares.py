@@ -5,6 +5,17 @@ Ordinary and weighted least squares on the R factors of a `LinearSystem`.
 Equations (8) to (12) of Gautier and Venture, "Identification of standard dynamic parameters of
 robots with positive definite inertia matrix" (IROS 2013), section III.  The solution, its
 covariance and all residuals come from R by orthogonal steps alone; no normal equations are formed.
+
+Base parameters are chosen on random motions, so that a poor recording cannot change the model.  A
+recording may still leave some of them open (`identifiability`): a joint that only ever turned one
+way, for example, does not tell Coulomb friction from offset.
+
+Essential parameters are those that the data tell with some certainty, after Pham and Gautier,
+"Essential parameters of robots" (CDC 1991): the parameter with the largest relative standard
+deviation is dropped and the others are estimated again, until all that are left are certain
+enough.  The joints' weights stay those of the full estimate, so that the residuals of successive
+models can be compared; so do the factors by which the block bootstrap's standard deviations exceed
+the classical ones.
 """
 
 from __future__ import annotations
@@ -19,7 +30,7 @@ from scipy.linalg import qr_delete, solve_triangular
 from ..base_parameters import BaseStructure
 from ..errors import IdentifiabilityError, one_of, RecordingError
 from ..model.parameters import ParameterLayout, ParameterSet
-from .estimate import Estimate, Fit, grown, JointFit
+from .estimate import Estimate, Fit, grown, JointFit, relative
 from .factor import QRFactor
 from .system import LinearSystem
 
@@ -32,8 +43,19 @@ Norm of a column, relative to the largest among parameters of the same unit, bel
 does not reach it: what is left is rounding, or angles in the URDF that are nearly right.
 """
 
-_PARTNER = 0.1
-_CANDIDATE = 0.5
+STILL = 1e-3
+"""A joint whose position stays within this [rad or m] has not moved."""
+
+ILL_CONDITIONED = 300.0
+"""Column-scaled condition number from which a warning is given."""
+
+POOR_FIT = 30.0
+"""Relative error of a joint [%] from which a warning is given."""
+
+ROUNDING = 1e-13
+"""A column this small beside the largest of a joint's rows is rounding, and no parameter."""
+
+_PARTNER, _CANDIDATE = 0.1, 0.5
 
 
 @dataclass(frozen=True)
@@ -83,14 +105,19 @@ def identifiability(factor: np.ndarray, rows: int, layout: ParameterLayout) -> I
     """
     matrix, effort = factor[:, :-1], factor[:, -1]
     norms = np.linalg.norm(matrix, axis=0)
-    excited = norms > NEGLIGIBLE * _largest_of_kind(norms, layout.units)
+    units = np.array(layout.units)
+    alike = np.where(units[:, None] == units, norms, 0.0)
+    excited = norms > NEGLIGIBLE * alike.max(axis=1, initial=0.0)
     reasons = ['' if seen else 'the motion has no effect on it' for seen in excited]
     noise = None
     while excited.any():
         columns = np.flatnonzero(excited)
         u, s, vt = np.linalg.svd(matrix[:, columns] / norms[columns], full_matrices=False)
         if noise is None:
-            noise = _noise(u[:, s > TOLERANCE * s[0]], effort, rows)
+            # of the least squares fit with all columns
+            basis = u[:, s > TOLERANCE * s[0]]
+            residual = effort - basis @ (basis.T @ effort)
+            noise = np.linalg.norm(residual) / np.sqrt(max(1, rows - basis.shape[1]))
         part = np.abs(vt[-1])
         uncertain = noise * part.max() > s[-1] * np.linalg.norm(effort)
         if s[-1] > TOLERANCE * s[0] and not uncertain:
@@ -105,34 +132,6 @@ def identifiability(factor: np.ndarray, rows: int, layout: ParameterLayout) -> I
             else 'its effect is lost in the noise'
         )
     return Identifiability(excited, tuple(reasons))
-
-
-def _largest_of_kind(norms: np.ndarray, units: Sequence[str]) -> np.ndarray:
-    """(b,) largest norm among the parameters that share each one's unit."""
-    largest: dict[str, float] = {}
-    for norm, unit in zip(norms, units, strict=True):
-        largest[unit] = max(norm, largest.get(unit, 0.0))
-    return np.array([largest[unit] for unit in units])
-
-
-def _noise(range_basis: np.ndarray, effort: np.ndarray, rows: int) -> float:
-    """Residual standard deviation of the least squares fit with all columns."""
-    residual = effort - range_basis @ (range_basis.T @ effort)
-    freedom = max(1, rows - range_basis.shape[1])
-    return float(np.linalg.norm(residual) / np.sqrt(freedom))
-
-
-STILL = 1e-3
-"""A joint whose position stays within this [rad or m] has not moved."""
-
-ILL_CONDITIONED = 300.0
-"""Column-scaled condition number from which a warning is given."""
-
-POOR_FIT = 30.0
-"""Relative error of a joint [%] from which a warning is given."""
-
-ROUNDING = 1e-13
-"""A column this small beside the largest of a joint's rows is rounding, and no parameter."""
 
 
 @dataclass(frozen=True)
@@ -400,15 +399,13 @@ def assemble(
     """Make an `Estimate` of a solution: standard deviations, fit per joint and warnings."""
     fit = evaluate(system, solution.base)
     std = np.sqrt(np.diag(solution.covariance))
-    with np.errstate(divide='ignore', invalid='ignore'):
-        relative_std = 100.0 * std / np.abs(solution.base)
     structure = system.structure
     return Estimate(
         base=ParameterSet(structure.base_layout, solution.base),
         expressions=tuple(structure.expressions),
         covariance=solution.covariance,
         std=std,
-        relative_std=relative_std,
+        relative_std=relative(std, solution.base),
         joints=fit.joints,
         relative_error=fit.relative_error,
         raw_relative_error=fit.raw_relative_error,
@@ -497,6 +494,9 @@ def essential(
     """
     Drop uncertain parameters one by one and estimate the others again.
 
+    Dropped parameters are 0, and the ``essential`` mask is set.  Parameters that the recording
+    does not reach keep the value that they have in ``estimate``.
+
     Parameters
     ----------
     system:
@@ -505,12 +505,6 @@ def essential(
         The full estimate; its weights are kept.
     max_relative_std:
         No relative standard deviation is larger in the end [%].
-
-    Returns
-    -------
-    Estimate
-        with the dropped parameters at 0 and its ``essential`` mask set.  Parameters that the
-        recording does not reach keep the value that they have in ``estimate``.
 
     Raises
     ------

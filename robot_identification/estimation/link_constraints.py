@@ -224,7 +224,13 @@ class StatedLinks:
                     keys[link] = 'estimation.physical.relative_mass'
         for place, entry in enumerate(stated):
             key = f'{KEY}[{place}]'
-            _require_once(stated, place, key)
+            if entry.link in [other.link for other in stated[:place]]:
+                raise SettingsError(
+                    f"'{key}.link' names '{entry.link}' twice",
+                    key=f'{key}.link',
+                    link=entry.link,
+                    remedy='put all that is known of a link into one entry',
+                )
             if entry.link not in links:
                 carrier, vector = _fixed_body(robot, entry, links, key)
                 fixed[carrier] = fixed.get(carrier, np.zeros(len(vector))) + vector
@@ -245,20 +251,10 @@ class StatedLinks:
 
     def body(self, link: str, prior: np.ndarray) -> np.ndarray:
         """
-        Return a body of a link that meets its equations and the interval of its mass.
+        Return a body of a link, not pinned, that meets its equations and its mass's interval.
 
-        Parameters
-        ----------
-        link:
-            Its name; not pinned.
-        prior:
-            (4, 4) pseudo-inertia of its own body, without what is pinned to it.
-
-        Raises
-        ------
-        SettingsError
-            where the mass is not above that of the bodies pinned to the link.
-
+        ``prior`` is the (4, 4) pseudo-inertia of its own body, without what is pinned to it;
+        raises `SettingsError` where the mass is not above that of the bodies pinned to the link.
         """
         matrix = prior
         if link in self.symmetries:
@@ -282,22 +278,10 @@ class StatedLinks:
 
     def directions(self, layout: ParameterLayout, held: np.ndarray) -> np.ndarray:
         """
-        Return a basis of the changes that keep all equations.
+        Return a basis, (p, q), of the changes that keep all equations.
 
-        Parameters
-        ----------
-        layout:
-            Of the p parameters.
-        held:
-            (p,) bool, further parameters that keep their value.
-
-        Returns
-        -------
-        np.ndarray
-            (p, q).
-
+        Further parameters that keep their values are ``held``, (p,) bool.
         """
-        free = np.eye(len(layout))
         dropped = np.array(held, dtype=bool)
         added: list[np.ndarray] = []
         for link in body_links(layout):
@@ -315,7 +299,7 @@ class StatedLinks:
                 basis = np.zeros((len(layout), inner.shape[1]))
                 basis[place] = inner
                 added.append(basis)
-        return np.hstack([free[:, ~dropped], *added])
+        return np.hstack([np.eye(len(layout))[:, ~dropped], *added])
 
     def require_total(self, total: float, std: float, prior: ParameterSet) -> None:
         """Raise `SettingsError` where the masses of the links cannot add up to a total [kg]."""
@@ -378,11 +362,9 @@ def symmetric(matrix: np.ndarray, transformation: np.ndarray) -> np.ndarray:
 
 def symmetry_equations(transformation: np.ndarray) -> np.ndarray:
     """Return (10, 10) rows that are zero on the parameters of symmetric bodies."""
-    columns = []
-    for unit in np.eye(len(INERTIAL_SYMBOLS)):
-        matrix = pseudo_inertia(unit)
-        columns.append(from_pseudo_inertia(transformation @ matrix @ transformation.T - matrix))
-    return np.array(columns).T
+    units = [pseudo_inertia(unit) for unit in np.eye(len(INERTIAL_SYMBOLS))]
+    changes = [transformation @ unit @ transformation.T - unit for unit in units]
+    return np.array([from_pseudo_inertia(change) for change in changes]).T
 
 
 def is_body(vector: np.ndarray) -> bool:
@@ -398,17 +380,6 @@ def _require_body(prior: ParameterSet, link: str, key: str) -> None:
             key=key,
             link=link,
             remedy='correct the <inertial> of the link in the URDF, or give its mass in kg',
-        )
-
-
-def _require_once(stated: tuple[LinkConstraint, ...], place: int, key: str) -> None:
-    link = stated[place].link
-    if link in [entry.link for entry in stated[:place]]:
-        raise SettingsError(
-            f"'{key}.link' names '{link}' twice",
-            key=f'{key}.link',
-            link=link,
-            remedy='put all that is known of a link into one entry',
         )
 
 

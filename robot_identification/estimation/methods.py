@@ -186,36 +186,23 @@ def without_unkept_bounds(
 
 def _unkept(settings: EstimationSettings) -> list[str]:
     """Return the keys of bounds that are stated and that the method does not keep."""
-    stated = []
-    if settings.method not in ('mrls', 'physical'):
-        stated += [
-            f'estimation.mrls.{name}'
-            for name in ('bounds', 'bounds_file')
-            if getattr(settings.mrls, name)
-        ]
-    if settings.method != 'physical':
-        physical = settings.physical
-        stated += [
-            f'estimation.physical.{name}'
-            for name in ('total_mass', 'relative_mass', 'links')
-            if getattr(physical, name)
-        ]
-        if physical.center_of_mass != 'free':
-            stated.append('estimation.physical.center_of_mass')
-    return stated
+    if settings.method == 'physical':
+        return []
+    keys: dict[str, tuple[str, ...]] = {
+        'mrls': () if settings.method == 'mrls' else ('bounds', 'bounds_file'),
+        'physical': ('total_mass', 'relative_mass', 'links', 'center_of_mass'),
+    }
+    return [
+        f'estimation.{section}.{name}'
+        for section, names in keys.items()
+        for name in names
+        if (value := getattr(getattr(settings, section), name)) and value != 'free'
+    ]
 
 
 @dataclass(frozen=True)
 class Equations:
-    """
-    Builder of rows from recordings: inverse dynamics or energy equations.
-
-    Attributes
-    ----------
-    settings:
-        Say which.
-
-    """
+    """Builder of rows from recordings: inverse dynamics or energy equations, as settings say."""
 
     settings: EstimationSettings
 
@@ -297,10 +284,7 @@ class Task:
         How to estimate.
     rows:
         Starts a fresh pass over the same rows, recording by recording, for estimators that have to
-        see them one by one.
-    repaired:
-        Starts a pass with other efforts at some samples, see `SpikeRepair`; None where rows are
-        not made of samples.
+        see them one by one; given a `Repair`, with other efforts at some samples.
     model:
         Terms of the dynamic model.
 
@@ -310,17 +294,8 @@ class Task:
     robot: Robot
     prior: ParameterSet
     settings: EstimationSettings = field(default_factory=EstimationSettings)
-    rows: Callable[[], Iterator[RowBlock]] = field(default=lambda: iter(()))
-    repaired: Callable[[Repair], Iterator[RowBlock]] | None = None
+    rows: Callable[..., Iterator[RowBlock]] = field(default=lambda repair=None: iter(()))
     model: ModelSettings = field(default_factory=ModelSettings)
-
-
-def _ols(task: Task) -> Estimate:
-    return ols(task.system, prior=task.prior, robot=task.robot.name)
-
-
-def _wls(task: Task) -> Estimate:
-    return wls(task.system, prior=task.prior, robot=task.robot.name)
 
 
 def _irls(task: Task) -> Estimate:
@@ -330,7 +305,7 @@ def _irls(task: Task) -> Estimate:
         task.settings.irls,
         prior=task.prior,
         robot=task.robot.name,
-        repaired=task.repaired,
+        repaired=task.rows,
     )
 
 
@@ -352,7 +327,7 @@ def _physical(task: Task) -> Estimate:
             drawing=task.settings.bootstrap,
         )
     except (np.linalg.LinAlgError, ValueError) as error:
-        estimate = _wls(task)
+        estimate = ESTIMATORS['wls'](task)
         remark = f'the physical fit fails ({error}): weighted least squares takes its place'
         return replace(estimate, warnings=(*estimate.warnings, remark))
 
@@ -383,8 +358,8 @@ def estimated(task: Task) -> Estimate:
 
 
 ESTIMATORS: dict[str, Callable[[Task], Estimate]] = {
-    'ols': _ols,
-    'wls': _wls,
+    'ols': lambda task: ols(task.system, prior=task.prior, robot=task.robot.name),
+    'wls': lambda task: wls(task.system, prior=task.prior, robot=task.robot.name),
     'irls': _irls,
     'mrls': _mrls,
     'physical': _physical,

@@ -8,7 +8,7 @@ The estimator itself is in `recursive`; here its course over the recordings beco
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from .least_squares import (
     joint_weights,
     prior_base,
     require_motion,
-    Solution,
     solve,
 )
 from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
@@ -90,17 +89,35 @@ def mrls(
             remedy='record a motion that moves every joint with changing acceleration, or lower '
             'estimation.mrls.threshold',
         )
-    known = Identifiability(last.flags == ACCEPTED, learner.reasons())
-    solution = _solution(system, last, settings, weights, learner.initial)
+    identified = last.flags == ACCEPTED
+    free = solve(system.stacked(weights), identified, learner.initial, system.n_independent)
+    # the Gram matrix has lost digits that count
+    lost = settings.formulation == 'gram' and free.condition_number > GRAM_CONDITION
+    solution = free
+    if last.at_bound.any() or not lost:
+        solution = replace(
+            free, base=last.values, covariance=last.covariance, residual_std=last.residual_std
+        )
     estimate = assemble(
         system,
         solution,
-        known,
+        Identifiability(identified, learner.reasons()),
         weights=weights,
         method='mrls',
         robot=robot,
     )
-    warnings = (*estimate.warnings, *_lost(settings, last, solution))
+    warnings = estimate.warnings
+    if lost:
+        instead = (
+            'bounds are met with what is left of them'
+            if last.at_bound.any()
+            else 'the estimate is that of the R factor'
+        )
+        warnings += (
+            f'the condition number {free.condition_number:.0f} (column-scaled) is too high for '
+            f'estimation.mrls.formulation gram, which squares it; {instead}: take formulation '
+            'factor',
+        )
     notes = _notes(course, last, settings, structure.base_layout.names)
     return replace(estimate, notes=notes, warnings=warnings)
 
@@ -149,18 +166,13 @@ def _pieces(
             start = stop
 
 
-@dataclass
 class _Course:
     """History of the estimate, block by block."""
 
-    n_base: int
-    blocks: int = 0
-    identified_since: np.ndarray = field(init=False)
-    step: float = field(init=False, default=np.inf)
-    _before: RecursiveEstimate | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        self.identified_since = np.zeros(self.n_base, dtype=int)
+    def __init__(self, n_base: int) -> None:
+        self.blocks, self.step = 0, np.inf
+        self.identified_since = np.zeros(n_base, dtype=int)
+        self._before: RecursiveEstimate | None = None
 
     def add(self, now: RecursiveEstimate) -> None:
         """Take in the estimate at the end of a block."""
@@ -176,48 +188,6 @@ class _Course:
             self.step = float(known.max()) if known.size else 0.0
         self.blocks += 1
         self._before = now
-
-
-def _solution(
-    system: LinearSystem,
-    last: RecursiveEstimate,
-    settings: RecursiveSettings,
-    weights: np.ndarray,
-    initial: np.ndarray,
-) -> Solution:
-    """Return the estimate with the condition numbers of what is identified."""
-    identified = last.flags == ACCEPTED
-    free = solve(system.stacked(weights), identified, initial, system.n_independent)
-    if _gram_fails(settings, free) and not last.at_bound.any():
-        return free
-    return Solution(
-        base=last.values,
-        covariance=last.covariance,
-        residual_std=last.residual_std,
-        condition_number=free.condition_number,
-        raw_condition_number=free.raw_condition_number,
-    )
-
-
-def _gram_fails(settings: RecursiveSettings, solution: Solution) -> bool:
-    return settings.formulation == 'gram' and solution.condition_number > GRAM_CONDITION
-
-
-def _lost(
-    settings: RecursiveSettings, last: RecursiveEstimate, solution: Solution
-) -> tuple[str, ...]:
-    """Warn where the Gram matrix has lost digits that count."""
-    if not _gram_fails(settings, solution):
-        return ()
-    instead = (
-        'bounds are met with what is left of them'
-        if last.at_bound.any()
-        else 'the estimate is that of the R factor'
-    )
-    return (
-        f'the condition number {solution.condition_number:.0f} (column-scaled) is too high for '
-        f'estimation.mrls.formulation gram, which squares it; {instead}: take formulation factor',
-    )
 
 
 def _notes(

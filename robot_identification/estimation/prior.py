@@ -11,17 +11,18 @@ the same null space, is known from the structure, and carries no noise.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import yaml
 
 from ..base_parameters import BaseStructure
-from ..errors import reading_failure, SettingsError
+from ..errors import SettingsError
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.robot import Robot
 from ..options.fields import LARGEST
 from ..regressor.joint_terms import SPRING_SYMBOLS
-from ..untrusted.files import load_yaml, read_text, user_path
+from ..untrusted.files import user_path
+from .bounds import read_mapping
 from .estimate import Estimate
 from .least_squares import solve
 from .system import LinearSystem
@@ -70,26 +71,13 @@ def standard(
 
 def body_scale(robot: Robot, layout: ParameterLayout) -> np.ndarray:
     """
-    Return the sizes by which each link's parameters are measured in the links' own units.
+    Return the sizes, (p,), by which each link's parameters are measured in the links' own units.
 
     A link of mass m and radius of gyration r in the URDF has m for its mass, m r for first moments
     and m r^2 for inertias and for the rotor inertia of its joint, and m r g for the joint's
     springs, so that the nearest parameters do not depend on the units of length and mass, and a
     wrist's inertias do not pay for an upper arm's.  Links without inertia take the mean of the
     others; other parameters have 1.
-
-    Parameters
-    ----------
-    robot:
-        Gives the masses, radii and the joint of each link.
-    layout:
-        Of the p standard parameters.
-
-    Returns
-    -------
-    np.ndarray
-        (p,) positive sizes for `standard` [unit of each parameter].
-
     """
     scale = np.ones(len(layout))
     robot = robot.opened
@@ -113,15 +101,10 @@ def body_scale(robot: Robot, layout: ParameterLayout) -> np.ndarray:
 
 def standard_covariance(estimate: Estimate, structure: BaseStructure) -> np.ndarray:
     """
-    Return the covariance of the standard parameters that the data alone determine.
+    Return the covariance of the standard parameters that the data alone determine, (p, p).
 
-    Returns
-    -------
-    np.ndarray
-        (p, p) in the units of the layout; NaN in rows and columns of parameters that depend on the
-        prior: the ones that cannot be told from any motion, or only in combination, or not from
-        this recording.
-
+    It is NaN in rows and columns of parameters that depend on the prior: the ones that cannot be
+    told from any motion, or only in combination, or not from this recording.
     """
     inverse = _regrouping_inverse(structure, None)
     projector = inverse @ structure.regrouping
@@ -148,12 +131,7 @@ def standard_base_columns(
     Eq. (30) with the base columns W_b in place of W, which is how Table II of the paper comes
     about: parameters that base parameters are not named after keep the prior's value.  Which they
     are depends on the structure's grouping.
-
-    Parameters
-    ----------
-    estimate, structure, prior:
-        As in `standard`.
-
+    Parameters are as in `standard`.
     """
     base = estimate.base if isinstance(estimate, Estimate) else estimate
     values = _reference(structure, prior)
@@ -235,11 +213,7 @@ def choose_prior(choice: str, urdf: ParameterSet, folder: Path = Path('.')) -> P
                 remedy='names are <link or joint>.<symbol>, for example '
                 f'{urdf.layout.names[0] if len(urdf.layout) else "link_1.m"}',
             )
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not abs(value) <= LARGEST
-        ):
+        if type(value) not in (int, float) or not abs(value) <= LARGEST:
             raise SettingsError(
                 f"{path}: '{name}' is {value!r}, expected a number",
                 file=str(path),
@@ -249,29 +223,14 @@ def choose_prior(choice: str, urdf: ParameterSet, folder: Path = Path('.')) -> P
     return urdf.updated(values)
 
 
-def _named_values(path: Path) -> dict:
-    try:
-        document = load_yaml(read_text(path))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SettingsError(
-            f"cannot read the prior '{path}': {reading_failure(error)}",
-            file=str(path),
-            key='estimation.prior',
-            remedy='give none, urdf, or the path of a YAML of parameters',
-        ) from error
-    if isinstance(document, dict) and isinstance(document.get('standard_parameters'), list):
-        document = {
-            str(entry.get('name')): entry.get('value')
-            for entry in document['standard_parameters']
-            if isinstance(entry, dict)
-        }
-    if not isinstance(document, dict):
-        raise SettingsError(
-            f"the prior '{path}' is not a mapping of parameter names to values",
-            file=str(path),
-            key='estimation.prior',
-        )
-    return document
+def _named_values(path: Path) -> dict[str, Any]:
+    remedy = 'give none, urdf, or the path of a YAML of parameters'
+    document = read_mapping(path, 'prior', 'estimation.prior', remedy)
+    listed = document.get('standard_parameters')
+    if not isinstance(listed, list):
+        return document
+    entries = [entry for entry in listed if isinstance(entry, dict)]
+    return {str(entry.get('name')): entry.get('value') for entry in entries}
 
 
 def _reference(structure: BaseStructure, prior: ParameterSet | None) -> np.ndarray:

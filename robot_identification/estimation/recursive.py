@@ -295,18 +295,14 @@ class RecursiveLeastSquares:
 
         Parameters
         ----------
-        sample:
-            Where the entries stand.
-        entries:
-            (K,) of the rows.
-        effort:
-            (n,) [N m or N].
-        kept:
-            (n,) bool, which rows count.
+        sample, entries:
+            Places of the K entries of the rows, and the entries.
+        effort, kept:
+            (n,) [N m or N], and (n,) bool, which rows count.
         before:
             The solution of the rows so far.
         independence:
-            As for `update`.
+            As for `update`, which see for the errors, too.
         memory:
             Factor of all earlier rows, where any of these counts; below 1 lets them fade.
 
@@ -314,11 +310,6 @@ class RecursiveLeastSquares:
         -------
         tuple
             (n,) effort less what ``before`` explains [N m or N], and the solution with these rows.
-
-        Raises
-        ------
-        RecordingError
-            as `update`.
 
         """
         if self._gram or not available():
@@ -461,15 +452,7 @@ def _not_finite() -> RecordingError:
 
 
 def column_thresholds(layout: ParameterLayout, settings: RecursiveSettings) -> np.ndarray:
-    """
-    (b,) relative threshold of each parameter.
-
-    Raises
-    ------
-    SettingsError
-        naming an entry of ``thresholds`` that is no parameter.
-
-    """
+    """(b,) relative thresholds; `SettingsError` names an entry that is no parameter."""
     values = np.full(len(layout), settings.threshold)
     for name, value in by_precedence(settings.thresholds):
         values[named(layout, name, 'estimation.mrls.thresholds')] = value
@@ -480,20 +463,10 @@ def within(
     triangle: np.ndarray, right: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> np.ndarray:
     """
-    Least squares within a box, by Stark and Parker's BVLS.
+    Return the minimiser of ``|triangle @ x - right|`` with ``lower <= x <= upper``, (k,).
 
-    Parameters
-    ----------
-    triangle, right:
-        (k, k) upper triangular R and (k,) right-hand side.
-    lower, upper:
-        (k,) ends; equal ones hold a parameter.
-
-    Returns
-    -------
-    np.ndarray
-        (k,) the minimiser of ``|triangle @ x - right|`` with ``lower <= x <= upper``.
-
+    By Stark and Parker's BVLS; ``triangle`` is upper triangular, (k, k), and equal ends hold a
+    parameter.
     """
     free = lower < upper
     values = np.where(free, 0.0, lower)
@@ -641,12 +614,9 @@ class Stepper:
         factor:
             (b + 1, b + 1) R of [Y | tau].
         free, accepted:
-            (b,) solution without bounds; the others' initial values; and which ones are solved
-            for.
-        lower, upper:
-            (b,) ends.
-        held:
-            (b,) int, -1 and 1 for parameters at their lower or upper end; changed.
+            (b,) the solution without bounds, or the initial values of what is not ``accepted``.
+        lower, upper, held:
+            (b,) ends, and -1 and 1 for parameters at the lower or upper one; changed.
 
         Returns
         -------

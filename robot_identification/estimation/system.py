@@ -242,11 +242,9 @@ def accumulate(
     Parameters
     ----------
     blocks:
-        As `rows.row_blocks` gives them.
-    structure:
-        The base parameters that the columns stand for.
-    joints:
-        Names of the joints, in the order of the rows.
+        As `row_blocks` gives them.
+    structure, joints:
+        The base parameters that the columns stand for, and the names of the rows of a sample.
     source:
         The recording's name, for messages.
     trace_points:

@@ -85,7 +85,7 @@ def test_files(tmp_path):
     file = tmp_path / 'bounds.yaml'
     file.write_text('m: [0, 30]\na.mx: [null, 0.5]\n')
     assert read_boxes(str(file)) == {'m': (0.0, 30.0), 'a.mx': (None, 0.5)}
-    for text, about in (('m: 3', "'m' is 3"), ('- 1', 'no mapping'), ('m: [1', 'cannot read')):
+    for text, about in (('m: 3', "'m' is 3"), ('- 1', 'not a mapping'), ('m: [1', 'cannot read')):
         file.write_text(text)
         with pytest.raises(SettingsError, match=about) as caught:
             read_boxes(str(file))

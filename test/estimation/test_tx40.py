@@ -155,7 +155,6 @@ def samples_of(tx40, effort=None):
         Robot.from_urdf(ROOT / 'urdf' / 'tx40.urdf'),
         prior,
         rows=rows,
-        repaired=rows,
     )
 
 
