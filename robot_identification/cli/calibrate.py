@@ -31,47 +31,45 @@ if TYPE_CHECKING:
 
 
 @command(
-    argument('robot', help='an experiment file, or a URDF or xacro file for default settings'),
+    argument('robot', 'an experiment file, or a URDF or xacro file for default settings'),
     *PLANNING,
     argument(
         '--out',
-        type=Path,
+        'folder for motions, recordings and results',
+        Path,
+        'DIR',
         default=Path('calibration'),
-        metavar='DIR',
-        help='folder for motions, recordings and results',
     ),
     argument(
         '--target',
-        type=positive,
-        metavar='PERCENT',
-        help='wanted standard deviation of every essential parameter (default: 5)',
+        'wanted standard deviation of every essential parameter (default: 5)',
+        positive,
+        'PERCENT',
     ),
     argument(
         '--least-share',
-        type=not_negative,
-        metavar='PERCENT',
-        help="least share of a joint's effort that makes a parameter essential (default: 1)",
+        "least share of a joint's effort that makes a parameter essential (default: 1)",
+        not_negative,
+        'PERCENT',
     ),
     argument(
         '--prediction-error',
-        type=positive,
-        metavar='PERCENT',
-        help='wanted error of the efforts predicted for a validation motion, in place of --target',
+        'wanted error of the efforts predicted for a validation motion, in place of --target',
+        positive,
+        'PERCENT',
     ),
-    argument('--motions', type=count, metavar='N', help='motions at most (default: 8)'),
-    argument('--duration', type=positive, metavar='S', help='length of a motion, at most'),
-    flag('--confirm', help='show each motion and ask before it is executed'),
-    flag('--simulation', help='move a robot simulated in MuJoCo'),
+    argument('--motions', 'motions at most (default: 8)', count, 'N'),
+    argument('--duration', 'length of a motion, at most', positive, 'S'),
+    flag('--confirm', 'show each motion and ask before it is executed'),
+    flag('--simulation', 'move a robot simulated in MuJoCo'),
     argument(
         '--speed',
-        type=positive,
+        'share of the planned speed, without --simulation',
+        positive,
+        'SHARE',
         default=1.0,
-        metavar='SHARE',
-        help='share of the planned speed, without --simulation',
     ),
-    argument(
-        '--namespace', default='', help="namespace of the robot's nodes, without --simulation"
-    ),
+    argument('--namespace', "namespace of the robot's nodes, without --simulation", default=''),
 )
 def calibrate(options: argparse.Namespace) -> int:
     """

@@ -12,25 +12,24 @@ from .output import require, show, write
 
 
 @command(
-    argument('file', type=Path, help='a result.yaml, a URDF or a xacro file'),
+    argument('file', 'a result.yaml, a URDF or a xacro file', Path),
     argument(
         '--tolerance',
-        type=float,
+        'an eigenvalue counts as positive above minus this value (default: %(default)s)',
+        float,
+        'T',
         default=0.0,
-        metavar='T',
-        help='an eigenvalue counts as positive above minus this value (default: %(default)s)',
     ),
     flag(
         '--repair',
-        help='write the URDF with physical bodies in place of those that are impossible or '
+        'write the URDF with physical bodies in place of those that are impossible or '
         'missing, and check that one',
     ),
     argument(
-        '-o',
-        '--out',
-        type=Path,
-        metavar='FILE',
-        help='where --repair writes (default: <name>.repaired.urdf beside the file)',
+        '-o --out',
+        'where --repair writes (default: <name>.repaired.urdf beside the file)',
+        Path,
+        'FILE',
     ),
     *REQUIREMENTS,
 )

@@ -12,25 +12,15 @@ from .options import argument, command, needing_ros
 @command(
     argument(
         '--out',
-        type=Path,
+        'folder for recordings, results and logs',
+        Path,
+        'DIR',
         default=Path('demo_results'),
-        metavar='DIR',
-        help='folder for recordings, results and logs',
     ),
-    argument('--seed', type=int, default=1, help='of the planner and the noise'),
+    argument('--seed', 'of the planner and the noise', int, default=1),
+    argument('--duration', 'length of each motion in seconds', float, 'S', default=20.0),
     argument(
-        '--duration',
-        type=float,
-        default=20.0,
-        metavar='S',
-        help='length of each motion in seconds',
-    ),
-    argument(
-        '--max-iterations',
-        type=int,
-        default=300,
-        metavar='N',
-        help='evaluations of the planner for each motion',
+        '--max-iterations', 'evaluations of the planner for each motion', int, 'N', default=300
     ),
 )
 def demo(options: argparse.Namespace) -> int:

@@ -20,48 +20,35 @@ KINDS = ('joint_torque', 'motor_torque', 'motor_current')
 
 
 @command(
-    argument('urdf', type=Path, help='the URDF, xacro or MJCF file of the robot'),
-    argument(
-        'recordings', type=Path, nargs='+', metavar='RECORDING', help='files or rosbag2 folders'
-    ),
-    argument(
-        '--effort-kind', choices=KINDS, help='kind of the recorded efforts (default: asked for)'
-    ),
+    argument('urdf', 'the URDF, xacro or MJCF file of the robot', Path),
+    argument('recordings', 'files or rosbag2 folders', Path, 'RECORDING', nargs='+'),
+    argument('--effort-kind', 'kind of the recorded efforts (default: asked for)', choices=KINDS),
     argument(
         '--gains',
-        type=float,
-        nargs='+',
-        metavar='K',
-        help='effort at the joint by recorded effort [N m/A], one a joint; without them the gains '
+        'effort at the joint by recorded effort [N m/A], one a joint; without them the gains '
         'of motor currents are found from the recordings',
+        float,
+        'K',
+        nargs='+',
     ),
     argument(
         '--gear-ratios',
-        type=float,
+        'of data recorded at the motors: motor turns by joint turn, one a joint',
+        float,
+        'N',
         nargs='+',
-        metavar='N',
-        help='of data recorded at the motors: motor turns by joint turn, one a joint',
     ),
     argument(
         '--position-offsets',
-        type=float,
+        'positions of the joints in the URDF where the recorded ones are 0 [rad or m]',
+        float,
+        'Q',
         nargs='+',
-        metavar='Q',
-        help='positions of the joints in the URDF where the recorded ones are 0 [rad or m]',
     ),
-    flag('--degrees', help='positions are in degrees'),
-    argument(
-        '--rate', type=positive, metavar='HZ', help='sampling rate of tables without time stamps'
-    ),
-    argument(
-        '-o',
-        '--out',
-        type=Path,
-        default=Path('experiment.yaml'),
-        metavar='FILE',
-        help='file to write',
-    ),
-    flag('--force', help='replace the file if it exists'),
+    flag('--degrees', 'positions are in degrees'),
+    argument('--rate', 'sampling rate of tables without time stamps', positive, 'HZ'),
+    argument('-o --out', 'file to write', Path, 'FILE', default=Path('experiment.yaml')),
+    flag('--force', 'replace the file if it exists'),
 )
 def init(options: argparse.Namespace) -> int:
     r"""
@@ -172,20 +159,15 @@ def structure(options: argparse.Namespace) -> int:
 
 @command(
     EXPERIMENT,
-    argument(
-        '--rate',
-        type=positive,
-        metavar='HZ',
-        help="sampling rate (default: the first recording's)",
-    ),
+    argument('--rate', "sampling rate (default: the first recording's)", positive, 'HZ'),
     argument(
         '--compare',
+        'show another signals.method, too; may be given several times',
         action='append',
         default=[],
         metavar='METHOD',
-        help='show another signals.method, too; may be given several times',
     ),
-    argument('--out', type=Path, metavar='FILE', help='page with the curves to write, .html'),
+    argument('--out', 'page with the curves to write, .html', Path, 'FILE'),
     OVERRIDES,
 )
 def filters(options: argparse.Namespace) -> int:

@@ -18,10 +18,10 @@ FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv', 'plotjuggler')
     RESULT,
     argument(
         '--format',
+        "format to write (default: that of the file's suffix, else urdf)",
         choices=FORMATS,
-        help="format to write (default: that of the file's suffix, else urdf)",
     ),
-    argument('--out', type=Path, metavar='FILE', help='file to write (default: standard output)'),
+    argument('--out', 'file to write (default: standard output)', Path, 'FILE'),
 )
 def export(options: argparse.Namespace) -> int:
     """

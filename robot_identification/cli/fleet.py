@@ -24,46 +24,44 @@ from .output import EXIT_INTERRUPTED, EXIT_OK, EXIT_REJECTED, fail, warn
 @command(
     argument(
         'recordings',
+        'files, rosbag2 folders, folders with them, or quoted patterns',
         nargs='+',
         metavar='RECORDING',
-        help='files, rosbag2 folders, folders with them, or quoted patterns',
     ),
     argument(
         '--experiment',
-        type=Path,
+        'the experiment file (docs/reference/experiment.md)',
+        Path,
+        'FILE',
         required=True,
-        metavar='FILE',
-        help='the experiment file (docs/reference/experiment.md)',
     ),
-    argument('--out', type=Path, metavar='DIR', help="default: the file's own folder"),
+    argument('--out', "default: the file's own folder", Path, 'DIR'),
     argument(
         '--scheduler',
-        metavar='NAME',
-        help='dask or processes, for processes of this machine; or the address of a Dask '
+        'dask or processes, for processes of this machine; or the address of a Dask '
         'scheduler, tcp://HOST:PORT (default: dask where it is installed, else one process)',
+        metavar='NAME',
     ),
-    argument(
-        '--workers', type=count, metavar='N', help='processes on this machine (default: its cores)'
-    ),
+    argument('--workers', 'processes on this machine (default: its cores)', count, 'N'),
     argument(
         '--retries',
-        type=whole,
-        default=2,
-        metavar='N',
-        help='times that a recording is tried again when its worker was lost or the file system '
+        'times that a recording is tried again when its worker was lost or the file system '
         'failed (default: %(default)s)',
+        whole,
+        'N',
+        default=2,
     ),
     argument(
         '--serial',
-        metavar='REGEX',
-        help="finds the robot's serial number in a recording's path: its first group, or all that "
+        "finds the robot's serial number in a recording's path: its first group, or all that "
         'it matches (default: fleet.serial of the experiment file, or the folder)',
+        metavar='REGEX',
     ),
     argument(
         '--keep-going',
+        'go on without recordings that cannot be used (default), or end with the first one',
         action=argparse.BooleanOptionalAction,
         default=True,
-        help='go on without recordings that cannot be used (default), or end with the first one',
     ),
     OVERRIDES,
     QUIET,

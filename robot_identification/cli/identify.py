@@ -27,25 +27,23 @@ from .output import EXIT_NOT_WRITTEN, fail, require, show, warn, without_collect
 @command(
     argument(
         'experiment',
-        type=Path,
-        help='the experiment file (docs/reference/experiment.md), or a factor, which brings '
+        'the experiment file (docs/reference/experiment.md), or a factor, which brings '
         'robot and settings with it (docs/reference/factor_files.md)',
+        Path,
     ),
     argument(
         '--factors',
-        type=Path,
+        'identify from these factors in place of data.identification',
+        Path,
+        'FILE',
         nargs='+',
         default=[],
-        metavar='FILE',
-        help='identify from these factors in place of data.identification',
     ),
-    argument(
-        '--out', type=Path, metavar='DIR', help="folder for the results (default: the file's own)"
-    ),
+    argument('--out', "folder for the results (default: the file's own)", Path, 'DIR'),
     OVERRIDES,
     flag(
         '--no-auto',
-        help='take the defaults of the settings that the file leaves out, and choose none of them '
+        'take the defaults of the settings that the file leaves out, and choose none of them '
         'from the recordings',
     ),
     *REQUIREMENTS,

@@ -18,21 +18,21 @@ from .output import EXIT_OK, EXIT_REJECTED, fail, warn
 
 
 @command(
-    argument('robot', help='a URDF or xacro file, or an experiment file, whose robot is taken'),
+    argument('robot', 'a URDF or xacro file, or an experiment file, whose robot is taken'),
     *PLANNING,
-    argument('--out', type=Path, default=Path('plan'), metavar='DIR', help='folder for the files'),
-    argument('--duration', type=positive, metavar='S', help='length of the motion'),
-    argument('--seed', type=whole, help='of the random start values'),
-    argument('--time-budget', type=not_negative, metavar='S', help='time for the search'),
+    argument('--out', 'folder for the files', Path, 'DIR', default=Path('plan')),
+    argument('--duration', 'length of the motion', positive, 'S'),
+    argument('--seed', 'of the random start values', whole),
+    argument('--time-budget', 'time for the search', not_negative, 'S'),
     argument(
         '--earlier',
+        "factors of earlier recordings ('reduce'), which the motion is to complement",
+        Path,
+        'FACTOR',
         nargs='+',
-        type=Path,
         default=[],
-        metavar='FACTOR',
-        help="factors of earlier recordings ('reduce'), which the motion is to complement",
     ),
-    argument('--method', help='kind of trajectory (planner.method)'),
+    argument('--method', 'kind of trajectory (planner.method)'),
     QUIET,
 )
 def plan(options: argparse.Namespace) -> int:
@@ -111,19 +111,17 @@ def _speed(text: str) -> float:
 
 
 @command(
-    argument('plan', type=Path, help='a plan.yaml'),
-    argument('--urdf', required=True, metavar='FILE', help='a URDF or xacro file'),
+    argument('plan', 'a plan.yaml', Path),
+    argument('--urdf', 'a URDF or xacro file', required=True, metavar='FILE'),
     argument(
         '--speed',
-        type=_speed,
+        'share of the planned speed, above 0 and at most 1',
+        _speed,
+        'SHARE',
         default=1.0,
-        metavar='SHARE',
-        help='share of the planned speed, above 0 and at most 1',
     ),
     *PLANNING,
-    argument(
-        '--out', type=Path, metavar='FILE', help='the page (default: preview.html beside the plan)'
-    ),
+    argument('--out', 'the page (default: preview.html beside the plan)', Path, 'FILE'),
 )
 def preview(options: argparse.Namespace) -> int:
     r"""

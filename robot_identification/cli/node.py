@@ -32,8 +32,8 @@ VERBS = {
 
 
 @command(
-    argument('verb', choices=VERBS, metavar='VERB', help='see above'),
-    argument('fields', nargs=argparse.REMAINDER, metavar='...', help='fields of the request'),
+    argument('verb', 'see above', choices=VERBS, metavar='VERB'),
+    argument('fields', 'fields of the request', nargs=argparse.REMAINDER, metavar='...'),
     verbs='\n'.join(f'  {name:10} {text}' for name, text in VERBS.items()),
 )
 def node(options: argparse.Namespace) -> int:

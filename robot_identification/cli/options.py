@@ -77,16 +77,27 @@ def command(*arguments: Argument, **words: str) -> Callable[[Run], Command]:
     return lambda run: Command(run, arguments, words)
 
 
-def argument(*names: str, help: str, **settings: Any) -> Argument:
-    """Return an argument; its help names a default that is not empty."""
+def argument(
+    names: str, help: str, type: Any = None, metavar: str | None = None, **settings: Any
+) -> Argument:
+    """
+    Return an argument for `command`.
+
+    ``names`` are separated by spaces, the other settings are those of ``add_argument``; a default
+    that is not empty is added to the help.
+    """
     if settings.get('default') and '(default' not in help:
         help += ' (default: %(default)s)'
-    return names, {'help': help, **settings}
+    if 'action' not in settings:
+        settings['type'] = type
+    if metavar is not None:
+        settings['metavar'] = metavar
+    return tuple(names.split()), {'help': help, **settings}
 
 
-def flag(*names: str, help: str) -> Argument:
+def flag(names: str, help: str) -> Argument:
     """Return an option without a value."""
-    return argument(*names, help=help, action='store_true')
+    return argument(names, help, action='store_true')
 
 
 def positive(text: str) -> float:
@@ -120,22 +131,20 @@ def count(text: str) -> int:
     return number
 
 
-EXPERIMENT = argument(
-    'experiment', type=Path, help='the experiment file (docs/reference/experiment.md)'
-)
-RESULT = argument('result', type=Path, help='a result.yaml')
-QUIET = flag('--quiet', help='no progress bar, no tables')
-TOPIC = argument('--topic', default='/joint_states', help='topic of the bag')
+EXPERIMENT = argument('experiment', 'the experiment file (docs/reference/experiment.md)', Path)
+RESULT = argument('result', 'a result.yaml', Path)
+QUIET = flag('--quiet', 'no progress bar, no tables')
+TOPIC = argument('--topic', 'topic of the bag', default='/joint_states')
 
 
 def _overrides(summary: str) -> Argument:
     return argument(
         '--set',
+        f'replace a setting{summary}; may be given several times',
         dest='overrides',
         action='append',
         default=[],
         metavar='KEY=VALUE',
-        help=f'replace a setting{summary}; may be given several times',
     )
 
 
@@ -144,10 +153,10 @@ OVERRIDES = _overrides(' of the experiment file, for example signals.cutoff=20')
 PLANNING = (
     argument(
         '--settings',
-        type=Path,
-        metavar='FILE',
-        help="YAML with 'planner', 'robot', 'joints' and 'locked', or a parameter file of the "
+        "YAML with 'planner', 'robot', 'joints' and 'locked', or a parameter file of the "
         'excitation node, which has the same keys (docs/reference/nodes.md)',
+        Path,
+        'FILE',
     ),
     _overrides(', for example planner.floor=0.0'),
 )
@@ -156,16 +165,16 @@ PLANNING = (
 REQUIREMENTS = (
     argument(
         '--require',
-        choices=('physical', 'plausible'),
-        help='exit with code 3 if the parameters are physically inconsistent (physical), or also '
+        'exit with code 3 if the parameters are physically inconsistent (physical), or also '
         'if they are implausible beside prior and shapes (plausible)',
+        choices=('physical', 'plausible'),
     ),
     argument(
         '--require-physical',
+        'the same as --require plausible',
         action='store_const',
         dest='require',
         const='plausible',
-        help='the same as --require plausible',
     ),
 )
 """Demands on parameters (`output.require`); the second is an earlier form."""

@@ -18,56 +18,46 @@ LISTENER_WAIT, FOLLOWER_WAIT = 5.0, 60.0
 
 
 @command(
-    argument('recording', type=Path, help='rosbag2 folder, or .mcap or .db3 file'),
-    argument(
-        '--rate',
-        type=positive,
-        default=1.0,
-        metavar='X',
-        help='seconds of the recording in a second',
-    ),
-    argument(
-        '--topic', default='/joint_states', help='topic of the joint states in the recording'
-    ),
-    argument('--to', metavar='TOPIC', help='topic to publish them to (default: the same)'),
+    argument('recording', 'rosbag2 folder, or .mcap or .db3 file', Path),
+    argument('--rate', 'seconds of the recording in a second', positive, 'X', default=1.0),
+    argument('--topic', 'topic of the joint states in the recording', default='/joint_states'),
+    argument('--to', 'topic to publish them to (default: the same)', metavar='TOPIC'),
     argument(
         '--clock',
-        type=float,
+        "rate of /clock in the recording's time, 0 for none (default: %(default)s)",
+        float,
+        'HZ',
         default=250.0,
-        metavar='HZ',
-        help="rate of /clock in the recording's time, 0 for none (default: %(default)s)",
     ),
-    argument(
-        '--clock-topic', default='/clock', metavar='TOPIC', help='topic to publish the time to'
-    ),
+    argument('--clock-topic', 'topic to publish the time to', default='/clock', metavar='TOPIC'),
     argument(
         '--wait',
-        type=float,
-        metavar='S',
-        help='seconds to wait for a subscriber, and for --follower (default: '
+        'seconds to wait for a subscriber, and for --follower (default: '
         f'{LISTENER_WAIT:g}, or {FOLLOWER_WAIT:g} with --follower)',
+        float,
+        'S',
     ),
     argument(
         '--follower',
-        metavar='NODE',
-        help='full name of an identification node, such as /identification: the recording begins '
+        'full name of an identification node, such as /identification: the recording begins '
         'when its live identification takes joint states or is switched off, and not at all '
         'where that takes longer than --wait',
+        metavar='NODE',
     ),
     argument(
         '--start-offset',
-        type=not_negative,
+        "seconds of the recording's start to leave out (default: %(default)s)",
+        not_negative,
+        'S',
         default=0.0,
-        metavar='S',
-        help="seconds of the recording's start to leave out (default: %(default)s)",
     ),
     argument(
         '--playback-duration',
-        type=not_negative,
-        metavar='S',
-        help='seconds of the recording to play from there on (default: all)',
+        'seconds of the recording to play from there on (default: all)',
+        not_negative,
+        'S',
     ),
-    flag('-l', '--loop', help='begin again at the end, until Ctrl-C; the clock goes back then'),
+    flag('-l --loop', 'begin again at the end, until Ctrl-C; the clock goes back then'),
 )
 def play(options: argparse.Namespace) -> int:
     """
@@ -106,15 +96,15 @@ def play(options: argparse.Namespace) -> int:
 
 
 @command(
-    argument('node', help='full name of the identification node'),
+    argument('node', 'full name of the identification node'),
     argument(
         '--timeout',
-        type=positive,
+        'seconds after which the command is not run',
+        positive,
+        'S',
         default=FOLLOWER_WAIT,
-        metavar='S',
-        help='seconds after which the command is not run',
     ),
-    argument('command', nargs=argparse.REMAINDER, help='the command and its words, after --'),
+    argument('command', 'the command and its words, after --', nargs=argparse.REMAINDER),
 )
 def wait(options: argparse.Namespace) -> int:
     """

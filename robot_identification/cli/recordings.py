@@ -15,19 +15,13 @@ from .output import EXIT_BAD_INPUT, EXIT_OK, fail
 
 
 @command(
-    argument(
-        'inputs',
-        type=Path,
-        nargs='+',
-        metavar='FILE',
-        help='an experiment file and recordings, or factors',
-    ),
+    argument('inputs', 'an experiment file and recordings, or factors', Path, 'FILE', nargs='+'),
     argument(
         '--out',
-        type=Path,
+        'folder for one factor a recording, or the file *.factor for all of them merged',
+        Path,
+        'PATH',
         required=True,
-        metavar='PATH',
-        help='folder for one factor a recording, or the file *.factor for all of them merged',
     ),
     OVERRIDES,
     QUIET,
@@ -81,10 +75,10 @@ def reduce(options: argparse.Namespace) -> int:
 @command(
     argument(
         'recordings',
-        type=Path,
+        'a rosbag2 folder, an .mcap file, or a folder of such folders',
+        Path,
+        'RECORDING',
         nargs='+',
-        metavar='RECORDING',
-        help='a rosbag2 folder, an .mcap file, or a folder of such folders',
     )
 )
 def repair(options: argparse.Namespace) -> int:

@@ -17,15 +17,15 @@ RECORDINGS = (
     RESULT,
     argument(
         'recordings',
-        type=Path,
-        help='a rosbag2 folder or file with /joint_states, a factor, or an experiment file, whose '
+        'a rosbag2 folder or file with /joint_states, a factor, or an experiment file, whose '
         'data.validation is taken',
+        Path,
     ),
     TOPIC,
     argument(
         '--motor-topic',
+        "topic with the motors' states where joints are elastic (default: that of --topic)",
         metavar='TOPIC',
-        help="topic with the motors' states where joints are elastic (default: that of --topic)",
     ),
 )
 
@@ -75,10 +75,10 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
     *RECORDINGS,
     argument(
         '--predictions',
-        type=Path,
-        metavar='FILE',
-        help='write time, <joint>.measured and <joint>.predicted of every sample as CSV; with '
+        'write time, <joint>.measured and <joint>.predicted of every sample as CSV; with '
         'several recordings FILE_1.csv, FILE_2.csv, ...',
+        Path,
+        'FILE',
     ),
     OVERRIDES,
     QUIET,
@@ -140,11 +140,7 @@ def _prediction_files(options: argparse.Namespace, sources: tuple[Any, ...]) -> 
 @command(
     *RECORDINGS,
     argument(
-        '--horizon',
-        type=positive,
-        default=0.5,
-        metavar='SECONDS',
-        help='time that the robot moves by efforts alone',
+        '--horizon', 'time that the robot moves by efforts alone', positive, 'SECONDS', default=0.5
     ),
     OVERRIDES,
 )
@@ -176,21 +172,19 @@ def replay(options: argparse.Namespace) -> int:
     RESULT,
     argument(
         'recordings',
-        type=Path,
+        'a rosbag2 folder or file, or an experiment file, whose data.validation is taken',
+        Path,
+        'RECORDING',
         nargs='?',
-        metavar='RECORDING',
-        help='a rosbag2 folder or file, or an experiment file, whose data.validation is taken',
     ),
-    argument(
-        '--joint', nargs='+', default=[], metavar='JOINT', help='joints to draw (default: all)'
-    ),
+    argument('--joint', 'joints to draw (default: all)', nargs='+', default=[], metavar='JOINT'),
     TOPIC,
     argument(
         '--out',
-        type=Path,
+        'page to write, .html; several recordings are numbered',
+        Path,
+        'FILE',
         default=Path('efforts.html'),
-        metavar='FILE',
-        help='page to write, .html; several recordings are numbered',
     ),
     OVERRIDES,
     QUIET,
@@ -261,22 +255,22 @@ def _own(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ...], Any
 
 
 @command(
-    argument('results', type=Path, nargs='+', metavar='RESULT', help='result.yaml files'),
+    argument('results', 'result.yaml files', Path, 'RESULT', nargs='+'),
     argument(
         '--on',
-        dest='recordings',
-        type=Path,
-        metavar='RECORDING',
-        help='predict these recordings by all results: a rosbag2 folder or file, a factor, or an '
+        'predict these recordings by all results: a rosbag2 folder or file, a factor, or an '
         'experiment file, whose data.validation is taken',
+        Path,
+        'RECORDING',
+        dest='recordings',
     ),
     TOPIC,
     argument(
         '--significance',
-        type=float,
+        'probability that equal robots show any difference',
+        float,
+        'P',
         default=0.01,
-        metavar='P',
-        help='probability that equal robots show any difference',
     ),
     OVERRIDES,
     QUIET,
