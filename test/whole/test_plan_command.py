@@ -141,7 +141,7 @@ def test_control_c_ends_the_planning(tmp_path):
     """With the best plan so far, or one line where there is none yet; never a traceback."""
     command = [
         sys.executable, '-m', 'robot_identification.cli', 'plan', str(URDF),
-        '--out', str(tmp_path / 'plan'), '--time-budget', '600', '--duration', '60',
+        '--out', str(tmp_path / 'plan'), '--time-budget', '600', '--duration', '10',
         '--set', 'planner.max_iterations=100000',
     ]  # fmt: skip
     process = subprocess.Popen(
