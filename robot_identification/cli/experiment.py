@@ -13,8 +13,16 @@ from pathlib import Path
 import sys
 
 from ..errors import one_of, SettingsError
-from .options import argument, command, EXPERIMENT, experiment_of, flag, OVERRIDES, positive
-from .output import EXIT_OK
+from .command import (
+    argument,
+    command,
+    EXIT_OK,
+    EXPERIMENT,
+    experiment_of,
+    flag,
+    OVERRIDES,
+    positive,
+)
 
 KINDS = ('joint_torque', 'motor_torque', 'motor_current')
 

@@ -10,18 +10,23 @@ from pathlib import Path
 
 from ..errors import once
 from ..progress import progress_bar
-from .options import (
+from .command import (
     argument,
     command,
+    EXIT_NOT_WRITTEN,
     experiment_of,
+    fail,
     flag,
     output_folder,
     OVERRIDES,
     overrides_of,
     QUIET,
+    require,
     REQUIREMENTS,
+    show,
+    warn,
+    without_collection,
 )
-from .output import EXIT_NOT_WRITTEN, fail, require, show, warn, without_collection
 
 
 @command(

@@ -10,27 +10,22 @@ import sys
 
 from ..errors import ConsistencyError, IdentificationError
 from ..version import __version__
-from .calibrate import calibrate
-from .check import check
-from .demo import demo
-from .experiment import diagnose, filters, init, schema, structure
-from .export import export
-from .fleet import fleet
-from .identify import identify
-from .motion import plan, preview
-from .node import node
-from .options import Parser
-from .output import (
+from .command import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
     EXIT_NOT_PHYSICAL,
     EXIT_STOPPED,
     fail,
+    Parser,
     plain_warnings,
 )
-from .play import play, wait
-from .recordings import reduce, repair
+from .experiment import diagnose, filters, init, schema, structure
+from .identify import identify
+from .motion import calibrate, plan, preview
+from .recordings import fleet, reduce, repair
 from .results import compare, plot, replay, validate
+from .robot import check, export
+from .ros import demo, node, play, wait
 
 COMMANDS = (
     init,

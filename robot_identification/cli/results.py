@@ -10,8 +10,18 @@ from typing import Any
 
 from ..errors import one_of, SettingsError
 from ..progress import part, progress_bar
-from .options import argument, command, experiment_of, OVERRIDES, positive, QUIET, RESULT, TOPIC
-from .output import EXIT_OK, show
+from .command import (
+    argument,
+    command,
+    EXIT_OK,
+    experiment_of,
+    OVERRIDES,
+    positive,
+    QUIET,
+    RESULT,
+    show,
+    TOPIC,
+)
 
 RECORDINGS = (
     RESULT,

@@ -16,7 +16,7 @@ from diagnostic_msgs.msg import KeyValue
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor
-from robot_identification.cli.node import VERBS as TOLD
+from robot_identification.cli.ros import VERBS as TOLD
 from robot_identification.nodes.client import add_fields, comments, plain, share_of, VERBS
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Identify
