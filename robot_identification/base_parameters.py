@@ -48,26 +48,13 @@ import warnings
 import numpy as np
 
 from .data.recording import Motion
-from .errors import (
-    IdentifiabilityError,
-    IdentificationWarning,
-    one_of,
-    SettingsError,
-)
+from .errors import IdentifiabilityError, IdentificationWarning, one_of, SettingsError
 from .model.parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from .model.robot import Robot
 from .regressor import Regressor
 from .regressor.joint_terms import SPRING_SYMBOLS
 from .regressor.rigid import tree_of, TreeJoint
 from .regressor.settings import GROUPINGS
-
-__all__ = [
-    'BaseStructure',
-    'CATEGORIES',
-    'ECHELON_ORDER',
-    'expression',
-    'structure',
-]
 
 
 def expression(
@@ -410,19 +397,16 @@ def structure(
 
     Parameters
     ----------
-    regressor:
-        The model.
-    robot:
-        Its robot, for the kinds and axes of the joints in the order of preference.
+    regressor, robot:
+        The model, and its robot for the kinds and axes of the joints in the order of preference.
     grouping:
         ``preferred`` takes independent columns in the order of `preference`, ``echelon`` in that
         of `left_to_right`, as the reduced row echelon form does.  The span is the same.
     order:
         Names of columns to be taken first by ``echelon``.
-    seed:
-        Of the random states; any seed gives the same result up to rounding.
-    samples:
-        Number of random states; None for enough.
+    seed, samples:
+        Of the random states, and their number, None for enough; any seed gives the same result up
+        to rounding.
     tolerance:
         Relative distance from the span of others below which a column counts as dependent.
 

@@ -1,20 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Positions, velocities and accelerations of passive joints from those of the actuated ones.
-
-The loops are equations c(q_a, q_p) = 0.  Positions come from Newton's method, along a path: from a
-state that is closed the actuated joints move straight to where they are wanted, in steps so short
-that the passive joints cannot leave the branch that they are on.  So the passive positions are a
-function of the actuated ones, the branch of the configured assembly, whatever the order of the
-samples.  With J = dc/dq, velocities and accelerations follow from
-
-    dq_p = G dq_a,    G = -J_p^+ J_a,    ddq_p = G ddq_a - J_p^+ (dJ/dt dq),
-
-where J_p^+ is the pseudo-inverse: mechanisms such as planar linkages have more equations than
-passive joints, and the surplus ones agree.
-
-Joint positions are compared in metres: angles times the robot's size.
-
 Rigid-body columns of robots with closed loops.
 
 The loops are cut open at the declared joints.  What is left is a tree, whose regressor Y has rows
@@ -26,6 +11,18 @@ the cut joints, which do no work, drop out of
 evaluated at the motion of all joints that the loops make of that of the actuated ones (Khalil and
 Dombre, "Modeling, Identification and Control of Robots", 2002, chapter 10).  Friction in passive
 joints is projected likewise.
+
+The loops are equations c(q_a, q_p) = 0.  Positions come from Newton's method, along a path: from a
+state that is closed the actuated joints move straight to where they are wanted, in steps so short
+that the passive joints cannot leave the branch that they are on.  So the passive positions are a
+function of the actuated ones, the branch of the configured assembly, whatever the order of the
+samples.  With J = dc/dq, velocities and accelerations follow from
+
+    dq_p = G dq_a,    G = -J_p^+ J_a,    ddq_p = G ddq_a - J_p^+ (dJ/dt dq),
+
+where J_p^+ is the pseudo-inverse: mechanisms such as planar linkages have more equations than
+passive joints, and the surplus ones agree.  Joint positions are compared in metres: angles times
+the robot's size.
 """
 
 from __future__ import annotations
@@ -68,16 +65,9 @@ class Jacobians:
     """
     Jacobians of the passive joints with respect to the actuated joints.
 
-    Attributes
-    ----------
-    ratio:
-        (n_samples, n_passive, n_actuated) G = dq_p/dq_a.
-    drift:
-        (n_samples, n_passive) accelerations of the passive joints, -J_p^+ dJ/dt dq, if the
-        actuated ones have none.
-    conditioning:
-        (n_samples,) smallest over largest singular value of J_p in metres.
-
+    ``ratio`` (n_samples, n_passive, n_actuated) is G = dq_p/dq_a, ``drift`` (n_samples, n_passive)
+    the accelerations of the passive joints, -J_p^+ dJ/dt dq, if the actuated ones have none, and
+    ``conditioning`` (n_samples,) smallest over largest singular value of J_p in metres.
     """
 
     ratio: np.ndarray
@@ -106,12 +96,8 @@ class Closure:
         """
         Close the loops near a guess (n_joints,), with the actuated joints where it has them.
 
-        Raises
-        ------
-        ModelError
-            naming the loop that cannot be closed, a passive joint that stays free, or actuated
-            joints that the loops do not let move independently.
-
+        Raises ModelError naming the loop that cannot be closed, a passive joint that stays free,
+        or actuated joints that the loops do not let move independently.
         """
         weights = np.where(loops.tree.revolute, loops.scale, 1.0)
         position, residual = _nearly_closed(loops, near, actuated, weights)
@@ -365,8 +351,6 @@ class ClosedBodies:
         Ten parameters a link that has mass, then ``<joint>.fv`` of the passive joints if asked.
     joints:
         Names of all joints: the actuated ones, then the passive ones.
-    closure:
-        Solver of the loops.
     bodies, columns:
         Columns of the tree with its loops cut open, and their places in ``layout``'s order.
     viscous:
@@ -389,12 +373,8 @@ class ClosedBodies:
         """
         Close the loops of a robot with passive joints.
 
-        Raises
-        ------
-        ModelError
-            if the robot has no passive joints, a loop names a link that it does not have or cannot
-            be closed, or the loops do not determine the passive joints.
-
+        Raises ModelError if the robot has no passive joints, a loop names a link that it does not
+        have or cannot be closed, or the loops do not determine the passive joints.
         """
         if not robot.passive:
             raise ModelError(
@@ -429,13 +409,10 @@ class ClosedBodies:
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
         """
-        Write the columns of a motion, as `inverse_dynamics.Term` asks.
+        Write the columns of a motion, as `Term` asks.
 
-        Raises
-        ------
-        RecordingError
-            naming the loop and the sample where it cannot be closed or is singular.
-
+        Raises RecordingError naming the loop and the sample where it cannot be closed or is
+        singular.
         """
         for start in range(0, len(motion), BLOCK):
             part = motion.rows(start, start + BLOCK)

@@ -203,13 +203,9 @@ class DeltaBodies:
             f'{joint} = {angle:.4g}'
             for joint, angle in zip(self.joints, motion.position[row], strict=True)
         )
-        what = (
-            'the forearms do not reach the platform'
-            if np.isnan(volume[row])
-            else 'the forearms do not determine the platform'
-        )
+        does = 'reach' if np.isnan(volume[row]) else 'determine'
         raise RecordingError(
-            f'{what} at {motion.where(row)} ({angles})',
+            f'the forearms do not {does} the platform at {motion.where(row)} ({angles})',
             value=row,
             remedy='check units, signs and offsets of the positions, and the lengths in '
             'robot.delta',
@@ -312,23 +308,11 @@ def delta_robot(
     gravity: Sequence[float] = (0.0, 0.0, -9.81),
 ) -> Robot:
     """
-    Return a delta robot.
+    Return a delta robot with a geometry.
 
-    Parameters
-    ----------
-    settings:
-        Its geometry.
-    joints:
-        Names of the arms' joints, in the order of the data and of ``settings.angles``; None:
-        `ARMS`.
-    gravity:
-        (3,) in the base frame, which has z up where the robot hangs as usual [m/s^2].
-
-    Raises
-    ------
-    SettingsError
-        if there are not three names.
-
+    ``joints`` names the arms' joints, in the order of the data and of ``settings.angles``; None:
+    `ARMS`.  ``gravity`` (3,) is in the base frame, which has z up where the robot hangs as usual
+    [m/s^2].  Raises SettingsError if there are not three names.
     """
     joints = ARMS if joints is None else tuple(joints)
     if len(joints) != 3:

@@ -51,17 +51,10 @@ class Rotor:
     """
     A motor's rotor.
 
-    Attributes
-    ----------
-    joint:
-        Place of its joint in all data.
-    ratio:
-        k, turns of the rotor against its stator for one turn of theta.
-    carrier:
-        Place in `Tree.joints` of the joint that moves the link with its stator; -1 for the base.
-    axis:
-        (3,) unit vector in that joint's frame.
-
+    ``joint`` is the place of its joint in all data, ``ratio`` k, turns of the rotor against its
+    stator for one turn of theta.  ``carrier`` is the place in `Tree.joints` of the joint that
+    moves the link with its stator, -1 for the base; ``axis`` (3,) a unit vector in that joint's
+    frame.
     """
 
     joint: int
@@ -129,19 +122,10 @@ class ElasticRegressor:
 
     def rows(self, motion: Motion) -> np.ndarray:
         """
-        Evaluate the regressor.
+        Evaluate the regressor, (n_samples * 2n, len(layout)), a sample's rows together.
 
-        Parameters
-        ----------
-        motion:
-            States of n_samples, (n_samples, 2n): the links' in the robot's order, then the motors'
-            reduced to the joints [rad, rad/s, rad/s^2].
-
-        Returns
-        -------
-        np.ndarray
-            (n_samples * 2n, len(layout)), the rows of a sample together, links first.
-
+        States are (n_samples, 2n), and rows in the same order: the links' in the robot's order,
+        then the motors' reduced to the joints [rad, rad/s, rad/s^2].
         """
         n_samples, n_columns = motion.position.shape
         if n_columns != self.n_joints:
@@ -215,11 +199,7 @@ def build_elastic(robot: Robot, settings: ModelSettings) -> ElasticRegressor:
     """
     Make the regressor of a robot whose joints are the n links' sides.
 
-    Raises
-    ------
-    SettingsError
-        naming the key that does not fit the robot.
-
+    Raises SettingsError naming the key that does not fit the robot.
     """
     elastic = settings.elastic
     if elastic is None:

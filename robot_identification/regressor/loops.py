@@ -26,13 +26,8 @@ class Poses:
     """
     Frames of all joints in the base frame, by place in `Tree.joints`; the last one is the base's.
 
-    Attributes
-    ----------
-    rotation:
-        (k + 1, n_samples, 3, 3).
-    origin, axis:
-        (k + 1, n_samples, 3) origins [m], and unit vectors of the joints' axes.
-
+    ``rotation`` is (k + 1, n_samples, 3, 3), ``origin`` [m] and ``axis``, unit vectors of the
+    joints' axes, are (k + 1, n_samples, 3).
     """
 
     rotation: np.ndarray
@@ -101,19 +96,8 @@ class Loop:
     """
     The equations of one loop.
 
-    Attributes
-    ----------
-    name:
-        For messages.
-    points:
-        The two points: they coincide, or keep their distance.
-    length:
-        That distance [m]; None if they coincide.
-    directions:
-        Pairs of directions that stay at right angles.
-    scale:
-        Length that the equations of the directions are multiplied by [m].
-
+    Its two ``points`` coincide, or keep the distance ``length`` [m]; pairs of ``directions`` stay
+    at right angles, in equations that are multiplied by the length ``scale`` [m].
     """
 
     name: str
@@ -148,9 +132,8 @@ class Loop:
             gap = self.points[0].at(at) - self.points[1].at(at)
             parts = [gap[:, None] @ slopes / self.length]
         for u, v in self.directions:
-            turned = u.at(at)[:, None] @ v.slopes(tree, at) + v.at(at)[:, None] @ u.slopes(
-                tree, at
-            )
+            first, second = v.slopes(tree, at), u.slopes(tree, at)
+            turned = u.at(at)[:, None] @ first + v.at(at)[:, None] @ second
             parts.append(self.scale * turned)
         return np.concatenate(parts, axis=1)
 
@@ -172,11 +155,8 @@ class Loops:
         """
         Find the points and axes of the loops on a robot's links.
 
-        Raises
-        ------
-        ModelError
-            naming a link that the robot does not have, or a loop that no joint can move.
-
+        Raises ModelError naming a link that the robot does not have, or a loop that no joint can
+        move.
         """
         opened = robot.opened
         tree = tree_of(opened)
@@ -246,12 +226,11 @@ def _vector(
             value=loop.name,
             remedy=f'its links are {one_of(robot.link_frames)}',
         )
-    placement = frame.placement
     vector = np.asarray(local, dtype=float)
     if free:
-        vector = placement.rotation @ (vector / np.linalg.norm(vector))
+        vector = frame.placement.rotation @ (vector / np.linalg.norm(vector))
     else:
-        vector = placement.act(vector)
+        vector = frame.placement.act(vector)
     if frame.parentJoint == 0:
         return Vector(-1, vector, free)
     column = robot.joint_ids.index(frame.parentJoint)

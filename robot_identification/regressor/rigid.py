@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Kinematic tree of a robot as plain arrays.
+Kinematic tree of a robot, and rigid-body columns of its regressor for many samples at once.
 
 Joint frames are those of the URDF: the origin on the joint's axis, fixed to the link it moves.
-
-Rigid-body columns of the inverse dynamics regressor, for many samples at once.
 
 The effort of joint j owed to link i is ``s^T f``: the wrench f that moves the link, at the origin
 of its joint frame, along the motion s = (w, l) that a unit speed of joint j gives the link (w its
@@ -125,10 +123,7 @@ def cross_matrix(a: np.ndarray) -> np.ndarray:
 
 def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return cross products along the last axis; NumPy's own takes three times as long for few."""
-    product = np.empty(np.broadcast_shapes(a.shape, b.shape), dtype=np.result_type(a, b))
-    for i, (j, k) in enumerate(((1, 2), (2, 0), (0, 1))):
-        product[..., i] = a[..., j] * b[..., k] - a[..., k] * b[..., j]
-    return product
+    return np.moveaxis(cross_rows(np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0)), 0, -1)
 
 
 def cross_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -145,17 +140,7 @@ BLOCK = 256
 
 @dataclass(frozen=True)
 class RigidBodies:
-    """
-    Columns of the ten inertial parameters of every link.
-
-    Attributes
-    ----------
-    layout:
-        Ten parameters a link, in the order of the robot's links.
-    tree:
-        The kinematics.
-
-    """
+    """Columns of the ten inertial parameters of every link, in the order of the robot's links."""
 
     layout: ParameterLayout
     tree: Tree
@@ -171,17 +156,7 @@ class RigidBodies:
         return cls(robot.layout, tree_of(robot))
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
-        """
-        Write the columns of a motion; entries that are zero for every motion are left alone.
-
-        Parameters
-        ----------
-        motion:
-            States of n_samples.
-        out:
-            (n_samples, n_joints, >= 10 n_joints), zero in the first 10 n_joints columns.
-
-        """
+        """Write the columns of a motion, the first 10 n_joints of ``out``, as `Term` asks."""
         for start in range(0, len(motion), BLOCK):
             part = slice(start, start + BLOCK)
             q, dq, ddq = (
@@ -194,22 +169,15 @@ class RigidBodies:
         self, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray, others: np.ndarray | None = None
     ) -> list[np.ndarray]:
         """
-        Velocities, accelerations and unit motions of the links, for a block of samples.
+        Return velocities, accelerations and unit motions of the links, for a block of samples.
 
-        Parameters
-        ----------
-        q, dq, ddq:
-            (n_joints, n_samples), contiguous; about a thousand samples at most.
-        others:
-            (6, c) motions of the base to be expressed in the frames of all links; None for none.
+        ``q``, ``dq`` and ``ddq`` are (n_joints, n_samples), contiguous, of about a thousand
+        samples at most; ``others`` (6, c) are motions of the base to be expressed in all links'
+        frames.
 
-        Returns
-        -------
-        list of np.ndarray
-            For each joint of the tree, (6, 2 + c + k, n_samples): the velocity of its link, the
-            acceleration (spatial, less gravity), the ``others`` and the unit motions of the k
-            joints on its path, each as (w, l) in the link's frame.
-
+        The result has, for each joint of the tree, (6, 2 + c + k, n_samples): the velocity of its
+        link, the acceleration (spatial, less gravity), the ``others`` and the unit motions of the
+        k joints on its path, each as (w, l) in the link's frame.
         """
         others = np.empty((6, 0)) if others is None else others
         base = np.zeros((6, 2 + others.shape[1], q.shape[1]))
@@ -223,17 +191,7 @@ class RigidBodies:
         return motions
 
     def write(self, motions: list[np.ndarray], out: np.ndarray) -> None:
-        """
-        Write the columns of a block from what `motions` gave.
-
-        Parameters
-        ----------
-        motions:
-            As above, of n_samples.
-        out:
-            (n_samples, >= n_joints, >= 10 n_joints), as for `fill`.
-
-        """
+        """Write the columns of a block, (n_samples, >= n_joints, >= 10 n_joints), from motions."""
         for joint, motion in zip(self.tree.joints, motions, strict=True):
             entries = _rows(motion)
             columns = slice(10 * joint.column, 10 * joint.column + 10)
@@ -306,14 +264,10 @@ class _JointKernel:
 
 def into_frame(joint: TreeJoint) -> tuple[np.ndarray, ...]:
     """
-    Return the rotation into a joint's frame from its parent's.
+    Return the rotation (3, 3) into a joint's frame from its parent's, in parts.
 
-    Returns
-    -------
-    tuple of np.ndarray
-        (3, 3) each: what is constant, what goes with the cosine of the position and what with its
-        sine, by Rodrigues' formula of the inverse rotation; the first alone where it slides.
-
+    They are what is constant, what goes with the cosine of the position and what with its sine, by
+    Rodrigues' formula of the inverse rotation; the first alone where it slides.
     """
     into = joint.rotation.T
     if not joint.revolute:
