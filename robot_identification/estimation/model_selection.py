@@ -383,56 +383,44 @@ class _Search:
 
     def choose_channels(self) -> None:
         """Choose each joint's delay and low-pass filter."""
-        delays = DELAYS if 'signals.effort_delay' not in self.given else None
-        passes = LOW_PASSES if 'signals.effort_low_pass' not in self.given else None
-        rows = self.rows
-        before = rows.cost()
-        if delays is None and passes is None:
-            self._rows = rows.through(*self._channels(rows))
+        keys = ('effort_delay', 'effort_low_pass')
+        free = np.array([f'signals.{key}' not in self.given for key in keys])
+        rows, given = self.rows, self._channels()
+        if not free.any():
+            self._rows = rows.through(*given)
             return
-        given_delays, given_passes = self._channels(rows)
         # by complexity: what is first wins where others are not clearly better
-        pairs = sorted(itertools.product(delays or (None,), passes or (None,)), key=_terms)
-        terms = [_terms(pair) for pair in pairs]
+        tried = (DELAYS if free[0] else (0.0,), LOW_PASSES if free[1] else (0.0,))
+        pairs = sorted(itertools.product(*tried), key=np.count_nonzero)
+        terms = [float(np.count_nonzero(pair)) for pair in pairs]
+        channels = [np.where(free[:, None], np.array(pair)[:, None], given) for pair in pairs]
         candidates = []
-        for i, (delay, low_pass) in enumerate(pairs):
+        for i, channel in enumerate(channels):
             self.progress(0.7 + 0.25 * i / len(pairs), 'choosing the channels of the efforts')
-            channel = (
-                given_delays if delay is None else np.full(rows.n_joints, delay),
-                given_passes if low_pass is None else np.full(rows.n_joints, low_pass),
-            )
-            candidates.append((channel, rows.through(*channel)))
-        chosen = tuple(values.copy() for values in candidates[0][0])
+            candidates.append(rows.through(*channel))
+        chosen = channels[0]
         for _ in range(_ROUNDS):
-            fitted = rows.through(*chosen)
-            base = fitted.fit()
-            costs = np.array([c.own_costs(base) for _, c in candidates])  # (c, folds, n)
-            for joint in range(rows.n_joints):
-                best = simplest(costs[:, :, joint], terms)
-                for values, candidate in zip(chosen, candidates[best][0], strict=True):
-                    values[joint] = candidate[joint]
-        found = rows.through(*chosen)
-        added = [values for values, free in zip(chosen, (delays, passes), strict=True) if free]
-        if not better(found.cost(), before, np.count_nonzero(added) / rows.n_joints):
+            base = rows.through(*chosen).fit()
+            costs = np.array([each.own_costs(base) for each in candidates])  # (c, folds, n)
+            best = [simplest(costs[:, :, joint], terms) for joint in range(rows.n_joints)]
+            chosen = np.stack([channels[b][:, j] for j, b in enumerate(best)], axis=1)
+        found, before = rows.through(*chosen), rows.cost()
+        if not better(found.cost(), before, np.count_nonzero(chosen[free]) / rows.n_joints):
             return
         self._rows = found
         gain = relative_gain(found.cost(), before)
-        for key, values, wanted in zip(
-            ('effort_delay', 'effort_low_pass'), chosen, (delays, passes), strict=True
-        ):
-            if wanted is not None and values.any():
-                found_values: Any = {key: tuple(values.tolist())}
-                self.signals = replace(self.signals, **found_values)
+        for key, values in zip(np.array(keys)[free].tolist(), chosen[free], strict=True):
+            if values.any():
+                value: Any = tuple(values.tolist())
+                self.signals = replace(self.signals, **{key: value})
                 reference = 'against efforts without delay and filter'
-                self._note(f'signals.{key}', tuple(values.tolist()), gain, reference)
+                self._note(f'signals.{key}', value, gain, reference)
 
-    def _channels(self, rows: FoldedRows) -> tuple[np.ndarray, np.ndarray]:
-        """Return the delays and low-pass filters of the settings, (n,) each."""
-        shape = (rows.n_joints,)
-        return (
-            np.broadcast_to(np.asarray(self.signals.effort_delay, float), shape).copy(),
-            np.broadcast_to(np.asarray(self.signals.effort_low_pass, float), shape).copy(),
-        )
+    def _channels(self) -> np.ndarray:
+        """Return the delays and low-pass filters of the settings, (2, n)."""
+        signals, n = self.signals, self.robot.n_joints
+        values = (signals.effort_delay, signals.effort_low_pass)
+        return np.array([np.broadcast_to(value, n) for value in values], dtype=float)
 
     def choose_tilt(self) -> None:
         """Estimate the tilt of the base."""
@@ -443,7 +431,8 @@ class _Search:
         down = self.robot.gravity / size
         axes = np.linalg.svd(down[None])[2][1:]  # two directions across gravity
         rows = self.rows
-        tilted = rows.with_gravity(self.robot, self.model, [size * axis for axis in axes])
+        directions = [size * axis for axis in axes]
+        tilted = rows.with_gravity(self.robot, self.model, directions)
         plain, found = rows.cost(), tilted.cost()
         if not better(found, plain, terms=2.0 / self.robot.n_joints):
             return
@@ -451,8 +440,7 @@ class _Search:
         values = tilted.fit()[-2:]
         # the columns are those of the fit with the gravity before: once more with the one found
         turned = self.robot.with_gravity((size * (down + values @ axes)).tolist())
-        rows = self._read(self.model, self.signals, turned).through(*self._channels(rows))
-        directions = [size * axis for axis in axes]
+        rows = self._read(self.model, self.signals, turned).through(*self._channels())
         values = values + rows.with_gravity(turned, self.model, directions).fit()[-2:]
         if np.linalg.norm(values) < LEAST_TILT:
             return
@@ -467,8 +455,3 @@ class _Search:
 
     def _note(self, key: str, value: object, gain: float, reference: str) -> None:
         self.choices.append(Choice(key, value, gain, reference))
-
-
-def _terms(channel: tuple[float | None, float | None]) -> float:
-    """Return the number of terms of an effort channel, (delay, low-pass)."""
-    return float(sum(1 for value in channel if value))

@@ -22,6 +22,8 @@ TRACE_BYTES = 32_000_000
 ANALYSED_ROWS = 2000
 """Rows of a recording that delays and the residuals' colour are found from, at most."""
 
+_BY_ROW = ('time', 'segment', 'effort', 'keep')
+
 
 def read_only(instance: Any) -> None:
     """Make the arrays of a frozen dataclass read-only; the arrays given to it stay as they are."""
@@ -90,14 +92,8 @@ class PlotSamples:
 
     def select(self, rows: slice) -> PlotSamples:
         """Return some of the rows, in memory of their own."""
-        return PlotSamples(
-            np.array(self.time[rows]),
-            np.array(self.segment[rows]),
-            self.pattern,
-            np.array(self.entries[:, rows]),
-            np.array(self.effort[rows]),
-            np.array(self.keep[rows]),
-        )
+        own = {name: np.array(getattr(self, name)[rows]) for name in _BY_ROW}
+        return PlotSamples(**own, pattern=self.pattern, entries=np.array(self.entries[:, rows]))
 
 
 @dataclass(frozen=True)
@@ -149,11 +145,8 @@ def _joined(parts: Sequence[PlotSamples]) -> PlotSamples:
     else:
         pattern = RowPattern.full(parts[0].effort.shape[1], pattern.size)
         entries = [pattern.gather(part.matrix) for part in parts]
-    time, segment, effort, keep = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ('time', 'segment', 'effort', 'keep')
-    )
-    return PlotSamples(time, segment, pattern, np.concatenate(entries, axis=1), effort, keep)
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _BY_ROW}
+    return PlotSamples(**joined, pattern=pattern, entries=np.concatenate(entries, axis=1))
 
 
 class TraceCollector:
