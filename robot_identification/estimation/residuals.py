@@ -239,37 +239,28 @@ def effort_delay(
         the parameters take up.
 
     """
-    parts = [part for part in _segments(trace) if part.stop - part.start >= _SHORTEST]
+    breaks = np.flatnonzero(np.diff(trace.segment)) + 1
+    bounds = [0, *breaks.tolist(), len(trace)]
+    parts = [slice(a, b) for a, b in zip(bounds, bounds[1:]) if b - a >= _SHORTEST]
     if not parts:
         return EffortDelay(joints, *np.full((2, len(joints)), np.nan))
-    rows, trace = trace, _smoothed(trace, parts)
-    curves = [_curve(trace.time[part], trace.effort[part]) for part in parts]
+    smooth = _smoothed(trace, parts)
+    curves = [scipy.interpolate.CubicSpline(smooth.time[p], smooth.effort[p]) for p in parts]
     spacing = float(np.median(np.diff(trace.time[parts[0]])))
-    base, effort = np.asarray(base, dtype=float), _moved(trace, parts, curves, np.zeros(1))
-    weights = _weights(trace, base, effort)
-    delay = np.zeros(len(joints))
+    delay, base = np.zeros(len(joints)), np.asarray(base, dtype=float)
+    rows = _moved(smooth, parts, curves, delay)
+    weights = _weights(rows, base)
     for _ in range(_ROUNDS):
-        model = trace.pattern.product(trace.entries, base)
-        step = _step(trace, parts, model, effort, weights)
+        step = _step(rows, parts, base, weights)
         base = step.base
         delay = delay + np.nan_to_num(step.delay)
         if (np.abs(step.delay[step.identified]) < _SETTLED * spacing).all():
             break
-        effort = _moved(trace, parts, curves, delay)
-    std = _std(trace, effort, weights, step, np.inf if independent is None else independent)
-    identified = np.isfinite(std) & _resolved(rows.pattern.product(rows.entries, base), parts)
+        rows = _moved(smooth, parts, curves, delay)
+    std = _std(rows, weights, step, np.inf if independent is None else independent)
+    model = trace.pattern.product(trace.entries, base)
+    identified = np.isfinite(std) & _resolved(model, parts)
     return EffortDelay(joints, *np.where(identified, [delay, std], np.nan))
-
-
-def _segments(trace: PlotSamples) -> list[slice]:
-    breaks = np.flatnonzero(np.diff(trace.segment)) + 1
-    bounds = [0, *breaks.tolist(), len(trace)]
-    return [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-
-
-def _curve(time: np.ndarray, values: np.ndarray) -> scipy.interpolate.CubicSpline:
-    # looked up here: it loads much, and not every process comes here
-    return scipy.interpolate.CubicSpline(time, values)
 
 
 def _moved(
@@ -277,8 +268,8 @@ def _moved(
     parts: list[slice],
     curves: list[scipy.interpolate.CubicSpline],
     delay: np.ndarray,
-) -> np.ndarray:
-    """Return the effort so much later, (m, n); NaN where it was not recorded, or is not used."""
+) -> PlotSamples:
+    """Return rows with the effort so much later; NaN where it was not recorded or is not used."""
     moved = np.full(trace.effort.shape, np.nan)
     for curve, part in zip(curves, parts, strict=True):
         moved[part] = trace.effort[part]
@@ -287,7 +278,7 @@ def _moved(
             outside = (wanted < curve.x[0]) | (wanted > curve.x[-1])
             moved[part, joint] = np.where(outside, np.nan, curve(wanted)[:, joint])
     moved[~trace.keep] = np.nan
-    return moved
+    return replace(trace, effort=moved)
 
 
 def _smoothed(trace: PlotSamples, parts: list[slice]) -> PlotSamples:
@@ -308,31 +299,29 @@ def _smoothed(trace: PlotSamples, parts: list[slice]) -> PlotSamples:
     return replace(trace, entries=entries, effort=effort, keep=steady)
 
 
-def _weights(trace: PlotSamples, base: np.ndarray, effort: np.ndarray) -> np.ndarray:
+def _weights(rows: PlotSamples, base: np.ndarray) -> np.ndarray:
     """Return the inverse root mean square of each joint's residual."""
-    residual = effort - trace.pattern.product(trace.entries, base)
-    count = np.maximum(1, np.isfinite(effort).sum(axis=0))
-    mean, size = (np.sqrt(np.nansum(array**2, axis=0) / count) for array in (residual, effort))
+    fit = rows.fit(base)
+    count = np.maximum(1, np.isfinite(rows.effort).sum(axis=0))
+    mean, size = (
+        np.sqrt(np.nansum(array**2, axis=0) / count) for array in (fit.residual, fit.measured)
+    )
     return np.asarray(1.0 / np.maximum(mean, 1e-9 * max(float(size.max()), np.finfo(float).tiny)))
 
 
-def _step(
-    trace: PlotSamples,
-    parts: list[slice],
-    model: np.ndarray,
-    effort: np.ndarray,
-    weights: np.ndarray,
-) -> _Step:
+def _step(trace: PlotSamples, parts: list[slice], base: np.ndarray, weights: np.ndarray) -> _Step:
     """
     Return the delays that are left, and the parameters beside them.
 
     R of [parameters' columns, -rates, effort] has, behind the parameters' rows, R of what the
     parameters do not take up of the others.
     """
+    effort, model = trace.effort, trace.fit(base).predicted
     n, b = effort.shape[1], trace.pattern.size
     rate = np.full(effort.shape, np.nan)
     for part in parts:
-        rate[part] = _curve(trace.time[part], model[part])(trace.time[part], 1)
+        curve = scipy.interpolate.CubicSpline(trace.time[part], model[part])
+        rate[part] = curve(trace.time[part], 1)
     whole, count, lengths = np.zeros((b + n + 1, b + n + 1)), 0, np.zeros(n)
     for joint, weight in enumerate(weights):
         used = np.isfinite(effort[:, joint])
@@ -368,11 +357,7 @@ def _step(
 
 
 def _std(
-    trace: PlotSamples,
-    effort: np.ndarray,
-    weights: np.ndarray,
-    step: _Step,
-    independent: np.ndarray | float,
+    trace: PlotSamples, weights: np.ndarray, step: _Step, independent: np.ndarray | float
 ) -> np.ndarray:
     """
     Return (n,) standard deviations [s], where the noise may be coloured.
@@ -381,6 +366,7 @@ def _std(
     leaving out one stretch of rows after the other does, each as long as scores are correlated:
     what the model does not know comes where the effort changes fast, and goes slowly.
     """
+    effort = trace.effort
     n, m, t = effort.shape[1], len(trace), int(step.identified.sum())
     scores, columns_of = np.zeros((m, t)), np.zeros((n, m, t))
     for joint in range(n):
