@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 import re
 import stat
@@ -34,7 +35,7 @@ _STORAGE = {
 }
 """First bytes of the files of a bag, by the ending of the name."""
 
-_HEAD = 1 << 16
+_LINES = 1 << 16
 _LARGEST_YAML = 1 << 26
 
 _SYMBOLS = 'm|m[xyz]|I[xyz]{2}|Iam?|fvm?|fcm?|ts|tsc|off|fr|fl|k[cs]?|d'
@@ -83,15 +84,15 @@ def require_kind(path: Path, kind: str, key: str) -> None:
         )
 
 
-def _text_with(pattern: re.Pattern[str]) -> Callable[[Path], bool]:
-    """Return a test for a text in which a pattern occurs."""
+def _head(path: Path, size: int) -> bytes:
+    with path.open('rb') as stream:
+        return stream.read(size)
 
-    def test(path: Path) -> bool:
-        with path.open('rb') as stream:
-            text = stream.read(_LARGEST_YAML).decode('utf-8', errors='replace')
-        return pattern.search(text) is not None
 
-    return test
+def _has(pattern: re.Pattern[str], path: Path) -> bool:
+    """Return true for a text in which a pattern occurs."""
+    text = _head(path, _LARGEST_YAML).decode('utf-8', errors='replace')
+    return pattern.search(text) is not None
 
 
 def _is_bag(path: Path) -> bool:
@@ -104,16 +105,14 @@ def _is_bag(path: Path) -> bool:
 def _is_storage(file: Path) -> bool:
     if file.suffix not in _STORAGE or not file.is_file():
         return False
-    with file.open('rb') as stream:
-        head = stream.read(16)
+    head = _head(file, 16)
     # a recorder that was killed may leave an empty file
     return not head or head.startswith(_STORAGE[file.suffix])
 
 
 def _is_table(path: Path) -> bool:
     """Return true if one of the first lines has several cells, all numbers."""
-    with path.open('rb') as stream:
-        lines = stream.read(_HEAD).decode('utf-8-sig', errors='replace').splitlines()
+    lines = _head(path, _LINES).decode('utf-8-sig', errors='replace').splitlines()
     rows = [line for line in lines if line.strip() and not line.lstrip().startswith('#')]
     return any(
         len(cells := [cell for cell in re.split(r'[\s,;]+', row) if cell]) > 1
@@ -131,19 +130,14 @@ def _is_archive(path: Path) -> bool:
         return False
 
 
-def _is_parquet(path: Path) -> bool:
-    with path.open('rb') as stream:
-        return stream.read(4) == b'PAR1'
-
-
 _KINDS: dict[str, tuple[str, Callable[[Path], bool]]] = {
     'urdf': ('a URDF or xacro file', is_urdf_file),
-    'parameters': ('a YAML file of parameters', _text_with(_PARAMETERS)),
-    'bounds': ('a YAML file of names and [lowest, highest]', _text_with(_BOUNDS)),
+    'parameters': ('a YAML file of parameters', partial(_has, _PARAMETERS)),
+    'bounds': ('a YAML file of names and [lowest, highest]', partial(_has, _BOUNDS)),
     'rosbag2': ('a rosbag2 recording', _is_bag),
     'csv': ('a table of numbers', _is_table),
     'npz': ('a file of numpy.savez', _is_archive),
-    'parquet': ('a Parquet file', _is_parquet),
+    'parquet': ('a Parquet file', lambda path: _head(path, 4) == b'PAR1'),
     FACTOR: ("a factor that 'robot-identification reduce' wrote", _is_archive),
 }
 
