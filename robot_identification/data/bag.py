@@ -34,7 +34,7 @@ from .mcap_file import (
     scan_mcap,
     Select,
 )
-from .recording import recording_error
+from .recording import damage_named, recording_error
 from .recording_config import unusable
 
 METADATA_NAME = 'metadata.yaml'
@@ -392,23 +392,13 @@ def _require_plain(connection: sqlite3.Connection, name: str) -> None:
 # ---------------------------------------------------------------------------------- errors
 
 
-@contextlib.contextmanager
-def _damage_named(file: Path) -> Iterator[None]:
+def _damage_named(file: Path) -> contextlib.AbstractContextManager[None]:
     """Name the file in errors of the system, sqlite, YAML, zstd, lz4 and mcap, each its own."""
-    try:
-        yield
-    except RecordingError:
-        raise
-    except Exception as error:
-        text = getattr(error, 'strerror', None) or ' '.join(str(error).split())
-        text = text or type(error).__name__
-        raise recording_error(
-            file,
-            f'is damaged, not a rosbag2 recording or not readable ({text})',
-            remedy=(
-                'copy it again, or cut what can be read with `ros2 bag convert` or `mcap recover`'
-            ),
-        ) from error
+    return damage_named(
+        file,
+        'is damaged, not a rosbag2 recording or not readable',
+        'copy it again, or cut what can be read with `ros2 bag convert` or `mcap recover`',
+    )
 
 
 def _no_topic(bag: Path, topic: str, topics: Mapping[str, str]) -> RecordingError:

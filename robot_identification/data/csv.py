@@ -9,7 +9,7 @@ lines and lines that start with ``#`` do not count as rows.  Files may be compre
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 import csv
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import one_of, RecordingError
 from ..untrusted.compressed import COMPRESSED_TEXT, DAMAGED_TEXT, open_text_file
-from .recording import recording_error
+from .recording import damage_named, recording_error
 from .recording_config import Block, Column, columns_of, Counts, RecordingEntry, Signal
 
 MAX_LINE = 1 << 20
@@ -168,20 +168,16 @@ def _columns(layout: _Layout, signal: Signal | Column, count: int, name: str) ->
 @contextmanager
 def _lines(file: Path) -> Iterator[Iterator[str]]:
     """Open a file and iterate over its lines; one longer than `MAX_LINE` is an error."""
-    with _named(file), TextIOWrapper(open_text_file(file), 'utf-8-sig', 'replace') as stream:
+    with (
+        _named(file),
+        TextIOWrapper(open_text_file(file), 'utf-8-sig', 'replace') as stream,
+    ):
         yield map(partial(_checked, file), iter(partial(stream.readline, MAX_LINE), ''))
 
 
-@contextmanager
-def _named(file: Path) -> Iterator[None]:
-    """Turn errors of the system into one that names the file."""
-    try:
-        yield
-    except DAMAGED_TEXT as error:
-        reason = getattr(error, 'strerror', None)
-        text = f'cannot be read ({reason or error})'
-        remedy = 'check path and permissions' if reason else 'compress it again'
-        raise recording_error(file, text, remedy) from error
+def _named(file: Path) -> AbstractContextManager[None]:
+    remedy = 'check path and permissions, or compress it again'
+    return damage_named(file, 'cannot be read', remedy, DAMAGED_TEXT)
 
 
 def _checked(file: Path, line: str) -> str:

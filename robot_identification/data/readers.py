@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import missing_extra, one_of, RecordingError
-from ..untrusted.compressed import DAMAGED, open_archive
+from ..untrusted.compressed import ArrayArchive, DAMAGED, open_archive
 from ..untrusted.files import open_regular, require_regular
 from .csv import read_csv
-from .recording import recording_error, Table
+from .recording import damage_named, recording_error, Table
 from .recording_config import (
     Block,
     Column,
@@ -155,9 +155,21 @@ def _read_npz(entry: RecordingEntry, counts: Counts, base: Path, size: int) -> I
         yield {name: array[part] for name, array in signals.items()}, labels
 
 
+@contextmanager
+def _opened_archive(file: Path) -> Iterator[ArrayArchive]:
+    """Open an archive, and name it in errors."""
+    remedy = 'write it with numpy.savez, numbers only'
+    with (
+        damage_named(file, 'cannot be read as npz', remedy, DAMAGED),
+        open_regular(file) as stream,
+        open_archive(stream) as archive,
+    ):
+        yield archive
+
+
 def array_shapes(file: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the arrays of a file by name; raises `RecordingError` naming it."""
-    with _damage_named(file), open_regular(file) as stream, open_archive(stream) as archive:
+    with _opened_archive(file) as archive:
         return {name: archive.array(name).shape for name in archive.arrays}
 
 
@@ -180,7 +192,7 @@ def _signal(
 
 
 def _array(file: Path, key: Any) -> np.ndarray:
-    with _damage_named(file), open_regular(file) as stream, open_archive(stream) as archive:
+    with _opened_archive(file) as archive:
         if key not in archive.arrays:
             remedy = f'its arrays are {one_of(archive.arrays)}'
             raise recording_error(file, f"there is no array '{key}'", remedy, value=key)
@@ -188,17 +200,6 @@ def _array(file: Path, key: Any) -> np.ndarray:
         if array.dtype.kind == 'U':
             raise ValueError(f"'{key}' is text")
     return np.asarray(array, dtype=float)
-
-
-@contextmanager
-def _damage_named(file: Path) -> Iterator[None]:
-    """Turn errors of a damaged archive into one that names the file."""
-    try:
-        yield
-    except DAMAGED as error:
-        text = f'cannot be read as npz ({getattr(error, "strerror", None) or error})'
-        remedy = 'write it with numpy.savez, numbers only'
-        raise recording_error(file, text, remedy) from error
 
 
 def _wrong_shape(file: Path, name: str, shape: tuple[int, ...], expected: str) -> RecordingError:
@@ -257,7 +258,11 @@ def _opened(file: Path) -> Iterator[Any]:
         from pyarrow import parquet
     except ImportError as error:
         raise missing_extra('pyarrow', 'parquet') from error
-    try:
+    errors, remedy = (
+        (OSError, ValueError, pyarrow.ArrowException),
+        'check it, or convert it to CSV',
+    )
+    with damage_named(file, 'cannot be read as Parquet', remedy, errors):
         require_regular(file)
         with parquet.ParquetFile(file, memory_map=False) as opened:
             metadata = opened.metadata
@@ -269,11 +274,6 @@ def _opened(file: Path) -> Iterator[Any]:
                     if group.column(c).total_uncompressed_size > MAX_CHUNK:
                         raise ValueError(f'a column has more than {MAX_CHUNK >> 20} MB in a group')
             yield opened
-    except (OSError, ValueError, pyarrow.ArrowException) as error:
-        reason = getattr(error, 'strerror', None) or ' '.join(str(error).split())[:200]
-        text = f'cannot be read as Parquet ({reason})'
-        remedy = 'check the file, or convert it to CSV'
-        raise recording_error(file, text, remedy) from error
 
 
 def _fields(parquet: Any) -> dict[str, tuple[str, ...]]:

@@ -8,6 +8,7 @@ Recordings and motions are checked once, when they are made, and their arrays ar
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
@@ -30,6 +31,22 @@ def recording_error(
 ) -> RecordingError:
     """Return an error whose message is the name of a file or recording and a text."""
     return RecordingError(f'{file}: {text}', file=str(file), remedy=remedy, **about)
+
+
+@contextmanager
+def damage_named(
+    file: object, what: str, remedy: str, errors: tuple[type[Exception], ...] = (Exception,)
+) -> Iterator[None]:
+    """Turn errors of libraries and the system into one of a file: what it is, and the reason."""
+    try:
+        yield
+    except RecordingError:
+        raise
+    except errors as error:
+        reason = getattr(error, 'strerror', None) or ' '.join(str(error).split())[:300]
+        raise recording_error(
+            file, f'{what} ({reason or type(error).__name__})', remedy
+        ) from error
 
 
 def _frozen(values: ArrayLike) -> np.ndarray:
