@@ -387,15 +387,10 @@ class QRFactor:
     raw_gram: np.ndarray
     raw_rows: int
     position_range: np.ndarray
-    driven: np.ndarray = field(default=None)  # type: ignore[arg-type]
-    highest_speed: np.ndarray = field(default=None)  # type: ignore[arg-type]
+    driven: np.ndarray
+    highest_speed: np.ndarray
 
     def __post_init__(self) -> None:
-        if self.driven is None:
-            object.__setattr__(self, 'driven', np.ones(self.n_joints, dtype=bool))
-        if self.highest_speed is None:
-            unknown = np.full(len(self.position_range), np.nan)
-            object.__setattr__(self, 'highest_speed', unknown)
         object.__setattr__(self, 'triangles', _with_signs(self.triangles))
         read_only(self)
 

@@ -140,23 +140,22 @@ class PhysicalSettings:
         require_order('relative_mass', self.relative_mass)
 
     @property
-    def total_mass_deviation(self) -> float | None:
-        """Standard deviation of the total mass [kg]; None where that is not known."""
-        if self.total_mass is None:
-            return None
-        return self.total_mass_std or _MASS_STD * self.total_mass
+    def total(self) -> tuple[float, float] | None:
+        """Total mass and its standard deviation [kg]; None where they are not known."""
+        mass = self.total_mass
+        return None if mass is None else (mass, self.total_mass_std or _MASS_STD * mass)
 
     @property
     def total_mass_interval(self) -> MassInterval | None:
         """Three standard deviations about the total mass [kg]; None where that is not known."""
-        std = self.total_mass_deviation
-        if self.total_mass is None or std is None:
+        if self.total is None:
             return None
-        return self.total_mass - 3.0 * std, self.total_mass + 3.0 * std
+        mass, std = self.total
+        return mass - 3.0 * std, mass + 3.0 * std
 
     @property
     def masses(self) -> dict[str, MassInterval]:
-        """MassIntervals of masses that are stated, by link [kg]."""
+        """Intervals of masses that are stated, by link [kg]."""
         return {entry.link: entry.mass for entry in self.links if entry.mass is not None}
 
 

@@ -159,10 +159,13 @@ class LogDetMinimum:
     root: np.ndarray
     decrement: float
 
-    @property
-    def covariance(self) -> np.ndarray:
-        """(p, p) inverse of the Hessian: the posterior covariance where rows have unit noise."""
-        half = self.problem.whole(solve_triangular(self.root, np.eye(len(self.root))))
+    def covariance(self, further: np.ndarray) -> np.ndarray:
+        """(p, p) inverse of the Hessian with (m, p) further rows: the posterior covariance."""
+        rows = np.vstack([self.root, self.problem.along(further)])
+        scale = np.linalg.norm(rows, axis=0)
+        root = np.linalg.qr(rows / scale, mode='r')
+        half = solve_triangular(root, np.eye(len(root))) / scale[:, None]
+        half = self.problem.whole(half)
         return np.asarray(half @ half.T)
 
 

@@ -231,7 +231,9 @@ class _Search:
         found = ParameterSet(prior.layout, minimum.chi)
         base = system.structure.project(found)
         rows = system.stacked(scales)[:, :-1]
-        covariance = _classical_covariance(minimum, rows @ regrouping, self.inflation)
+        # as if rows were independent, which the fit lets count for less
+        share = np.sqrt(max(0.0, self.inflation - 1.0))
+        covariance = minimum.covariance(share * (rows @ regrouping))
         # what the recordings do not tell counts as not estimated, though it has a value
         of_base = _of_base(covariance, regrouping, free.excited)
         std = np.sqrt(np.diag(of_base))
@@ -386,30 +388,6 @@ def _of_base(covariance: np.ndarray, regrouping: np.ndarray, known: np.ndarray) 
     of_base = regrouping @ covariance @ regrouping.T
     of_base[~known] = of_base[:, ~known] = np.nan
     return np.asarray(of_base)
-
-
-def _classical_covariance(
-    minimum: LogDetMinimum, data: np.ndarray, inflation: float
-) -> np.ndarray:
-    """
-    Return the posterior covariance if rows were independent, (p, p).
-
-    Parameters
-    ----------
-    minimum:
-        The fit.
-    data:
-        (m, p) its rows in units of their noise.
-    inflation:
-        By how much it lets them count less than if they were independent.
-
-    """
-    along = minimum.problem.along(data)
-    rows = np.vstack([minimum.root, np.sqrt(max(0.0, inflation - 1.0)) * along])
-    scale = np.linalg.norm(rows, axis=0)
-    root = np.linalg.qr(rows / scale, mode='r')
-    half = minimum.problem.whole(solve_triangular(root, np.eye(len(root))) / scale[:, None])
-    return np.asarray(half @ half.T)
 
 
 def _drawn_covariance(

@@ -327,12 +327,12 @@ class PhysicalFit:
         signs = signs[(signs[:, ~held] != 0.0).any(axis=1)]
         directions = stated.directions(layout, held)
         known, values = np.zeros((0, len(layout))), np.zeros(0)
-        std = settings.total_mass_deviation
-        if settings.total_mass is not None and std is not None:
-            stated.require_total(settings.total_mass, std, prior)
+        if settings.total is not None:
+            mass, std = settings.total
+            stated.require_total(mass, std, prior)
             known = np.zeros((1, len(layout)))
             known[0, [layout.of(body.link).start for body in references]] = 1.0 / std
-            values = np.array([settings.total_mass / std])
+            values = np.array([mass / std])
         return cls(
             regrouping=system.structure.regrouping,
             prior=np.array(prior.values),

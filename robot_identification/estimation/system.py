@@ -417,7 +417,7 @@ class _Builder:
             raw_gram=whole_squares(self.pattern, [raw.gram() for raw in self.raw]),
             raw_rows=self.raw_rows,
             position_range=self.highest - self.lowest,
-            driven=driven,  # type: ignore[arg-type]
+            driven=np.ones(self.n, dtype=bool) if driven is None else driven,
             highest_speed=self.fastest,
         )
         return LinearSystem(factor, structure, self.trace.trace(), (source,))

@@ -165,16 +165,16 @@ def factor_of(
         raw_gram=gram + np.swapaxes(np.triu(gram, 1), 1, 2),
         raw_rows=int(header['raw_rows']),
         position_range=_shaped(arrays, 'position_range', None, float),
-        highest_speed=_speeds(arrays),  # type: ignore[arg-type]
+        highest_speed=_speeds(arrays),
         **per_joint,
     )
     return factor, _blocks_of(arrays, header.get('part_duration'), n, factor.n_base)
 
 
-def _speeds(arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """Return the highest speeds of the joints, NaN where not known; None in earlier files."""
+def _speeds(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the highest speeds of the joints, NaN where not known, as in earlier files."""
     if 'highest_speed' not in arrays:
-        return None
+        return np.full(arrays['position_range'].shape, np.nan)
     speeds = np.asarray(arrays['highest_speed'])
     if speeds.shape != arrays['position_range'].shape or speeds.dtype.kind != 'f':
         raise ValueError(f'highest_speed has shape {speeds.shape}')

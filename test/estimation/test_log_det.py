@@ -110,7 +110,10 @@ def test_the_covariance_is_the_inverse_of_the_hessian():
     problem, start = problem_of(weight=50.0)
     found = minimise(problem, start)
     _, rows = problem.derivatives(found.chi)
-    np.testing.assert_allclose(found.covariance @ (rows.T @ rows), np.eye(22), atol=1e-6)
+    further = np.eye(22)[:3]
+    for more in (further[:0], further):
+        hessian = rows.T @ rows + more.T @ more
+        np.testing.assert_allclose(found.covariance(more) @ hessian, np.eye(22), atol=1e-6)
 
 
 def test_bodies_stay_physical_whatever_the_rows_say():
