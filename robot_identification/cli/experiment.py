@@ -193,8 +193,8 @@ def filters(options: argparse.Namespace) -> int:
     robot-identification filters experiment.yaml --compare butterworth \
         --set signals.method=polynomial_approximation --out filters.html
     """
-    from ..results.report.fit_plots import curve_frequencies, response_figures
-    from ..results.report.html import write_figures
+    from ..results.fit_plots import curve_frequencies, response_figures
+    from ..results.report import write_figures
     from ..signals import sample_rate
     from ..signals.responses import decimated_nyquist, frequency_response
     from ..signals.settings import METHODS

@@ -212,8 +212,8 @@ def plot(options: argparse.Namespace) -> int:
     robot-identification plot results/result.yaml --joint joint_2 joint_3
     robot-identification plot results/result.yaml recordings/second --out second.html
     """
-    from ..results.report.fit_plots import effort_figures
-    from ..results.report.html import write_figures
+    from ..results.fit_plots import effort_figures
+    from ..results.report import write_figures
     from ..results.result import read_result
     from ..results.saving import numbered
     from ..revalidation import validate_stored

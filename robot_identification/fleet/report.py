@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 
 from ..options.fields import to_mapping
-from ..results.report.figure import (
+from ..results.figure import (
     BELOW,
     CARD,
     escaped,
@@ -24,7 +24,7 @@ from ..results.report.figure import (
     ROW,
     TEXT,
 )
-from ..results.report.html import figure_store, percent, render, seconds, Tile
+from ..results.report import figure_store, percent, render, seconds, Tile
 from .result import date, DAY, Drift, FleetComparison, FleetResult
 
 _DRAWN = 24

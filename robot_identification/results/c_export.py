@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 import re
 from typing import Any
 
-import jinja2
 import numpy as np
 
 from ..errors import ModelError
@@ -26,6 +23,7 @@ from ..regressor.joint_terms import slopes_of
 from ..regressor.rigid import tree_of
 from ..regressor.settings import CoupledDrive
 from ..version import __version__
+from .figure import templates
 
 _TERMS = {
     'Ia': 'Rotor inertia.',
@@ -87,28 +85,27 @@ def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None =
     terms = _terms(parameters, owners, robot.joints, model)
     drives = [_Drive.of(drive, robot.joints, parameters) for drive in model.coupled_drives]
     links = [robot.links[joint.column] for joint in tree.joints]
-    return (
-        _template()
-        .render(
-            name=identifier(robot.name),
-            robot=_plain(robot.name),
-            version=__version__,
-            joints=[_plain(joint) for joint in robot.joints],
-            revolute=tree.revolute,
-            n=robot.n_joints,
-            remarks=remarks,
-            tree=tree.joints,
-            bodies=[parameters.inertial(link) for link in links],
-            loads=[robot.prior.inertial(link) for link in links],
-            gravity=robot.gravity,
-            terms=terms,
-            friction=[text for symbol, text in _FRICTION.items() if symbol in terms],
-            drives=drives,
-            signs=bool(_SIGNED & {*terms})
-            or any(drive.viscous or drive.coulomb for drive in drives),
-        )
-        .replace('M_2_PI', repr(2.0 / np.pi))
-    )  # M_2_PI is not C99
+    environment = templates(autoescape=False, keep_trailing_newline=True)
+    functions = {'number': _number, 'vector': _vector, 'matrix': _matrix, 'row': _row}
+    environment.globals.update(functions, table=_table)
+    code = environment.get_template('inverse_dynamics.c.j2').render(
+        name=identifier(robot.name),
+        robot=_plain(robot.name),
+        version=__version__,
+        joints=[_plain(joint) for joint in robot.joints],
+        revolute=tree.revolute,
+        n=robot.n_joints,
+        remarks=remarks,
+        tree=tree.joints,
+        bodies=[parameters.inertial(link) for link in links],
+        loads=[robot.prior.inertial(link) for link in links],
+        gravity=robot.gravity,
+        terms=terms,
+        friction=[text for symbol, text in _FRICTION.items() if symbol in terms],
+        drives=drives,
+        signs=bool(_SIGNED & {*terms}) or any(drive.viscous or drive.coulomb for drive in drives),
+    )
+    return code.replace('M_2_PI', repr(2.0 / np.pi))  # it is not C99's
 
 
 @dataclass(frozen=True)
@@ -191,15 +188,3 @@ def _row(joints: Iterable[Any], name: str) -> str:
 
 def _table(joints: Iterable[Any], name: str) -> str:
     return _matrix(getattr(joint, name) for joint in joints)
-
-
-@cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined, autoescape=False
-    )
-    environment.globals.update(
-        number=_number, vector=_vector, matrix=_matrix, row=_row, table=_table
-    )
-    path = Path(__file__).with_name('inverse_dynamics.c.j2')
-    return environment.from_string(path.read_text(encoding='utf-8') + '\n')

@@ -15,15 +15,14 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 import csv
 import io
-from pathlib import Path
 from typing import Any
 import warnings
 
-import jinja2
 from lxml import etree
 
 from ..errors import IdentificationWarning, ModelError
 from ..model.urdf import parse_tree
+from .figure import templates
 from .result_yaml import dump
 
 VERSION = '1.9'
@@ -249,15 +248,11 @@ def _tables(document: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 def plotjuggler_layout(joints: Sequence[str]) -> str:
     """Return the layout, in XML, that shows what the nodes publish of a robot."""
-    environment = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined, autoescape=True
-    )
-    path = Path(__file__).with_name('plotjuggler.xml.j2')
     tabs = _tabs(joints)
     curves = (name for areas in tabs.values() for _, curves in areas for name in curves)
-    return environment.from_string(path.read_text(encoding='utf-8') + '\n').render(
-        tabs=tabs, topics=list(dict.fromkeys(_topic(name) for name in curves))
-    )
+    topics = list(dict.fromkeys(_topic(name) for name in curves))
+    template = templates(keep_trailing_newline=True).get_template('plotjuggler.xml.j2')
+    return template.render(tabs=tabs, topics=topics)
 
 
 def _tabs(joints: Sequence[str]) -> dict[str, list[tuple[str, list[str]]]]:

@@ -23,8 +23,8 @@ from ..excitation.limits import Limits
 from ..excitation.settings import Obstacle
 from ..excitation.trajectories import Trajectory
 from ..model.robot import Robot
-from .report.figure import resource
-from .report.html import number, render, Tile
+from .figure import resource
+from .report import number, render, Tile
 from .robot_scene import obstacle_shapes, packed, scene, scene_robot
 
 MOST_SAMPLES = 900

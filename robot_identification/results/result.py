@@ -238,7 +238,7 @@ class Result(ResultView):
             if the result is of factors, which have no samples to plot, or plotly is not installed.
 
         """
-        from .report.fit_plots import effort_figure
+        from .fit_plots import effort_figure
 
         if not len(self.system.trace):
             raise IdentificationError(
@@ -249,7 +249,7 @@ class Result(ResultView):
 
     def plot_parameters(self) -> Figure:
         """Plot base parameters with two standard deviations beside the prior's."""
-        from .report.parameter_plots import prior_figure
+        from .parameter_plots import prior_figure
 
         return prior_figure(self.estimate, self.structure.project(self.prior)).to_plotly()
 

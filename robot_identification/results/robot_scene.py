@@ -2,7 +2,7 @@
 """
 Robots, their shapes and their motions as the data of a page's 3D scene.
 
-``report/templates/robot_scene.js`` draws it with WebGL: joints and positions are in the page, so
+``templates/robot_scene.js`` draws it with WebGL: joints and positions are in the page, so
 the browser computes the forward kinematics.  Arrays are little-endian and base64.
 """
 

@@ -8,7 +8,7 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import IdentificationError
 from robot_identification.model.robot import Robot
 from robot_identification.pipeline import identify
-from robot_identification.results.report import parameter_plots
+from robot_identification.results import parameter_plots
 from robot_identification.results.result import read_result
 from robot_identification.results.saving import save
 

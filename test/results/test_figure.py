@@ -9,13 +9,13 @@ import zlib
 import numpy as np
 import pytest
 from robot_identification.errors import IdentificationError
-from robot_identification.results.report.figure import (
+from robot_identification.results.figure import (
     Figure,
     FigureStore,
     library,
     PREDICTED,
 )
-from robot_identification.results.report.html import figure_store
+from robot_identification.results.report import figure_store
 
 
 def test_a_page_holds_each_array_once_in_binary():

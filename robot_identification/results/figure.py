@@ -24,7 +24,7 @@ import zlib
 import jinja2
 import numpy as np
 
-from ...errors import IdentificationError
+from ..errors import IdentificationError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure as PlotlyFigure
@@ -57,7 +57,7 @@ LAYOUT = {
 }
 """Look of all figures; a figure's own layout comes on top."""
 
-TEMPLATES = jinja2.PackageLoader('robot_identification.results.report', 'templates')
+_TEMPLATES = jinja2.PackageLoader('robot_identification.results', 'templates')
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,15 @@ def raised(unit: str) -> str:
     return unit.replace('^2', '²').replace('^3', '³')
 
 
+def templates(**settings: Any) -> jinja2.Environment:
+    """Return the environment of the templates; settings as of `jinja2.Environment`."""
+    settings = {'autoescape': True, 'undefined': jinja2.StrictUndefined, **settings}
+    return jinja2.Environment(loader=_TEMPLATES, trim_blocks=True, lstrip_blocks=True, **settings)
+
+
 def resource(name: str) -> str:
     """Return the text of a file beside the templates."""
-    return TEMPLATES.get_source(jinja2.Environment(autoescape=True), name)[0]
+    return _TEMPLATES.get_source(templates(), name)[0]
 
 
 @cache

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from robot_identification.estimation import FitTrace, JointFit
-from robot_identification.results.report import fit_plots
+from robot_identification.results import fit_plots
 
 
 def trace(samples=500, joints=2, segments=(0,)):

@@ -17,22 +17,21 @@ import platform
 from typing import Any
 import warnings
 
-import jinja2
 from markupsafe import Markup
 import numpy as np
 import yaml
 
-from ...errors import IdentificationError, IdentificationWarning, once, SettingsError
-from ...estimation import JointFit
-from ...estimation.estimate import METHOD_TITLES, NOT_COVERED
-from ...options.fields import to_mapping
-from ...version import __version__
-from ..link_table import link_table
-from ..result import Result
-from ..result_yaml import write_whole
-from ..verdict import USES, verdict
+from ..errors import IdentificationError, IdentificationWarning, once, SettingsError
+from ..estimation import JointFit
+from ..estimation.estimate import METHOD_TITLES, NOT_COVERED
+from ..options.fields import to_mapping
+from ..version import __version__
 from . import fit_plots, parameter_plots
-from .figure import Figure, FigureStore, library, raised, resource, TEMPLATES
+from .figure import Figure, FigureStore, library, raised, resource, templates
+from .link_table import link_table
+from .result import Result
+from .result_yaml import write_whole
+from .verdict import USES, verdict
 
 MOST_POINTS = 100_000
 """Points of all joints and recordings on a page, some 2.7 MB; lines of many joints get fewer."""
@@ -85,13 +84,7 @@ def render(name: str, **values: Any) -> str:
     ``values`` come beside style, versions and scripts; ``figures`` is the store of the page's
     figures, if there are any.
     """
-    environment = jinja2.Environment(
-        loader=TEMPLATES,
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates()
     filters = (number, percent, seconds, signed, spread)
     environment.filters.update({each.__name__: each for each in filters}, unit=raised)
     return environment.get_template(name).render(

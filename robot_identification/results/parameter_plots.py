@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from ...base_parameters import BaseStructure
-from ...estimation import Estimate
-from ...model.consistency import inertia_at_com
-from ...model.parameters import body_links, ParameterSet
-from ...model.robot import Robot
-from ..robot_scene import link_shapes, mesh_of, thinned
+from ..base_parameters import BaseStructure
+from ..estimation import Estimate
+from ..model.consistency import inertia_at_com
+from ..model.parameters import body_links, ParameterSet
+from ..model.robot import Robot
 from .figure import (
     escaped,
     Figure,
@@ -37,6 +36,7 @@ from .figure import (
     ROW,
     WEAK,
 )
+from .robot_scene import link_shapes, mesh_of, thinned
 
 MOST_TRIANGLES = 8_000
 """Triangles of the robot's shapes, all together."""

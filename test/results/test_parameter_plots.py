@@ -12,8 +12,8 @@ from robot_identification.estimation import Estimate, JointFit
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings, prior
-from robot_identification.results.report import parameter_plots
-from robot_identification.results.report.parameter_plots import ellipsoid, link_figure
+from robot_identification.results import parameter_plots
+from robot_identification.results.parameter_plots import ellipsoid, link_figure
 
 
 def lines(figure, name):
@@ -122,7 +122,7 @@ def test_singular_values():
     assert figure.layout['title']['text'] == 'rank 3, gap 1e15'
 
 
-ARM = Path(__file__).resolve().parents[3] / 'urdf' / 'demo_arm.urdf'
+ARM = Path(__file__).resolve().parents[2] / 'urdf' / 'demo_arm.urdf'
 
 
 @pytest.fixture(scope='module')

@@ -26,11 +26,11 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
+from robot_identification.results.figure import library
 from robot_identification.results.link_table import link_table
-from robot_identification.results.report import html
-from robot_identification.results.report.figure import library
-from robot_identification.results.report.html import (
+from robot_identification.results.report import (
     collect_warnings,
+    html,
     number,
     percent,
     seconds,
@@ -40,7 +40,7 @@ from robot_identification.results.verdict import verdict
 from robot_identification.signals import SignalSettings
 import yaml
 
-URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'szabo_3r.urdf'
+URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'
 
 
 def recording(robot, seed, source):

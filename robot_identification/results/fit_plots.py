@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...estimation import FitTrace, JointFit
-from ...signals.responses import FrequencyResponse, SIGNALS
+from ..estimation import FitTrace, JointFit
+from ..signals.responses import FrequencyResponse, SIGNALS
 from .figure import (
     BELOW,
     escaped,
