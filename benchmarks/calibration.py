@@ -17,15 +17,8 @@ import warnings
 
 import numpy as np
 from robot_identification.base_parameters import structure
-from robot_identification.calibration import (
-    automatic_choice,
-    calibrate,
-    Calibration,
-    CalibrationSettings,
-    MET,
-    next_motion,
-    PlanMotion,
-)
+from robot_identification.calibration import automatic_choice, calibrate, next_motion, PlanMotion
+from robot_identification.calibration_goal import Calibration, CalibrationSettings, MET
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.excitation import Plan, plan, PlannerSettings
 from robot_identification.model.parameters import ParameterSet

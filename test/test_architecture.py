@@ -30,6 +30,7 @@ ROOMS = (
     'gains',
     'pipeline',
     'revalidation',
+    'calibration_goal',
     'calibration',
     'simulation',
     'library',

@@ -276,7 +276,8 @@ def calibrate(options: argparse.Namespace) -> int:
     robot-identification calibrate experiment.yaml --settings nodes.yaml --confirm
     robot-identification calibrate experiment.yaml --prediction-error 5
     """
-    from ..calibration import calibrate, CalibrationSettings, MET, next_motion
+    from ..calibration import calibrate, next_motion
+    from ..calibration_goal import CalibrationSettings, MET
     from ..options.fields import from_mapping
     from ..results.saving import require_writable
 

@@ -21,17 +21,8 @@ from rclpy.signals import SignalHandlerOptions
 from robot_identification_msgs.action import Calibrate, Excite
 from std_srvs.srv import SetBool
 
-from ...calibration import (
-    automatic_choice,
-    calibrate,
-    Calibration,
-    CalibrationSettings,
-    DECLINED,
-    MET,
-    next_motion,
-    SPENT,
-    UNREACHABLE,
-)
+from ...calibration import automatic_choice, calibrate, next_motion
+from ...calibration_goal import Calibration, CalibrationSettings, DECLINED, MET, SPENT, UNREACHABLE
 from ...config.experiment_file import load_experiment
 from ...config.problem import IdentificationProblem
 from ...config.sources import open_recording

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Motions until the parameters are known well enough: plan, execute, identify, look, plan the next.
+Calibration: motions until the parameters are known well enough.
 
-`calibrate` knows neither ROS nor a simulator: it is given what plans and what executes.  Each
-motion has a folder of its own with plan, page, recording and factor, so that a calibration that
-was interrupted goes on where it was.
+Plan, execute, identify, compare with the goal, plan the next.  `calibrate` knows neither ROS nor a
+simulator: it is given what plans and what executes.  Each motion has a folder of its own with
+plan, page, recording and factor, so that a calibration that was interrupted goes on where it was.
 """
 
 from __future__ import annotations
@@ -17,45 +17,76 @@ from typing import Protocol
 
 import numpy as np
 
-from ..config.problem import IdentificationProblem
-from ..errors import ExcitationError, RecordingError
-from ..estimation.model_selection import can_choose, choose_model
-from ..excitation.collisions import collision_model, CollisionModel
-from ..excitation.constraints import check_trajectory, Findings
-from ..excitation.limits import motion_limits
-from ..excitation.plans import Plan
-from ..excitation.points import PointTrajectory
-from ..excitation.settings import PlannerSettings
-from ..excitation.wanted import parameter_places
-from ..options.fields import to_mapping
-from ..pipeline import identify_factors, identify_sources
-from ..reduction import FactorBuilder, recordings_among, Source
-from ..results.factor_file import read_factor, StoredFactor, write_factor
-from ..results.plan_file import as_points, read_plan
-from ..results.result_yaml import dump, plain, write_whole
-from ..results.saving import reported_failures, save, save_plan
-from ..signals import SignalSettings
-from .goal import (
+from .calibration_goal import (
     Calibration,
     CalibrationSettings,
     DECLINED,
+    first_duration,
     hopeless,
     MET,
+    needed_duration,
+    shortest_duration,
     SPENT,
     Standing,
+    sufficient_share,
     UNREACHABLE,
 )
-from .motions import (
-    first_duration,
-    needed_duration,
-    next_motion,
-    PlanMotion,
-    shortest_duration,
-    sufficient_share,
-)
+from .config.problem import IdentificationProblem
+from .errors import ExcitationError, RecordingError
+from .estimation.model_selection import can_choose, choose_model
+from .excitation.collisions import collision_model, CollisionModel
+from .excitation.constraints import check_trajectory, Findings
+from .excitation.limits import motion_limits
+from .excitation.planner import plan
+from .excitation.plans import Plan
+from .excitation.points import PointTrajectory
+from .excitation.settings import PlannerSettings
+from .excitation.wanted import parameter_places
+from .options.fields import to_mapping
+from .pipeline import identify_factors, identify_sources
+from .progress import Progress
+from .reduction import earlier_information, FactorBuilder, recordings_among, Source
+from .results.factor_file import read_factor, StoredFactor, write_factor
+from .results.plan_file import as_points, read_plan
+from .results.result_yaml import dump, plain, write_whole
+from .results.saving import reported_failures, save, save_plan
+from .signals import SignalSettings
+
+PlanMotion = Callable[
+    [IdentificationProblem, PlannerSettings, Sequence[StoredFactor], Mapping[str, float]], Plan
+]
+"""Plans a motion as `next_motion` does."""
+
+
+def next_motion(
+    problem: IdentificationProblem,
+    settings: PlannerSettings,
+    factors: Sequence[StoredFactor],
+    targets: Mapping[str, float],
+    *,
+    progress: Progress | None = None,
+    canceled: Callable[[], bool] | None = None,
+) -> Plan:
+    """
+    Plan a motion that complements those whose recordings' ``factors`` are given.
+
+    The targets are wanted standard deviations by base parameter, in its unit; empty for all alike.
+    The rest is as for `excitation.planner.plan`.
+    """
+    return plan(
+        problem.robot,
+        settings,
+        progress,
+        canceled,
+        model=problem.model,
+        earlier=earlier_information(factors) if factors else None,
+        targets=dict(targets),
+    )
+
 
 SHORTER = 0.8
 """Share of a planned duration below which a shorter motion is planned in its place."""
+
 
 Choose = Callable[
     [IdentificationProblem, Sequence[Source], SignalSettings | None], IdentificationProblem
@@ -79,7 +110,7 @@ class Executor(Protocol):
 
 @dataclass
 class _Motion:
-    """A motion that was executed, with what identifies from it."""
+    """A motion that was executed, its recording and the file of the recording's factor."""
 
     trajectory: PointTrajectory
     source: Source
@@ -87,7 +118,6 @@ class _Motion:
 
     @property
     def factor(self) -> StoredFactor:
-        """The factor of its recording."""
         return read_factor(self.archive)
 
 
@@ -113,7 +143,6 @@ class _Run:
 
     @cached_property
     def collisions(self) -> CollisionModel | None:
-        """Collision model of all checks."""
         planner = self.planner
         if not planner.check_collisions:
             return None
@@ -121,14 +150,9 @@ class _Run:
 
     def check(self, trajectory: PointTrajectory) -> Findings:
         """Check a motion by the limits that count at execution; raises `ExcitationError`."""
-        limits = motion_limits(self.problem.robot, self.planner, margin=0.0)
-        return check_trajectory(
-            self.problem.robot,
-            trajectory,
-            limits,
-            rate=self.planner.check_rate,
-            collisions=self.collisions,
-        )
+        robot, rate = self.problem.robot, self.planner.check_rate
+        limits = motion_limits(robot, self.planner, margin=0.0)
+        return check_trajectory(robot, trajectory, limits, rate=rate, collisions=self.collisions)
 
     def plan(self, number: int, targets: Mapping[str, float]) -> Plan:
         """
@@ -227,7 +251,7 @@ class _Run:
 
     def write(self, outcome: str | None, reasons: Sequence[str] = ()) -> None:
         """Write ``calibration.yaml``."""
-        rows = [
+        motions = [
             {
                 'duration': motion.trajectory.duration,
                 'essential': int(standing.essential.sum()),
@@ -241,7 +265,7 @@ class _Run:
             'settings': to_mapping(self.settings),
             'outcome': outcome,
             'reasons': list(reasons),
-            'motions': rows,
+            'motions': motions,
         }
         with reported_failures(self.folder):
             write_whole(self.folder / 'calibration.yaml', dump(plain(document)))

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..options.fields import option
-from ..results.result import Result
+from .excitation.criteria import PredictedDeviations
+from .excitation.settings import LEAST_DURATION
+from .options.fields import option
+from .results.result import Result
 
 HOPELESS = 1.5
 """A deviation that stays above the target by this factor at the end of the budget is given up."""
+
 
 MET, UNREACHABLE, SPENT, DECLINED = 'met', 'unreachable', 'spent', 'declined'
 """Ends of a calibration."""
@@ -90,22 +93,12 @@ class Standing:
         places: np.ndarray | None = None,
     ) -> Standing:
         """
-        Return what a result says.
+        Return what a result of all motions says.
 
         Later motions are made for what is open.  In these the most uncertain parameters have a
-        larger share of the effort, so what is essential would change with the search for it.
-
-        Parameters
-        ----------
-        result:
-            Of all motions.
-        first:
-            (n_joints, b + 1, b + 1) triangular factors of the first motion's rows and efforts.
-        settings:
-            Goal.
-        places:
-            Of the base parameters that the goal may be about; None for all.
-
+        larger share of the effort, so what is essential would change with the search for it:
+        ``first`` are the (n_joints, b + 1, b + 1) triangular factors of the first motion's rows
+        and efforts.  The goal is about the base parameters in ``places``, or all.
         """
         estimate = result.estimate
         values = estimate.base.values
@@ -117,19 +110,9 @@ class Standing:
             inflation = np.nan_to_num(estimate.std / classical, nan=1.0, posinf=1.0)
         error = result.validations[0].relative_error if result.validations else None
         names = result.structure.names
-        wanted = np.ones(len(names), dtype=bool)
-        if places is not None:
-            wanted = np.isin(np.arange(len(names)), places)
-        return cls(
-            names,
-            values,
-            estimate.std,
-            inflation,
-            100.0 * share,
-            wanted,
-            error,
-            settings,
-        )
+        every = np.arange(len(names))
+        wanted = np.isin(every, every if places is None else places)
+        return cls(names, values, estimate.std, inflation, 100.0 * share, wanted, error, settings)
 
     @property
     def essential(self) -> np.ndarray:
@@ -160,18 +143,16 @@ class Standing:
     def targets(self) -> dict[str, float]:
         """Wanted classical standard deviations of the open parameters, in their units."""
         # a planner predicts classical ones
-        wanted = (
-            0.01 * self.settings.target * np.abs(self.values) / np.maximum(self.inflation, 1.0)
-        )
+        relative = 0.01 * self.settings.target / np.maximum(self.inflation, 1.0)
+        wanted = relative * np.abs(self.values)
         return {self.names[i]: float(wanted[i]) for i in np.flatnonzero(self.open)}
 
     def summary(self) -> str:
         """Return a line."""
         essential, relative = self.essential, self.relative_std
-        good = int((essential & ~self.open).sum())
+        good = (essential & ~self.open).sum()
         text = (
-            f'{good} of {int(essential.sum())} essential parameters within '
-            f'{self.settings.target:g} %'
+            f'{good} of {essential.sum()} essential parameters within {self.settings.target:g} %'
         )
         if self.open.any():
             worst = int(np.argmax(np.where(self.open, relative, 0.0)))
@@ -209,15 +190,14 @@ class Calibration:
 
     def summary(self) -> str:
         """Return the end in a few lines."""
-        count = len(self.standings)
         words = {
             MET: 'the goal is reached',
             UNREACHABLE: 'the goal cannot be reached with the motions of the budget',
             SPENT: 'the budget of motions is spent',
             DECLINED: 'stopped before the next motion',
-        }
-        lines = [f'{words[self.outcome]}: {count} motion(s), {self.duration:.4g} s']
-        return '\n'.join([*lines, *(f'  {reason}' for reason in self.reasons)])
+        }[self.outcome]
+        count = f'{len(self.standings)} motion(s), {self.duration:.4g} s'
+        return '\n'.join([f'{words}: {count}', *(f'  {reason}' for reason in self.reasons)])
 
 
 def hopeless(standings: Sequence[Standing]) -> np.ndarray:
@@ -240,3 +220,52 @@ def hopeless(standings: Sequence[Standing]) -> np.ndarray:
         at_end = now + left * np.maximum(now - before, now / len(standings))
         relative = 100.0 / (np.sqrt(at_end) * np.abs(last.values))
     return np.asarray(last.open & ~(relative <= HOPELESS * last.settings.target))
+
+
+FIRST, SHORTEST = 0.5, 0.2
+"""Share of the planner's duration that the first motion takes, and each one at least."""
+
+
+def first_duration(longest: float) -> float:
+    """Return how long the first motion is, where motions may take ``longest`` [s]."""
+    return max(FIRST * longest, LEAST_DURATION)
+
+
+def shortest_duration(longest: float) -> float:
+    """Return how long each motion is at least, where motions may take ``longest`` [s]."""
+    return max(SHORTEST * longest, LEAST_DURATION)
+
+
+def needed_duration(standing: Standing, spent: float, longest: float) -> float:
+    """
+    Return how long the next motion has to be, ``longest`` at most [s].
+
+    The motions so far took ``spent`` [s] and led to ``standing``.  Deviations fall with the root
+    of the time, so the worst open parameter tells what is missing.
+    """
+    if standing.settings.prediction_error is not None:
+        return longest
+    worst = float(np.max(standing.relative_std[standing.open], initial=0.0))
+    missing = spent * ((worst / standing.settings.target) ** 2 - 1.0)
+    return float(np.clip(missing, shortest_duration(longest), longest))
+
+
+def sufficient_share(
+    standing: Standing, targets: Mapping[str, float], planned: PredictedDeviations
+) -> float:
+    """
+    Return which share of a planned motion is expected to suffice for the targets.
+
+    Information is 1 / std^2 and grows with the time; the parameter that needs most counts.
+    Targets are classical standard deviations; ``planned`` are those predicted for the motions of
+    the ``standing`` and the planned one.
+    """
+    before = dict(zip(standing.names, standing.std / standing.inflation, strict=True))
+    after = dict(zip(planned.names, planned.std, strict=True))
+    most = 0.0
+    for name in targets.keys() & after.keys():
+        known = 1.0 / before[name] ** 2 if np.isfinite(before[name]) else 0.0
+        brought = 1.0 / after[name] ** 2 - known
+        missing = 1.0 / targets[name] ** 2 - known
+        most = max(most, missing / brought if brought > 0.0 else np.inf)
+    return float(most)

@@ -2,18 +2,18 @@
 """Calibration in the simulation: until the goal is reached, and what ends it otherwise."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 import warnings
 
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.calibration import (
-    calibrate,
+from robot_identification.calibration import calibrate, next_motion
+from robot_identification.calibration_goal import (
     CalibrationSettings,
     DECLINED,
     MET,
-    next_motion,
     SPENT,
     UNREACHABLE,
 )
@@ -36,7 +36,7 @@ from robot_identification.simulation import SimulationSettings, truth
 from robot_identification.simulation.simulator import SimulatedExecutor
 import yaml
 
-URDF = Path(__file__).resolve().parents[2] / 'urdf'
+URDF = Path(__file__).resolve().parents[1] / 'urdf'
 SIMULATION = SimulationSettings(rate=250.0, perturbation=0.2)
 PLANNER = PlannerSettings(duration=3.0, harmonics=4, max_iterations=60)
 
@@ -323,3 +323,10 @@ def test_a_payload_is_refused_before_anything_moves(run, robot):
     with pytest.raises(ExcitationError, match="'payload' is no parameter of a calibration"):
         run(moves, planner=replace(PLANNER, parameters=('payload',)))
     assert not moves.made
+
+
+def test_progress_goes_to_the_planner(problem):
+    told = []
+    planned = partial(next_motion, progress=lambda share, text: told.append(share))
+    planned(problem, PLANNER, [], {})
+    assert told[-1] == 1.0

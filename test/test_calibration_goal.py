@@ -6,11 +6,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from robot_identification.calibration import (
+from robot_identification.calibration_goal import (
     CalibrationSettings,
+    first_duration,
     hopeless,
+    needed_duration,
     Standing,
+    sufficient_share,
 )
+from robot_identification.excitation.criteria import PredictedDeviations
 
 
 def standings(std, target=5.0, motions=4):
@@ -77,3 +81,46 @@ def test_small_parameters_are_not_essential():
     others = replace(standing, wanted=np.array([True, True, False]))
     assert others.essential.tolist() == [True, False, False] and others.met
     assert '1 of 2 essential parameters' in standing.summary() and 'c (20 %)' in standing.summary()
+
+
+@pytest.mark.parametrize(
+    ('std', 'expected'),
+    [
+        # deviations fall with the root of the time: sqrt(2) times too large after 6 s takes 6 s
+        ([0.05 * np.sqrt(2.0), 0.01], 6.0),
+        ([0.05 * np.sqrt(1.1)], 2.0),
+        ([0.5], 10.0),
+        ([np.nan], 10.0),
+    ],
+)
+def test_the_next_motion_is_as_long_as_is_needed(std, expected):
+    standing = standings([std])[0]
+    assert needed_duration(standing, 6.0, 10.0) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(('longest', 'expected'), [(20.0, 10.0), (0.8, 0.5)])
+def test_the_first_motion_is_shorter_unless_no_planner_would_take_it(longest, expected):
+    assert first_duration(longest) == expected
+
+
+@pytest.mark.parametrize(
+    ('before', 'after', 'target', 'expected'),
+    [
+        # information 100, 400 with the motion, 200 wanted: a third of the motion brings it
+        (0.1, 0.05, 0.1 / np.sqrt(2.0), 1.0 / 3.0),
+        (np.nan, 0.05, 0.05, 1.0),
+        (0.1, 0.1, 0.05, np.inf),
+        (0.1, 0.05, 0.025, 5.0),
+    ],
+)
+def test_the_share_of_a_motion_that_suffices_is_by_its_information(
+    before, after, target, expected
+):
+    standing = standings([[before, 1.0]])[0]
+    both = np.array([after, 1.0])
+    planned = PredictedDeviations(('a', 'b'), ('kg', 'kg'), both, np.ones(2))
+    assert sufficient_share(standing, {'a': target}, planned) == pytest.approx(expected)
+    # coloured noise: targets and predictions are classical deviations
+    coloured = replace(standing, std=2.0 * standing.std, inflation=2.0 * standing.inflation)
+    assert sufficient_share(coloured, {'a': target}, planned) == pytest.approx(expected)
+    assert sufficient_share(standing, {}, planned) == 0.0
