@@ -21,10 +21,8 @@ from .settings import FLOOR, Obstacle
 RESOLUTION = 1e-4
 """How much closer a pair has to come to be measured again [m]; some keep their distance."""
 
-
 _GROUP, _BOUNDED = 8, 512
 """Positions for which the pairs are chosen at once, and in which distances are bounded at once."""
-
 
 _FAR = 1e3
 
@@ -142,25 +140,12 @@ class CollisionModel:
         return ' and '.join(kinds)
 
     def contacts(self, position: np.ndarray) -> Iterator[Contact]:
-        """
-        Iterate over the pairs that are closer than the clearance, position by position.
-
-        Parameters
-        ----------
-        position:
-            (n_samples, n_joints) [rad or m].
-
-        """
-        if not self.pairs:
-            return
-        model, data = self.robot.model, self.robot.model.createData()
-        shapes = self._data(self.clearance)
-        for sample, q in enumerate(self.robot.configuration(np.atleast_2d(position))):
-            if not pin.computeCollisions(model, data, self.geometry, shapes, q, True):
-                continue
-            for pair in range(len(self.pairs)):
-                if pin.computeCollision(self.geometry, shapes, pair):
-                    yield self._contact(shapes, pair, sample)
+        """Iterate over the pairs closer than the clearance in positions (n_samples, n_joints)."""
+        margins = np.full(len(self.pairs), self.clearance)
+        shapes = self._data(margins)
+        for sample, closer in self._closer(np.atleast_2d(position), margins, shapes):
+            for pair in closer:
+                yield self._contact(shapes, pair, sample)
 
     def near(self, position: np.ndarray, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """
@@ -180,25 +165,15 @@ class CollisionModel:
             Numbers of the pairs that are closer somewhere.
 
         """
-        model, data, geometry = self.robot.model, self.robot.model.createData(), self.geometry
-        shapes = self._data(distances)
-        near = np.zeros(len(position), dtype=bool)
-        found: set[int] = set()
-        configurations = self.robot.configuration(position)
-        for samples, lower in self._groups(position):
-            pairs = np.flatnonzero(lower < distances).tolist()
-            for sample in samples if pairs else ():
-                pin.updateGeometryPlacements(model, data, geometry, shapes, configurations[sample])
-                closer = [pair for pair in pairs if pin.computeCollision(geometry, shapes, pair)]
-                near[sample] = bool(closer)
-                found.update(closer)
+        near, found = np.zeros(len(position), dtype=bool), set[int]()
+        for sample, closer in self._closer(position, distances, self._data(distances)):
+            near[sample] = True
+            found.update(closer)
         return near, np.array(sorted(found), dtype=int)
 
-    def closest(
-        self, position: np.ndarray, bounds: tuple[float, float] = (np.inf, np.inf)
-    ) -> list[Contact]:
+    def closest(self, position: np.ndarray) -> list[Contact]:
         """
-        Return the closest links, and the closest link and obstacle.
+        Return the closest links, and the closest link and obstacle, the nearest first.
 
         Where a pair is closer than the clearance, the search ends with it.  Only pairs that come
         closer than the closest ones so far by `RESOLUTION` or more are measured.
@@ -207,36 +182,40 @@ class CollisionModel:
         ----------
         position:
             (n_samples, n_joints) [rad or m].
-        bounds:
-            Distances from which on nothing is of interest, of links and of obstacles [m].
-
-        Returns
-        -------
-        list of Contact
-            Two at most, the nearest first; none where all pairs keep the bounds.
 
         """
         best: dict[bool, Contact] = {}
-        model, data, geometry = self.robot.model, self.robot.model.createData(), self.geometry
-        margins = self._margins(bounds, best)
+        margins = self._margins(best)
         shapes = self._data(margins)
-        position = np.atleast_2d(position)
+        for sample, closer in self._closer(np.atleast_2d(position), margins, shapes):
+            for pair in closer:
+                found = self._contact(shapes, pair, sample)
+                kind = found.obstacle
+                if kind not in best or found.distance < best[kind].distance:
+                    best[kind] = found
+                    margins[:] = self._margins(best)
+                    self._set_margins(shapes, margins)
+            if any(contact.distance < self.clearance for contact in best.values()):
+                break
+        return sorted(best.values(), key=lambda contact: contact.distance)
+
+    def _closer(
+        self, position: np.ndarray, margins: np.ndarray, shapes: pin.GeometryData
+    ) -> Iterator[tuple[int, list[int]]]:
+        """
+        Iterate over the positions in which pairs are closer than their margins (n_pairs,).
+
+        With each come the numbers of these pairs.  Margins may shrink meanwhile.
+        """
+        model, data, geometry = self.robot.model, self.robot.model.createData(), self.geometry
         configurations = self.robot.configuration(position)
         for samples, lower in self._groups(position):
             pairs = np.flatnonzero(lower < margins).tolist()
             for sample in samples if pairs else ():
                 pin.updateGeometryPlacements(model, data, geometry, shapes, configurations[sample])
                 closer = [pair for pair in pairs if pin.computeCollision(geometry, shapes, pair)]
-                for pair in closer:
-                    found = self._contact(shapes, pair, sample)
-                    kind = found.obstacle
-                    if found.distance < (best[kind].distance if kind in best else bounds[kind]):
-                        best[kind] = found
-                        margins = self._margins(bounds, best)
-                        self._set_margins(shapes, margins)
-                if any(contact.distance < self.clearance for contact in best.values()):
-                    return sorted(best.values(), key=lambda contact: contact.distance)
-        return sorted(best.values(), key=lambda contact: contact.distance)
+                if closer:
+                    yield sample, closer
 
     def _groups(self, position: np.ndarray) -> Iterator[tuple[range, np.ndarray]]:
         """Yield groups of samples, and lower bounds (n_pairs,) of the distances in each."""
@@ -253,11 +232,11 @@ class CollisionModel:
             for begin, bounds in zip(begins.tolist(), lower, strict=True):
                 yield range(first + begin, first + min(begin + _GROUP, len(part))), bounds
 
-    def _margins(self, bounds: tuple[float, float], best: dict[bool, Contact]) -> np.ndarray:
+    def _margins(self, best: dict[bool, Contact]) -> np.ndarray:
         """Return from which distance on each pair (n_pairs,) is of no interest any more."""
-        nearest = (best[kind].distance if kind in best else bounds[kind] for kind in (False, True))
         of_links, of_obstacles = (
-            min(max(distance - RESOLUTION, self.clearance), _FAR) for distance in nearest
+            max(best[kind].distance - RESOLUTION, self.clearance) if kind in best else _FAR
+            for kind in (False, True)
         )
         return np.where(self.with_obstacle, of_obstacles, of_links)
 
@@ -267,9 +246,9 @@ class CollisionModel:
         obstacle = self.with_obstacle[pair]
         return Contact(*self.pairs[pair], float(result.min_distance), sample, points, obstacle)
 
-    def _data(self, margins: np.ndarray | float) -> pin.GeometryData:
+    def _data(self, margins: np.ndarray) -> pin.GeometryData:
         shapes = self.geometry.createData()
-        self._set_margins(shapes, np.broadcast_to(margins, len(self.pairs)))
+        self._set_margins(shapes, margins)
         return shapes
 
     def _set_margins(self, shapes: pin.GeometryData, margins: np.ndarray) -> None:
@@ -388,7 +367,6 @@ def _make_convex(shape: pin.GeometryObject) -> None:
 
 RANDOM_POSITIONS = 200
 """Random positions in which pairs are looked at to find those that are permanently close."""
-
 
 PERMANENT = 0.95
 """Share of random positions from which on a pair that is close counts as permanently close."""

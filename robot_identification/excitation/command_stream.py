@@ -41,7 +41,6 @@ HELD_UP = 0.1
 MISSED = 3.0
 """Missing commands after which it is left, where commands are seldom."""
 
-
 LATE = 0.05
 """Delay beyond which a joint state corrects no clock, but in a simulation [s]."""
 

@@ -102,34 +102,31 @@ def sweep(trajectory: Trajectory, reach: np.ndarray, step: float) -> np.ndarray:
 
     """
     grid = check_times(trajectory, LEAST_RATE)
-    length = np.zeros(grid.size)
-    for start in range(0, grid.size - 1, _BLOCK):
-        part = grid[start : start + _BLOCK + 1]
-        position = trajectory.sample(part).position
-        moved = np.abs(np.diff(position, axis=0)) @ reach
-        length[start + 1 : start + part.size] = length[start] + np.cumsum(moved)
+    length = np.append(0.0, np.cumsum(_moved(trajectory, grid, reach)))
     n = max(2, int(np.ceil(length[-1] / step)) + 1)
     # where the robot rests the length does not grow; a little of the time makes it invertible
     length += 1e-9 * step * grid / max(trajectory.duration, 1e-9)
     times = np.interp(np.linspace(0.0, length[-1], n), length, grid)
-    while (far := _far_apart(trajectory, times, reach, step)).any():
+    while True:
+        far = _moved(trajectory, times, reach) > (1.0 + 1e-9) * step
+        # times that differ by rounding alone are as close as they get
+        far &= np.diff(times) > 1e-9
+        if not far.any():
+            return times
         # the motion between two points of the grid is not quite even
         middle = 0.5 * (times[:-1] + times[1:])[far]
         times = np.sort(np.concatenate([times, middle]))
-    return times
 
 
-def _far_apart(
-    trajectory: Trajectory, times: np.ndarray, reach: np.ndarray, step: float
-) -> np.ndarray:
-    """Return between which times (n_times - 1,) a point may move by more than ``step``."""
-    far = np.zeros(times.size - 1, dtype=bool)
-    for start in range(0, far.size, _BLOCK):
-        part = times[start : start + _BLOCK + 1]
-        moved = np.abs(np.diff(trajectory.sample(part).position, axis=0)) @ reach
-        # times that differ by rounding alone are as close as they get
-        far[start : start + moved.size] = (moved > (1.0 + 1e-9) * step) & (np.diff(part) > 1e-9)
-    return far
+def _positions(trajectory: Trajectory, times: np.ndarray) -> np.ndarray:
+    """Return positions (n, n_joints) at times (n,), sampled in blocks for the memory."""
+    blocks = range(0, times.size, _BLOCK)
+    return np.concatenate([trajectory.sample(times[i : i + _BLOCK]).position for i in blocks])
+
+
+def _moved(trajectory: Trajectory, times: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """Return by how much a point moves at most from each time (n,) to the next, (n - 1,) [m]."""
+    return np.asarray(np.abs(np.diff(_positions(trajectory, times), axis=0)) @ reach)
 
 
 def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tuple[Nearest, ...]:
@@ -146,24 +143,17 @@ def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tupl
         naming the first two links, or link and obstacle, that do not, and when.
 
     """
-    found: dict[bool, Nearest] = {}
     times = sweep(trajectory, collisions.reach, collisions.clearance)
-    for start in range(0, times.size, _BLOCK):
-        part = times[start : start + _BLOCK]
-        position = trajectory.sample(part).position
-        of_links, of_obstacles = (
-            found[kind].distance if kind in found else np.inf for kind in (False, True)
-        )
-        for contact in collisions.closest(position, (of_links, of_obstacles)):
-            row = contact.sample
-            nearest = Nearest.of(contact, float(part[row]), position[row])
-            if nearest.distance < collisions.clearance:
-                raise too_close(collisions, nearest)
-            found[contact.obstacle] = nearest
-    first = nearest_first(found.values())
-    if first and first[0].distance < 2.0 * collisions.clearance + RESOLUTION:
+    position = _positions(trajectory, times)
+    found = tuple(
+        Nearest.of(contact, float(times[contact.sample]), position[contact.sample])
+        for contact in collisions.closest(position)
+    )
+    if found and found[0].distance < collisions.clearance:
+        raise too_close(collisions, found[0])
+    if found and found[0].distance < 2.0 * collisions.clearance + RESOLUTION:
         _check_between(trajectory, collisions, times)
-    return first
+    return found
 
 
 def _check_between(trajectory: Trajectory, collisions: CollisionModel, times: np.ndarray) -> None:
@@ -178,9 +168,12 @@ def _check_between(trajectory: Trajectory, collisions: CollisionModel, times: np
     begin, end = times[:-1], times[1:]
     while True:
         looks = np.unique(np.concatenate([begin, end]))
-        reach = collisions.pair_reach[pairs]
-        moved = _most_moved(trajectory, begin, end, reach)
-        near, pairs = _near(trajectory, collisions, looks, clearance + moved, pairs)
+        position = _positions(trajectory, looks)
+        margins = np.full(len(collisions.pairs), -np.inf)
+        margins[pairs] = clearance + _most_moved(
+            trajectory, begin, end, collisions.pair_reach[pairs]
+        )
+        near, pairs = collisions.near(position, margins)
         ends = near[np.searchsorted(looks, begin)] | near[np.searchsorted(looks, end)]
         if not ends.any():
             return
@@ -190,40 +183,18 @@ def _check_between(trajectory: Trajectory, collisions: CollisionModel, times: np
         # of the pairs that are near alone
         reach = collisions.pair_reach[pairs].max(axis=0)
         begin, end = _divided(trajectory, begin[ends], end[ends], reach, step)
-    near, _ = _near(trajectory, collisions, looks, np.full(pairs.size, clearance), pairs)
-    for time in looks[near]:
-        position = trajectory.sample(np.array([time])).position
-        for contact in collisions.contacts(position):
-            raise too_close(collisions, Nearest.of(contact, float(time), position[0]))
+    for contact in collisions.contacts(position[near]):
+        row = np.flatnonzero(near)[contact.sample]
+        raise too_close(collisions, Nearest.of(contact, float(looks[row]), position[row]))
 
 
 def _most_moved(
     trajectory: Trajectory, begin: np.ndarray, end: np.ndarray, reach: np.ndarray
 ) -> np.ndarray:
     """Return by how much the bodies of each pair (k,) move against each other at most [m]."""
-    most = np.zeros(len(reach))
-    for some in np.array_split(np.arange(begin.size), begin.size // _BLOCK + 1):
-        way = trajectory.sample(end[some]).position - trajectory.sample(begin[some]).position
-        most = np.maximum(most, (np.abs(way) @ reach.T).max(axis=0, initial=0.0))
-    return most
-
-
-def _near(
-    trajectory: Trajectory,
-    collisions: CollisionModel,
-    times: np.ndarray,
-    distances: np.ndarray,
-    pairs: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return at which times (n,) any of the pairs is closer than its distance, and which are."""
-    of_all = np.full(len(collisions.pairs), -np.inf)
-    of_all[pairs] = distances
-    blocks = [
-        collisions.near(trajectory.sample(block).position, of_all)
-        for block in np.array_split(times, times.size // _BLOCK + 1)
-    ]
-    found = np.unique(np.concatenate([of for _, of in blocks]))
-    return np.concatenate([near for near, _ in blocks]), found
+    way = np.abs(_positions(trajectory, end) - _positions(trajectory, begin))
+    blocks = np.array_split(way, len(way) // _BLOCK + 1)
+    return np.asarray(np.max([(block @ reach.T).max(axis=0) for block in blocks], axis=0))
 
 
 def _divided(
@@ -231,13 +202,13 @@ def _divided(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Halve intervals (n,) until no point moves by more than ``step`` in any of them."""
     while True:
-        way = trajectory.sample(end).position - trajectory.sample(begin).position
-        far = (np.abs(way) @ reach > step) & (end - begin > 1e-9)
-        if not far.any():
+        way = _positions(trajectory, end) - _positions(trajectory, begin)
+        far = np.flatnonzero((np.abs(way) @ reach > step) & (end - begin > 1e-9))
+        if not far.size:
             return begin, end
         middle = 0.5 * (begin[far] + end[far])
-        begin = np.concatenate([begin, middle])
-        end = np.concatenate([np.where(far, 0.5 * (begin[: far.size] + end), end), end[far]])
+        begin, end = np.append(begin, middle), np.append(end, end[far])
+        end[far] = middle
 
 
 def nearest_first(found: Iterable[Nearest]) -> tuple[Nearest, ...]:
@@ -320,10 +291,8 @@ class LimitUse:
 
     def joined(self, other: LimitUse) -> LimitUse:
         """Return the larger share of both."""
-        pairs = (
-            (name, np.maximum(a, getattr(other, name))) for name, a in self.quantities.items()
-        )
-        return LimitUse(self.joints, **dict(pairs))
+        mine, others = self.quantities, other.quantities
+        return LimitUse(self.joints, **{q: np.maximum(mine[q], others[q]) for q in mine})
 
 
 @dataclass(frozen=True)
@@ -438,32 +407,14 @@ def check_rest(trajectory: Trajectory, tolerance: float = 1e-6) -> None:
 
 
 def check_motion(reached: Extremes, limits: Limits) -> None:
-    """
-    Check position, velocity, acceleration and jerk.
-
-    Parameters
-    ----------
-    reached:
-        What the motion reaches.
-    limits:
-        Limits in force.
-
-    Raises
-    ------
-    LimitViolation
-        where a limit is exceeded most.
-
-    """
-    slack = _ROUNDING * np.maximum(1.0, np.abs(reached.highest[0]))
-    over = reached.highest[0] - slack > limits.upper
-    _raise_worst(
-        'position', over, reached.highest[0], reached.highest_time[0], limits.upper, limits
-    )
-    slack = _ROUNDING * np.maximum(1.0, np.abs(reached.lowest[0]))
-    under = reached.lowest[0] + slack < limits.lower
-    _raise_worst(
-        'position', under, reached.lowest[0], reached.lowest_time[0], limits.lower, limits
-    )
+    """Check position, velocity, acceleration and jerk; raise `LimitViolation` for the worst."""
+    for sign, limit, values, times in (
+        (1.0, limits.upper, reached.highest[0], reached.highest_time[0]),
+        (-1.0, limits.lower, reached.lowest[0], reached.lowest_time[0]),
+    ):
+        slack = _ROUNDING * np.maximum(1.0, np.abs(values))
+        over = sign * values - slack > sign * limit
+        _raise_worst('position', over, values, times, limit, limits)
     _require('velocity', *reached.largest(1), limits.velocity, limits)
     _require('acceleration', *reached.largest(2), limits.acceleration, limits)
     _check_jumps(reached, limits)
@@ -518,22 +469,19 @@ def _raise_worst(
     excess = np.where(over, np.abs(np.abs(values) - np.abs(limit)), -np.inf)
     j = int(np.argmax(excess))
     unit = limits.unit(quantity, j)
+    remedy = 'plan within the limits, or correct the limit if it is wrong'
+    if quantity == 'effort':
+        remedy = 'move slower or with less reach, or correct inertias, limit or effort_margin'
     error = LimitViolation(
         f"{quantity} of joint '{limits.joints[j]}' is {values[j]:.6g} {unit} at "
         f'{times[j]:.3f} s, beyond its limit of {limit[j]:.6g} {unit}',
         joint=limits.joints[j],
         key=quantity,
         value=float(values[j]),
-        remedy=_remedy(quantity),
+        remedy=remedy,
     )
     error.limit, error.time = float(limit[j]), float(times[j])
     raise error
-
-
-def _remedy(quantity: str) -> str:
-    if quantity == 'effort':
-        return 'move slower or with less reach, or correct inertias, limit or effort_margin'
-    return 'plan within the limits, or correct the limit if it is wrong'
 
 
 def _use(reached: Extremes, efforts: np.ndarray, limits: Limits) -> LimitUse:
@@ -541,15 +489,9 @@ def _use(reached: Extremes, efforts: np.ndarray, limits: Limits) -> LimitUse:
     with np.errstate(invalid='ignore'):
         middle, half = (limits.lower + limits.upper) / 2.0, (limits.upper - limits.lower) / 2.0
         away = np.maximum(reached.highest[0] - middle, middle - reached.lowest[0]) / half
-    velocity, acceleration, jerk = (
-        np.abs(reached.largest(order)[0]) / limit
-        for order, limit in ((1, limits.velocity), (2, limits.acceleration), (3, limits.jerk))
-    )
-    return LimitUse(
-        joints=limits.joints,
-        position=np.where(bounded, away, 0.0),
-        velocity=velocity,
-        acceleration=acceleration,
-        jerk=jerk,
-        effort=np.abs(efforts) / limits.effort,
-    )
+    shares = {
+        name: np.abs(reached.largest(order)[0]) / getattr(limits, name)
+        for order, name in enumerate(QUANTITIES[1:], 1)
+    }
+    effort = np.abs(efforts) / limits.effort
+    return LimitUse(limits.joints, np.where(bounded, away, 0.0), **shares, effort=effort)

@@ -65,14 +65,11 @@ def log_spread(sizes: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]
 LEAST = 1e-12
 """Least eigenvalue of an information matrix with ones on its diagonal: below it is rounding."""
 
-
 POWER = 8.0
 """p of the power mean that stands for the largest eigenvalue, or excess over targets."""
 
-
 TARGET_WIDTH = 0.05
 """Width of the kink where the deviations come down to the targets, in their logarithm."""
-
 
 GENERAL = 0.3
 """
@@ -80,7 +77,6 @@ Weight of all deviations beside the excess over targets.
 
 With 1, what the targets need takes an eighth more time; with 0.1, joints of no use to them stand.
 """
-
 
 _TINY = 1e-200
 
@@ -262,10 +258,8 @@ def column_scaled_condition_number(matrix: np.ndarray) -> float:
 ROW_RATE = 100.0
 """Rows per second that count as independent of each other [Hz]."""
 
-
 NOISELESS = 1e-9
 """Least noise by the size of the efforts."""
-
 
 UNKNOWN = 1.0
 """Relative deviation from which on a motion says little about a parameter."""

@@ -20,7 +20,6 @@ import numpy as np
 SUFFICIENT = 1e-4
 """Share of the decrease that the slope promises which a step has to bring."""
 
-
 CURVED = 1e-10
 """Least curvature along a step, relative to its length and the gradient's change, to learn of."""
 
@@ -205,30 +204,23 @@ Descents from random starts: p of the smoothing, evaluations, and of how many st
 A smooth cost leads to where a sharp one is worth while.
 """
 
-
 RENEWAL = ((8.0, 50, 3), (40.0, 120, 1))
 """The same for sequences some of whose points are new."""
-
 
 FINISH = ((100.0, 200, 1), (300.0, 300, 3))
 """The same for the best sequences in the end."""
 
-
 SECOND_COST = ((2.0, 150, 1), (4.0, 150, 1), (8.0, 200, 1), (20.0, 200, 2), (60.0, 300, 6))
 """The same for the best sequence, moved a little, by the cost that is meant in the end."""
-
 
 MOVED, COPIES = 0.02, 12
 """How much its variables are moved, and how often."""
 
-
 CHILDREN = 24
 """Sequences with new points in a round."""
 
-
 POPULATION = 12
 """Sequences that are kept from round to round."""
-
 
 _ALIKE = 2e-3
 """Sequences whose costs differ by less than this share count as the same."""

@@ -21,7 +21,6 @@ from ..regressor.rigid import cross_matrix, Tree, tree_of
 MOST = 10
 """Spheres of a shape at most."""
 
-
 FINENESS = 1.5
 """Spheres in a length of a shape that is its breadth."""
 

@@ -41,18 +41,14 @@ from .wanted import wanted_parameters
 POSES = 24
 """Poses that a search may start from."""
 
-
 CANDIDATES = 3000
 """Random poses among which they are sought."""
-
 
 INNER = 0.8
 """Share of the ranges in which these lie."""
 
-
 BEYOND = 3.0
 """Times what the effort limit allows from which on an acceleration limit says nothing."""
-
 
 LEAST = 0.01
 """Least share of velocity and acceleration limits that is planned with."""

@@ -10,7 +10,6 @@ in evaluations, so that a search is the same for a seed whatever the load of the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,93 +40,45 @@ from .wanted import Wanted
 STEP = 25
 """Evaluations from one report of the progress to the next."""
 
-
 RANDOM_STARTS = 12
 """Random motions from which the best are taken to start from."""
-
 
 FIRST = 2
 """Motions from which the first descents start."""
 
-
 FIRST_EVALUATIONS = 40
 """Evaluations of each of these."""
-
 
 ROUNDS = 150, 300
 """Evaluations of the descent after these, and of each later one."""
 
-
 MEMORY = 40
 """Steps that a descent takes the curvature from."""
-
 
 REPAIRS = 4
 """Descents under lowered effort limits or with heavier penalties, before a motion is scaled."""
 
-
 HEAVIER = 3.0
 """Factor of the weight of the penalties from one of these to the next."""
-
 
 WIDER = 1.3
 """Factor of the distance from which on links count as close, likewise."""
 
-
 SHARPER = 2
 """Factor of the sharpness of the limits after the first refined motion and after the second."""
-
 
 COARSE = 4
 """Samples from one look at distances to the next, in the first descents."""
 
-
 PERTURBATION = 0.25
 """Size of a perturbation beside that of the variables."""
-
 
 NEARLY = 1e-3
 """Penalty up to which a motion may pass the checks."""
 
 
-class Stopped(Exception):
+class _Stopped(Exception):
     """The search has to end."""
-
-
-@dataclass
-class Work:
-    """
-    Count of the evaluations, which ends the search.
-
-    Attributes
-    ----------
-    evaluations:
-        How many there may be.
-    stopped:
-        Asked before each; True ends the search.
-    report:
-        Called with the share of the work that is done and the best value of the criterion.
-
-    """
-
-    evaluations: int
-    stopped: Callable[[], bool]
-    report: Callable[[float, float], None]
-    done: int = 0
-    best: float = np.inf
-
-    def count(self) -> None:
-        """Count an evaluation; raise `Stopped` where the search has to end."""
-        if self.done >= self.evaluations or self.stopped():
-            raise Stopped
-        self.done += 1
-        if self.done % STEP == 0 and np.isfinite(self.best):
-            self.report(self.share, self.best)
-
-    @property
-    def share(self) -> float:
-        """Share of the work that is done."""
-        return min(1.0, self.done / self.evaluations)
 
 
 @dataclass(frozen=True)
@@ -151,14 +102,6 @@ class Feasible:
     amplitude: float
 
 
-Judge = Callable[[Objective, np.ndarray], Feasible | None]
-"""Checks the motion of variables, made small enough to pass if need be; None if none passes."""
-
-
-Excess = Callable[[Planned], np.ndarray]
-"""Gives the shares (n_joints,) of the effort limits that a motion takes."""
-
-
 @dataclass
 class Search:
     """
@@ -172,22 +115,30 @@ class Search:
         Poses (k, n_joints) that motions may start from, if the start is free.
     rng:
         Source of random motions.
-    work:
-        Counts the evaluations.
-    judge:
-        Makes a feasible motion out of variables.
-    effort_shares:
-        Of a motion, as the checks find them.
+    checks:
+        What a motion has to pass.
+    watch:
+        Ends the search where it has to end, and reports its progress.
+    evaluations:
+        How many there may be.
+    done:
+        How many there were.
+    best:
+        Best motion that has passed the checks.
+    refused:
+        Why the last motion has not.
 
     """
 
     objective: Objective
     starts: np.ndarray
     rng: np.random.Generator
-    work: Work
-    judge: Judge
-    effort_shares: Excess
+    checks: PlanChecks
+    watch: PlanningWatch
+    evaluations: int
+    done: int = 0
     best: Feasible | None = None
+    refused: Exception | None = None
 
     def run(self) -> None:
         """Search until the work is done; `best` is None where no motion passes the checks."""
@@ -210,7 +161,7 @@ class Search:
                 trial = self._refined(moved, ROUNDS[1])
                 if self.objective.value(trial).total < self.objective.value(best).total:
                     best = trial
-        except Stopped:
+        except _Stopped:
             return
 
     def _first(self) -> list[np.ndarray]:
@@ -221,8 +172,8 @@ class Search:
                 start = self.starts[number % len(self.starts)]
                 x = self._retreat(self.objective.family.random(self.rng, start))
                 trials.append((self.objective.value(x).total, x))
-                self.work.count()
-        except Stopped:
+                self._count()
+        except _Stopped:
             # there is always a first one
             pass
         trials.sort(key=lambda trial: trial[0])
@@ -262,7 +213,7 @@ class Search:
 
     def _tighten(self, x: np.ndarray) -> None:
         """Tighten what the motion does not keep: efforts by their excess, else distances."""
-        shares = self.effort_shares(self.objective.family.trajectory(x))
+        shares = self.checks.effort_shares(self.objective.family.trajectory(x))
         tighter = replace(self.objective, weight=HEAVIER * self.objective.weight, every=1)
         if shares.max() > 1.0:
             lower = self.objective.effort * np.minimum(1.0, 0.995 / shares)
@@ -272,24 +223,69 @@ class Search:
 
     def _offer(self, x: np.ndarray) -> Feasible | None:
         """Check a motion, and keep it if it is the best so far."""
-        found = self.judge(self.objective, x)
-        if found is not None and (self.best is None or found.criterion < self.best.criterion):
+        found = self._feasible(x)
+        if found is not None and found.criterion < self._least:
             self.best = found
-            self.work.best = found.criterion
-        if self.best is not None:
-            self.work.report(self.work.share, self.best.criterion)
+        self._report()
         return found
+
+    def _feasible(self, x: np.ndarray) -> Feasible | None:
+        """Return the motion of variables, made small enough to pass; None if none is."""
+        found = self.objective.family.trajectory(x)
+        excess = float(self.checks.effort_shares(found).max())
+        trials: list[Feasible] = []
+        if excess <= 1.0:
+            trials = [self._valued(each) for each in (stretched(found, self.checks.limits), found)]
+        if excess <= TRIED:
+            smaller = self._valued(found.scaled(SMALLER), SMALLER)
+            if smaller.criterion < self._least:
+                trials.append(smaller)
+        for trial in trials:
+            if self.checks.passes(trial.trajectory):
+                return trial
+        if np.isfinite(self._least):
+            return None
+        try:
+            amplitude, trajectory = largest_motion(
+                found, self.checks, lambda: not self.watch.ended
+            )
+        except (LimitViolation, CollisionError) as error:
+            self.refused = error
+            return None
+        return self._valued(trajectory, amplitude)
+
+    def _valued(self, trajectory: Planned, amplitude: float = 1.0) -> Feasible:
+        objective = self.objective
+        rows = objective.rows(trajectory.sample(objective.time))
+        criterion, _ = objective.criterion(objective.information(rows)[0])
+        return Feasible(trajectory, float(np.exp(criterion)), amplitude)
+
+    @property
+    def _least(self) -> float:
+        return np.inf if self.best is None else self.best.criterion
+
+    def _count(self) -> None:
+        """Count an evaluation; raise `_Stopped` where the search has to end."""
+        if self.done >= self.evaluations or self.watch.ended:
+            raise _Stopped
+        self.done += 1
+        if self.done % STEP == 0:
+            self._report()
+
+    def _report(self) -> None:
+        if np.isfinite(self._least):
+            self.watch.step(self.done / self.evaluations, self._least)
 
     def _descend(self, x: np.ndarray, evaluations: int) -> np.ndarray:
         """Return the best variables that a descent finds."""
         best, least, objective = x, np.inf, self.objective
-        ends = self.work.done + evaluations
+        ends = self.done + evaluations
 
         def function(trial: np.ndarray) -> tuple[float, np.ndarray]:
             nonlocal best, least
-            if self.work.done >= ends:
+            if self.done >= ends:
                 raise _Enough
-            self.work.count()
+            self._count()
             value, gradient = objective.gradient(trial)
             if value.total < least:
                 best, least = trial.copy(), value.total
@@ -305,7 +301,7 @@ class Search:
             )
         except _Enough:
             pass
-        except Stopped:
+        except _Stopped:
             self._offer(best)
             raise
         return best
@@ -318,14 +314,11 @@ class _Enough(Exception):
 SAMPLES = 100, 400
 """Samples of a motion at which the criterion looks, at least and at most."""
 
-
 SAMPLES_PER_PERIOD = 12
 """Samples for each period of the highest harmonic, between these bounds."""
 
-
 SMALLER, TRIED = 0.95, 1.03
 """Share of a motion that is tried where the whole does not pass, and up to which efforts."""
-
 
 ENOUGH = 1.0 - 1e-4
 """
@@ -369,18 +362,21 @@ def plan_family(
     checks = PlanChecks(
         robot, limits, settings.check_rate, collisions, wanted.regressor, wanted.prior
     )
-    judge = _Judge(checks, watch)
-    work = Work(settings.max_iterations, lambda: watch.ended, watch.step)
     search = Search(
-        objective, starts, np.random.default_rng(settings.seed), work, judge, checks.effort_shares
+        objective,
+        starts,
+        np.random.default_rng(settings.seed),
+        checks,
+        watch,
+        settings.max_iterations,
     )
     if not watch.on_request:
         search.run()
     found = search.best
     if found is None:
-        if judge.refused is None or watch.on_request:
+        if search.refused is None or watch.on_request:
             raise PlanningCanceled('the planning was canceled', remedy='start it again')
-        raise judge.refused
+        raise search.refused
     findings = checks.require(found.trajectory)
     made = Plan(
         trajectory=found.trajectory,
@@ -393,7 +389,7 @@ def plan_family(
         findings=findings,
         deviations=wanted.deviations(found.trajectory),
     )
-    complete = work.done >= work.evaluations
+    complete = search.done >= search.evaluations
     return replace(made, warnings=plan_warnings(made, collisions, watch, complete))
 
 
@@ -414,51 +410,6 @@ def _harmonics(settings: PlannerSettings, limits: Limits) -> int:
     crossing = float(np.median(limits.acceleration / limits.velocity)) / (2.0 * np.pi)
     count = 1.25 * crossing / settings.frequency
     return int(np.clip(np.round(count), 5, 64))
-
-
-@dataclass
-class _Judge:
-    """Makes motions feasible, and remembers why the last one was refused."""
-
-    checks: PlanChecks
-    watch: PlanningWatch
-    refused: Exception | None = None
-    best: float = np.inf
-
-    def __call__(self, objective: Objective, x: np.ndarray) -> Feasible | None:
-        found = objective.family.trajectory(x)
-        excess = float(self.checks.effort_shares(found).max())
-        trials: list[Feasible] = []
-        if excess <= 1.0:
-            whole = stretched(found, self.checks.limits), found
-            trials = [_feasible(objective, trajectory, 1.0) for trajectory in whole]
-        if excess <= TRIED:
-            smaller = _feasible(objective, found.scaled(SMALLER), SMALLER)
-            if smaller.criterion < self.best:
-                trials.append(smaller)
-        for trial in trials:
-            if self.checks.passes(trial.trajectory):
-                return self._kept(trial)
-        if np.isfinite(self.best):
-            return None
-        try:
-            amplitude, trajectory = largest_motion(
-                found, self.checks, lambda: not self.watch.ended
-            )
-        except (LimitViolation, CollisionError) as error:
-            self.refused = error
-            return None
-        return self._kept(_feasible(objective, trajectory, amplitude))
-
-    def _kept(self, trial: Feasible) -> Feasible:
-        self.best = min(self.best, trial.criterion)
-        return trial
-
-
-def _feasible(objective: Objective, trajectory: Planned, amplitude: float) -> Feasible:
-    rows = objective.rows(trajectory.sample(objective.time))
-    criterion, _ = objective.criterion(objective.information(rows)[0])
-    return Feasible(trajectory, float(np.exp(criterion)), amplitude)
 
 
 def stretched(trajectory: Planned, limits: Limits) -> Planned:

@@ -48,10 +48,8 @@ from .descent import Function, WaypointProblem
 Measure = Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 """Turns W (..., r, b) and a power p into logarithms of condition numbers and their gradients."""
 
-
 FROBENIUS_POWER = 2.0
 """The p that gives the Frobenius condition number of W^T W."""
-
 
 _LEAST = 1e-14
 """Relative size below which a singular value is rounding."""

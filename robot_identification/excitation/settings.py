@@ -21,7 +21,6 @@ SIZES = {
 }
 """What `Obstacle.size` holds for each kind, and how many values."""
 
-
 FLOOR = 'floor'
 """Name of the plane that `PlannerSettings.floor` declares."""
 
@@ -141,7 +140,6 @@ def with_floor(obstacles: Sequence[Obstacle], floor: float | None) -> tuple[Obst
 
 MOST_INSTANTS = 1_000_000
 """Instants of a trajectory that are checked at most: some 1 GB of memory for seven joints."""
-
 
 LEAST_DURATION = 0.5
 """Shortest trajectory that is planned [s]."""
