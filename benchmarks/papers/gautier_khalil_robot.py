@@ -19,15 +19,15 @@ from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.data.recording import Recording
 from robot_identification.estimation import Equations, Estimate, EstimationSettings, ols
 from robot_identification.excitation import Plan, plan, PlannerSettings, Trajectory
-from robot_identification.excitation.descent import search, WaypointProblem
+from robot_identification.excitation.descent import Function, search, WaypointProblem
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.path import allowed_times, Segment
 from robot_identification.excitation.sequence import (
     EnergyEquations,
     equilibrium,
-    point_problem,
     PointBounds,
     PointCost,
+    renew_points,
     Sequence,
 )
 from robot_identification.excitation.settings import PointSettings
@@ -141,6 +141,40 @@ def random_sequence(n_equations: int, condition: float, seed: int = 0) -> Sequen
 
 
 @dataclass(frozen=True)
+class PointProblem:
+    """Problem of the paper: points alone, wherever the path between them leads."""
+
+    equations: EnergyEquations
+    bounds: PointBounds
+    cost: PointCost
+    n_equations: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of the variables of a sequence, (2, r + 1, n_joints)."""
+        return 2, self.n_equations + 1, self.bounds.lower.size
+
+    def function(self, power: float) -> Function:
+        """Return the logarithm of the cost, with its gradient, for a smoothing p."""
+
+        def function(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            x = flat.reshape(-1, *self.shape)
+            matrix, back = self.equations.linearised(self.bounds.sequence(x))
+            values, slope = self.cost.value(matrix, power)
+            return values, self.bounds.pull_back(x, *back(slope)).reshape(flat.shape)
+
+        return function
+
+    def draw(self, random: np.random.Generator, count: int) -> np.ndarray:
+        """Return random starts, (count, d)."""
+        return random.standard_normal((count, int(np.prod(self.shape))))
+
+    def renew(self, random: np.random.Generator, flat: np.ndarray) -> None:
+        """Draw some of the points of sequences (count, d) anew, in place."""
+        renew_points(random, flat.reshape(-1, *self.shape))
+
+
+@dataclass(frozen=True)
 class Optimum:
     """
     Result of a search.
@@ -175,7 +209,7 @@ def optimum(
     begin = time.process_time()
     cost = cost or PointCost()
     problem, whole = (
-        point_problem(equations(), MATCHED, c, n_equations) for c in (cost.first, cost)
+        PointProblem(equations(), MATCHED, c, n_equations) for c in (cost.first, cost)
     )
     then = None if cost == cost.first else whole
     return _optimum(problem, n_equations, starts, rounds, seed, begin, then)
@@ -226,7 +260,7 @@ def optimum_of_scaled_columns(n_equations: int, **settings: int) -> Optimum:
             return value, (slope - along * matrix) / length
 
     begin = time.process_time()
-    problem = point_problem(equations(), MATCHED, Scaled(), n_equations)
+    problem = PointProblem(equations(), MATCHED, Scaled(), n_equations)
     return _optimum(
         problem,
         n_equations,

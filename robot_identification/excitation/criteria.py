@@ -33,15 +33,19 @@ from ..errors import ExcitationError
 
 
 def log_spread(sizes: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
-    """
+    r"""
     Return the logarithm of the ratio of the largest to the smallest size, smoothed from above.
+
+    .. math:: \frac{1}{2p} \log \Big( \sum_i s_i^{2p} \sum_i s_i^{-2p} \Big)
+
+    is above the logarithm of the ratio of the extremes, and comes down to it as p grows.
 
     Parameters
     ----------
     sizes:
         (..., k) positive, or NaN for what does not count.
     power:
-        p of the module's head; infinity takes the extremes themselves.
+        p; infinity takes the extremes themselves.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Descents of one function from many starts at once.
+Descents of one function from many starts at once, and the search for waypoints by them.
 
 SciPy's optimisers work on one start at a time.  With variables as few as those of a sequence of
 points, nearly all of an evaluation is the overhead of many small operations, which evaluating all
@@ -8,12 +8,16 @@ starts together shares out: ten times as many starts in the same time.
 
 Each start runs its own limited-memory BFGS (Nocedal and Wright 2006, algorithms 7.4 and 7.5), with
 backtracking; they share nothing but the calls of the function.
+
+Where a descent ends depends on its start.  So many are begun and the good ones carried on, and
+then points of the best sequences are drawn anew and the sequences taken down again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -226,43 +230,17 @@ _ALIKE = 2e-3
 """Sequences whose costs differ by less than this share count as the same."""
 
 
-@dataclass(frozen=True)
-class SearchResult:
-    """
-    Result of a search.
+class WaypointProblem(Protocol):
+    """Problem of the search for waypoints, in variables (d,) of a sequence of points."""
 
-    Attributes
-    ----------
-    x:
-        (k, d) variables of the best sequences, the best one first.
-    costs:
-        (k,) their costs, without smoothing.
+    def function(self, power: float) -> Function:
+        """Return the logarithm of the cost, with its gradient, for a smoothing p."""
 
-    """
+    def draw(self, random: np.random.Generator, count: int) -> np.ndarray:
+        """Return random starts, (count, d)."""
 
-    x: np.ndarray
-    costs: np.ndarray
-
-
-@dataclass(frozen=True)
-class WaypointProblem:
-    """
-    Problem of the search for waypoints.
-
-    Attributes
-    ----------
-    function:
-        Gives the logarithm of the cost with its gradient for a smoothing p, see `descend_all`.
-    draw:
-        Draws a number of random starts, (count, d).
-    renew:
-        Draws some of the points of sequences (count, d) anew, in place.
-
-    """
-
-    function: Callable[[float], Function]
-    draw: Callable[[np.random.Generator, int], np.ndarray]
-    renew: Callable[[np.random.Generator, np.ndarray], None]
+    def renew(self, random: np.random.Generator, flat: np.ndarray) -> None:
+        """Draw some of the points of sequences (count, d) anew, in place."""
 
 
 def search(
@@ -274,9 +252,9 @@ def search(
     look: Callable[[float], bool] = lambda cost: True,
     go_on: Callable[[], bool] = lambda: True,
     then: WaypointProblem | None = None,
-) -> SearchResult:
+) -> Descents:
     """
-    Search for sequences of least cost.
+    Search for sequences of least cost; return the best ones, the best first, with their costs.
 
     Parameters
     ----------
@@ -317,7 +295,7 @@ def search(
         x, _ = _select(function, x, SECOND_COST, look, go_on)
     costs = np.exp(function(np.inf)(x)[0])
     order = np.argsort(costs)
-    return SearchResult(x[order], costs[order])
+    return Descents(x[order], costs[order])
 
 
 def _select(

@@ -47,7 +47,7 @@ from numpy.polynomial import Polynomial
 
 from ..data.recording import Motion
 from ..errors import ExcitationError
-from .descent import Function, WaypointProblem
+from .descent import Function
 from .limits import Limits
 from .points import PointTrajectory, spline_coefficients
 from .sequence import EnergyEquations, PointBounds, PointCost, renew_points, Sequence
@@ -376,6 +376,8 @@ class PathProblem:
     """
     The cost of points, with penalties for what the path between them exceeds its limits by.
 
+    Variables (d,) are those of the points and the logarithms of the times (`WaypointProblem`).
+
     Attributes
     ----------
     equations, cost:
@@ -425,10 +427,6 @@ class PathProblem:
     def shape(self) -> tuple[int, int, int]:
         """Shape of the points' variables, (2, r + 1, n_joints)."""
         return 2, self.n_equations + 1, self.start.size
-
-    def problem(self) -> WaypointProblem:
-        """Return the problem of `search`; variables are points and logarithms of the times."""
-        return WaypointProblem(self.function, self.draw, self.renew)
 
     def path(self, flat: np.ndarray) -> Path:
         """Return the path of (d,) variables."""

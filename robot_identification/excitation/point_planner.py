@@ -100,13 +100,13 @@ def plan_points(
     watch.label = 'cost of the points'
     in_time = _InTime(watch, 6 + 3 * rounds)
     found = search(
-        replace(problem, cost=problem.cost.first).problem(),
+        replace(problem, cost=problem.cost.first),
         random,
         starts=settings.points.starts,
         rounds=rounds,
         look=in_time.look,
         go_on=in_time.left,
-        then=None if problem.cost == problem.cost.first else problem.problem(),
+        then=None if problem.cost == problem.cost.first else problem,
     )
 
     distances = None if collisions is None else DistancePenalty(collisions)
@@ -217,7 +217,7 @@ def _passable(
         for power in powers:
             if free or not in_time.left():
                 return trajectory
-            function = penalised.problem().function(power)
+            function = penalised.function(power)
             iterations = min(EVALUATIONS, settings.max_iterations)
             begin = descend_all(function, begin, iterations, go_on=in_time.left).x
         trajectory, free = _timed(penalised.path(begin[0]), problem.limits, checks, in_time)

@@ -1,35 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""
-Cost of a sequence of points: condition numbers of its energy equations, with exact gradients.
-
-Gautier and Khalil (1992), section 4.1: the cost of a sequence of points is
-:math:`f = \lambda_1 \mathrm{Cond}(W) + \lambda_2 S`, where S is the ratio of the largest to the
-smallest entry of W, and the condition number is one of three measures.  The logarithm of f, which
-has the same minimum, is what a descent copes with from starts of any condition.
-
-Largest and smallest value of a set change hands as the points move, and where they do, the cost
-has kinks, which is where its minimum tends to be.  Power means put that right:
-
-.. math:: \frac{1}{2p} \log \Big( \sum_i s_i^{2p} \sum_i s_i^{-2p} \Big)
-
-is above the logarithm of the ratio of the extremes, and comes down to it as p grows.  For the
-singular values of W and p = 2 it is half the logarithm of the Frobenius condition number of
-W^T W.  The gradient by W is U diag(dF/ds) V^T with its singular vectors.
-
-References
-----------
-Gautier, Khalil, "Exciting trajectories for the identification of base inertial parameters of
-robots", Int. J. Robotics Research 11(4), 1992.
-
 Sequences of points (q, dq) whose energy differences tell the base parameters well apart.
 
 Gautier and Khalil (1992), section 4.  A sequence of r + 1 points gives r equations
 ``W_i = h(point i + 1) - h(point i)``, so every point but the ends is used twice.  Limits are kept
 by a change of variables, ``q = q_I + (q_F - q_I) sin^2 x`` and ``dq = dq_M sin x``; what is left
-is descents without constraints from normal random numbers, along the exact gradient.
+is descents without constraints from normal random numbers, along the exact gradient (`descent`).
 
-Where a descent ends depends on its start.  So many are begun and the good ones carried on, and
-then points of the best sequences are drawn anew and the sequences taken down again.
+The cost of a sequence is :math:`f = \lambda_1 \mathrm{Cond}(W) + \lambda_2 S`, where S is the
+ratio of the largest to the smallest entry of W, and the condition number is one of three measures.
+The logarithm of f, which has the same minimum, is what a descent copes with from starts of any
+condition.  Largest and smallest value of a set change hands as the points move, and where they do,
+the cost has kinks, which is where its minimum tends to be: power means smooth it (`log_spread`).
+For the singular values of W and p = 2 that is half the logarithm of the Frobenius condition number
+of W^T W.  The gradient by W is U diag(dF/ds) V^T with its singular vectors.
+
+References
+----------
+Gautier, Khalil, "Exciting trajectories for the identification of base inertial parameters of
+robots", Int. J. Robotics Research 11(4), 1992.
 """
 
 from __future__ import annotations
@@ -43,7 +32,6 @@ from scipy.linalg import qr, solve_triangular
 from ..errors import one_of, SettingsError
 from ..regressor.energy import EnergyRegressor
 from .criteria import log_spread
-from .descent import Function, WaypointProblem
 
 Measure = Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 """Turns W (..., r, b) and a power p into logarithms of condition numbers and their gradients."""
@@ -334,31 +322,3 @@ def renew_points(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
         chosen[random.choice(x.shape[2], count, replace=False)] = True
         child[:, chosen] = random.standard_normal((2, count, x.shape[3]))
     return new
-
-
-def point_problem(
-    equations: EnergyEquations, bounds: PointBounds, cost: PointCost, n_equations: int
-) -> WaypointProblem:
-    """
-    Return the problem of the paper: points alone, wherever the path between them leads.
-
-    Its variables are those of `PointBounds.sequence`, made flat.
-    """
-    shape = (2, n_equations + 1, bounds.lower.size)
-
-    def smoothed(power: float) -> Function:
-        def function(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            x = flat.reshape(-1, *shape)
-            matrix, back = equations.linearised(bounds.sequence(x))
-            values, slope = cost.value(matrix, power)
-            return values, bounds.pull_back(x, *back(slope)).reshape(flat.shape)
-
-        return function
-
-    def draw(random: np.random.Generator, count: int) -> np.ndarray:
-        return random.standard_normal((count, int(np.prod(shape))))
-
-    def renew(random: np.random.Generator, flat: np.ndarray) -> None:
-        renew_points(random, flat.reshape(-1, *shape))
-
-    return WaypointProblem(smoothed, draw, renew)

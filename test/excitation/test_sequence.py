@@ -15,13 +15,14 @@ from robot_identification.excitation.point_planner import energy_equations
 from robot_identification.excitation.sequence import (
     equilibrium,
     MEASURES,
-    point_problem,
     PointBounds,
     PointCost,
     Sequence,
 )
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings
+
+from benchmarks.papers.gautier_khalil_robot import PointProblem
 
 
 @pytest.fixture
@@ -158,7 +159,7 @@ def test_the_gradient_by_the_variables_is_exact(equations, weight):
     )
     path = PathProblem(equations, cost, LIMITS, START, 18, obstacles=obstacles)
     assert path.penalty(path.draw(np.random.default_rng(2), 2)).min() > 1.0
-    for problem in (point_problem(equations, BOUNDS, cost, 18), path.problem()):
+    for problem in (PointProblem(equations, BOUNDS, cost, 18), path):
         random = np.random.default_rng(2)
         x = problem.draw(random, 2)
         function = problem.function(8.0)
@@ -171,19 +172,19 @@ def test_the_gradient_by_the_variables_is_exact(equations, weight):
 def test_a_search_beats_chance_by_far_and_is_the_same_each_time(equations):
     random = np.random.default_rng(3)
     chance = [np.linalg.cond(equations.matrix(BOUNDS.random(random, 21))) for _ in range(50)]
-    problem = point_problem(equations, BOUNDS, PointCost(), 20)
+    problem = PointProblem(equations, BOUNDS, PointCost(), 20)
     found, again = (
         search(problem, np.random.default_rng(0), starts=8, rounds=1) for _ in range(2)
     )
     np.testing.assert_array_equal(found.x, again.x)
     points = BOUNDS.sequence(found.x[0].reshape(2, 21, 3))
-    assert found.costs[0] == pytest.approx(np.linalg.cond(equations.matrix(points)))
-    assert found.costs[0] < 40.0 < 0.1 * min(chance)
+    assert found.values[0] == pytest.approx(np.linalg.cond(equations.matrix(points)))
+    assert found.values[0] < 40.0 < 0.1 * min(chance)
 
 
 def test_the_equilibrium_is_had_nearly_for_nothing(equations):
     cost = PointCost('spectral', 1.0, 0.003)
-    problems = [point_problem(equations, BOUNDS, c, 20) for c in (cost.first, cost)]
+    problems = [PointProblem(equations, BOUNDS, c, 20) for c in (cost.first, cost)]
     found = search(problems[0], np.random.default_rng(0), starts=8, rounds=0, then=problems[1])
     W = equations.matrix(BOUNDS.sequence(found.x[0].reshape(2, 21, 3)))
     assert np.linalg.cond(W) < 60.0
@@ -192,7 +193,7 @@ def test_the_equilibrium_is_had_nearly_for_nothing(equations):
 
 def test_a_path_keeps_its_limits_between_the_points(equations):
     path = PathProblem(equations, PointCost(), LIMITS, START, 20)
-    found = search(path.problem(), np.random.default_rng(0), starts=8, rounds=0)
+    found = search(path, np.random.default_rng(0), starts=8, rounds=0)
     points = path.path(found.x[0]).points
     times = shortest_times(points, LIMITS)
     trajectory = through(points, times, LIMITS)
@@ -211,7 +212,7 @@ def test_a_path_keeps_its_limits_between_the_points(equations):
 
 def test_a_search_ends_early_where_it_is_told_to(equations):
     seen = []
-    problem = point_problem(equations, BOUNDS, PointCost(), 20)
+    problem = PointProblem(equations, BOUNDS, PointCost(), 20)
 
     def look(cost):
         seen.append(cost)
