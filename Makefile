@@ -4,7 +4,7 @@
 # make setup      .venv: Python, ROS 2 Jazzy as wheels, the messages, this package; done once
 # make demo       identify a simulated arm over ROS and show what was found
 # make test       set-up, checks and all tests
-# make soak       the demo, a node killed in every step of it; false joint states, 20 times each
+# make soak       the demo, a node killed in every step of it; false joint states; 200 random plans
 # make fuzz       20,000 mutated files and requests for every reader
 # make docs       the documentation as a site, in build/docs
 # make papers     the papers' tables, reproduced into docs/reference/papers.md

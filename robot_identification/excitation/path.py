@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""
-Closed-form shortest quintic between two points within all limits.
+Paths through points: the shortest quintics from one to the next, and points that allow them.
 
 Gautier and Khalil (1992), section 5: joints move from (q_a, dq_a) to (q_b, dq_b) by a quintic
 without acceleration at both ends, in a time u that all joints share and that is as short as
@@ -26,14 +26,12 @@ alone,
 So all times at which anything can change are roots of polynomials, and one look at each interval
 between them tells which ones are allowed.
 
-Sequences of points whose path keeps the limits, too.
-
 Between points within the limits, a quintic mostly leaves them: with random points, one segment of
 one joint in six leaves the position limits in the shortest time.  Shrinking the limits of the
 points (Gautier and Khalil 1992, section 5.2) does not help where all joints wait for the slowest
 one: a joint that passes a point at speed goes on with it.  So the times from point to point are
 variables beside the points, and excess of the limits between the points is a penalty with exact
-gradient.  `time_scaling` decides on the times at last.
+gradient (`PathProblem`).  `shortest_times` decides on the times at last.
 """
 
 from __future__ import annotations
@@ -46,7 +44,6 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from ..data.recording import Motion
-from ..errors import ExcitationError
 from .descent import Function
 from .limits import Limits
 from .points import PointTrajectory, spline_coefficients
@@ -59,13 +56,11 @@ _LONGEST = 1e4
 _ROUNDING = 1e-11
 
 
-def segment_shapes() -> np.ndarray:
-    """Return (6, 4) ascending coefficients in s for a unit of q_a, u dq_a, q_b and u dq_b."""
-    unit, time = np.eye(4), np.array([0.0, 1.0])
-    return spline_coefficients(time, unit[[0, 2]], unit[[1, 3]], np.zeros((2, 4)))[0]
-
-
-_SHAPES = segment_shapes()
+_UNIT = np.eye(4)
+_SHAPES = spline_coefficients(
+    np.array([0.0, 1.0]), _UNIT[[0, 2]], _UNIT[[1, 3]], np.zeros((2, 4))
+)[0]
+"""(6, 4) ascending coefficients in s for a unit of q_a, u dq_a, q_b and u dq_b."""
 
 
 class SegmentLimits(NamedTuple):
@@ -192,18 +187,8 @@ def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tu
     """
     Return the times in which all joints can go from one point to the next.
 
-    Parameters
-    ----------
-    start, end:
-        (2, n_joints) position and velocity.
-    limits:
-        Limits of position, velocity, acceleration and jerk.
-
-    Returns
-    -------
-    list of tuple of float
-        Closed intervals in ascending order [s].
-
+    Points are (2, n_joints) position and velocity.  The times are closed intervals in ascending
+    order [s].
     """
     segments = _segments(start, end)
     arrays = (limits.lower, limits.upper, limits.velocity, limits.acceleration, limits.jerk)
@@ -229,15 +214,7 @@ def shortest_times(
     """
     Return the shortest time (r,) of each segment within the limits, NaN where there is none [s].
 
-    Parameters
-    ----------
-    sequence:
-        r + 1 points.
-    limits:
-        Limits in force.
-    go_on:
-        Called before each segment; False leaves the times of those that are left NaN.
-
+    ``go_on`` is called before each segment; False leaves the times of those that are left NaN.
     """
     points = np.stack([sequence.position, sequence.velocity], axis=1)
     times = np.full(len(points) - 1, np.nan)
@@ -253,27 +230,7 @@ def shortest_times(
 
 
 def through(sequence: Sequence, times: np.ndarray, limits: Limits) -> PointTrajectory:
-    """
-    Return the quintics through the points of a sequence, in given times.
-
-    Parameters
-    ----------
-    sequence:
-        r + 1 points.
-    times:
-        (r,) [s], as `shortest_times` gives them.
-    limits:
-        Limits in force, for the names of the joints and of what is in the way.
-
-    Raises
-    ------
-    ExcitationError
-        naming a joint, where a time is NaN.
-
-    """
-    missing = np.flatnonzero(np.isnan(times))
-    if missing.size:
-        raise _impossible(sequence, int(missing[0]), limits)
+    """Return the quintics through the r + 1 points of a sequence, in times (r,) [s]."""
     return PointTrajectory(
         limits.joints,
         np.concatenate([[0.0], np.cumsum(times)]),
@@ -281,33 +238,6 @@ def through(sequence: Sequence, times: np.ndarray, limits: Limits) -> PointTraje
         sequence.velocity,
         np.zeros_like(sequence.position),
     )
-
-
-def _impossible(sequence: Sequence, segment: int, limits: Limits) -> ExcitationError:
-    """Return the error that names the joint which most hinders a segment."""
-    start, end = (
-        np.stack([sequence.position[i], sequence.velocity[i]]) for i in (segment, segment + 1)
-    )
-    longest = [_longest(s, limits, j) for j, s in enumerate(_segments(start, end))]
-    j = int(np.argmin(longest))
-    return ExcitationError(
-        f"from point {segment} to {segment + 1}, joint '{limits.joints[j]}' leaves its position "
-        f'limits unless it takes at most {longest[j]:.3g} s, which velocity and acceleration '
-        'limits do not allow',
-        joint=limits.joints[j],
-        key='position',
-        value=longest[j],
-        remedy='let the points keep further from the limits, or slower near them',
-    )
-
-
-def _longest(segment: Segment, limits: Limits, joint: int) -> float:
-    """Longest time that keeps the position limits of one joint [s]."""
-    bound = SegmentLimits(limits.lower[joint], limits.upper[joint])
-    if segment.keeps(_LONGEST, bound):
-        return _LONGEST
-    times = (u for u in segment._position_changes(*bound[:2]) if u > 0.0)
-    return max((u for u in times if segment.keeps(u * (1.0 - 1e-6), bound)), default=0.0)
 
 
 def _segments(start: np.ndarray, end: np.ndarray) -> list[Segment]:
@@ -405,18 +335,12 @@ class PathProblem:
     _bases: tuple[np.ndarray, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        s = (np.arange(SAMPLES) + 0.5) / SAMPLES
-        powers = np.arange(6)
-        shapes = segment_shapes()
-        value = s[:, None] ** powers
-        first = powers * s[:, None] ** np.maximum(powers - 1, 0)
-        second = powers * (powers - 1) * s[:, None] ** np.maximum(powers - 2, 0)
-        third = powers * (powers - 1) * (powers - 2) * s[:, None] ** np.maximum(powers - 3, 0)
-        matrices = [value, first, second]
-        if np.isfinite(self.limits.jerk).any():
-            matrices.append(third)
-        bases = tuple(matrix @ shapes for matrix in matrices)
-        object.__setattr__(self, '_bases', bases)
+        s, powers = (np.arange(SAMPLES) + 0.5) / SAMPLES, np.arange(6)
+        bases, factor = [], np.ones(6)
+        for order in range(4 if np.isfinite(self.limits.jerk).any() else 3):
+            bases.append(factor * s[:, None] ** np.maximum(powers - order, 0) @ _SHAPES)
+            factor = factor * (powers - order)
+        object.__setattr__(self, '_bases', tuple(bases))
 
     @property
     def bounds(self) -> PointBounds:

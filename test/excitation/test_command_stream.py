@@ -148,7 +148,7 @@ def test_a_robot_that_is_beside_the_path_is_drawn_back():
     np.testing.assert_allclose(commands, expected.velocity[0], atol=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.floats(-5.0, 5.0), st.floats(0.5, 10.0), st.integers(0, 2**31))
 def test_what_feedback_adds_is_smooth_and_bounded_however_false_the_states_are(off, gain, seed):
     stream = CommandStream(velocity=True, gain=gain)

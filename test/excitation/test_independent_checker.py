@@ -8,17 +8,39 @@ import pytest
 from robot_identification.excitation import plan, PlannerSettings
 from robot_identification.excitation.points import to_points
 
-from benchmarks.checked_plans import ARMS, check_arm, CLEARANCE, IndependentChecker, MANY_LINKS
+from benchmarks.checked_plans import (
+    ARMS,
+    check_arm,
+    CLEARANCE,
+    IndependentChecker,
+    MANY_LINKS,
+    METHODS,
+    random_settings,
+)
 from benchmarks.excitation import robot_of
 
-COUNT, COUNT_OF_MANY = 37, 5
-"""Plans of an arm, and of one on a robot with many links: 200 in all; `make bench` has 10,000."""
+EVERY_KIND = 1021
+"""Seed whose first six settings have every kind of motion."""
 
 
+@pytest.mark.parametrize(
+    ('count', 'of_many', 'seed'),
+    [
+        pytest.param(8, 2, EVERY_KIND, id='few'),
+        # 200 in all; `make bench` has 10,000
+        pytest.param(37, 5, 1, id='many', marks=pytest.mark.soak),
+    ],
+)
 @pytest.mark.parametrize('arm', ARMS, ids=lambda arm: arm.name)
-def test_random_plans_keep_limits_efforts_and_clearance(arm):
-    checked = check_arm(arm, COUNT_OF_MANY if arm.name in MANY_LINKS else COUNT, seed=1)
+def test_random_plans_keep_limits_efforts_and_clearance(arm, count, of_many, seed):
+    checked = check_arm(arm, of_many if arm.name in MANY_LINKS else count, seed=seed)
     assert checked.violations == ()
+
+
+def test_the_few_plans_have_every_kind_of_motion():
+    rng = np.random.default_rng(EVERY_KIND)
+    drawn = {random_settings(rng).method for _ in range(6)}
+    assert drawn == set(METHODS)
 
 
 @pytest.fixture(scope='module')

@@ -42,7 +42,7 @@ def motion(seed, rate, seconds=4.0):
     return 1.0 + step * np.arange(len(places)), np.array(places)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.integers(0, 2**31),
     st.sampled_from([20.0, 100.0, 500.0]),
@@ -64,7 +64,7 @@ def test_a_motion_within_the_limits_is_accepted_at_any_rate_of_time(seed, rate, 
         assert monitor.fault(np.nan, stamp, place) == ''
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**31), st.sampled_from([100.0, 500.0]), st.floats(0.15, 3.0))
 def test_a_leap_is_not(seed, rate, leap):
     monitor = StateMonitor(BOUNDS)
