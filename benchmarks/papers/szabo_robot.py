@@ -15,7 +15,7 @@ import numpy as np
 import pinocchio as pin
 from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.data.recording import Motion
-from robot_identification.excitation.criteria import frobenius_condition_number
+from robot_identification.excitation.criteria import frobenius
 from robot_identification.excitation.families import FourierBasis, MotionFamily
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.objective import Objective
@@ -221,6 +221,17 @@ def excitation(
     assert best is not None
     trajectory = family.trajectory(best.x)
     return trajectory, frobenius_condition(paper, trajectory), begun
+
+
+def frobenius_condition_number(gram: np.ndarray) -> tuple[float, np.ndarray]:
+    r"""
+    Return the logarithm of the Frobenius condition number, :math:`\|G\|_F \|G^{-1}\|_F`.
+
+    It weighs parameters by their units: a small one in large units counts as little as the paper's
+    friction coefficients make of inertias.
+    """
+    value, gradient = frobenius(gram)
+    return 2.0 * value, 2.0 * gradient
 
 
 def frobenius_condition(paper: PaperRegressor, trajectory: FourierTrajectory) -> float:

@@ -15,7 +15,7 @@ import pinocchio as pin
 from ..errors import ExcitationError, IdentificationWarning, ModelError, one_of
 from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
-from .distance_bounds import BoundingSpheres, shape_reach
+from .distance_bounds import BoundingSpheres, random_positions, shape_reach
 from .settings import FLOOR, Obstacle
 
 RESOLUTION = 1e-4
@@ -25,6 +25,9 @@ _GROUP, _BOUNDED = 8, 512
 """Positions for which the pairs are chosen at once, and in which distances are bounded at once."""
 
 _FAR = 1e3
+
+_OBSTACLE = 'obstacle '
+"""Begin of the names of obstacles' shapes; no URDF's link has a name with a blank in it."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +123,10 @@ class CollisionModel:
 
     def name_of(self, shape: pin.GeometryObject) -> str:
         """Return the name of a shape's link or obstacle."""
-        if shape.name in self._obstacles_by_shape:
-            return self._obstacles_by_shape[shape.name]
+        if shape.name.startswith(_OBSTACLE):
+            return shape.name.removeprefix(_OBSTACLE)
         # the URDF parser names a shape <link>_<number>; the frame below it is the link's own
         return self.robot.model.frames[shape.parentFrame].name
-
-    @cached_property
-    def _obstacles_by_shape(self) -> dict[str, str]:
-        return {_shape_name(obstacle): obstacle.name for obstacle in self.obstacles}
 
     def in_words(self, first: str, second: str) -> str:
         """Name a pair and say what each is."""
@@ -345,13 +344,8 @@ def _add_obstacle(robot: Robot, geometry: pin.GeometryModel, obstacle: Obstacle)
             )
         body = bodies[obstacle.link]
         joint, placement = body.parentJoint, body.placement * placement
-    shape = pin.GeometryObject(_shape_name(obstacle), joint, 0, placement, obstacle.shape())
+    shape = pin.GeometryObject(_OBSTACLE + obstacle.name, joint, 0, placement, obstacle.shape())
     return int(geometry.addGeometryObject(shape))
-
-
-def _shape_name(obstacle: Obstacle) -> str:
-    # no URDF's link has a name with a blank before its number
-    return f'obstacle {obstacle.name}'
 
 
 def _make_convex(shape: pin.GeometryObject) -> None:
@@ -380,26 +374,13 @@ def set_pairs(
     floor: int | None = None,
 ) -> list[int]:
     """
-    Choose the pairs that are looked at.
+    Choose the pairs that are looked at; return the places of shapes not kept from the floor.
 
-    Parameters
-    ----------
-    robot:
-        The robot.
-    geometry:
-        Its shapes; its collision pairs are set.
-    clearance:
-        Distance from which on shapes count as close [m].
-    standing:
-        Places of the shapes that stand still and are always looked at.
-    floor:
-        Place of the floor's, if there is one.
-
-    Returns
-    -------
-    list of int
-        Places of shapes that are not kept from the floor.
-
+    Pairs of the robot's own shapes that cannot say anything are left out: of links that are joined
+    by a joint, and of those that are within the clearance of each other in nearly all of many
+    random positions.  Shapes in ``standing``, which stand still, are looked at for every link that
+    moves; of the floor alone, links are left out that are always close to it, as they mostly stand
+    on it.
     """
     parents = robot.model.parents
     joints = [shape.parentJoint for shape in geometry.geometryObjects]
@@ -432,12 +413,8 @@ def _closeness(robot: Robot, geometry: pin.GeometryModel, clearance: float) -> n
     model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
     for request in shapes.collisionRequests:
         request.security_margin = clearance
-    # a seed of its own: the pairs are a property of the robot, not of a plan
-    rng = np.random.default_rng(20130602)
-    low = np.where(np.isfinite(robot.limits.lower), robot.limits.lower, -np.pi)
-    high = np.where(np.isfinite(robot.limits.upper), robot.limits.upper, np.pi)
     close = np.zeros(len(geometry.collisionPairs))
-    positions = rng.uniform(low, high, (RANDOM_POSITIONS, robot.n_joints))
+    positions = random_positions(robot, RANDOM_POSITIONS)
     for q in robot.configuration(positions):
         pin.computeCollisions(model, data, geometry, shapes, q, False)
         close += [result.isCollision() for result in shapes.collisionResults]

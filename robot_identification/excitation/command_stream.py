@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .command_gate import CommandLimiter
+from .guards import CommandLimiter, StateMonitor
 from .limits import Limits
 from .points import PointTrajectory
-from .state_monitor import StateMonitor
 
 LARGEST_ERROR = 0.1
 """Difference of positions beyond which feedback does not grow [rad or m]."""

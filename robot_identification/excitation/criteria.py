@@ -17,8 +17,6 @@ Swevers, Ganseman, Tükel, De Schutter, Van Brussel, "Optimal robot excitation a
 IEEE Trans. Robotics and Automation 13(5), 1997: the covariance as the criterion.
 Szabó, Szádeczky-Kardoss, "Dynamic parameter identification method for robotic arms with static
 friction modelling", Acta IMEKO 10(3), 2021, eq. (20): the Frobenius condition number.
-
-Standard deviations that a motion promises, and the information of earlier recordings.
 """
 
 from __future__ import annotations
@@ -157,17 +155,9 @@ CRITERIA: dict[str, Callable[[np.ndarray], tuple[float, np.ndarray]]] = {
 
 def excess(chosen: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarray]:
     """
-    Return the largest excess of the deviations over targets, by logarithms, and its gradient.
+    Return the largest excess of the deviations over targets (k,), by logarithms, and its gradient.
 
     A power mean stands for the largest.  The worst parameter tells how long the motion has to be.
-
-    Parameters
-    ----------
-    chosen:
-        (k, k) covariance.
-    targets:
-        (k,) wanted standard deviations.
-
     """
     variances = np.diagonal(chosen)
     over = 0.5 * np.log(variances) - np.log(targets)
@@ -181,18 +171,10 @@ def excess_and_deviations(
     chosen: np.ndarray, places: np.ndarray, targets: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """
-    Return the `excess` over targets plus a share of `deviations`, and its gradient.
+    Return the `excess` over targets in ``places`` plus a share of `deviations`, and its gradient.
 
     Without the latter joints that the targets do not need would hardly move, and what a model
     lacks at low speeds, as of friction, would contradict other motions.
-
-    Parameters
-    ----------
-    chosen:
-        (b, b) covariance.
-    places, targets:
-        (k,) of the parameters with targets, and their wanted standard deviations.
-
     """
     value, gradient = deviations(chosen)
     over, slope = excess(chosen[np.ix_(places, places)], targets)
@@ -207,22 +189,9 @@ def by_information(
     function: Callable[[np.ndarray], tuple[float, np.ndarray]],
 ) -> tuple[float, np.ndarray]:
     """
-    Return a function of the covariance and its gradient by the information.
+    Return one of the `CRITERIA` and its gradient (b, b) by the information (b, b).
 
-    Parameters
-    ----------
-    information:
-        (b, b).
-    places:
-        (k,) of the parameters whose covariance counts; the others are estimated, too.
-    function:
-        One of `CRITERIA`.
-
-    Returns
-    -------
-    tuple
-        Value and gradient (b, b).
-
+    The covariance of the parameters in ``places`` (k,) counts; the others are estimated, too.
     """
     whole = covariance(information)
     value, slope = function(whole[np.ix_(places, places)])
@@ -230,27 +199,8 @@ def by_information(
     return value, -(columns @ slope) @ columns.T
 
 
-def frobenius_condition_number(gram: np.ndarray) -> tuple[float, np.ndarray]:
-    r"""
-    Return the logarithm of the Frobenius condition number, :math:`\|G\|_F \|G^{-1}\|_F`.
-
-    It weighs parameters by their units: a small one in large units counts as little as the paper's
-    friction coefficients make of inertias.
-    """
-    value, gradient = frobenius(gram)
-    return 2.0 * value, 2.0 * gradient
-
-
 def column_scaled_condition_number(matrix: np.ndarray) -> float:
-    """
-    Return the condition number of a matrix whose columns are scaled to unit length.
-
-    Parameters
-    ----------
-    matrix:
-        (n_rows, n_columns); a column of zeros makes it infinite.
-
-    """
+    """Return the condition number with columns scaled to unit length; infinite for a zero one."""
     length = np.linalg.norm(matrix, axis=0)
     if not (length > 0.0).all():
         return np.inf

@@ -206,13 +206,6 @@ def shape_reach(robot: Robot, geometry: pin.GeometryModel) -> np.ndarray:
 
     By the triangle inequality over the joints' offsets: it holds in every position.
 
-    Parameters
-    ----------
-    robot:
-        The robot.
-    geometry:
-        Its shapes.
-
     Returns
     -------
     np.ndarray
@@ -242,3 +235,11 @@ def shape_reach(robot: Robot, geometry: pin.GeometryModel) -> np.ndarray:
             extent += offset + stroke[joint]
             joint = model.parents[joint]
     return reach[:, list(robot.joint_ids)]
+
+
+def random_positions(robot: Robot, count: int) -> np.ndarray:
+    """Return positions (count, n_joints) within the limits, for a robot the same each time."""
+    low = np.where(np.isfinite(robot.limits.lower), robot.limits.lower, -np.pi)
+    high = np.where(np.isfinite(robot.limits.upper), robot.limits.upper, np.pi)
+    # what comes of them is a property of the robot, not of a plan
+    return np.random.default_rng(20130602).uniform(low, high, (count, robot.n_joints))

@@ -112,13 +112,7 @@ def extremes(trajectory: Trajectory, rate: float) -> Extremes:
     """
     Return the extremes of a trajectory over all times, exact for a `PointTrajectory`.
 
-    Parameters
-    ----------
-    trajectory:
-        Any trajectory.
-    rate:
-        Samples per second of a trajectory that is not made of polynomials [Hz].
-
+    One that is not made of polynomials is sampled ``rate`` times a second.
     """
     n_joints = len(trajectory.joints)
     found = Extremes(n_joints)
@@ -130,7 +124,7 @@ def extremes(trajectory: Trajectory, rate: float) -> Extremes:
         derivatives = []
         for _ in QUANTITIES:
             derivatives.append(c)
-            c = _derived(c, axis=1) / length[:, None, None]
+            c = _derived(c) / length[:, None, None]
         begins, ends = derivatives[2][:, 0], derivatives[2].sum(axis=1)
         found.take_jumps(begins - np.concatenate([before, ends[:-1]]), begin)
         before, last = ends[-1:], float(end[-1])
@@ -189,7 +183,7 @@ def _look_inside(
     picked = [c[rows, :, joints] for c in derivatives]
     critical = np.broadcast_to(np.array([0.0, 1.0]), (rows.size, 2))
     for order in reversed(range(len(picked))):
-        critical = _with_roots(_derived(picked[order], axis=-1), critical)
+        critical = _with_roots(_derived(picked[order]), critical)
         values = _evaluate(picked[order], critical)
         time = begin[rows, None] + length[rows, None] * critical
         for joint in np.unique(joints):
@@ -197,11 +191,10 @@ def _look_inside(
             found.take(order, int(joint), values[mine].ravel(), time[mine].ravel())
 
 
-def _derived(c: np.ndarray, axis: int) -> np.ndarray:
-    """Coefficients of the derivative by a time in [0, 1]."""
-    powers = np.arange(1.0, c.shape[axis])
-    upper = np.take(c, np.arange(1, c.shape[axis]), axis)
-    return upper * (powers[:, None] if axis == 1 else powers)
+def _derived(c: np.ndarray) -> np.ndarray:
+    """Coefficients (n, degree, ...) of the derivative by a time in [0, 1]."""
+    powers = np.arange(1.0, c.shape[1])
+    return np.asarray(c[:, 1:] * powers.reshape(-1, *(1,) * (c.ndim - 2)))
 
 
 def _bernstein(degree: int) -> np.ndarray:

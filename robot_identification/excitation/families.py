@@ -18,7 +18,7 @@ from scipy.interpolate import BSpline
 from ..errors import ExcitationError
 from .limits import Limits
 from .points import PointTrajectory
-from .trajectories import fourier_basis, FourierTrajectory, jerk_basis, rest_to_rest
+from .trajectories import fourier_basis, FourierTrajectory, rest_to_rest
 
 POINTS_PER_PERIOD = 24
 """Points of the grid on which limits are kept, for each period of the highest harmonic."""
@@ -95,10 +95,9 @@ class FourierBasis:
 
     def matrices(self, time: np.ndarray) -> Matrices:
         """Return the matrices at times (n,) [s]."""
-        position, velocity, acceleration = (
+        position, velocity, acceleration, jerk = (
             matrix @ self._null for matrix in fourier_basis(time, self.frequency, self.harmonics)
         )
-        jerk = jerk_basis(time, self.frequency, self.harmonics) @ self._null
         return position, velocity, acceleration, jerk
 
     def trajectory(

@@ -88,21 +88,21 @@ def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None 
     """
     margin = settings.margin if margin is None else margin
     free = 1.0 - margin
-    lower = _given(robot, settings, 'lower_limits', robot.limits.lower)
-    upper = _given(robot, settings, 'upper_limits', robot.limits.upper)
+    lower = by_joint(robot, settings, 'lower_limits', robot.limits.lower)
+    upper = by_joint(robot, settings, 'upper_limits', robot.limits.upper)
     _require_range(robot, lower, upper)
     bounded = np.isfinite(lower) & np.isfinite(upper)
     with np.errstate(invalid='ignore'):
         middle, half = (lower + upper) / 2.0, (upper - lower) / 2.0
-    velocity = _given(robot, settings, 'velocity_limits', robot.limits.velocity)
+    velocity = by_joint(robot, settings, 'velocity_limits', robot.limits.velocity)
     _require_positive(robot, 'velocity_limits', velocity, 'velocity')
-    acceleration = _given(
+    acceleration = by_joint(
         robot, settings, 'acceleration_limits', velocity / settings.acceleration_time
     )
     _require_positive(robot, 'acceleration_limits', acceleration, 'acceleration')
     time = settings.jerk_time
     default = np.full_like(acceleration, np.inf) if time is None else acceleration / time
-    jerk = _given(robot, settings, 'jerk_limits', default)
+    jerk = by_joint(robot, settings, 'jerk_limits', default)
     if settings.jerk_limits:
         _require_positive(robot, 'jerk_limits', jerk, 'jerk')
     return Limits(
@@ -131,7 +131,7 @@ def start_position(robot: Robot, settings: PlannerSettings, limits: Limits) -> n
     with np.errstate(invalid='ignore'):
         middle = (limits.lower + limits.upper) / 2.0
     middle = np.where(bounded, middle, np.clip(0.0, limits.lower, limits.upper))
-    start = _given(robot, settings, 'start', middle)
+    start = by_joint(robot, settings, 'start', middle)
     for i, joint in enumerate(robot.joints):
         if not limits.lower[i] <= start[i] <= limits.upper[i]:
             raise ExcitationError(
@@ -145,18 +145,25 @@ def start_position(robot: Robot, settings: PlannerSettings, limits: Limits) -> n
     return start
 
 
-def _given(robot: Robot, settings: PlannerSettings, key: str, default: np.ndarray) -> np.ndarray:
+def by_joint(robot: Robot, settings: PlannerSettings, key: str, default: np.ndarray) -> np.ndarray:
+    """
+    Return the values (n_joints,) of a setting, or the default where it is empty.
+
+    Raises
+    ------
+    ExcitationError
+        where it has not one value for each joint.
+
+    """
     values: Sequence[float] = getattr(settings, key)
-    if not values:
-        return np.array(default, dtype=float)
-    if len(values) != robot.n_joints:
+    if values and len(values) != robot.n_joints:
         raise ExcitationError(
             f"'{key}' has {len(values)} values, the robot {robot.n_joints} joints",
             key=key,
             value=tuple(values),
             remedy=f'give one for each of {", ".join(robot.joints)}',
         )
-    return np.array(values, dtype=float)
+    return np.array(values if values else default, dtype=float)
 
 
 def _require_range(robot: Robot, lower: np.ndarray, upper: np.ndarray) -> None:

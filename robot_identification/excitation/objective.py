@@ -20,11 +20,10 @@ import pinocchio as pin
 
 from ..data.recording import Motion
 from ..model.parameters import ParameterSet
-from ..model.robot import Robot
 from ..regressor import Regressor
 from ..regressor.inverse_dynamics import pull_back
 from .collisions import CollisionModel
-from .distance_bounds import BoundingSpheres
+from .distance_bounds import BoundingSpheres, random_positions
 from .families import Matrices, MotionFamily
 
 WEIGHT = 10.0
@@ -70,7 +69,7 @@ class DistancePenalty:
         if spheres is None:
             return everyone, None
         nearest = np.full(everyone.size, np.inf)
-        for part in np.array_split(_random_positions(robot, MANY), 10):
+        for part in np.array_split(random_positions(robot, MANY), 10):
             nearest = np.minimum(nearest, spheres.distances(part).min(axis=1))
         near = everyone[nearest < FAR_APART]
         return near, BoundingSpheres.of(robot, self.collisions.geometry, near.tolist())
@@ -95,7 +94,7 @@ class DistancePenalty:
         robot, geometry = self.collisions.robot, self.collisions.geometry
         model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
         nearest, farthest = np.full((2, len(self.collisions.pairs)), [[np.inf], [-np.inf]])
-        for q in robot.configuration(_random_positions(robot, FEW)):
+        for q in robot.configuration(random_positions(robot, FEW)):
             pin.computeDistances(model, data, geometry, shapes, q)
             found = [result.min_distance for result in shapes.distanceResults]
             nearest, farthest = np.minimum(nearest, found), np.maximum(farthest, found)
@@ -215,15 +214,6 @@ class DistancePenalty:
                 supports = list(robot.model.supports[joint])
                 carried[side, number] = np.isin(robot.joint_ids, supports)
         return carried
-
-
-def _random_positions(robot: Robot, count: int) -> np.ndarray:
-    """Return positions (count, n_joints) within the limits."""
-    low = np.where(np.isfinite(robot.limits.lower), robot.limits.lower, -np.pi)
-    high = np.where(np.isfinite(robot.limits.upper), robot.limits.upper, np.pi)
-    # a seed of its own: what comes of it is a property of the robot, not of a plan
-    rng = np.random.default_rng(20130602)
-    return rng.uniform(low, high, (count, robot.n_joints))
 
 
 EFFORT_SHARE = 0.99

@@ -27,11 +27,7 @@ from .collisions import collision_model, CollisionModel
 from .constraints import Nearest, too_close
 from .criteria import EarlierInformation
 from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
-from .plans import (
-    Plan,
-    plan_warnings,
-    PlanningWatch,
-)
+from .plans import Plan, PlanningTask, PlanningWatch
 from .point_planner import plan_points
 from .search import plan_family
 from .settings import PlannerSettings
@@ -185,6 +181,15 @@ def _require_held(robot: Robot, limits: Limits, pose: np.ndarray) -> None:
             )
 
 
+PLANNERS: dict[str, Callable[[PlanningTask], Plan]] = {
+    'fourier': plan_family,
+    'spline': plan_family,
+    'points': plan_points,
+    'sweeps': plan_simple,
+    'poses': plan_simple,
+}
+
+
 def plan(
     robot: Robot,
     settings: PlannerSettings | None = None,
@@ -245,14 +250,8 @@ def plan(
     limits, warnings = plan_limits(robot, settings)
     starts = start_poses(robot, settings, limits, collisions)
     wanted = wanted_parameters(robot, settings, model, limits, earlier, targets)
-    if settings.method == 'points':
-        made = plan_points(robot, settings, model, limits, starts[0], collisions, watch)
-        made = replace(made, deviations=wanted.deviations(made.trajectory))
-    elif settings.method in ('sweeps', 'poses'):
-        made = plan_simple(robot, settings, limits, starts[0], collisions, wanted, watch)
-        made = replace(made, warnings=plan_warnings(made, collisions, watch, complete=True))
-    else:
-        made = plan_family(robot, settings, limits, starts, collisions, wanted, watch)
+    task = PlanningTask(robot, settings, model, limits, starts, collisions, wanted, watch)
+    made = PLANNERS[settings.method](task)
     if progress is not None:
         progress(1.0, 'checked')
     return replace(made, warnings=warnings + made.warnings)

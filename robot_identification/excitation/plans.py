@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..errors import ExcitationError
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..progress import Progress
-from ..regressor import predict, Regressor
+from ..regressor import ModelSettings, predict, Regressor
 from .collisions import CollisionModel
 from .constraints import check_trajectory, CollisionError, Findings, LimitViolation
 from .criteria import column_scaled_condition_number, PredictedDeviations, UNKNOWN
@@ -23,6 +24,7 @@ from .limits import Limits
 from .points import PointTrajectory
 from .settings import PlannerSettings
 from .trajectories import FourierTrajectory, Trajectory
+from .wanted import Wanted
 
 BUFFER = 0.03
 """How much more than the clearance the optimisers keep links apart [m]."""
@@ -209,6 +211,96 @@ class PlanChecks:
         return predict(self.regressor, motion, self.prior)
 
 
+@dataclass(frozen=True)
+class PlanningTask:
+    """
+    Task of a planner.
+
+    Attributes
+    ----------
+    robot, settings, model:
+        As for `planner.plan`.
+    limits:
+        Limits of the plan, finite for positions.
+    starts:
+        (k, n_joints) poses that the motion may start from and end at, the usual one first.
+    collisions:
+        The robot's collision model; None leaves distances aside.
+    wanted:
+        Goal of the motion.
+    watch:
+        Ends the work where it has to end.
+
+    """
+
+    robot: Robot
+    settings: PlannerSettings
+    model: ModelSettings
+    limits: Limits
+    starts: np.ndarray
+    collisions: CollisionModel | None
+    wanted: Wanted
+    watch: PlanningWatch
+
+    @cached_property
+    def checks(self) -> PlanChecks:
+        """What the plan has to pass."""
+        rate, wanted = self.settings.check_rate, self.wanted
+        return PlanChecks(
+            self.robot, self.limits, rate, self.collisions, wanted.regressor, wanted.prior
+        )
+
+    def plan(
+        self,
+        trajectory: Planned,
+        amplitude: float,
+        *,
+        complete: bool = True,
+        points_condition_number: float | None = None,
+    ) -> Plan:
+        """Return the plan of a trajectory that passes the checks."""
+        wanted = self.wanted
+        made = Plan(
+            trajectory=trajectory,
+            limits=self.limits,
+            condition_number=condition_number(trajectory, wanted.regressor, wanted.columns),
+            history=tuple(self.watch.history),
+            amplitude=amplitude,
+            settings=self.settings,
+            seconds=self.watch.seconds,
+            points_condition_number=points_condition_number,
+            findings=self.checks.require(trajectory),
+            deviations=wanted.deviations(trajectory),
+        )
+        return replace(made, warnings=self._warnings(made, complete))
+
+    def _warnings(self, plan: Plan, complete: bool) -> tuple[str, ...]:
+        remarks = list(self.collisions.warnings) if self.collisions else []
+        if self.watch.on_request:
+            remarks.append(
+                'the search ended early on request: with more time the plan may be better'
+            )
+        elif not complete:
+            remarks.append(
+                f'the search ended after time_budget ({plan.settings.time_budget:g} s): with more '
+                'time the plan may be better, and is the same each time'
+            )
+        if plan.amplitude < 0.7:
+            remarks.append(
+                f'efforts or collisions leave {100.0 * plan.amplitude:.0f} % of the motion: '
+                'another start or smaller position limits may allow more'
+            )
+        assert plan.deviations is not None
+        known = plan.deviations.values != 0.0
+        unsure = known & (plan.deviations.relative >= UNKNOWN)
+        if 2 * unsure.sum() > known.sum() > 0:
+            remarks.append(
+                f'of little use: {unsure.sum()} of {known.sum()} parameters keep a standard '
+                'deviation above their value in the URDF; allow more time, speed or room'
+            )
+        return tuple(remarks)
+
+
 def largest_motion(
     trajectory: Planned, checks: PlanChecks, go_on: Callable[[], bool]
 ) -> tuple[float, Planned]:
@@ -262,34 +354,6 @@ def _share_within(trajectory: Planned, limits: Limits) -> float:
             limits.acceleration / np.abs(motion.acceleration),
         )
     return min(0.5, 0.97 * min(float(np.nanmin(share)) for share in shares))
-
-
-def plan_warnings(
-    plan: Plan, collisions: CollisionModel | None, watch: PlanningWatch, complete: bool
-) -> tuple[str, ...]:
-    """Return the warnings of a plan, of those of the ``collisions`` model too."""
-    remarks = list(collisions.warnings) if collisions else []
-    if watch.on_request:
-        remarks.append('the search ended early on request: with more time the plan may be better')
-    elif not complete:
-        remarks.append(
-            f'the search ended after time_budget ({plan.settings.time_budget:g} s): with more '
-            'time the plan may be better, and is the same each time'
-        )
-    if plan.amplitude < 0.7:
-        remarks.append(
-            f'efforts or collisions leave {100.0 * plan.amplitude:.0f} % of the motion: another '
-            'start or smaller position limits may allow more'
-        )
-    if plan.deviations is not None:
-        unsure = plan.deviations.relative >= UNKNOWN
-        known = plan.deviations.values != 0.0
-        if 2 * (unsure & known).sum() > known.sum() > 0:
-            remarks.append(
-                f'of little use: {(unsure & known).sum()} of {known.sum()} parameters keep a '
-                'standard deviation above their value in the URDF; allow more time, speed or room'
-            )
-    return tuple(remarks)
 
 
 def condition_number(

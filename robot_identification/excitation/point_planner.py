@@ -15,23 +15,13 @@ from ..base_parameters import structure
 from ..data.recording import Motion
 from ..errors import SettingsError
 from ..model.robot import Robot
-from ..regressor import build, ModelSettings, predict, prior
+from ..regressor import build, ModelSettings, predict
 from ..regressor.energy import energy_of
 from ..regressor.inverse_dynamics import pull_back
-from .collisions import CollisionModel
 from .descent import descend_all, search
-from .limits import Limits
 from .objective import DistancePenalty, effort_penalty
 from .path import Obstacles, Path, PathProblem, shortest_times, through
-from .plans import (
-    BUFFER,
-    condition_number,
-    largest_motion,
-    Plan,
-    plan_warnings,
-    PlanChecks,
-    PlanningWatch,
-)
+from .plans import BUFFER, largest_motion, Plan, PlanningTask, PlanningWatch
 from .points import PointTrajectory
 from .sequence import EnergyEquations, PointBounds, PointCost, Sequence
 from .settings import PlannerSettings
@@ -48,28 +38,9 @@ EVALUATIONS = 150
 _TYPICAL_POINTS = 2000
 
 
-def plan_points(
-    robot: Robot,
-    settings: PlannerSettings,
-    model: ModelSettings,
-    limits: Limits,
-    start: np.ndarray,
-    collisions: CollisionModel | None,
-    watch: PlanningWatch,
-) -> Plan:
+def plan_points(task: PlanningTask) -> Plan:
     """
     Plan quintics through points that tell the base parameters apart by their energies.
-
-    Parameters
-    ----------
-    robot, settings, model:
-        As for `plan`.
-    limits, start:
-        Limits, finite for positions, and where the trajectory starts and ends.
-    collisions:
-        The robot's collision model; None leaves distances aside.
-    watch:
-        Ends the work where it has to end.
 
     Raises
     ------
@@ -80,66 +51,34 @@ def plan_points(
         where no trajectory within the limits is found.
 
     """
-    random = np.random.default_rng(settings.seed)
+    settings, limits, watch = task.settings, task.limits, task.watch
+    options = settings.points
     bounds = PointBounds(limits.lower, limits.upper, limits.velocity)
-    equations = energy_equations(robot, model, bounds, settings.points.columns)
-    regressor, values = build(robot, model), prior(robot, model)
-    problem = PathProblem(
-        equations,
-        PointCost(
-            settings.points.measure,
-            settings.points.condition_weight,
-            settings.points.equilibrium_weight,
-        ),
-        limits,
-        start,
-        _n_equations(settings, equations.n_base),
-    )
-    checks = PlanChecks(robot, limits, settings.check_rate, collisions, regressor, values)
-    rounds = settings.points.rounds
+    equations = energy_equations(task.robot, task.model, bounds, options.columns)
+    cost = PointCost(options.measure, options.condition_weight, options.equilibrium_weight)
+    n_equations = _n_equations(settings, equations.n_base)
+    problem = PathProblem(equations, cost, limits, task.starts[0], n_equations)
     watch.label = 'cost of the points'
-    in_time = _InTime(watch, 6 + 3 * rounds)
+    in_time = _InTime(watch, 6 + 3 * options.rounds)
     found = search(
-        replace(problem, cost=problem.cost.first),
-        random,
-        starts=settings.points.starts,
-        rounds=rounds,
+        replace(problem, cost=cost.first),
+        np.random.default_rng(settings.seed),
+        starts=options.starts,
+        rounds=options.rounds,
         look=in_time.look,
         go_on=in_time.left,
-        then=None if problem.cost == problem.cost.first else problem,
+        then=None if cost == cost.first else problem,
     )
-
-    distances = None if collisions is None else DistancePenalty(collisions)
-
-    def obstacles(motion: Motion) -> tuple[float, list[np.ndarray]]:
-        effort = predict(regressor, motion, values)
-        too_much, by_effort = effort_penalty(effort, limits.effort)
-        slopes = [np.zeros_like(motion.position) for _ in range(3)]
-        if too_much > 0.0:
-            slopes = list(pull_back(regressor, motion, by_effort[:, :, None] * values.values))
-        if distances is None:
-            return too_much, slopes
-        close, by_position = distances.of(motion.position, settings.clearance + BUFFER)
-        slopes[0] += by_position
-        return too_much + close, slopes
-
-    passable = _passable(problem, obstacles, found.x, checks, settings, in_time)
-    amplitude, trajectory = largest_motion(passable, checks, lambda: not watch.ended)
+    passable = _passable(problem, found.x, task, in_time)
+    amplitude, trajectory = largest_motion(passable, task.checks, lambda: not watch.ended)
     assert isinstance(trajectory, PointTrajectory)
     points = Sequence(trajectory.position[1:-1], trajectory.velocity[1:-1])
-    base = structure(regressor, robot, grouping=model.grouping)
-    made = Plan(
-        trajectory=trajectory,
-        limits=limits,
-        condition_number=condition_number(trajectory, regressor, base.independent),
-        history=tuple(watch.history),
-        amplitude=amplitude,
-        settings=settings,
-        seconds=watch.seconds,
+    return task.plan(
+        trajectory,
+        amplitude,
+        complete=in_time.complete,
         points_condition_number=float(np.linalg.cond(equations.matrix(points))),
-        findings=checks.require(trajectory),
     )
-    return replace(made, warnings=plan_warnings(made, collisions, watch, in_time.complete))
 
 
 def energy_equations(
@@ -188,40 +127,50 @@ def _n_equations(settings: PlannerSettings, n_base: int) -> int:
 
 
 def _passable(
-    problem: PathProblem,
-    obstacles: Obstacles,
-    x: np.ndarray,
-    checks: PlanChecks,
-    settings: PlannerSettings,
-    in_time: _InTime,
+    problem: PathProblem, x: np.ndarray, task: PlanningTask, in_time: _InTime
 ) -> PointTrajectory:
     """
     Return a way through points that passes the checks, or the one that comes nearest to it.
 
-    Where the points that were found do not pass, they give way to what is in the way.  Where they
-    cannot, because they lie on both sides of it, their motion is made so small that it is free of
-    it and then grows again: links that come close to each other from a free motion turn back.
-
-    Parameters
-    ----------
-    x:
-        (k, d) variables of the sequences that were found, the best one first.
-
+    ``x`` are the variables (k, d) of the sequences found, the best one first.  Where the
+    points do not pass, they give way to what is in the way.  Where they cannot, as they lie on
+    both sides of it, their motion is made so small that it is free of it and then grows again:
+    links that come close to each other from a free motion turn back.
     """
-    trajectory, free = _timed(problem.path(x[0]), problem.limits, checks, in_time)
+    trajectory, free = _timed(problem.path(x[0]), task, in_time)
     if free:
         return trajectory
-    penalised = replace(problem, weight=FINAL_WEIGHT, obstacles=obstacles)
+    penalised = replace(problem, weight=FINAL_WEIGHT, obstacles=_obstacles(task))
     grown = penalised.shrunk(x[:1], _free_share(penalised, x[:1])) if in_time.left() else x[:1]
+    iterations = min(EVALUATIONS, task.settings.max_iterations)
     for begin, powers in ((x[:1], (FINAL_POWER,)), (grown, (8.0, FINAL_POWER, FINAL_POWER))):
         for power in powers:
             if free or not in_time.left():
                 return trajectory
             function = penalised.function(power)
-            iterations = min(EVALUATIONS, settings.max_iterations)
             begin = descend_all(function, begin, iterations, go_on=in_time.left).x
-        trajectory, free = _timed(penalised.path(begin[0]), problem.limits, checks, in_time)
+        trajectory, free = _timed(penalised.path(begin[0]), task, in_time)
     return trajectory
+
+
+def _obstacles(task: PlanningTask) -> Obstacles:
+    """Return the penalty of efforts and distances, with its gradients."""
+    limit, buffer = task.limits.effort, task.settings.clearance + BUFFER
+    regressor, values = task.wanted.regressor, task.wanted.prior
+    distances = None if task.collisions is None else DistancePenalty(task.collisions)
+
+    def obstacles(motion: Motion) -> tuple[float, list[np.ndarray]]:
+        value, by_effort = effort_penalty(predict(regressor, motion, values), limit)
+        slopes = [np.zeros_like(motion.position) for _ in range(3)]
+        if value > 0.0:
+            slopes = list(pull_back(regressor, motion, by_effort[:, :, None] * values.values))
+        if distances is not None:
+            close, by_position = distances.of(motion.position, buffer)
+            slopes[0] += by_position
+            value += close
+        return value, slopes
+
+    return obstacles
 
 
 def _free_share(problem: PathProblem, x: np.ndarray) -> float:
@@ -232,17 +181,15 @@ def _free_share(problem: PathProblem, x: np.ndarray) -> float:
     return share
 
 
-def _timed(
-    path: Path, limits: Limits, checks: PlanChecks, in_time: _InTime
-) -> tuple[PointTrajectory, bool]:
+def _timed(path: Path, task: PlanningTask, in_time: _InTime) -> tuple[PointTrajectory, bool]:
     """Return a path in the shortest times, or in its own, and whether it passes the checks."""
-    shortest = shortest_times(path.points, limits, in_time.left)
-    trajectory = through(path.points, path.times, limits)
+    shortest = shortest_times(path.points, task.limits, in_time.left)
+    trajectory = through(path.points, path.times, task.limits)
     if not np.isnan(shortest).any():
-        quick = through(path.points, shortest, limits)
-        if checks.passes(quick):
+        quick = through(path.points, shortest, task.limits)
+        if task.checks.passes(quick):
             return quick, True
-    return trajectory, checks.passes(trajectory)
+    return trajectory, task.checks.passes(trajectory)
 
 
 @dataclass

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -83,6 +83,8 @@ class PointTrajectory:
         (n_points, n_joints), or None for cubic interpolation.
     begin:
         Time of the first point as given: the place of a piece in a longer motion [s].
+    coefficients:
+        (n_points - 1, 6, n_joints) of ascending powers of the time since a point.
 
     Raises
     ------
@@ -97,7 +99,7 @@ class PointTrajectory:
     velocity: np.ndarray
     acceleration: np.ndarray | None = None
     begin: float = field(init=False)
-    _segments: np.ndarray = field(init=False, repr=False, compare=False)
+    coefficients: np.ndarray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'joints', tuple(self.joints))
@@ -123,7 +125,7 @@ class PointTrajectory:
             array.setflags(write=False)
             object.__setattr__(self, name, array)
         segments = spline_coefficients(self.time, self.position, self.velocity, self.acceleration)
-        object.__setattr__(self, '_segments', segments)
+        object.__setattr__(self, 'coefficients', segments)
 
     def _checked(self, name: str, n_points: int) -> np.ndarray:
         array = np.array(getattr(self, name), dtype=float)
@@ -144,11 +146,6 @@ class PointTrajectory:
         return array
 
     @property
-    def coefficients(self) -> np.ndarray:
-        """(n_points - 1, 6, n_joints) of ascending powers of the time since a point."""
-        return self._segments
-
-    @property
     def duration(self) -> float:
         """Time of the last point [s]."""
         return float(self.time[-1])
@@ -157,9 +154,9 @@ class PointTrajectory:
         """Return positions and their exact derivatives at ``time`` (n_samples,) [s]."""
         time, outside = inside(time, self.duration)
         segment = np.searchsorted(self.time, time, side='right') - 1
-        segment = np.clip(segment, 0, len(self._segments) - 1)
+        segment = np.clip(segment, 0, len(self.coefficients) - 1)
         t = (time - self.time[segment])[:, None]
-        c = self._segments[segment]
+        c = self.coefficients[segment]
         q = c[:, 5]
         for k in (4, 3, 2, 1, 0):
             q = q * t + c[:, k]
@@ -184,31 +181,35 @@ class PointTrajectory:
     def of_joints(self, joints: Sequence[str]) -> PointTrajectory:
         """Return the same motion with its columns in the order of ``joints``."""
         columns = [self.joints.index(joint) for joint in joints]
-        return PointTrajectory(
-            tuple(joints),
-            self.begin + self.time,
-            self.position[:, columns],
-            self.velocity[:, columns],
-            None if self.acceleration is None else self.acceleration[:, columns],
+        return replace(
+            self,
+            joints=tuple(joints),
+            time=self.begin + self.time,
+            position=self.position[:, columns],
+            velocity=self.velocity[:, columns],
+            acceleration=None if self.acceleration is None else self.acceleration[:, columns],
         )
 
     def slower(self, speed: float) -> PointTrajectory:
         """Return the motion along the same path at ``speed`` times its speed."""
-        acceleration = None if self.acceleration is None else speed**2 * self.acceleration
-        return PointTrajectory(
-            self.joints, self.time / speed, self.position, speed * self.velocity, acceleration
-        )
+        return self._scaled(self.time / speed, self.position, speed, speed**2)
 
     def scaled(self, factor: float | np.ndarray) -> PointTrajectory:
         """Return the motion with excursions multiplied by a factor, or by one of each joint."""
         start = self.position[0]
-        acceleration = None if self.acceleration is None else factor * self.acceleration
+        position = start + factor * (self.position - start)
+        return self._scaled(self.time, position, factor, factor)
+
+    def _scaled(
+        self,
+        time: np.ndarray,
+        position: np.ndarray,
+        of_velocity: float | np.ndarray,
+        of_acceleration: float | np.ndarray,
+    ) -> PointTrajectory:
+        acceleration = None if self.acceleration is None else of_acceleration * self.acceleration
         return PointTrajectory(
-            self.joints,
-            self.time,
-            start + factor * (self.position - start),
-            factor * self.velocity,
-            acceleration,
+            self.joints, time, position, of_velocity * self.velocity, acceleration
         )
 
 

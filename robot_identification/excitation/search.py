@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from ..model.robot import Robot
-from .collisions import CollisionModel
 from .constraints import CollisionError, LimitViolation
 from .criteria import ROW_RATE
 from .extremes import extremes
@@ -25,17 +23,15 @@ from .limits import Limits
 from .objective import DistancePenalty, Objective
 from .plans import (
     BUFFER,
-    condition_number,
     largest_motion,
     Plan,
-    plan_warnings,
     PlanChecks,
     Planned,
     PlanningCanceled,
+    PlanningTask,
     PlanningWatch,
 )
 from .settings import PlannerSettings
-from .wanted import Wanted
 
 STEP = 25
 """Evaluations from one report of the progress to the next."""
@@ -76,9 +72,31 @@ PERTURBATION = 0.25
 NEARLY = 1e-3
 """Penalty up to which a motion may pass the checks."""
 
+SAMPLES = 100, 400
+"""Samples of a motion at which the criterion looks, at least and at most."""
+
+SAMPLES_PER_PERIOD = 12
+"""Samples for each period of the highest harmonic, between these bounds."""
+
+SMALLER, TRIED = 0.95, 1.03
+"""Share of a motion that is tried where the whole does not pass, and up to which efforts."""
+
+ENOUGH = 1.0 - 1e-4
+"""
+Share of a limit to which a motion is stretched at the end.
+
+A controller interpolates between points, which takes a part of the rest: 2.5e-6 of the
+acceleration for 100 points a second and harmonics up to 5 Hz.  It grows with the fourth power of
+the frequency.
+"""
+
 
 class _Stopped(Exception):
     """The search has to end."""
+
+
+class _Enough(Exception):
+    """A descent has had its evaluations."""
 
 
 @dataclass(frozen=True)
@@ -307,42 +325,12 @@ class Search:
         return best
 
 
-class _Enough(Exception):
-    """A descent has had its evaluations."""
-
-
-SAMPLES = 100, 400
-"""Samples of a motion at which the criterion looks, at least and at most."""
-
-SAMPLES_PER_PERIOD = 12
-"""Samples for each period of the highest harmonic, between these bounds."""
-
-SMALLER, TRIED = 0.95, 1.03
-"""Share of a motion that is tried where the whole does not pass, and up to which efforts."""
-
-ENOUGH = 1.0 - 1e-4
-"""
-Share of a limit to which a motion is stretched at the end.
-
-A controller interpolates between points, which takes a part of the rest: 2.5e-6 of the
-acceleration for 100 points a second and harmonics up to 5 Hz.  It grows with the fourth power of
-the frequency.
-"""
-
-
-def plan_family(
-    robot: Robot,
-    settings: PlannerSettings,
-    limits: Limits,
-    starts: np.ndarray,
-    collisions: CollisionModel | None,
-    wanted: Wanted,
-    watch: PlanningWatch,
-) -> Plan:
+def plan_family(task: PlanningTask) -> Plan:
     """Plan a motion that is linear in its coefficients."""
+    settings, limits, wanted, watch = task.settings, task.limits, task.wanted, task.watch
     basis = _basis(settings, limits)
     moving = np.array([limits.joints.index(name) for name in wanted.moving])
-    family = MotionFamily(basis, limits, starts[0], moving, free_start=not settings.start)
+    family = MotionFamily(basis, limits, task.starts[0], moving, free_start=not settings.start)
     highest = 0.5 * family.shape[0] / settings.duration
     count = int(np.clip(SAMPLES_PER_PERIOD * settings.duration * highest, *SAMPLES))
     objective = Objective(
@@ -356,20 +344,11 @@ def plan_family(
         # between the ends, where the robot rests and says nothing new
         time=(np.arange(count) + 0.5) / count * settings.duration,
         effort=limits.effort,
-        distances=None if collisions is None else DistancePenalty(collisions),
+        distances=None if task.collisions is None else DistancePenalty(task.collisions),
         buffer=settings.clearance + BUFFER,
     )
-    checks = PlanChecks(
-        robot, limits, settings.check_rate, collisions, wanted.regressor, wanted.prior
-    )
-    search = Search(
-        objective,
-        starts,
-        np.random.default_rng(settings.seed),
-        checks,
-        watch,
-        settings.max_iterations,
-    )
+    rng = np.random.default_rng(settings.seed)
+    search = Search(objective, task.starts, rng, task.checks, watch, settings.max_iterations)
     if not watch.on_request:
         search.run()
     found = search.best
@@ -377,20 +356,8 @@ def plan_family(
         if search.refused is None or watch.on_request:
             raise PlanningCanceled('the planning was canceled', remedy='start it again')
         raise search.refused
-    findings = checks.require(found.trajectory)
-    made = Plan(
-        trajectory=found.trajectory,
-        limits=limits,
-        condition_number=condition_number(found.trajectory, wanted.regressor, wanted.columns),
-        history=tuple(watch.history),
-        amplitude=found.amplitude,
-        settings=settings,
-        seconds=watch.seconds,
-        findings=findings,
-        deviations=wanted.deviations(found.trajectory),
-    )
     complete = search.done >= search.evaluations
-    return replace(made, warnings=plan_warnings(made, collisions, watch, complete))
+    return task.plan(found.trajectory, found.amplitude, complete=complete)
 
 
 def _basis(settings: PlannerSettings, limits: Limits) -> Basis:

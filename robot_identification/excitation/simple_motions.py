@@ -14,10 +14,9 @@ import numpy as np
 
 from ..data.recording import Motion
 from ..errors import ExcitationError
-from ..model.robot import Robot
 from .collisions import CollisionModel
 from .limits import Limits
-from .plans import condition_number, largest_motion, Plan, PlanChecks, PlanningWatch
+from .plans import largest_motion, Plan, PlanningTask
 from .points import point_to_point, PointTrajectory
 from .settings import PlannerSettings
 from .wanted import Wanted
@@ -82,15 +81,7 @@ class _Way:
         )
 
 
-def plan_simple(
-    robot: Robot,
-    settings: PlannerSettings,
-    limits: Limits,
-    start: np.ndarray,
-    collisions: CollisionModel | None,
-    wanted: Wanted,
-    watch: PlanningWatch,
-) -> Plan:
+def plan_simple(task: PlanningTask) -> Plan:
     """
     Plan sweeps or poses (`PlannerSettings.method`), at most as long as ``duration``.
 
@@ -100,14 +91,12 @@ def plan_simple(
         where there is no room for any, or the motion does not pass the checks.
 
     """
-    checks = PlanChecks(
-        robot, limits, settings.check_rate, collisions, wanted.regressor, wanted.prior
-    )
-    way = _Way(limits, start)
+    settings = task.settings
+    way = _Way(task.limits, task.starts[0])
     if settings.method == 'sweeps':
-        _sweep(way, settings, collisions, wanted)
+        _sweep(way, settings, task.collisions, task.wanted)
     else:
-        _visit(way, robot, settings, collisions, wanted)
+        _visit(way, settings, task.collisions, task.wanted)
     if not way.points:
         raise ExcitationError(
             f'there is no room or time for {settings.method}',
@@ -115,18 +104,10 @@ def plan_simple(
             value=settings.duration,
             remedy='give more time, or another start',
         )
-    amplitude, trajectory = largest_motion(way.trajectory(), checks, lambda: not watch.ended)
-    return Plan(
-        trajectory=trajectory,
-        limits=limits,
-        condition_number=condition_number(trajectory, wanted.regressor, wanted.columns),
-        history=(),
-        amplitude=amplitude,
-        settings=settings,
-        seconds=watch.seconds,
-        findings=checks.require(trajectory),
-        deviations=wanted.deviations(trajectory),
+    amplitude, trajectory = largest_motion(
+        way.trajectory(), task.checks, lambda: not task.watch.ended
     )
+    return task.plan(trajectory, amplitude)
 
 
 def _sweep(
@@ -210,7 +191,6 @@ def _rest_rows(wanted: Wanted, poses: np.ndarray) -> np.ndarray:
 
 def _visit(
     way: _Way,
-    robot: Robot,
     settings: PlannerSettings,
     collisions: CollisionModel | None,
     wanted: Wanted,
@@ -225,7 +205,7 @@ def _visit(
     poses = poses[_allowed(poses, wanted, limits, collisions)]
     if not len(poses):
         return
-    rows = _rest_rows(wanted, poses)[:, wanted.columns].reshape(len(poses), robot.n_joints, -1)
+    rows = _rest_rows(wanted, poses)[:, wanted.columns].reshape(len(poses), len(limits.joints), -1)
     rows = rows / wanted.noise[:, None]
     # what no pose tells has no part in the choice
     size = np.sqrt((rows**2).sum(axis=(0, 1)))
@@ -236,7 +216,7 @@ def _visit(
     while left.any():
         covariance = np.linalg.inv(information)
         gains = np.linalg.slogdet(
-            np.eye(robot.n_joints) + rows @ covariance @ rows.transpose(0, 2, 1)
+            np.eye(len(limits.joints)) + rows @ covariance @ rows.transpose(0, 2, 1)
         )[1]
         seconds = np.array([way.seconds_to(pose) for pose in poses]) + DWELL
         place = int(np.argmax(np.where(left, gains / seconds, -np.inf)))

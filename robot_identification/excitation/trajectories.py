@@ -145,7 +145,7 @@ def concatenate(parts: Sequence[Trajectory], tolerance: float = 1e-6) -> Traject
 
 def fourier_basis(
     time: np.ndarray, frequency: float, harmonics: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     r"""
     Return what the coefficients of a Fourier series are multiplied with.
 
@@ -168,8 +168,8 @@ def fourier_basis(
     Returns
     -------
     tuple of np.ndarray
-        Three (n_samples, 2 M) matrices for position, velocity and acceleration; they multiply
-        the column :math:`(a_1 \ldots a_M, b_1 \ldots b_M)` [rad/s or m/s].
+        Four (n_samples, 2 M) matrices for position, velocity, acceleration and jerk; they
+        multiply the column :math:`(a_1 \ldots a_M, b_1 \ldots b_M)` [rad/s or m/s].
 
     """
     omega = 2.0 * np.pi * frequency * np.arange(1, harmonics + 1)
@@ -178,14 +178,8 @@ def fourier_basis(
         np.hstack([sine / omega, (1.0 - cosine) / omega]),
         np.hstack([cosine, sine]),
         np.hstack([-omega * sine, omega * cosine]),
+        np.hstack([-(omega**2) * cosine, -(omega**2) * sine]),
     )
-
-
-def jerk_basis(time: np.ndarray, frequency: float, harmonics: int) -> np.ndarray:
-    """Return what gives the jerk, (n_samples, 2 M), as `fourier_basis` gives the rest."""
-    omega = 2.0 * np.pi * frequency * np.arange(1, harmonics + 1)
-    sine, cosine = _waves(time, frequency, harmonics)
-    return np.hstack([-(omega**2) * cosine, -(omega**2) * sine])
 
 
 def _waves(time: np.ndarray, frequency: float, harmonics: int) -> tuple[np.ndarray, np.ndarray]:
@@ -197,24 +191,10 @@ def _waves(time: np.ndarray, frequency: float, harmonics: int) -> tuple[np.ndarr
 
 def rest_to_rest(duration: float, frequency: float, harmonics: int) -> np.ndarray:
     """
-    Return a basis of the coefficients that start and end at rest.
+    Return a basis of the coefficients that start and end at rest, (2 harmonics, n_free).
 
     Velocity and acceleration vanish at time 0 and at ``duration``: four linear constraints, of
     which two remain where the duration is a whole number of periods.
-
-    Parameters
-    ----------
-    duration:
-        [s].
-    frequency:
-        Fundamental frequency [Hz].
-    harmonics:
-        Number of harmonics of the series.
-
-    Returns
-    -------
-    np.ndarray
-        (2 harmonics, n_free) orthonormal columns.
 
     Raises
     ------
@@ -222,7 +202,7 @@ def rest_to_rest(duration: float, frequency: float, harmonics: int) -> np.ndarra
         where no motion is left.
 
     """
-    _, velocity, acceleration = fourier_basis(np.array([0.0, duration]), frequency, harmonics)
+    _, velocity, acceleration, _ = fourier_basis(np.array([0.0, duration]), frequency, harmonics)
     # the constraints' rows are made comparable: velocity has entries of 1, acceleration of omega l
     constraints = np.vstack([velocity, acceleration / (2.0 * np.pi * frequency * harmonics)])
     _, values, rows = np.linalg.svd(constraints)

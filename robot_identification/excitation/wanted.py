@@ -23,7 +23,7 @@ from .criteria import (
     PredictedDeviations,
     ROW_RATE,
 )
-from .limits import Limits
+from .limits import by_joint, Limits
 from .objective import Criterion
 from .settings import PlannerSettings
 from .trajectories import Trajectory
@@ -151,16 +151,9 @@ def parameter_places(
     parameters: tuple[str, ...], names: tuple[str, ...], robot: Robot
 ) -> np.ndarray:
     """
-    Return the places of the parameters that count.
+    Return the places among ``names`` of the parameters that count.
 
-    Parameters
-    ----------
-    parameters:
-        As `PlannerSettings.parameters`, but for ``payload``; empty for all.
-    names:
-        Of the base parameters.
-    robot:
-        Whose links and joints may be named.
+    ``parameters`` are as `PlannerSettings.parameters`, but for ``payload``; empty for all.
 
     Raises
     ------
@@ -220,14 +213,6 @@ def _noise(
     robot: Robot, settings: PlannerSettings, earlier: EarlierInformation | None
 ) -> np.ndarray:
     if settings.effort_noise:
-        if len(settings.effort_noise) != robot.n_joints:
-            raise ExcitationError(
-                f"'effort_noise' has {len(settings.effort_noise)} values, the robot "
-                f'{robot.n_joints} joints',
-                key='effort_noise',
-                value=settings.effort_noise,
-                remedy=f'give one for each of {", ".join(robot.joints)}',
-            )
         if not min(settings.effort_noise) > 0.0:
             raise ExcitationError(
                 f"'effort_noise' is {min(settings.effort_noise):g} for one of the joints",
@@ -235,7 +220,7 @@ def _noise(
                 value=settings.effort_noise,
                 remedy='give positive values',
             )
-        return np.array(settings.effort_noise)
+        return by_joint(robot, settings, 'effort_noise', np.empty(0))
     if earlier is not None:
         return earlier.noise
     limit = np.array(robot.limits.effort, dtype=float)

@@ -28,11 +28,11 @@ from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 
 from ..errors import ExcitationError, IdentificationError, ModelError, SettingsError
+from ..excitation.guards import state_bounds
 from ..excitation.planner import plan
 from ..excitation.plans import Plan, PlanningCanceled
 from ..excitation.points import to_points
 from ..excitation.settings import PlannerSettings
-from ..excitation.state_monitor import state_bounds
 from ..model.robot import Robot
 from ..options.fields import from_mapping
 from ..reduction import earlier_information

@@ -34,8 +34,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 
 from ...errors import RecordingError
-from ...excitation.command_gate import CommandLimiter
 from ...excitation.command_stream import CommandPlayer, STALE_AGE
+from ...excitation.guards import CommandLimiter
 from ...excitation.limits import Limits
 from ...excitation.points import PointTrajectory
 from ..common.joint_states import waited

@@ -14,8 +14,8 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
 from ...errors import RecordingError
+from ...excitation.guards import StateMonitor
 from ...excitation.limits import Limits
-from ...excitation.state_monitor import StateMonitor
 from ..common.joint_states import FetchedJointStates, waited
 from ..common.messages import joint_sample, JointSample
 from .motion_types import Code, MotionError, Tick

@@ -28,7 +28,7 @@ from ...excitation.braking import (
     STOP_RATE,
     to_rest,
 )
-from ...excitation.command_gate import CommandGate, UnsafeCommandError
+from ...excitation.guards import CommandGate, UnsafeCommandError
 from ...excitation.limits import Limits
 from ...excitation.points import point_to_point, PointTrajectory
 from .command_process import CommandSender
