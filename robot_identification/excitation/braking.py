@@ -126,13 +126,8 @@ class StoppablePath:
         """
         Return the points from just before ``since`` on, with a stop at ``until`` or soon after.
 
-        Parameters
-        ----------
-        since:
-            Time on the path that is not yet to come; below 0 before it begins [s].
-        until:
-            [s]; infinite for all that is left of the path.
-
+        Both are times of the path [s], ``since`` below 0 before it begins, ``until`` infinite for
+        all that is left of it.
         """
         p = self.path
         assert p.acceleration is not None
@@ -146,7 +141,7 @@ class StoppablePath:
         rows = slice(min(first, upto - 1), upto)
         x = _grid(duration, self.rate)
         states = _stops(p, self.begin[k : k + 1], duration, x)
-        stop = (begin + duration * x, *(array[0] for array in states))
+        stop = (begin + duration * x, *states[:, 0])
         # the first point of the stop is the path's, as it is there
         columns = (np.concatenate([c[rows], s[1:]]) for c, s in zip(path, stop, strict=True))
         return Horizon(PointTrajectory(p.joints, *columns), begin)
@@ -210,17 +205,11 @@ def _grid(duration: float, rate: float) -> np.ndarray:
     return np.linspace(0.0, 1.0, int(np.ceil(duration * rate)) + 1)
 
 
-def _stops(
-    path: PointTrajectory, begin: np.ndarray, duration: float, x: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions, velocities and accelerations of stops of one duration, (n_stops, n, n_joints)."""
+def _stops(path: PointTrajectory, begin: np.ndarray, duration: float, x: np.ndarray) -> np.ndarray:
+    """Positions, velocities, accelerations of stops of one duration, (3, n_stops, n, n_joints)."""
     motion = slowed(path, np.repeat(begin, x.size), duration, np.tile(x, begin.size))
-    shape = begin.size, x.size, len(path.joints)
-    return (
-        motion.position.reshape(shape),
-        motion.velocity.reshape(shape),
-        motion.acceleration.reshape(shape),
-    )
+    states = np.stack([motion.position, motion.velocity, motion.acceleration])
+    return states.reshape(3, begin.size, x.size, -1)
 
 
 def _kept(
@@ -326,17 +315,8 @@ def diverted(
     """
     Return a trajectory that is left at a moment for a stop of its own.
 
-    Parameters
-    ----------
-    former:
-        What a controller follows.
-    begin:
-        When the stop begins, in its times as given [s].
-    stop:
-        Begins with the state that it has then.
-    rate:
-        Points per second of the stop [Hz].
-
+    ``begin`` is when the stop begins, in the ``former``'s times as given [s], and ``rate`` gives
+    the points per second of the stop, which begins with the state that the former has then [Hz].
     """
     time, more = former.begin + former.time, to_points(stop, rate)
     rows = slice(0, int(np.searchsorted(time, begin - 1e-9)))

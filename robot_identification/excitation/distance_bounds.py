@@ -104,20 +104,7 @@ class BoundingSpheres:
         )
 
     def distances(self, position: np.ndarray) -> np.ndarray:
-        """
-        Return lower bounds of the distances.
-
-        Parameters
-        ----------
-        position:
-            (n_samples, n_joints) [rad or m].
-
-        Returns
-        -------
-        np.ndarray
-            (n_pairs, n_samples) [m].
-
-        """
+        """Return lower bounds (n_pairs, n_samples) of the distances in positions [m]."""
         centres = self._centres(position)
         away = np.zeros((self.first.size, len(position)))
         for axis in range(3):

@@ -262,16 +262,8 @@ def largest_efforts(
     """
     Return the largest efforts of a trajectory, and when.
 
-    Parameters
-    ----------
-    trajectory:
-        Any trajectory.
-    effort:
-        Predicts efforts.
-    limit:
-        (n_joints,) [N m or N]; efforts near it are looked at closely.
-    rate:
-        Samples per second, at least 250 [Hz].
+    ``rate`` is that of the first looks, at least 250 [Hz]; efforts near a ``limit`` (n_joints,)
+    are looked at closely.
 
     Returns
     -------

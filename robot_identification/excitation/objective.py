@@ -180,20 +180,12 @@ class DistancePenalty:
 
     def _slopes(self, pairs: np.ndarray, lines: np.ndarray, jacobians: np.ndarray) -> np.ndarray:
         """
-        Return the derivatives (k, n_joints) of distances by the positions.
+        Return the derivatives (k, n_joints) of distances of ``pairs`` (k,) by the positions.
 
         A distance changes by how far the nearest points move along the normal, which is the
         product of a unit force at the point with the Jacobian of the joints that carry the shape.
-
-        Parameters
-        ----------
-        pairs:
-            (k,) indices.
-        lines:
-            (k, 3, 3): nearest point of either shape [m] and normal [-], in the base frame.
-        jacobians:
-            (k, 6, n_joints), of all joints, for the point at the base frame's origin.
-
+        ``lines`` (k, 3, 3) are the nearest point of either shape and the normal, ``jacobians``
+        (k, 6, n_joints) those of all joints for the point at the base frame's origin.
         """
         normal = lines[:, 2]
         slopes = np.zeros((len(pairs), jacobians.shape[2]))

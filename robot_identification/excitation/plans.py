@@ -244,7 +244,7 @@ class PlanningTask:
 
     @cached_property
     def checks(self) -> PlanChecks:
-        """What the plan has to pass."""
+        """Checks that the plan has to pass."""
         rate, wanted = self.settings.check_rate, self.wanted
         return PlanChecks(
             self.robot, self.limits, rate, self.collisions, wanted.regressor, wanted.prior
@@ -308,17 +308,8 @@ def largest_motion(
     Return the largest share of the excursions that passes the checks, by bisection.
 
     The start itself is free of collision and needs less than the effort limits, so small enough a
-    motion mostly passes.  The trajectory scaled by the share is returned beside it.
-
-    Parameters
-    ----------
-    trajectory:
-        To be scaled.
-    checks:
-        What it has to pass.
-    go_on:
-        Called once a share has passed; False ends the bisection with that one.
-
+    motion mostly passes.  The trajectory scaled by the share is returned beside it.  ``go_on`` is
+    called once a share has passed; False ends the bisection with that one.
     """
     if checks.passes(trajectory):
         return 1.0, trajectory

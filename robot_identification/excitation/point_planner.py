@@ -87,14 +87,8 @@ def energy_equations(
     """
     Return the energy equations of a robot, over the base parameters that have an energy.
 
-    Parameters
-    ----------
-    robot, model:
-        The robot and its terms; friction, which has no energy, is left aside.
-    bounds:
-        Where typical points are drawn.
-    columns:
-        ``typical`` or ``si``, see `PointSettings.columns`.
+    Friction, which has none, is left aside.  Typical points are drawn within ``bounds``;
+    ``columns`` is as `PointSettings.columns`.
 
     Raises
     ------

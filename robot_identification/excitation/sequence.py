@@ -138,20 +138,9 @@ class PointCost:
 
     def value(self, matrix: np.ndarray, power: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
         """
-        Return the logarithm of the cost and its gradient by the matrix.
+        Return the logarithms (...) of the cost and their gradients by W (..., r, b), r >= b.
 
-        Parameters
-        ----------
-        matrix:
-            W (..., r, b) with r >= b.
-        power:
-            p of the smoothing; infinity for none.
-
-        Returns
-        -------
-        tuple of np.ndarray
-            Values (...) and gradients (..., r, b).
-
+        ``power`` is the p of the smoothing; infinity for none.
         """
         parts = [
             (np.log(weight), *function(matrix, power))
@@ -301,20 +290,9 @@ class PointBounds:
 
 def renew_points(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
     """
-    Draw some of the points of sequences anew, in place.
+    Draw some of the points of sequences anew, in place, and return which, (count, r + 1).
 
-    Parameters
-    ----------
-    random:
-        What draws.
-    x:
-        (count, 2, r + 1, n_joints) variables.
-
-    Returns
-    -------
-    np.ndarray
-        (count, r + 1) bool, the points that are new.
-
+    ``x`` are variables (count, 2, r + 1, n_joints).
     """
     new = np.zeros((len(x), x.shape[2]), dtype=bool)
     for child, chosen in zip(x, new, strict=True):
