@@ -297,12 +297,8 @@ class _Runs:
         names = without.structure.base_layout.names if settings.own_friction else ()
         friction = [i for i, name in enumerate(names) if name.rpartition('.')[2] in _FRICTION]
         first, second = without.stacked(light), loaded.stacked(heavy)
-        rows = np.vstack(
-            [
-                _columns(first[:, :-1], friction, columns, 0.0),
-                _columns(second[:, :-1], friction, columns),
-            ]
-        )
+        runs = ((first, 0.0), (second, 1.0))
+        rows = np.vstack([_columns(r[:, :-1], friction, columns, share) for r, share in runs])
         size = without.n_base + len(friction)
         effort = np.concatenate([first[:, -1], second[:, -1]])
         weights = light, heavy
@@ -310,9 +306,7 @@ class _Runs:
 
     def projected(self) -> tuple[np.ndarray, float]:
         """Return R of [load | effort] beside the robot's columns, and its independent rows."""
-        norms = np.linalg.norm(self.robot, axis=0)
-        seen = norms > 0.0
-        u, s, _ = np.linalg.svd(self.robot[:, seen] / norms[seen], full_matrices=False)
+        u, s, _ = np.linalg.svd(self.robot / _norms(self.robot), full_matrices=False)
         basis = u[:, s > _RANGE * s[0]]
         rest = np.column_stack([self.load, self.effort])
         for _ in range(2):
@@ -446,9 +440,7 @@ def payload(
     )
 
 
-def _columns(
-    rows: np.ndarray, friction: list[int], load: np.ndarray, share: float = 1.0
-) -> np.ndarray:
+def _columns(rows: np.ndarray, friction: list[int], load: np.ndarray, share: float) -> np.ndarray:
     """Return base columns, (m, b), with those of a share of the load and its runs' friction."""
     return np.hstack([rows, share * rows[:, friction], share * (rows @ load)])
 
@@ -492,8 +484,8 @@ def _recorded(matrix: np.ndarray, excited: np.ndarray) -> np.ndarray:
 
     Those that they do not tell are held at 0, and others take over what they explain of them.
     """
-    norms = np.linalg.norm(matrix, axis=0)
-    scaled = matrix / np.where(norms > 0.0, norms, 1.0)
+    norms = _norms(matrix)
+    scaled = matrix / norms
     lost = np.flatnonzero(~excited)
     regrouping = np.eye(excited.size)
     part = np.linalg.lstsq(scaled[:, excited], scaled[:, lost], rcond=None)[0]
@@ -521,8 +513,7 @@ def _body(
     if consistency is not None and consistency.physical:
         return free, ()
     mass = abs(free[0]) if told[0] and free[0] != 0.0 else 1.0
-    radius = _RADIUS
-    ball = Body('load', np.diag([mass * radius**2] * 3 + [mass]))
+    ball = Body('load', np.diag([mass * _RADIUS**2] * 3 + [mass]))
     noise = max(residual_std, 1e-9 * abs(float(factor[-1, -1])))
     problem = LogDetProblem(
         matrix=factor[:, :-1] / noise,
@@ -536,16 +527,16 @@ def _body(
     )
     found = minimise(problem, from_pseudo_inertia(ball.pseudo_inertia)).chi
     layout = ParameterLayout.inertial(('load',))
-    notes = []
+    note = ''
     if not told.all():
         names = [name for name, known in zip(layout.names, told, strict=True) if not known]
-        notes.append(
+        note = (
             'not determined by these recordings alone, and taken from a ball of 0.05 m: '
             + ', '.join(names)
         )
     elif consistency is not None:
-        notes.append(
+        note = (
             f'the best fit of the load is physically inconsistent ({consistency.message}); the '
             'nearest consistent one is given beside it'
         )
-    return found, tuple(notes)
+    return found, (note,) if note else ()
