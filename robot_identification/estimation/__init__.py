@@ -2,11 +2,6 @@
 """Estimation of base parameters from the rows of recordings, in memory that does not grow."""
 
 from .bootstrap import bootstrap, BootstrapSettings
-from .comparison import (
-    compare,
-    Comparison,
-    FTest,
-)
 from .energy import energy_blocks, EnergySettings
 from .estimate import (
     Bootstrap,
@@ -54,6 +49,11 @@ from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettin
 from .residuals import effort_delay, EffortDelay
 from .rows import row_blocks, RowBlock
 from .system import accumulate, combine, from_rows, LinearSystem, system_of
+from .validation import (
+    compare,
+    Comparison,
+    FTest,
+)
 
 __all__ = [
     'accumulate',
