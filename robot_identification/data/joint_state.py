@@ -407,34 +407,26 @@ class JointStateStream:
         return shape
 
     def _require_joints(self, shape: Shape) -> None:
-        names = shape.names
+        names, they_have = shape.names, f'they have {one_of(shape.names)}'
         if not set(names).intersection(self._joints):
-            raise ForeignStateError(
-                f"joint '{self._joints[0]}' is not in the joint states, nor is any other one",
-                joint=self._joints[0],
-                remedy=f'they have {one_of(names)}',
-            )
+            joint = self._joints[0]
+            text = f"joint '{joint}' is not in the joint states, nor is any other one"
+            raise ForeignStateError(text, joint=joint, remedy=they_have)
         for joint in self._joints:
             if joint not in names:
-                raise RecordingError(
-                    f"joint '{joint}' is not in the joint states",
-                    joint=joint,
-                    remedy=f'they have {one_of(names)}',
-                )
+                text = f"joint '{joint}' is not in the joint states"
+                raise RecordingError(text, joint=joint, remedy=they_have)
             if names.count(joint) > 1:
-                raise RecordingError(
-                    f"joint '{joint}' is named twice in the joint states",
-                    joint=joint,
-                    remedy='repair the driver, or see who else publishes on the topic',
-                )
+                text = f"joint '{joint}' is named twice in the joint states"
+                remedy = 'repair the driver, or see who else publishes on the topic'
+                raise RecordingError(text, joint=joint, remedy=remedy)
         for signal in ('position', 'effort'):
             count = shape.places.get(signal, (0, 0))[1]
             if count != len(names):
-                raise (MissingEffortError if signal == 'effort' else RecordingError)(
-                    f'the joint states have {len(names)} names but {count} values of {signal}',
-                    value=count,
-                    remedy='have the driver publish one value a name',
-                )
+                text = f'the joint states have {len(names)} names but {count} values of {signal}'
+                remedy = 'have the driver publish one value a name'
+                kind = MissingEffortError if signal == 'effort' else RecordingError
+                raise kind(text, value=count, remedy=remedy)
 
 
 def _fixed(message: bytes, shape: Shape) -> bytes:

@@ -128,7 +128,7 @@ class _StampedRows:
         if self._held is not None:
             yield from self._table(self._held, np.array([0]))
         if self._count == 0:
-            self._raise_empty()
+            raise self._empty()
         if self._incomplete:
             warnings.warn(
                 IdentificationWarning(
@@ -176,33 +176,22 @@ class _StampedRows:
             origin=self._origin,
         )
 
-    def _raise_empty(self) -> None:
-        where = f"{self._source}: topic '{self._topic}'"
+    def _empty(self) -> RecordingError:
+        """Return the error for a topic without any row: what it lacks."""
+        topic = f"topic '{self._topic}'"
         if not self._names:
-            raise RecordingError(
-                f'{where} has no messages', file=self._source, remedy='record it again'
-            )
+            return recording_error(self._source, f'{topic} has no messages', 'record it again')
         for name in _NEEDED:
             for joint, ever in zip(self._wanted[name], self._ever[name], strict=True):
-                if not ever and joint not in self._names:
-                    raise RecordingError(
-                        f"{where} has no joint '{joint}'",
-                        file=self._source,
-                        joint=joint,
-                        remedy=f'its joints are {one_of(self._names)}',
-                    )
+                text = f"has no {name} of joint '{joint}'"
+                remedy = 'the driver does not report it: record a robot state that has it'
+                if joint not in self._names:
+                    text = f"has no joint '{joint}'"
+                    remedy = f'its joints are {one_of(self._names)}'
                 if not ever:
-                    raise RecordingError(
-                        f"{where} has no {name} of joint '{joint}'",
-                        file=self._source,
-                        joint=joint,
-                        remedy='the driver does not report it: record a robot state that has it',
-                    )
-        raise RecordingError(
-            f'{where} never has all joints at one stamp',
-            file=self._source,
-            remedy='record one publisher that has them all',
-        )
+                    return recording_error(self._source, f'{topic} {text}', remedy, joint=joint)
+        text = f'{topic} never has all joints at one stamp'
+        return recording_error(self._source, text, 'record one publisher that has them all')
 
 
 def _merged(states: JointStates, starts: np.ndarray) -> JointStates:
