@@ -137,12 +137,7 @@ def controller_parameters(context: Any, default: str = '') -> dict[str, str]:
     Return the excitation node's parameters for ``controller`` and ``controller_kind``.
 
     Where no controller is given, it is ``default``; an empty one leaves all to parameter files.
-
-    Raises
-    ------
-    SettingsError
-        where only the kind is given.
-
+    Raises `SettingsError` where only the kind is given.
     """
     controller = argument(context, 'controller') or default
     kind = argument(context, 'controller_kind')

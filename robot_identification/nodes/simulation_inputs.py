@@ -56,15 +56,7 @@ class SimulatedRobot:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def follow(self, message: JointTrajectory) -> float:
-        """
-        Follow a trajectory and return how long it takes [s].
-
-        Raises
-        ------
-        ExcitationError
-            where it cannot be followed.
-
-        """
+        """Follow a trajectory; return its duration [s]; raises `ExcitationError` if it cannot."""
         waypoints, start = waypoints_of(message), start_of(message)
         with self.lock:
             end = self.simulator.follow(waypoints, start)

@@ -274,15 +274,7 @@ class StatePublisher:
 
 
 def write_truth(path: Path, simulator: Simulator) -> None:
-    """
-    Write the true parameters of a simulator as YAML: names and values, as a prior is read.
-
-    Raises
-    ------
-    SettingsError
-        where the file cannot be written.
-
-    """
+    """Write the true parameters of a simulator as YAML, as a prior; raises `SettingsError`."""
     text = f'# True parameters of the simulated {simulator.robot.name}, in SI units\n'
     text += yaml.safe_dump(simulator.parameters.as_dict(), sort_keys=False)
     try:

@@ -305,17 +305,10 @@ def standard_parameters_message(
     structure: BaseStructure | None = None,
 ) -> messages.ParameterSet:
     """
-    Return standard parameters.
+    Return the p standard parameters of a robot at the time of the estimate.
 
-    Parameters
-    ----------
-    parameters, stamp, robot:
-        The p standard parameters, the time of the estimate, and the robot's name.
-    std:
-        (p,) standard deviations; NaN, or None for all, where the data do not determine them.
-    structure:
-        The base parameters: those that stand alone in them are identified.
-
+    The standard deviations, (p,), are NaN, or None for all, where the data do not determine them.
+    Those that stand alone in the structure's base parameters are identified.
     """
     values = parameters.values
     std = np.full(values.shape, math.nan) if std is None else np.asarray(std, dtype=float)

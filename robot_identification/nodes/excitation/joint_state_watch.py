@@ -57,11 +57,6 @@ class StateWatch:
     of all joints are passed over, so that a driver that repeats itself, sends NaN or loses a joint
     counts as silent.
 
-    Parameters
-    ----------
-    node:
-        The node that listens to ``joint_states``.
-
     Attributes
     ----------
     joints:

@@ -57,14 +57,10 @@ Worker = Callable[[Callable[[], Any]], Awaitable[Any]]
 @dataclass(frozen=True)
 class MotionPath:
     """
-    A checked path that is ready to be followed.
+    A checked path, with stops on it, that is ready to be followed within the limits in force.
 
     Attributes
     ----------
-    stops:
-        The path, and the stops on it.
-    limits:
-        Limits in force.
     effort_limit:
         (n_joints,) the robot's own, infinite where there is none [N m or N].
     effort:
@@ -154,8 +150,6 @@ class MotionCheck:
 
     Attributes
     ----------
-    robot, settings, options:
-        Whose motion, and where limits, obstacles and tolerances come from.
     trajectory:
         As it is sent.
     way:
@@ -163,7 +157,7 @@ class MotionCheck:
     path, approach:
         Both ready to be followed, once checked.
     findings:
-        What the checks have found on both.
+        Results of the checks on both.
 
     """
 

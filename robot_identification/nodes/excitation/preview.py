@@ -244,23 +244,12 @@ def marker_array(
     failed: CollisionError | LimitViolation | None = None,
 ) -> MarkerArray:
     """
-    Return all markers of a motion, after one that deletes earlier ones.
+    Return the markers of a motion; those of an earlier one are deleted.
 
     The same motion gives the same markers, each with the same namespace and id.
 
-    Parameters
-    ----------
-    outline:
-        Lines of the links.
-    obstacles:
-        Floor, planes and bodies.
-    nearest:
-        The pairs that come closest.
-    stamp:
-        Time of the message.
-    failed:
-        The check that fails; None where all hold.
-
+    They are lines along the outline's links, coloured by speed, balls at start and end, the
+    obstacles, the pairs that come nearest, and where the motion fails, if it does.
     """
     header = Header(stamp=stamp, frame_id=outline.base)
     markers = [
