@@ -30,7 +30,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from ..errors import IdentifiabilityError
 from ..options.fields import option
-from .estimate import Bootstrap, Estimate, grown, relative
+from .estimate import Bootstrap, Estimate, grown, nan_padded, relative
 from .least_squares import wls
 from .system import LinearSystem
 from .time_blocks import JointRows, LEAST, MEMORY, Part, TimeBlocks
@@ -126,20 +126,11 @@ def bootstrap(
     shifts = solve_triangular(rows.triangle, moves.T) / rows.norms[:, None]
     half = 0.5 * (1.0 - settings.level / 100.0)
     low, high = np.quantile(shifts, [half, 1.0 - half], axis=1)
-    free = rows.free
-
-    def spread(values: np.ndarray) -> np.ndarray:
-        whole = np.full(free.size, np.nan)
-        whole[free] = values
-        return whole
-
-    covariance = np.full((free.size, free.size), np.nan)
-    covariance[np.ix_(free, free)] = np.atleast_2d(np.cov(shifts))
     return Bootstrap(
-        std=spread(np.std(shifts, axis=1, ddof=1)),
-        covariance=covariance,
-        low=spread(rows.base + low),
-        high=spread(rows.base + high),
+        std=nan_padded(np.std(shifts, axis=1, ddof=1), rows.free),
+        covariance=nan_padded(np.atleast_2d(np.cov(shifts)), rows.free),
+        low=nan_padded(rows.base + low, rows.free),
+        high=nan_padded(rows.base + high, rows.free),
         level=settings.level,
         replicates=settings.replicates,
         block=length * blocks.duration,

@@ -10,7 +10,7 @@ linear combination; that two of them share a standard parameter is lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -208,11 +208,6 @@ class Bounds:
     offsets: np.ndarray
     keys: tuple[str, ...]
 
-    @classmethod
-    def none(cls, size: int) -> Bounds:
-        """Return no rows over ``size`` parameters."""
-        return cls(np.zeros((0, size)), np.zeros(0), ())
-
     def __add__(self, other: Bounds) -> Bounds:
         return Bounds(
             np.vstack([self.rows, other.rows]),
@@ -233,58 +228,52 @@ class Bounds:
         return tuple(notes)
 
 
-def interval_rows(
-    layout: ParameterLayout, place: int, low: float, high: float, key: str
-) -> Bounds:
-    """Return rows that keep a parameter between two values; infinite ones give none."""
-    rows, offsets = [], []
-    for sign, end in ((1.0, low), (-1.0, high)):
-        if np.isfinite(end):
-            row = np.zeros(len(layout))
-            row[place] = sign
-            rows.append(row)
-            offsets.append(-sign * end)
-    return Bounds(np.array(rows).reshape(-1, len(layout)), np.array(offsets), (key,) * len(rows))
+def interval_rows(lower: np.ndarray, upper: np.ndarray, keys: Sequence[str]) -> Bounds:
+    """Return rows that keep p parameters between (p,) ends, by key; infinite ends give none."""
+    rows, offsets, asked = [], [], []
+    for sign, ends in ((1.0, lower), (-1.0, upper)):
+        places = np.flatnonzero(np.isfinite(ends))
+        rows.append(sign * np.eye(ends.size)[places])
+        offsets.append(-sign * ends[places])
+        asked += [keys[place] for place in places.tolist()]
+    return Bounds(np.vstack(rows), np.concatenate(offsets), tuple(asked))
 
 
 def box_bounds(
     layout: ParameterLayout, boxes: Mapping[str, Interval], start: np.ndarray
 ) -> tuple[Bounds, np.ndarray]:
     """
-    Return the rows of intervals of standard parameters, and which ones are held.
+    Return the rows of intervals of standard parameters, and (p,) bool, which ones are held.
 
     Parameters
     ----------
     layout:
         Of the p parameters.
     boxes:
-        See `standard_box`.
+        See `standard_box`, also for errors.
     start:
         (p,) parameters; those that are held get their values.
 
     Raises
     ------
     SettingsError
-        as `standard_box`, and naming an inertial parameter that is to be held.
+        naming an inertial parameter that is to be held.
 
     """
     lower, upper = standard_box(layout, boxes)
     held = lower == upper
-    bounds = Bounds.none(len(layout))
-    for place, name in enumerate(layout):
-        if held[place]:
-            if name.rpartition('.')[2] in INERTIAL_SYMBOLS:
-                raise SettingsError(
-                    f"method physical cannot hold '{name}' at one value",
-                    key=_KEY,
-                    value=float(lower[place]),
-                    remedy='give an interval, or state mass, symmetry or pinned in '
-                    'estimation.physical.links',
-                )
-            start[place] = lower[place]
-            continue
-        bounds += interval_rows(layout, place, lower[place], upper[place], _KEY)
-    return bounds, held
+    for name, value in zip(np.array(layout.names)[held], lower[held], strict=True):
+        if name.rpartition('.')[2] in INERTIAL_SYMBOLS:
+            raise SettingsError(
+                f"method physical cannot hold '{name}' at one value",
+                key=_KEY,
+                value=float(value),
+                remedy='give an interval, or state mass, symmetry or pinned in '
+                'estimation.physical.links',
+            )
+    start[held] = lower[held]
+    lower, upper = np.where(held, -np.inf, lower), np.where(held, np.inf, upper)
+    return interval_rows(lower, upper, (_KEY,) * len(layout)), held
 
 
 def contradiction(margins: np.ndarray, bounds: Bounds) -> SettingsError:

@@ -58,20 +58,9 @@ class EnergySettings:
 
 def quadrature_weights(quadrature: str, steps: int) -> np.ndarray:
     """
-    Return the weights of samples in the integral over an interval, in sampling steps.
+    Return the weights, (steps + 1,), of samples in the integral over an interval of some steps.
 
-    Parameters
-    ----------
-    quadrature:
-        ``trapezoid`` or ``simpson``, which takes an even number of steps.
-    steps:
-        Steps in the interval.
-
-    Returns
-    -------
-    np.ndarray
-        (steps + 1,); their sum is ``steps``.
-
+    Their sum is ``steps``; ``simpson`` takes an even number of them, ``trapezoid`` any.
     """
     if quadrature == 'trapezoid':
         weights = np.ones(steps + 1)
@@ -156,22 +145,7 @@ def energy_blocks(
 
 
 def require_movers(system: LinearSystem, joints: Sequence[str]) -> None:
-    """
-    Check that all joints move, which energy equations do not tell apart.
-
-    Parameters
-    ----------
-    system:
-        Of energy equations.
-    joints:
-        The robot's joints.
-
-    Raises
-    ------
-    IdentifiabilityError
-        naming a joint that does not move.
-
-    """
+    """Raise `IdentifiabilityError` for a joint that does not move: energies do not show it."""
     for joint, moved in zip(joints, system.factor.position_range, strict=True):
         if moved < STILL:
             raise IdentifiabilityError(

@@ -389,6 +389,13 @@ class Estimate:
         }
 
 
+def nan_padded(values: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Return (b,) or (b, b) with the ``values`` of the (b,) ``free`` parameters, else NaN."""
+    whole = np.full((free.size,) * values.ndim, np.nan)
+    whole[np.ix_(*[free] * values.ndim)] = values
+    return whole
+
+
 def plain(value: Any) -> Any:
     """Turn NaN and infinity into None, which every YAML and JSON reader understands."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -20,7 +20,7 @@ from scipy.linalg import solve_triangular
 
 from ..model.parameters import ParameterSet
 from ..options.fields import option
-from .estimate import Estimate
+from .estimate import Estimate, nan_padded
 from .factor import JointTriangles
 from .least_squares import (
     assemble,
@@ -394,9 +394,7 @@ class _Iteration:
         R = np.asarray(np.linalg.qr(A / norms, mode='r'))
         half = solve_triangular(R, (B / norms).T, trans='T')
         half = solve_triangular(R, half) / norms[:, None]
-        covariance = np.full((free.size, free.size), np.nan)
-        covariance[np.ix_(free, free)] = half @ half.T
-        return covariance
+        return nan_padded(half @ half.T, free)
 
     def _notes(self, spikes: SpikeRepair | None) -> tuple[str, ...]:
         limits = self.settings.losses[-1].half * self.scales

@@ -30,7 +30,7 @@ from scipy.linalg import qr_delete, solve_triangular
 from ..base_parameters import BaseStructure
 from ..errors import IdentifiabilityError, one_of, RecordingError
 from ..model.parameters import ParameterLayout, ParameterSet
-from .estimate import Estimate, Fit, grown, JointFit, relative
+from .estimate import Estimate, Fit, grown, JointFit, nan_padded, relative
 from .factor import QRFactor
 from .system import LinearSystem
 
@@ -190,12 +190,7 @@ def wls(system: LinearSystem, *, prior: ParameterSet | None = None, robot: str =
     Weighted least squares: the rows of joint j are divided by its residual's standard deviation.
 
     The standard deviation is that of the ordinary least squares of joint j's rows alone.
-
-    Parameters
-    ----------
-    system, prior, robot:
-        As for `ols`, which see for the errors as well.
-
+    Parameters and errors are those of `ols`.
     """
     require_motion(system)
     return _estimate(system, joint_weights(system), 'wls', prior, robot)
@@ -273,15 +268,13 @@ def solve(factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: float) 
     ----------
     factor:
         (b + 1, b + 1) R.
-    free:
-        (b,) bool, columns to solve for; they have to be independent.
-    fixed:
-        (b,) values of the other parameters.
+    free, fixed:
+        (b,) bool, independent columns to solve for, and (b,) values of the other parameters.
     rows:
         Number of independent rows of W, see `LinearSystem.n_independent`.
 
     """
-    b, k = free.size, int(free.sum())
+    k = int(free.sum())
     effort = factor[:, -1] - factor[:, :-1][:, ~free] @ fixed[~free]
     columns = factor[:, :-1][:, free]
     norms = np.linalg.norm(columns, axis=0)
@@ -291,11 +284,9 @@ def solve(factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: float) 
     base[free] = solve_triangular(left, right) / norms
     residual_std = abs(triangle[k, k]) / np.sqrt(rows - k)
     half = residual_std * solve_triangular(left, np.eye(k)) / norms[:, None]
-    covariance = np.full((b, b), np.nan)
-    covariance[np.ix_(free, free)] = half @ half.T
     return Solution(
         base=base,
-        covariance=covariance,
+        covariance=nan_padded(half @ half.T, free),
         residual_std=float(residual_std),
         condition_number=_condition(left),
         raw_condition_number=_condition(columns),
@@ -303,17 +294,7 @@ def solve(factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: float) 
 
 
 def evaluate(system: LinearSystem, base: np.ndarray) -> Fit:
-    """
-    Return the fit of base parameters to the rows of a system.
-
-    Parameters
-    ----------
-    system:
-        The rows; not necessarily those that the parameters come from.
-    base:
-        (b,) base parameters.
-
-    """
+    """Return the fit of (b,) base parameters to the rows of any system."""
     vector = np.append(base, -1.0)
     residual = system.factor.residual_norms(base)
     # an equilibrium has no effort to compare its residual with

@@ -318,11 +318,13 @@ class StatedLinks:
 
     def mass_bounds(self, layout: ParameterLayout) -> Bounds:
         """Return the rows of the intervals of masses."""
-        bounds = Bounds.none(len(layout))
+        lower, upper = np.full(len(layout), -np.inf), np.full(len(layout), np.inf)
+        keys = [''] * len(layout)
         for link, (low, high) in self.masses.items():
             if low < high:
-                bounds += interval_rows(layout, layout.of(link).start, low, high, self.keys[link])
-        return bounds
+                place = layout.of(link).start
+                lower[place], upper[place], keys[place] = low, high, self.keys[link]
+        return interval_rows(lower, upper, keys)
 
 
 def symmetry_of(kind: str, point: tuple[float, float, float]) -> np.ndarray:

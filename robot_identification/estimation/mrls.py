@@ -128,20 +128,8 @@ def learner_of(
     """
     Return the recursive estimator of base parameters, without rows yet.
 
-    Parameters
-    ----------
-    structure:
-        The base parameters.
-    settings:
-        Thresholds and bounds.
-    prior:
-        Standard or base parameters to start from; zeros without.
-
-    Raises
-    ------
-    SettingsError
-        naming a threshold or bound of a parameter that does not exist, or a prior out of bounds.
-
+    It starts from standard or base parameters, or from zeros.  `SettingsError` names a threshold
+    or bound of a parameter that does not exist, or a prior out of bounds.
     """
     lower, upper = base_box(structure, stated_boxes(settings.bounds, settings.bounds_file), prior)
     initial = prior_base(structure, prior)

@@ -401,21 +401,8 @@ def _drawn_covariance(
     """
     Return the covariance of the parameters by the bootstrap, (p, p).
 
-    Parameters
-    ----------
-    chi:
-        (p,) the minimum.
-    start:
-        (p,) parameters with the prior's bodies.
-    problem:
-        The fit; the first b + 1 rows are the data's.
-    regrouping:
-        (b, p) from standard to base parameters.
-    drawn:
-        The bootstrap of the plain fit.
-    excess:
-        Strength of the prior by the one that predicts best; at least 1.
-
+    The first b + 1 rows of the problem are the data's, ``chi`` is its minimum, and ``start`` has
+    the prior's bodies; ``excess`` is the prior's strength by the one that predicts best.
     """
     b = len(regrouping)
     (_, rows), (_, prior) = problem.derivatives(chi), problem.derivatives(start)

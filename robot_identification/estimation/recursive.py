@@ -27,6 +27,7 @@ from ..options.fields import option
 from ..regressor.inverse_dynamics import RowPattern
 from .bounds import by_precedence, named
 from .elimination import ACCEPTED, Elimination, gauss_jordan, GramElimination, triangular, WEAK
+from .estimate import nan_padded
 from .factor import append_rows
 
 FORMULATIONS = ('factor', 'gram')
@@ -490,12 +491,11 @@ def within(
 
 def inverse_of_free(triangle: np.ndarray, free: np.ndarray) -> np.ndarray:
     """(k, k) inverse Gram matrix of the columns ``free``, (k,) bool; NaN elsewhere."""
-    inverse = np.full(triangle.shape, np.nan)
-    if free.any():
-        small = np.asarray(np.linalg.qr(triangle[:, free], mode='r'))
-        half = solve_triangular(small, np.eye(len(small)))
-        inverse[np.ix_(free, free)] = half @ half.T
-    return inverse
+    if not free.any():
+        return np.full(triangle.shape, np.nan)
+    small = np.asarray(np.linalg.qr(triangle[:, free], mode='r'))
+    half = solve_triangular(small, np.eye(len(small)))
+    return nan_padded(half @ half.T, free)
 
 
 @dataclass(frozen=True, eq=False)

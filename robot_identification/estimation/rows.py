@@ -106,15 +106,8 @@ class RowBlock:
         """
         Make a block of whole rows.
 
-        Parameters
-        ----------
-        matrix:
-            (m, n, b) base columns.
-        raw_matrix:
-            (k, n, b) base columns before decimation; None for the same ones.
-        **others:
-            The attributes that are not about columns.
-
+        Base columns are (m, n, b), before decimation (k, n, b) or the same ones; ``others`` are
+        the attributes that are not about columns.
         """
         pattern = RowPattern.full(*matrix.shape[1:])
         entries = pattern.gather(matrix)
@@ -344,13 +337,9 @@ def time_step(samples: Samples) -> float:
 
 def driven_rows(regressor: Regressor) -> np.ndarray:
     """
-    Tell which rows of a sample have an effort.
+    Tell which rows of a sample have an effort, (n_joints,) bool.
 
-    Returns
-    -------
-    np.ndarray
-        (n_joints,) bool; False for the links of elastic joints, whose rows are an equilibrium.
-
+    Those of the links of elastic joints have none: they are an equilibrium.
     """
     return np.asarray(getattr(regressor, 'driven', np.ones(regressor.n_joints, dtype=bool)))
 

@@ -297,20 +297,14 @@ def from_rows(
 
     Parameters
     ----------
-    structure:
-        The base parameters that the columns stand for.
-    joints:
-        Names of the n joints.
-    matrix:
-        (m, n, b) base columns of the regressor.
-    effort:
-        (m, n) [N m or N].
+    structure, joints, driven:
+        As for `accumulate`.
+    matrix, effort:
+        (m, n, b) base columns of the regressor and (m, n) efforts [N m or N].
     keep:
         (m, n) bool, which rows count; None for all.
     time:
         (m,) [s]; None counts samples.
-    driven:
-        (n,) bool, which joints have an effort; None for all.
 
     """
     samples, n = effort.shape
