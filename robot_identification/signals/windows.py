@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Recordings to windows for the polynomial approximation.
+Polynomial approximation of recordings and of streams, and parabolas through a stream's samples.
 
 The position with its derivatives and the effort are what one operator P (Lomakin and Deutscher)
 makes of them, and belong to the moment t_d before their window's end.  Columns of the regressor
@@ -9,11 +9,9 @@ that are no polynomials of velocity and acceleration, such as Coulomb friction, 
 fifth, so they are evaluated sample by sample and then filtered by P.  What they are evaluated at,
 a motion without phase shift, is kept beside the windows.
 
-Motion from the newest samples, one by one, as a controller or a node runs it.
-
-`OnlineFilter` is the polynomial approximation.  Every sample that comes in completes a window, and
-gives position, velocity, acceleration and effort at the one moment t_d before it, the same numbers
-as `windows` finds offline.  A step is one product of the kernels with the window, about as many
+`OnlineFilter` takes samples one by one.  Every sample that comes in completes a window, and gives
+position, velocity, acceleration and effort at the one moment t_d before it, the same numbers as
+`Windows` finds offline.  A step is one product of the kernels with the window, about as many
 multiplications as the window has samples times the signals, and takes no memory beside its result.
 
 `LocalFit` is a parabola through the latest samples, taken at the middle of their window: its value
@@ -28,6 +26,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 import math
 from typing import NamedTuple
 
@@ -46,18 +45,9 @@ class WindowedSamples(Samples):
     """
     Samples that the operator P made, with what it saw.
 
-    Attributes
-    ----------
-    raw:
-        Motion at the samples of all windows: measured position, velocity and acceleration without
-        phase shift, ``(m - 1) stride + taps`` rows for m windows.
-    operator:
-        P.
-    stride:
-        Samples from one window to the next.
-    settings:
-        How regressors are projected.
-
+    ``raw`` is the motion at the samples of all windows: measured position, velocity and
+    acceleration without phase shift, ``(m - 1) stride + taps`` rows for m windows.  ``stride`` is
+    from one window to the next; ``settings`` say how regressors are projected.
     """
 
     raw: Motion
@@ -163,10 +153,9 @@ class Windows:
     def response(self, frequency: np.ndarray) -> np.ndarray:
         """Return complex amplitudes (4, f) of the signals for a sine of amplitude 1."""
         operator, rate = self.operator, 1.0 / self.operator.period
-        effort = operator.value(hold=self.settings.effort_hold)
-        kernels = np.array([*(operator.derivative(k) for k in range(3)), effort])
+        motion, efforts, _ = self._kernels
         places = np.arange(1 - operator.taps, 1) + operator.instant * rate
-        return fir_response(kernels, places, rate, frequency)
+        return fir_response(np.vstack([motion, efforts[:1]]), places, rate, frequency)
 
     def cuts(self, trim: float) -> tuple[int, int]:
         """Rows to leave out at both ends of a stretch, so that a time ``trim`` [s] is."""
@@ -213,6 +202,19 @@ class Windows:
         """Rows that a motion without phase shift takes on both sides."""
         return (self.centred.taps - 1) // 2
 
+    @cached_property
+    def _kernels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """
+        Kernels of a motion (3, taps), of efforts (2, taps), and without phase shift (2, ...).
+
+        Efforts are those behind P and those that were measured, the third kernels give velocity
+        and acceleration.
+        """
+        motion = np.array([self.operator.derivative(k) for k in range(3)])
+        value = self.operator.value(hold=self.settings.effort_hold)
+        centred = np.array([self.centred.derivative(k) for k in (1, 2)])
+        return motion, np.array([value, self._measuring()]), centred
+
     def _block(
         self, rows: np.ndarray, start: float, count: int, joints: tuple[str, ...]
     ) -> WindowedSamples:
@@ -221,12 +223,11 @@ class Windows:
         # what remains of the first row keeps a large constant part out of the rounding
         offset = rows[0, :n]
         shifted = rows[:, :n] - offset
-        smooth = apply(np.array([self.centred.derivative(k) for k in (1, 2)]), shifted)
-        kernels = np.array([operator.derivative(k) for k in range(3)])
+        motion, efforts, centred = self._kernels
+        smooth = apply(centred, shifted)
         position, velocity, acceleration = apply(
-            kernels, shifted[margin : len(rows) - margin], stride=self.stride
+            motion, shifted[margin : len(rows) - margin], stride=self.stride
         )
-        efforts = np.array([operator.value(hold=self.settings.effort_hold), self._measuring()])
         effort, measured = apply(efforts, inner[:, n:], stride=self.stride)
         moments = (count + np.arange(len(effort))) * (self.stride * operator.period)
         return WindowedSamples(

@@ -115,7 +115,7 @@ def test_a_missing_library_is_named_with_its_extra(file, monkeypatch):
 
 
 def test_a_file_that_never_ends_is_given_up(file, monkeypatch):
-    monkeypatch.setattr(urdf_files, 'TIME_LIMIT', 3.0)
+    monkeypatch.setattr(urdf_files, 'TIME_LIMIT', 2.0)
     file.write_text(
         '<mujoco><worldbody><replicate count="100000"><replicate count="100000"><body><joint/>'
         '<geom size="1"/></body></replicate></replicate></worldbody></mujoco>'

@@ -62,7 +62,7 @@ def test_default_padding_of_scipy_differs_at_the_ends_only():
     assert difference[inside].max() < 1e-10 * np.abs(rows).max()
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(
     n_rows=st.integers(200, 9000),
     sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=5),
@@ -95,7 +95,7 @@ def test_a_stretch_that_is_too_short_gives_nothing():
     assert len(smoothed(walk(design.shortest, 1), 1, design, [10])[0]) == design.shortest
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(n_rows=st.integers(30, 2000), sizes=st.lists(st.integers(1, 900), min_size=1, max_size=4))
 def test_window_products_equal_savitzky_golay(n_rows, sizes):
     rows = walk(n_rows, 2, seed=n_rows)

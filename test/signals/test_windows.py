@@ -101,9 +101,9 @@ def test_the_motion_beside_the_windows_has_no_phase_shift():
     np.testing.assert_allclose(samples.raw.acceleration[:, 0], acceleration, atol=3e-4 * omega**2)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(
-    n_rows=st.integers(120, 1500),
+    n_rows=st.integers(120, 700),
     block=st.integers(3, 400),
     stride=st.integers(1, 30),
     window=st.sampled_from([0.044, 0.05, 0.0931]),
@@ -253,7 +253,7 @@ def test_the_cut_off_frequency_of_other_methods_plays_no_part():
 numbers = strategies.floats(-10.0, 10.0)
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(a=numbers, b=numbers, c=numbers, seed=strategies.integers(0, 2**32 - 1))
 def test_a_parabola_is_found_exactly_from_uneven_samples(a, b, c, seed):
     random = np.random.default_rng(seed)
