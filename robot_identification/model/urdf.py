@@ -334,14 +334,14 @@ def identified_joints(
     if joints is None:
         joints = [n for n in full.names if n in moving and moving[n].type in MOVING_TYPES]
     joints = tuple(joints)
-    for joint in moving:
-        if not full.existJointName(joint):
-            raise ModelError(
-                f"joint '{joint}' in {where} does not hang on the robot's base",
-                joint=joint,
-                file=where,
-                remedy='correct the parents: links and joints have to form one tree',
-            )
+    loose = next((joint for joint in moving if not full.existJointName(joint)), None)
+    if loose is not None:
+        raise ModelError(
+            f"joint '{loose}' in {where} does not hang on the robot's base",
+            joint=loose,
+            file=where,
+            remedy='correct the parents: links and joints have to form one tree',
+        )
     if not joints:
         raise ModelError(
             f'{where} has no joint to identify',
@@ -349,13 +349,7 @@ def identified_joints(
             remedy='name at least one moving joint',
         )
     for joint in joints:
-        if joint not in moving:
-            raise ModelError(
-                f"{where} has no moving joint '{joint}'",
-                joint=joint,
-                file=where,
-                remedy=f'its moving joints are {one_of(moving)}',
-            )
+        _require_moving(moving, joint, where)
         if moving[joint].type not in MOVING_TYPES:
             raise ModelError(
                 f"joint '{joint}' in {where} is of type '{moving[joint].type}'",
@@ -400,13 +394,7 @@ def locked_joints(
     """Return the other joints' positions [rad or m], and remarks on them for the user."""
     moving = urdf.moving
     for joint in locked:
-        if joint not in moving:
-            raise ModelError(
-                f"{where} has no moving joint '{joint}' to lock",
-                joint=joint,
-                file=where,
-                remedy=f'its moving joints are {one_of(moving)}',
-            )
+        _require_moving(moving, joint, where, ' to lock')
         _require_apart(joint, joints, 'locked')
     positions = {
         name: joint.mimic.multiplier * locked[joint.mimic.joint] + joint.mimic.offset
@@ -428,6 +416,18 @@ def locked_joints(
         )
     held = {joint: float(positions.get(joint, 0.0)) for joint in moving if joint not in joints}
     return held, remarks
+
+
+def _require_moving(
+    moving: Mapping[str, UrdfJoint], joint: str, where: str, purpose: str = ''
+) -> None:
+    if joint not in moving:
+        raise ModelError(
+            f"{where} has no moving joint '{joint}'{purpose}",
+            joint=joint,
+            file=where,
+            remedy=f'its moving joints are {one_of(moving)}',
+        )
 
 
 def _require_apart(joint: str, joints: Sequence[str], kind: str) -> None:

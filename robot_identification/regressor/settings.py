@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 from ..errors import one_of, SettingsError
 from ..model.mechanisms import DeltaSettings, ElasticJoints, LoopSettings
@@ -172,104 +173,63 @@ class ModelSettings:
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, 'friction', tuple(self.friction))
-        object.__setattr__(self, 'loops', tuple(self.loops))
-        object.__setattr__(self, 'coupled_drives', tuple(self.coupled_drives))
+        for name in ('friction', 'loops', 'coupled_drives', 'joint_springs'):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ('breakaway', *SLOPES.values()):
+            value = getattr(self, name)
+            if value is not None:
+                one = isinstance(value, (int, float))
+                value = float(value) if one else tuple(float(v) for v in value)
+                object.__setattr__(self, name, value)
+        for key, value, problem, remedy in self._faults():
+            joint = value if key == 'coupled_drives' and isinstance(value, str) else None
+            raise SettingsError(problem, joint=joint, key=key, value=value, remedy=remedy)
+
+    def _faults(self) -> Iterator[tuple[str, Any, str, str]]:
+        """Iterate over key, value, problem and remedy of what is wrong."""
         for term in self.friction:
             if term not in FRICTION_TERMS or self.friction.count(term) > 1:
                 fault = 'unknown' if term not in FRICTION_TERMS else 'named twice'
-                raise SettingsError(
-                    f"friction term '{term}' is {fault}",
-                    key='friction',
-                    value=term,
-                    remedy=f'name each of {one_of(FRICTION_TERMS)} once at most',
-                )
+                remedy = f'name each of {one_of(FRICTION_TERMS)} once at most'
+                yield 'friction', term, f"friction term '{term}' is {fault}", remedy
         if {'coulomb', 'stiction'} <= {*self.friction}:
-            raise SettingsError(
-                "friction has both 'coulomb' and 'stiction', which no recording can separate",
-                key='friction',
-                value=self.friction,
-                remedy='leave coulomb out: stiction is the same with a finite slope at rest',
-            )
-        if not isinstance(self.breakaway, (int, float)):
-            object.__setattr__(self, 'breakaway', tuple(float(v) for v in self.breakaway))
+            problem = "friction has both 'coulomb' and 'stiction', which no recording can separate"
+            remedy = 'leave coulomb out: stiction is the same with a finite slope at rest'
+            yield 'friction', self.friction, problem, remedy
         for key in SLOPES.values():
-            self._check_slope(key)
-        self._check_springs()
-        self._check_mechanism()
-        motors = [drive.motor for drive in self.coupled_drives]
-        for motor in motors:
-            if motors.count(motor) > 1:
-                raise SettingsError(
-                    f"motor '{motor}' has two coupled drives",
-                    joint=motor,
-                    key='coupled_drives',
-                    remedy='describe it once',
-                )
-
-    def _check_springs(self) -> None:
-        """Raise where a joint with a spring is named twice, or joints are elastic."""
-        springs = tuple(self.joint_springs)
-        object.__setattr__(self, 'joint_springs', springs)
+            value = getattr(self, key)
+            each = (value,) if isinstance(value, float) else value
+            if each is not None and not (each and all(0.0 < v < inf for v in each)):
+                remedy = 'give a positive number, one for each joint, or null to have it found'
+                yield key, value, f"'{key}' is {value}", remedy
+        springs, leave = self.joint_springs, 'leave one of them out'
         if len(set(springs)) < len(springs):
-            raise SettingsError(
-                'joint_springs names a joint twice',
-                key='joint_springs',
-                value=springs,
-                remedy='name each joint once at most',
-            )
+            remedy = 'name each joint once at most'
+            yield 'joint_springs', springs, 'joint_springs names a joint twice', remedy
         if springs and self.elastic is not None:
-            raise SettingsError(
-                'the model has elastic joints and joint_springs',
-                key='joint_springs',
-                value=springs,
-                remedy='leave one of them out',
-            )
-
-    def _check_mechanism(self) -> None:
-        """Raise where settings for robots of different kinds stand beside each other."""
+            problem = 'the model has elastic joints and joint_springs'
+            yield 'joint_springs', springs, problem, leave
         kinds = {'elastic': self.elastic, 'loops': self.loops or None, 'delta': self.delta}
         given = [key for key, value in kinds.items() if value is not None]
         if len(given) > 1:
-            raise SettingsError(
-                f"'{given[0]}' and '{given[1]}' are given together",
-                key=given[1],
-                remedy='leave one of them out',
-            )
+            yield given[1], None, f"'{given[0]}' and '{given[1]}' are given together", leave
         names = [loop.name for loop in self.loops]
         for name in names:
             if names.count(name) > 1:
-                raise SettingsError(
+                yield (
+                    'loops',
+                    name,
                     f"two loops are called '{name}'",
-                    key='loops',
-                    value=name,
-                    remedy='give each a name of its own',
+                    'give each a name of its own',
                 )
         if self.passive_viscous and not self.loops:
-            raise SettingsError(
-                "'passive_viscous' is true, but there are no loops, and so no passive joints",
-                key='passive_viscous',
-                remedy='declare the loops, or leave it out',
-            )
+            problem = "'passive_viscous' is true, but there are no loops, and so no passive joints"
+            yield 'passive_viscous', None, problem, 'declare the loops, or leave it out'
         if self.delta is not None and self.coupled_drives:
-            raise SettingsError(
-                'a delta robot has coupled drives',
-                key='coupled_drives',
-                remedy='leave them out, or describe the robot by urdf and loops',
-            )
-
-    def _check_slope(self, key: str) -> None:
-        """Raise where a slope is not positive; make a list of them a tuple."""
-        value = getattr(self, key)
-        if value is None:
-            return
-        several = not isinstance(value, (int, float))
-        values = tuple(float(v) for v in value) if several else (float(value),)
-        if not values or not all(0.0 < v < inf for v in values):
-            raise SettingsError(
-                f"'{key}' is {value}",
-                key=key,
-                value=value,
-                remedy='give a positive number, one for each joint, or null to have it found',
-            )
-        object.__setattr__(self, key, values if several else values[0])
+            remedy = 'leave them out, or describe the robot by urdf and loops'
+            yield 'coupled_drives', None, 'a delta robot has coupled drives', remedy
+        motors = [drive.motor for drive in self.coupled_drives]
+        for motor in motors:
+            if motors.count(motor) > 1:
+                problem = f"motor '{motor}' has two coupled drives"
+                yield 'coupled_drives', motor, problem, 'describe it once'
