@@ -231,7 +231,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / 'factors').mkdir(exist_ok=True)
-        self._journal: IO[str] | None = None
+        self._journal = folder / 'journal.jsonl'
         self._known = dict(self._read_journal())
 
     def finished(self, key: str) -> FleetRecording | None:
@@ -249,11 +249,8 @@ class Store:
         """Write a recording's factor, and return the entry with its key and checksum."""
         entry = replace(entry, key=key, digest=_digest(factor))
         write_file(self.factor_file(key), factor)
-        with _failures_reported(self.folder):
-            if self._journal is None:
-                self._journal = self._open_journal()
-            self._journal.write(json.dumps(asdict(entry)) + '\n')
-            self._journal.flush()
+        with _failures_reported(self.folder), self._journal.open('a', encoding='utf-8') as journal:
+            journal.write(json.dumps(asdict(entry)) + '\n')
         self._known[key] = entry
         return entry
 
@@ -277,18 +274,15 @@ class Store:
         listed = [{'recording': file, 'reason': why} for file, why in sorted(reasons.items())]
         write_file(path, dump(plain({'rejected': listed})))
 
-    def close(self) -> None:
-        """Close the journal."""
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
-
     def _read_journal(self) -> Iterator[tuple[str, FleetRecording]]:
         try:
-            lines = read_bytes(self.folder / 'journal.jsonl').split(b'\n')
+            content = read_bytes(self._journal)
         except FileNotFoundError:
             return
-        for line in lines:
+        if content and not content.endswith(b'\n'):
+            with self._journal.open('a', encoding='utf-8') as journal:
+                journal.write('\n')
+        for line in content.split(b'\n'):
             # a line that was cut short is one that was never finished
             with suppress(ValueError, TypeError, KeyError, RecursionError):
                 values: dict[str, Any] = json.loads(line)
@@ -296,14 +290,6 @@ class Store:
                 entry = FleetRecording(**values)
                 if all(isinstance(text, str) for text in (entry.key, entry.path, entry.digest)):
                     yield entry.key, entry
-
-    def _open_journal(self) -> IO[str]:
-        path = self.folder / 'journal.jsonl'
-        cut = path.exists() and read_bytes(path)[-1:] not in (b'', b'\n')
-        journal = path.open('a', encoding='utf-8')
-        if cut:
-            journal.write('\n')
-        return journal
 
 
 @contextmanager
@@ -326,10 +312,7 @@ def open_store(folder: Path | str) -> Iterator[Store]:
         # the system lets go of the lock when the process ends, however it does
         with _failures_reported(folder):
             store = Store(folder)
-        try:
-            yield store
-        finally:
-            store.close()
+        yield store
 
 
 def _take(lock: IO[str], folder: Path) -> None:

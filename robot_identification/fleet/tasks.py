@@ -104,14 +104,7 @@ class ReductionPlan:
         return pickle.dumps(self, pickle.HIGHEST_PROTOCOL)
 
 
-@dataclass(frozen=True)
-class Refused:
-    """Reason against a recording."""
-
-    reason: str
-
-
-def reduce_recording(payload: bytes, path: str) -> tuple[FleetRecording, bytes] | Refused:
+def reduce_recording(payload: bytes, path: str) -> tuple[FleetRecording, bytes] | str:
     """
     Make the factor of a recording at an absolute path, by the plan in ``payload``.
 
@@ -137,7 +130,7 @@ def reduce_recording(payload: bytes, path: str) -> tuple[FleetRecording, bytes] 
         except IdentificationError as error:
             if _may_pass(error):
                 raise
-            return Refused(str(error))
+            return str(error)
     origin = stored.origins[0]
     finished = FleetRecording(
         path=path,
@@ -302,12 +295,12 @@ def reduce_all(
     for done in executor.run(reduce_recording, missing):
         count = len(found) + len(rejected) + 1
         progress(count / len(paths), f'recording {count} of {len(paths)}')
-        if not done.failure and not isinstance(done.value, Refused):
+        if isinstance(done.value, tuple):
             finished, factor = done.value
             seconds += finished.seconds
             found.append(store.keep(missing[done.item], finished, factor))
             continue
-        why = done.failure or done.value.reason
+        why = done.failure or done.value
         if not keep_going:
             raise RecordingError(why, file=done.item)
         rejected[done.item] = why

@@ -222,5 +222,5 @@ def test_times_of_bags_and_files(tmp_path):
 def test_settings_that_make_no_sense_are_refused():
     with pytest.raises(SettingsError, match='no regular expression'):
         FleetSettings(serial='(')
-    with pytest.raises(SettingsError, match='both given'):
+    with pytest.raises(SettingsError, match='leave one of them out'):
         FleetSettings(serial='a', serial_key='b')
