@@ -17,10 +17,8 @@ import warnings
 
 from ..errors import ConsistencyError, IdentificationError, IdentificationWarning, SettingsError
 
-EXIT_OK, EXIT_STOPPED, EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_REJECTED, EXIT_NOT_WRITTEN = range(
-    6
-)
-EXIT_INTERRUPTED = 130
+EXIT_OK, EXIT_STOPPED, EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_REJECTED = range(5)
+EXIT_NOT_WRITTEN, EXIT_INTERRUPTED = 5, 130
 
 
 def require(demand: str | None, *, physical: bool, plausible: bool) -> int:

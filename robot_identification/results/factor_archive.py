@@ -86,13 +86,6 @@ def read_archive(data: bytes, name: str) -> tuple[Mapping[str, Any], dict[str, n
     """
     Return header and arrays of a factor's file, each verified by its checksum.
 
-    Parameters
-    ----------
-    data:
-        The file's whole content.
-    name:
-        What to call it in messages.
-
     Raises
     ------
     IdentificationError

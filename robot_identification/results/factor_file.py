@@ -281,24 +281,10 @@ def write_factors(
     factors: Iterable[StoredFactor], out: str | os.PathLike
 ) -> Iterator[tuple[Path, StoredFactor]]:
     """
-    Write factors as they come, each into a file of its own, or all merged into one.
+    Write factors as they come, and yield the files with what is in them.
 
-    Parameters
-    ----------
-    factors:
-        Taken one by one.
-    out:
-        A folder, where they are called as their recordings, or a file that ends in `SUFFIX`.
-
-    Yields
-    ------
-    The files with what is in them.
-
-    Raises
-    ------
-    IdentificationError
-        as `write_factor` and `merge_stored`.
-
+    They go into files of their own in the folder ``out``, called as their recordings, or merged
+    into the file ``out`` that ends in `SUFFIX`.  Raises as `write_factor` and `merge_stored`.
     """
     out = Path(out)
     if out.suffix == SUFFIX:
@@ -364,14 +350,7 @@ def pack(stored: StoredFactor) -> bytes:
 
 def unpack(data: bytes, name: str = 'factor') -> StoredFactor:
     """
-    Return the factor of a file's bytes.
-
-    Parameters
-    ----------
-    data:
-        The file's whole content.
-    name:
-        What to call it in messages.
+    Return the factor of a file's bytes; ``name`` is for messages.
 
     Raises
     ------

@@ -143,15 +143,7 @@ def resource(name: str) -> str:
 
 @cache
 def library() -> str:
-    """
-    Return plotly.js for a page: deflated, as base64.
-
-    Raises
-    ------
-    IdentificationError
-        if plotly is not installed.
-
-    """
+    """Return plotly.js deflated, as base64; raises IdentificationError if it is not installed."""
     with _plotly():
         from plotly.offline import get_plotlyjs
 

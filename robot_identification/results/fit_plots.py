@@ -49,10 +49,8 @@ def effort_figures(
     ----------
     trace:
         Efforts over time.
-    fits:
-        Fit of each joint, in the order of the trace's columns.
-    units:
-        Unit of each joint's effort.
+    fits, units:
+        Fit of each joint and unit of its effort, in the order of the trace's columns.
     time:
         Name of the time axis that the figures share on a page.
     most:
@@ -87,11 +85,7 @@ def residual_figures(
     """
     Return a histogram of each joint's residual, and the normal distribution of its moments.
 
-    Parameters
-    ----------
-    trace, fits, units:
-        As for `effort_figures`; rows in the dead zone are left out.
-
+    Parameters are as of `effort_figures`; rows in the dead zone are left out.
     """
     figures = []
     for j, (fit, unit) in enumerate(zip(fits, units, strict=True)):
@@ -129,15 +123,9 @@ def response_figures(
     responses: Sequence[FrequencyResponse], nyquist: float | None = None
 ) -> list[Figure]:
     """
-    Return a figure for each signal, with a curve for each method.
+    Return a figure for each signal, with a curve for each response, at `curve_frequencies`.
 
-    Parameters
-    ----------
-    responses:
-        One a curve, at `curve_frequencies`.
-    nyquist:
-        Highest frequency that decimation leaves, marked by a line; None for none [Hz].
-
+    ``nyquist`` is the highest frequency that decimation leaves, marked by a line [Hz].
     """
     line = {'type': 'line', 'x0': nyquist, 'x1': nyquist, 'y0': 0, 'y1': 1, 'yref': 'paper',
             'line': {'color': TEXT, 'width': 1, 'dash': 'dot'},

@@ -51,15 +51,8 @@ def deviation_figure(
     """
     Return the relative standard deviation of each base parameter as bars on a logarithmic axis.
 
-    Parameters
-    ----------
-    estimate:
-        All base parameters.
-    essential:
-        (b,) bool, which ones are essential; None where that was not asked.
-    limit:
-        Largest relative standard deviation of an essential parameter, drawn as a line [%].
-
+    ``essential`` tells which of the b parameters are essential, (b,) bool; None where that was not
+    asked.  ``limit`` is the largest deviation of an essential parameter, drawn as a line [%].
     """
     names = estimate.base.layout.names
     known = np.isfinite(estimate.relative_std)
@@ -98,13 +91,7 @@ def prior_figure(estimate: Estimate, prior: ParameterSet) -> Figure:
     """
     Return base parameters with two standard deviations beside the prior's, one panel a unit.
 
-    Parameters
-    ----------
-    estimate:
-        All base parameters.
-    prior:
-        Base parameters of the prior (`BaseStructure.project`).
-
+    ``prior`` has the base parameters of the prior (`BaseStructure.project`).
     """
     layout = estimate.base.layout
     units = list(dict.fromkeys(layout.units))
@@ -146,11 +133,7 @@ def singular_value_figure(structure: BaseStructure) -> Figure:
     """
     Return singular values of the regressor at random states, and the gap behind the rank.
 
-    Parameters
-    ----------
-    structure:
-        The base parameters; their regressor's columns are scaled.
-
+    The regressor's columns are scaled.
     """
     values = np.maximum(np.asarray(structure.singular_values, dtype=float), 1e-18)
     rank = structure.n_base
@@ -177,13 +160,7 @@ def link_figure(robot: Robot, before: ParameterSet, after: ParameterSet) -> Figu
     """
     Return a figure of the links in space, at joint positions of zero.
 
-    Parameters
-    ----------
-    robot:
-        The robot.
-    before, after:
-        Standard parameters with all ten inertial ones of the links to draw.
-
+    Both sets of standard parameters have all ten inertial ones of the links to draw.
     """
     robot = robot.opened
     data = robot.model.createData()

@@ -23,31 +23,16 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """
     Write a file that appears whole or not at all: it is written beside ``path`` and moved there.
 
-    Text is written as UTF-8.
-
-    Raises
-    ------
-    OSError
-        where the folder does not exist or cannot be written to.
-
+    Text is written as UTF-8.  Raises OSError where the folder does not exist or is not writable.
     """
     write_together({path: content})
 
 
 def write_together(files: Mapping[Path, str | bytes]) -> None:
     """
-    Write files that belong together, each as `write_whole`, and none where one cannot be written.
+    Write contents by path, each as `write_whole`, and none where one cannot be written.
 
-    Parameters
-    ----------
-    files:
-        Contents by path.
-
-    Raises
-    ------
-    OSError
-        as `write_whole`.
-
+    Raises OSError as `write_whole`.
     """
     temporary = {path: path.with_name(f'.{path.name}.{os.getpid()}') for path in files}
     try:
@@ -63,17 +48,9 @@ def write_together(files: Mapping[Path, str | bytes]) -> None:
 
 
 def load(path: Path) -> Any:
-    """
-    Read YAML.
-
-    Raises
-    ------
-    IdentificationError
-        naming the file that cannot be read.
-
-    """
+    """Read YAML; raises IdentificationError naming the file where that is impossible."""
     try:
-        document = load_yaml(read_text(path))
+        return load_yaml(read_text(path))
     except OSError as error:
         raise IdentificationError(
             f"cannot read result file '{path}': {error.strerror or error}",
@@ -82,7 +59,6 @@ def load(path: Path) -> Any:
         ) from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise damaged(path, reading_failure(error), None) from error
-    return document
 
 
 def damaged(path: Path, reason: str, key: str | None) -> IdentificationError:

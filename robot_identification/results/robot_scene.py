@@ -214,12 +214,8 @@ def mesh_of(shape: coal.CollisionGeometry) -> tuple[np.ndarray, np.ndarray]:
     """
     Return the surface of a shape as triangles.
 
-    Returns
-    -------
-    tuple of np.ndarray
-        Vertices (n, 3) [m] in the shape's frame, and places of three of them for each triangle
-        (m, 3); their order does not define the outside.
-
+    These are vertices (n, 3) [m] in the shape's frame, and places of three of them for each
+    triangle (m, 3); their order does not define the outside.
     """
     if isinstance(shape, coal.BVHModelBase) and shape.num_tris <= MOST_READ:
         corners = [shape.tri_indices(i) for i in range(shape.num_tris)]
@@ -275,20 +271,8 @@ def thinned(vertices: np.ndarray, faces: np.ndarray, most: int) -> tuple[np.ndar
     """
     Merge the vertices of a mesh in the cells of a grid until ``most`` triangles are left.
 
-    Parameters
-    ----------
-    vertices:
-        (n, 3) [m].
-    faces:
-        (m, 3) places of vertices.
-    most:
-        Triangles to be left at most; a grid of two cells along the longest side is the coarsest.
-
-    Returns
-    -------
-    tuple of np.ndarray
-        Vertices and faces; equal vertices are merged in any case.
-
+    A grid of two cells along the longest side is the coarsest; equal vertices are merged in any
+    case.  Vertices are (n, 3) [m], faces (m, 3) places of vertices.
     """
     if not len(faces):
         return vertices[:0], faces

@@ -87,13 +87,8 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
     parameters, a figure, a disk that is full, is a remark, and is added to ``result.yaml``.  Where
     ``result.yaml`` cannot be written, all files of before stay as they are.
 
-    Parameters
-    ----------
-    result:
-        What `identify` found.
-    folder:
-        Made where it does not exist; files of these names are replaced, or removed where there is
-        no new one.
+    The folder is made where it does not exist; files of these names are replaced, or removed where
+    there is no new one.
 
     Raises
     ------
@@ -130,7 +125,7 @@ def save_plan(
     collisions: CollisionModel | None = None,
 ) -> tuple[Path, ...]:
     """
-    Write ``plan.yaml``, ``trajectory.csv``, ``trajectory.yaml`` and ``plan.html`` to a folder.
+    Write ``plan.yaml``, ``trajectory.csv``, ``trajectory.yaml`` and ``plan.html``; return them.
 
     Parameters
     ----------
@@ -140,11 +135,6 @@ def save_plan(
         The plan, its robot, and the terms of its regressor.
     collisions:
         For the distances on the page; None leaves them out.
-
-    Returns
-    -------
-    tuple of Path
-        The files.
 
     Raises
     ------
@@ -193,15 +183,7 @@ def _sent(plan: Plan, robot: Robot, collisions: CollisionModel | None) -> PointT
 
 
 def require_writable(folder: Path | str) -> None:
-    """
-    Make a folder for results, and find out before the work whether it can be written to.
-
-    Raises
-    ------
-    IdentificationError
-        as `save`.
-
-    """
+    """Make a folder for results; raises IdentificationError where it cannot be written to."""
     with reported_failures(Path(folder)):
         Path(folder).mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
@@ -213,20 +195,7 @@ def write_predictions(path: Path, blocks: Iterable[PredictedEfforts]) -> None:
     Write a table with the columns ``time``, ``<joint>.measured`` and ``<joint>.predicted``.
 
     The file appears whole or not at all.  A cell without a prediction is empty; numbers have all
-    their digits.
-
-    Parameters
-    ----------
-    path:
-        The file.
-    blocks:
-        What it holds, one block at a time.
-
-    Raises
-    ------
-    IdentificationError
-        naming the file that cannot be written.
-
+    their digits.  Raises IdentificationError naming the file where it cannot be written.
     """
     blocks = iter(blocks)
     first = next(blocks)  # errors of the recording come before there is a file
