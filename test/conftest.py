@@ -55,7 +55,10 @@ def pytest_configure(config):
 DDS_PLACES = ('nodes', 'launch', 'test_fuzz.py')
 """Where `make test` looks for tests over DDS."""
 
-LONG_FILES = ('test_demo', 'test_motions_over_dds', 'test_false_states', 'test_partition')
+LONG_FILES = (
+    'test_demo', 'test_motions_over_dds', 'test_false_states', 'test_online', 'test_partition',
+    'test_identification_node',
+)  # fmt: skip
 """Files that take longest come first, or one process would be busy with them in the end."""
 
 
