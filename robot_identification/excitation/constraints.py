@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Collision check of a robot with itself and with obstacles along a path.
-
 The last word before a robot moves: whether a trajectory keeps all limits and is free of collision.
 
 Nothing here trusts the planner; any trajectory can be checked, however it came about.

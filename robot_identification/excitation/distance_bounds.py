@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Lower bounds of the distances between shapes, for many positions at once.
+Bounds of positions and distances of a robot's shapes, for many positions at once.
 
 Each shape is covered by a row of spheres along the longest side of its box.  What the spheres are
-apart, the shapes are at least.
+apart, the shapes are at least (`BoundingSpheres`).
 """
 
 from __future__ import annotations

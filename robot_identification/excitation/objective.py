@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Penalty of links that come close to each other or to an obstacle, with its gradient.
-
 Objective of the planner with its gradient, in unconstrained variables.
 
 `Objective` is a criterion of the information along a motion of a family that keeps its limits by
-construction, with penalties for what cannot be had so: too large efforts, and links that come
-close to each other.
+construction, with penalties for what cannot be had so: too large efforts (`effort_penalty`), and
+links that come close to each other or to an obstacle (`DistancePenalty`).
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from .distance_bounds import BoundingSpheres, random_positions
 from .families import Matrices, MotionFamily
 
 WEIGHT = 10.0
-"""Factor of the mean penalty."""
+"""Factor of the mean penalty of short distances."""
 
 ROOM_SHARE = 0.25
 """Share of its room above the clearance that a pair's buffer takes at most."""
@@ -40,6 +38,18 @@ FAR_APART = 0.15
 
 UNSURE = 0.05
 """Share of the distances to measure above which bounding spheres are quicker."""
+
+EFFORT_SHARE = 0.99
+"""Share of an effort limit from which on the penalty grows."""
+
+EFFORT_WEIGHT = 1000.0
+"""Factor of the mean squared excess over the effort limits."""
+
+SIGN_WIDTH = 0.05
+"""Share of a velocity limit over which the sign of the velocity is smoothed."""
+
+Criterion = Callable[[np.ndarray], tuple[float, np.ndarray]]
+"""Turns an information matrix (b, b) into the value to be minimised and its gradient (b, b)."""
 
 
 @dataclass(frozen=True)
@@ -206,19 +216,6 @@ class DistancePenalty:
                 supports = list(robot.model.supports[joint])
                 carried[side, number] = np.isin(robot.joint_ids, supports)
         return carried
-
-
-EFFORT_SHARE = 0.99
-"""Share of an effort limit from which on the penalty grows."""
-
-EFFORT_WEIGHT = 1000.0
-"""Factor of the mean squared excess over the effort limits."""
-
-SIGN_WIDTH = 0.05
-"""Share of a velocity limit over which the sign of the velocity is smoothed."""
-
-Criterion = Callable[[np.ndarray], tuple[float, np.ndarray]]
-"""Turns an information matrix (b, b) into the value to be minimised and its gradient (b, b)."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Limits of a plan, and poses that gravity and collisions allow it to start from.
-
-Planning of exciting trajectories.
+Planning of exciting trajectories: limits, poses to start from, and the planner of each method.
 
 What is returned has passed `check_trajectory`, whatever the search did.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts that all planners share: the plan, its checks, and the watch over time and progress."""
+"""Parts that all planners share: task, checks, watch over time and progress, and the plan."""
 
 from __future__ import annotations
 

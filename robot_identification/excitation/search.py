@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Search for the motion of a family with the least value of an objective.
+Planning by search: the motion of a family with the least value of an objective.
 
 Descents start from the best of some random motions, then from perturbations of the best one.  A
 motion whose efforts exceed their limits is sought again under limits that are lowered by the

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the planner of exciting trajectories."""
+"""
+Settings of the planner of exciting trajectories, obstacles among them.
+
+Obstacles are planes, boxes, cylinders and spheres in the base frame; one that names a link moves
+with it, as a tool that the URDF lacks.
+"""
 
 from __future__ import annotations
 
