@@ -7,7 +7,6 @@ Nothing here trusts the planner; any trajectory can be checked, however it came 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,10 +70,6 @@ class Nearest(Contact):
     def summary(self) -> str:
         """Return the distance, the bodies and the time as text."""
         return f"{self.distance:.4f} m ('{self.first}' to '{self.second}' at {self.time:.2f} s)"
-
-    def delayed(self, seconds: float) -> Nearest:
-        """Return the same with a later time."""
-        return replace(self, time=self.time + seconds)
 
 
 def sweep(trajectory: Trajectory, reach: np.ndarray, step: float) -> np.ndarray:
@@ -209,14 +204,6 @@ def _divided(
         end[far] = middle
 
 
-def nearest_first(found: Iterable[Nearest]) -> tuple[Nearest, ...]:
-    """Return the closest links, and the closest link and obstacle, the nearest first."""
-    best: dict[bool, Nearest] = {}
-    for nearest in sorted(found, key=lambda nearest: nearest.distance):
-        best.setdefault(nearest.obstacle, nearest)
-    return tuple(best.values())
-
-
 def too_close(collisions: CollisionModel, nearest: Nearest) -> CollisionError:
     """Return the error that names both bodies, and when they are too close."""
     when = f'at {nearest.time:.3f} s' if nearest.time > 0.0 else 'at the start'
@@ -318,8 +305,11 @@ class Findings:
 
     def joined(self, later: Findings, delay: float) -> Findings:
         """Return what was found on this and then, after ``delay`` [s], on another trajectory."""
-        delayed = [nearest.delayed(delay) for nearest in later.nearest]
-        return Findings(self.use.joined(later.use), nearest_first([*self.nearest, *delayed]))
+        delayed = (replace(nearest, time=nearest.time + delay) for nearest in later.nearest)
+        best: dict[bool, Nearest] = {}
+        for nearest in sorted([*self.nearest, *delayed], key=lambda nearest: nearest.distance):
+            best.setdefault(nearest.obstacle, nearest)
+        return Findings(self.use.joined(later.use), tuple(best.values()))
 
 
 def check_trajectory(

@@ -17,7 +17,7 @@ import scipy
 
 from .constraints import CollisionError, LimitViolation
 from .criteria import ROW_RATE
-from .extremes import extremes
+from .extremes import extremes, QUANTITIES
 from .families import Basis, FourierBasis, MotionFamily, SplineBasis
 from .limits import Limits
 from .objective import DistancePenalty, Objective
@@ -388,12 +388,8 @@ def stretched(trajectory: Planned, limits: Limits) -> Planned:
             (reached.highest[0] - start) / (limits.upper - start),
             (start - reached.lowest[0]) / (start - limits.lower),
             *(
-                np.abs(reached.largest(order)[0]) / limit
-                for order, limit in (
-                    (1, limits.velocity),
-                    (2, limits.acceleration),
-                    (3, limits.jerk),
-                )
+                np.abs(reached.largest(order)[0]) / getattr(limits, name)
+                for order, name in enumerate(QUANTITIES[1:], 1)
             ),
         ]
     use = np.nanmax(shares, axis=0)
