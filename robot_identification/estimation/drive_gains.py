@@ -34,6 +34,7 @@ from ..model.robot import Robot
 from . import RowBlock
 from .estimate import plain
 from .factor import GrowingTriangle
+from .least_squares import range_basis
 from .plot_samples import read_only
 
 METHODS = ('total', 'constrained')
@@ -447,7 +448,7 @@ def _row_spread(runs: _Runs, run: int, gains: np.ndarray) -> np.ndarray:
     for factor, rows, independent in zip(
         runs.factors[run], runs.rows[run], runs.independent_rows[run], strict=True
     ):
-        effort, basis = factor[:, b:] @ gains, _range(factor[:, :b])
+        effort, basis = factor[:, b:] @ gains, range_basis(factor[:, :b], _TOLERANCE)
         residual = effort - basis @ (basis.T @ effort)
         freedom = max(1.0, independent - basis.shape[1])
         floor = _EXACT * (effort @ effort) / max(1, rows)
@@ -481,7 +482,7 @@ def _projected(
     nuisance: np.ndarray, right: np.ndarray, efforts: np.ndarray, link: str
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Take away what parameters that are not asked for can explain; tell how many there are."""
-    basis = _range(nuisance)
+    basis = range_basis(nuisance, _TOLERANCE)
     left = right - basis @ (basis.T @ right)
     if np.linalg.norm(left) <= _SEPARATE * np.linalg.norm(right):
         raise IdentifiabilityError(
@@ -526,14 +527,6 @@ def _solve(
         return total, inverse, np.zeros(total.size)
     x = np.linalg.lstsq(efforts / size, right, rcond=None)[0] / size
     return x, inverse, total - x
-
-
-def _range(matrix: np.ndarray) -> np.ndarray:
-    """Orthonormal basis of the columns' span."""
-    norms = np.linalg.norm(matrix, axis=0)
-    seen = norms > 1e-12 * norms.max(initial=0.0)
-    u, s, _ = np.linalg.svd(matrix[:, seen] / norms[seen], full_matrices=False)
-    return np.asarray(u[:, s > _TOLERANCE * s.max(initial=0.0)])
 
 
 def _warnings(

@@ -35,7 +35,7 @@ from ..regressor.joint_terms import arctan_shape, slopes_of, SYMBOLS
 from ..regressor.settings import ModelSettings, SLOPES
 from ..signals import RecordingSource, SignalSettings
 from .factor import GrowingTriangle
-from .least_squares import TOLERANCE
+from .least_squares import range_basis, TOLERANCE
 from .rows import driven_rows, require_order, row_blocks
 
 RANGE = (0.5, 5000.0)
@@ -223,10 +223,7 @@ class _Profile:
     def of(cls, factor: np.ndarray, rows: float, signs: np.ndarray) -> _Profile:
         """Make the profile from R of [other columns | candidates | effort]."""
         others = factor[:, : -NODES - 1]
-        norms = np.linalg.norm(others, axis=0)
-        seen = norms > TOLERANCE * norms.max(initial=0.0)  # the rest is rounding
-        u, s, _ = np.linalg.svd(others[:, seen] / norms[seen], full_matrices=False)
-        u = u[:, s > TOLERANCE * s.max(initial=0.0)]
+        u = range_basis(others, rounding=TOLERANCE)
         rest = factor[:, -NODES - 1 :]
         for _ in range(2):  # twice, so that what is left is orthogonal to rounding
             rest = rest - u @ (u.T @ rest)

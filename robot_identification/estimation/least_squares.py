@@ -196,6 +196,16 @@ def wls(system: LinearSystem, *, prior: ParameterSet | None = None, robot: str =
     return _estimate(system, joint_weights(system), 'wls', prior, robot)
 
 
+def range_basis(
+    matrix: np.ndarray, tolerance: float = TOLERANCE, rounding: float = ROUNDING
+) -> np.ndarray:
+    """Return an orthonormal basis of the span of the columns that are no rounding, (m, rank)."""
+    norms = np.linalg.norm(matrix, axis=0)
+    seen = norms > rounding * norms.max(initial=0.0)
+    u, s, _ = np.linalg.svd(matrix[:, seen] / norms[seen], full_matrices=False)
+    return np.asarray(u[:, s > tolerance * s.max(initial=0.0)])
+
+
 def joint_weights(system: LinearSystem | QRFactor) -> np.ndarray:
     """
     Inverse of the residual's standard deviation of each joint's own least squares.
@@ -223,10 +233,7 @@ def joint_weights(system: LinearSystem | QRFactor) -> np.ndarray:
         if not factor.driven[j]:
             continue
         matrix, effort = factor.triangles[j, :, :-1], factor.triangles[j, :, -1]
-        norms = np.linalg.norm(matrix, axis=0)
-        seen = norms > ROUNDING * norms.max(initial=0.0)
-        u, s, _ = np.linalg.svd(matrix[:, seen] / norms[seen], full_matrices=False)
-        u = u[:, s > TOLERANCE * s.max(initial=0.0)]
+        u = range_basis(matrix)
         freedom = factor.independent_rows[j] - u.shape[1]
         if freedom <= 0:
             raise RecordingError(

@@ -47,7 +47,7 @@ from ..options.fields import option
 from . import evaluate, Fit, LinearSystem, ParameterEstimate
 from .bootstrap import part_scores, sum_covariance
 from .estimate import IDENTIFIED, NOT_EXCITED, plain
-from .least_squares import identifiability, joint_weights, solve
+from .least_squares import identifiability, joint_weights, range_basis, solve
 from .log_det import LogDetProblem, minimise
 from .physical_fit import Body, relative_units
 from .plot_samples import read_only
@@ -306,8 +306,7 @@ class _Runs:
 
     def projected(self) -> tuple[np.ndarray, float]:
         """Return R of [load | effort] beside the robot's columns, and its independent rows."""
-        u, s, _ = np.linalg.svd(self.robot / _norms(self.robot), full_matrices=False)
-        basis = u[:, s > _RANGE * s[0]]
+        basis = range_basis(self.robot, _RANGE)
         rest = np.column_stack([self.load, self.effort])
         for _ in range(2):
             rest = rest - basis @ (basis.T @ rest)
