@@ -82,9 +82,9 @@ class KernelData:
         if threads == 1 or len(starts) < 2:
             for start in starts:
                 self._evaluate_part(motion, start, out)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(lambda start: self._evaluate_part(motion, start, out), starts))
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda start: self._evaluate_part(motion, start, out), starts))
 
     def _evaluate_part(self, motion: Motion, start: int, out: np.ndarray) -> None:
         # imported here because Numba is optional

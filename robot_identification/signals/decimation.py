@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Parallel decimation: one linear-phase low-pass filter for every regressor column and effort.
+Filters alike for every regressor column and effort: parallel decimation, channel of the efforts.
 
-The estimate does not suffer from a filter that acts alike on both sides of ``tau = W X`` (Gautier
-and Poignet's parallel filter, Gautier & Venture 2013, section III).  Here it is a symmetric FIR
-filter of ``24 M + 1`` taps, of which only every M-th output is computed: no phase to undo, finite
+Parallel decimation has one linear-phase low-pass filter.  The estimate does not suffer from a
+filter that acts alike on both sides of ``tau = W X`` (Gautier and Poignet's parallel filter,
+Gautier & Venture 2013, section III).  Here it is a symmetric FIR filter of ``24 M + 1`` taps, of
+which only every M-th output is computed: no phase to undo, finite
 memory, so it streams exactly.  Where the window reaches beyond the ends of a stretch it is cut and
 scaled to sum 1 again; a cut window is no longer symmetric, but still the same for every column.
 
-Channel of recorded efforts: delay and low-pass filter of each joint.
-
-Drives report currents and torques late and smoothed.  What the effort has been through, the
-columns of its joint go through here, so that both sides of ``tau = W X`` are alike again.  With
+The channel of recorded efforts has a delay and a low-pass filter for each joint, because drives
+report currents and torques late and smoothed.  What the effort has been through, the columns of
+its joint go through here, so that both sides of ``tau = W X`` are alike again.  With
 the delay d and the cut-off frequency fc, the response is
 
     H(f) = exp(-2 pi i f d) / (1 + (f / fc)^2),
@@ -21,7 +21,7 @@ come from the parallel decimation and have no signal near their Nyquist frequenc
 kernel reaches beyond the ends of a stretch, the first or last row stands for those that are
 missing.  A kernel that is cut and scaled would not do: of a delayed one nothing may be left.
 
-Recordings in memory at a lower rate, for whoever reads them again and again.
+For whoever reads recordings again and again they are kept in memory, at a lower rate if asked.
 """
 
 from __future__ import annotations
