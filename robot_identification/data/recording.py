@@ -61,7 +61,9 @@ def _rows(data: AnyRows, rows: slice | np.ndarray) -> AnyRows:
     new = copy(data)
     for name, value in vars(data).items():
         if isinstance(value, np.ndarray):
-            object.__setattr__(new, name, value[rows])
+            taken = value[rows]
+            taken.setflags(write=False)
+            object.__setattr__(new, name, taken)
     return new
 
 
