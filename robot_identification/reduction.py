@@ -65,14 +65,10 @@ class FactorBuilder:
     ----------
     problem:
         The robot and the settings.
-    regressor:
-        Regressor of the problem.
-    structure:
-        Its base parameters.
-    fingerprint:
-        Signature of its factors.
-    settings:
-        Settings that factors depend on.
+    regressor, structure:
+        Regressor of the problem, and its base parameters.
+    fingerprint, settings:
+        Signature of its factors, and the settings that factors depend on.
 
     """
 
@@ -274,13 +270,7 @@ def problem_of(
     """
     Return the problem that a factor was made for; reads its URDF.
 
-    Parameters
-    ----------
-    stored:
-        The factor.
-    estimation:
-        Settings of the estimation, except for the equations.
-
+    The settings of the estimation are taken as given, except for the equations.
     """
     chosen = EstimationSettings() if estimation is None else estimation
     settings = stored.settings

@@ -146,13 +146,7 @@ def block_length(scores: np.ndarray) -> int:
     The length that minimises the error of the bootstrap's variance, by the automatic rule of
     Politis and White (Econometric Reviews 23, 2004, with the correction of Patton, Politis and
     White, 28, 2009) for the circular block bootstrap, on the autocovariance of all coordinates
-    together.
-
-    Parameters
-    ----------
-    scores:
-        (c, k) whitened ``A_c^T r_c`` of parts, in the order of time.
-
+    together.  The ``scores`` are (c, k) whitened ``A_c^T r_c`` of parts, in the order of time.
     """
     count = len(scores)
     if count < 8:
@@ -192,16 +186,11 @@ class _WhiteRows:
     ----------
     weights:
         (n,) of the joints.
-    free:
-        (b,) bool, which parameters are estimated.
-    fixed:
-        (b,) values of the others, 0 where free.
-    norms:
-        (k,) of the free columns.
-    triangle:
-        (k, k) R of the columns divided by their norms.
-    base:
-        (k,) the free parameters' estimate.
+    free, fixed:
+        (b,) bool, which parameters are estimated, and (b,) values of the others, 0 where free.
+    norms, triangle, base:
+        (k,) norms of the free columns, (k, k) R of the columns divided by these, and (k,) the free
+        parameters' estimate.
 
     """
 

@@ -212,19 +212,10 @@ class ModelSignature:
         settings: Mapping[str, Any] | None = None,
     ) -> ModelSignature:
         """
-        Return the fingerprint of a problem.
+        Return the signature of a problem.
 
-        Parameters
-        ----------
-        structure:
-            The base parameters.
-        joints:
-            What the rows of a sample are called.
-        regressor, motion:
-            The regressor and the fixed motions; None for base parameters and joints alone.
-        settings:
-            As the attribute; None for none.
-
+        Without a regressor and fixed motions it is that of base parameters and joints alone;
+        ``joints`` are what the rows of a sample are called.
         """
         rows = np.empty((len(joints), 0))
         if regressor is not None and motion is not None:
@@ -244,14 +235,9 @@ class ModelSignature:
 
     def difference(self, other: ModelSignature) -> IdentificationError | None:
         """
-        Say in what two problems differ.
+        Return the first difference of two problems as an error that names it; None without one.
 
-        Returns
-        -------
-        IdentificationError or None
-            The first difference, as an error that names it: `SettingsError` with the key of a
-            setting, else `ModelError`.  None where there is none.
-
+        It is a `SettingsError` with the key of a setting, else a `ModelError`.
         """
         if self is other:
             return None
@@ -269,9 +255,6 @@ class ModelSignature:
                 value=mine,
                 remedy='reduce the recordings again, all with the same settings',
             )
-        return self._other_numbers(other)
-
-    def _other_numbers(self, other: ModelSignature) -> ModelError | None:
         name = _apart(self.base, self.regrouping, other.regrouping)
         if name is not None:
             return ModelError(

@@ -231,15 +231,8 @@ def centre_bounds(link: str, faces: np.ndarray, layout: ParameterLayout) -> Boun
     """
     Return rows of the distances of a link's centre of mass from faces, times mass.
 
-    Parameters
-    ----------
-    link:
-        Its name.
-    faces:
-        (k, 4) outward unit normals and offsets: ``normal @ centre + offset <= 0`` inside [m].
-    layout:
-        Of the standard parameters.
-
+    The (k, 4) faces are outward unit normals and offsets: ``normal @ centre + offset <= 0`` inside
+    [m].
     """
     rows = np.zeros((len(faces), len(layout)))
     rows[:, layout.of(link)][:, :4] = -faces[:, [3, 0, 1, 2]]
