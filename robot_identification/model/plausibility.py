@@ -17,7 +17,7 @@ positive mass, is made of the link's shapes at a common density, or is small bes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -299,9 +299,7 @@ def _outside(shape: LinkShape, centre: np.ndarray) -> float:
     return float((faces[:, :3] @ centre + faces[:, 3]).max())
 
 
-def _found(
-    link: str, checks: Sequence[_Check] | Iterator[_Check]
-) -> Iterator[PlausibilityFinding]:
+def _found(link: str, checks: Iterable[_Check]) -> Iterator[PlausibilityFinding]:
     """Iterate over the values that are not plausible."""
     for quantity, value, (lower, upper), unit, words in checks:
         if value < lower * (1.0 - _ROUNDING) or value > upper * (1.0 + _ROUNDING):

@@ -5,8 +5,8 @@ Regressors: efforts that are linear in the dynamic parameters, ``effort = W(q, d
 `build` makes a robot's inverse dynamics regressor, `prior` the parameters given by its URDF.
 """
 
-from ..model.mechanisms import DeltaSettings, LoopSettings
-from .elastic import ElasticJoints, ElasticRegressor
+from ..model.mechanisms import DeltaSettings, ElasticJoints, LoopSettings
+from .elastic import ElasticRegressor
 from .inverse_dynamics import (
     build,
     InverseDynamicsRegressor,

@@ -43,8 +43,6 @@ from .joint_terms import friction_term, JointTerm, unit_of
 from .rigid import BLOCK, RigidBodies, Tree
 from .settings import ModelSettings
 
-__all__ = ['ElasticJoints', 'ElasticRegressor', 'Rotor', 'build_elastic']
-
 
 @dataclass(frozen=True)
 class Rotor:
