@@ -15,7 +15,7 @@ from robot_identification.excitation.criteria import EarlierInformation
 from robot_identification.excitation.families import FourierBasis, MotionFamily
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.planner import plan, plan_limits
-from robot_identification.excitation.plans import condition_number, PlanningCanceled
+from robot_identification.excitation.plans import condition_number, PlanChecks, PlanningCanceled
 from robot_identification.excitation.points import to_points
 from robot_identification.excitation.settings import PlannerSettings, with_floor
 from robot_identification.model.robot import Robot
@@ -90,6 +90,17 @@ def test_plans_pass_as_they_are_sent_without_their_margin(planar, rate):
         found = check_trajectory(planar, sent, motion_limits(planar, chosen, margin=0.0))
         assert (found.use.jerk <= 1.0 - 0.9 * chosen.margin).all()
     assert (found.use.jerk > 0.5).all() and found.use.acceleration.max() < 0.8
+
+
+def test_a_motion_that_does_not_pass_is_not_kept(planar, monkeypatch):
+    def size(trajectory):
+        return np.abs(trajectory.coefficients).max()
+
+    passes, whole = PlanChecks.passes, size(plan(planar, QUICK).trajectory)
+    monkeypatch.setattr(
+        PlanChecks, 'passes', lambda checks, t: size(t) < 0.5 * whole and passes(checks, t)
+    )
+    assert size(plan(planar, QUICK).trajectory) < 0.5 * whole
 
 
 def test_a_plan_is_better_than_chance(planar):
