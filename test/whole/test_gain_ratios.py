@@ -179,6 +179,11 @@ def test_commands_that_need_gains_say_so_and_others_do_not(currents):
              'robot.drives.effort.gains': 'ratios'},
             'not diagonal',
         ),
+        (
+            {'robot.drives.effort.matrix': [[1, 0], [0, 1], [0, 0]],
+             'robot.drives.effort.gains': 'ratios'},
+            'not diagonal',
+        ),
     ],
 )  # fmt: skip
 def test_wrong_settings_are_named(currents, overrides, about):
