@@ -90,7 +90,7 @@ def identify(options: argparse.Namespace) -> int:
         from ..results.verdict import verdict
 
     if options.no_auto:
-        options.overrides.append('auto=false')
+        options.overrides = [*options.overrides, 'auto=false']
     if options.experiment.suffix == SUFFIX:
         factors = [read_factor(path) for path in (options.experiment, *options.factors)]
         estimation = read_section(EstimationSettings, 'estimation', overrides_of(options))
