@@ -190,7 +190,9 @@ class Followed(Live):
         signals = SignalSettings(dead_zone=0.05, trim=0.0, **channel)
         problem = IdentificationProblem(arm.robot, model or ModelSettings(), signals=signals)
         names = dict.fromkeys(('node', 'joint_states', 'parameters', 'status'), '')
-        task = OnlineTask(problem, OnlineOptions(stale=0.5), system_stamps=False, **names)
+        # a busy machine makes updates late
+        options = OnlineOptions(stale=60.0, deadline=60.0)
+        task = OnlineTask(problem, options, system_stamps=False, **names)
         self.arm, self.follower = arm, Follower(task)
         self.reset()
 

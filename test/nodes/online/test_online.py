@@ -192,7 +192,7 @@ def recorded(live, messages, folder):
 
 
 def test_what_the_recorder_recorded_gives_what_the_live_run_gave(live, tmp_path):
-    """Played with /clock, at 2x and 10x, to the last bit, whenever messages come."""
+    """Played with /clock, at 1x and 10x, to the last bit, whenever messages come."""
     arm, ros = live.arm, live.ros
     messages = live.states(4, 3.0)
     bag = recorded(live, messages, tmp_path)
@@ -218,7 +218,7 @@ def test_what_the_recorder_recorded_gives_what_the_live_run_gave(live, tmp_path)
         lambda: statuses and statuses[-1].state == OnlineStatus.WAITING, 60.0, 'the start'
     )
     clocks = []
-    for rate in ('2.0', '10.0'):
+    for rate in ('1.0', '10.0'):
         played = ros.start_command(
             'player',
             [sys.executable, '-m', 'robot_identification.cli', 'play', bag, '--rate', rate]
