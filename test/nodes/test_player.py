@@ -63,6 +63,8 @@ def test_states_and_clock_go_where_they_are_wanted(ros, bags):
     assert not topics & {'/clock', '/joint_states'}
     ros.wait_until(lambda: len(states) == 1500, 30.0, 'all joint states')
     assert player.wait(15.0) == 0
+    ticks = np.array([tick.clock.sec + 1e-9 * tick.clock.nanosec for tick in clock])
+    assert (np.diff(ticks) > 0.0).all() and ticks[-1] - ticks[0] < 7.0
 
 
 SLOW = """

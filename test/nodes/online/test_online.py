@@ -20,7 +20,6 @@ from robot_identification.data.clock import clock_of
 from robot_identification.nodes.common.messages import time_message
 from robot_identification_msgs.msg import OnlineStatus, Parameter, ParameterSet
 from robot_identification_msgs.srv import StartRecording, StopRecording
-from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
@@ -212,12 +211,9 @@ def test_what_the_recorder_recorded_gives_what_the_live_run_gave(live, tmp_path)
     )
     statuses = ros.subscribe(OnlineStatus, '/replay/identification/online/status', ALL)
     published = ros.latched(ParameterSet, '/replay/identification/online/parameters')
-    unsure = QoSProfile(depth=5000, reliability=ReliabilityPolicy.BEST_EFFORT)
-    clock = ros.subscribe(Clock, '/clock', unsure)
     ros.wait_until(
         lambda: statuses and statuses[-1].state == OnlineStatus.WAITING, 60.0, 'the start'
     )
-    clocks = []
     for rate in ('1.0', '10.0'):
         played = ros.start_command(
             'player',
@@ -235,12 +231,8 @@ def test_what_the_recorder_recorded_gives_what_the_live_run_gave(live, tmp_path)
         assert statuses[-1].late_updates == statuses[-1].updates
         assert any('updates took longer than 0.010 ms' in s.message for s in statuses)
         found.append(np.array([p.value for p in published[-1].parameters]))
-        clocks.append([message.clock.sec + 1e-9 * message.clock.nanosec for message in clock])
         assert ros.call(Trigger, '/replay/identification/online/reset').success
         ros.wait_until(lambda: statuses[-1].messages == 0, 60.0, 'the reset')
-    ticks = np.array(clocks[0])  # sent without guarantees: at 10x, hardly long enough to be found
-    assert (np.diff(ticks) > 0.0).all()
-    assert 0.0 < ticks[-1] - ticks[0] < 4.0
     live.require(live.expected(messages))
     np.testing.assert_array_equal(found[0], expected)
     np.testing.assert_array_equal(found[1], expected)
