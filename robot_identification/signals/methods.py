@@ -19,6 +19,7 @@ they have been differentiated (where the platform has them; elsewhere this costs
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -227,23 +228,23 @@ def _at_least(blocks: Iterator[np.ndarray], n_rows: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _RowByRow:
-    """Method that has a result for every row; see `Method`."""
+class _RowByRow(ABC):
+    """Method that has a result for every row."""
 
     rate: float
 
     @property
+    @abstractmethod
     def shortest(self) -> int:
         """Smallest number of rows that it can work on."""
-        raise NotImplementedError
 
     def needed(self, trim: float) -> int:
-        """See `Method`."""
+        """Return the smallest number of rows that leaves some, with ``trim`` [s] cut at ends."""
         return max(self.shortest, 2 * round(trim * self.rate) + 1)
 
+    @abstractmethod
     def rows(self, blocks: Iterator[np.ndarray], n_joints: int) -> Iterator[np.ndarray]:
         """Yield (m, 4 n_joints) position, velocity, acceleration and effort side by side."""
-        raise NotImplementedError
 
     def samples(
         self,
@@ -254,7 +255,7 @@ class _RowByRow:
         trim: float,
         block: int,
     ) -> Iterator[Samples]:
-        """See `Method`."""
+        """Yield samples of a stretch in blocks, with ``trim`` [s] cut at its ends."""
         trimmed, row = round(trim * self.rate), 0
         start += trimmed / self.rate
         inner = inner_rows(self.rows(blocks, len(joints)), trimmed, trimmed)
@@ -311,7 +312,7 @@ class LowPass(_RowByRow):
 
     @property
     def span(self) -> float:
-        """See `Method`."""
+        """Time that the result of one sample depends on [s]."""
         return math.inf
 
     def rows(self, blocks: Iterator[np.ndarray], n_joints: int) -> Iterator[np.ndarray]:
@@ -330,7 +331,7 @@ class LowPass(_RowByRow):
             yield np.hstack([*signals, effort])
 
     def response(self, frequency: np.ndarray) -> np.ndarray:
-        """See `Method`."""
+        """Return complex amplitudes (4, f) of the signals for a sine of amplitude 1."""
         _, once = scipy.signal.sosfreqz(self.design.sections, frequency, fs=self.rate)
         both = np.abs(once) ** 2
         kernels = np.array([_FIRST * self.rate, _SECOND * self.rate**2])
@@ -405,7 +406,7 @@ class LocalPolynomial(_RowByRow):
 
     @property
     def span(self) -> float:
-        """See `Method`."""
+        """Time that the result of one sample depends on [s]."""
         return 2 * self._half / self.rate
 
     def rows(self, blocks: Iterator[np.ndarray], n_joints: int) -> Iterator[np.ndarray]:
@@ -414,7 +415,7 @@ class LocalPolynomial(_RowByRow):
             yield np.hstack([*motion, effort])
 
     def response(self, frequency: np.ndarray) -> np.ndarray:
-        """See `Method`."""
+        """Return complex amplitudes (4, f) of the signals for a sine of amplitude 1."""
         places = np.arange(-self._half, self._half + 1)
         filtered = fir_response(self.kernels, places, self.rate, frequency)
         return np.concatenate((filtered, np.ones((1, frequency.size))))
