@@ -60,7 +60,7 @@ _SETTLED = 0.1
 _NEAR = 0.1
 """Newton decrement at which a fit ends: hundredths of a nat decide nothing."""
 
-_RIDGE, _UNSEEN, _LEAST = 1e-6, 1e-9, 1e-14
+_RIDGE, _UNSEEN = 1e-6, 1e-9
 _FREE_ROUNDS, _FREE_RIDGE = 3, 1e-8
 _SLACK = 3.0
 """Cost above the bound from which on an unconstrained fit tells that no other is of interest."""
@@ -208,11 +208,11 @@ class HypothesisModel:
         # a column that nothing moves has to stay somewhere
         ridge = np.where(self._bodily(p), 1e-10, _RIDGE) * np.maximum(size, _UNSEEN * size.max())
         scale = np.sqrt(size + ridge)
-        values, axes = np.linalg.eigh((total[:p, :p] + np.diag(ridge)) / scale[:, None] / scale)
-        root = np.sqrt(np.maximum(values, _LEAST))
+        scaled = (total[:p, :p] + np.diag(ridge)) / scale[:, None] / scale
+        root = np.linalg.cholesky(scaled)  # the ridge keeps it positive definite
         problem = LogDetProblem(
-            matrix=(axes * root).T * scale,
-            target=(axes / root).T @ (total[:p, p] / scale),
+            matrix=root.T * scale,
+            target=scipy.linalg.solve_triangular(root, total[:p, p] / scale, lower=True),
             places=self.places,
             units=self.units,
             weight=WEIGHT,
