@@ -48,8 +48,9 @@ from .progress import Progress
 from .reduction import earlier_information, FactorBuilder, recordings_among, Source
 from .results.factor_file import read_factor, StoredFactor, write_factor
 from .results.plan_file import as_points, read_plan
+from .results.plan_page import save_plan
 from .results.result_yaml import dump, plain, write_whole
-from .results.saving import reported_failures, save, save_plan
+from .results.saving import reported_failures, save
 from .signals import SignalSettings
 
 PlanMotion = Callable[

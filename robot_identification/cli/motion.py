@@ -79,7 +79,8 @@ def plan(options: argparse.Namespace) -> int:
     from ..excitation.planner import plan
     from ..reduction import earlier_information
     from ..results.factor_file import read_factor
-    from ..results.saving import require_writable, save_plan
+    from ..results.plan_page import save_plan
+    from ..results.saving import require_writable
 
     planning = planning_of(options, ('duration', 'seed', 'time_budget', 'method'))
     robot, model = planned_robot(options.robot, planning)

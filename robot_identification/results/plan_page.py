@@ -2,30 +2,40 @@
 """
 Page of a planned motion: curves against limits, smallest distances, and the robot moving in 3D.
 
-One HTML file that needs nothing beside it; its script is in it and no network is used.
+One HTML file that needs nothing beside it; its script is in it and no network is used.  A plan's
+folder has it beside the files for programs and controllers (`save_plan`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 import json
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 import numpy as np
 import pinocchio as pin
 
+from ..errors import ExcitationError
 from ..excitation.collisions import CollisionModel
-from ..excitation.constraints import Findings
+from ..excitation.constraints import check_trajectory, Findings
 from ..excitation.criteria import PredictedDeviations
 from ..excitation.extremes import Effort, nominal_effort
-from ..excitation.limits import Limits
+from ..excitation.limits import Limits, motion_limits
+from ..excitation.plans import Plan
+from ..excitation.points import PointTrajectory, to_points
 from ..excitation.settings import Obstacle
 from ..excitation.trajectories import Trajectory
 from ..model.robot import Robot
+from ..options.fields import to_mapping
+from ..regressor import build, ModelSettings, predict, prior
 from .figure import resource
+from .plan_file import plan_text, points_csv, points_message
 from .report import number, render, Tile
+from .result_yaml import dump, write_together
 from .robot_scene import obstacle_shapes, packed, scene, scene_robot
+from .saving import reported_failures
 
 MOST_SAMPLES = 900
 """Samples of the curves and of the motion in 3D."""
@@ -35,6 +45,12 @@ RATE = 30.0
 
 DISTANCE_SAMPLES = 400
 """Instants at which distances are measured for the page."""
+
+CSV_RATE = 100.0
+"""Points per second of ``trajectory.csv`` [Hz]."""
+
+MESSAGE_RATES = (10.0, 20.0, 50.0, 100.0, 200.0)
+"""Points per second of ``trajectory.yaml``, of which the first that will do is taken [Hz]."""
 
 _HEIGHT = 1000
 _JERK_STEP = 1e-4
@@ -240,3 +256,71 @@ def _deviation_rows(deviations: PredictedDeviations | None) -> list[dict[str, An
     )
     names = ('name', 'unit', 'value', 'std', 'relative', 'repetitions')
     return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+# ---------------------------------------------------------------------------------- the folder
+
+
+def save_plan(
+    folder: Path | str,
+    plan: Plan,
+    robot: Robot,
+    model: ModelSettings,
+    collisions: CollisionModel | None = None,
+) -> tuple[Path, ...]:
+    """
+    Write ``plan.yaml``, ``trajectory.csv``, ``trajectory.yaml`` and ``plan.html``; return them.
+
+    Parameters
+    ----------
+    folder:
+        Made where it does not exist; files of these names are replaced.
+    plan, robot, model:
+        The plan, its robot, and the terms of its regressor.
+    collisions:
+        For the distances on the page; None leaves them out.
+
+    Raises
+    ------
+    IdentificationError
+        naming a folder that cannot be written to.
+
+    """
+    folder = Path(folder)
+    regressor, values = build(robot, model), prior(robot, model)
+    page = MotionPage(
+        robot,
+        plan.trajectory,
+        plan.limits,
+        plan.findings,
+        collisions=collisions,
+        obstacles=plan.settings.all_obstacles,
+        deviations=plan.deviations,
+        effort=lambda motion: predict(regressor, motion, values),
+        condition_number=plan.condition_number,
+        warnings=plan.warnings,
+        settings=dump(to_mapping(plan.settings)),
+    )
+    files: dict[Path, str | bytes] = {
+        folder / 'plan.yaml': plan_text(plan, robot, model),
+        folder / 'trajectory.csv': points_csv(to_points(plan.trajectory, CSV_RATE)),
+        folder / 'trajectory.yaml': points_message(_sent(plan, robot, collisions)),
+        folder / 'plan.html': plan_html(page),
+    }
+    with reported_failures(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_together(files)
+    return tuple(files)
+
+
+def _sent(plan: Plan, robot: Robot, collisions: CollisionModel | None) -> PointTrajectory:
+    """Return the fewest points between which quintics pass the checks of an execution."""
+    limits = motion_limits(robot, plan.settings, margin=0.0)
+    for rate in MESSAGE_RATES:
+        points = to_points(plan.trajectory, rate)
+        try:
+            check_trajectory(robot, points, limits, collisions=collisions)
+            break
+        except ExcitationError:
+            continue
+    return points

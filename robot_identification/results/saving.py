@@ -15,34 +15,13 @@ from tempfile import TemporaryFile
 
 import numpy as np
 
-from ..errors import (
-    collected_warnings,
-    ExcitationError,
-    IdentificationError,
-    once,
-)
+from ..errors import collected_warnings, IdentificationError, once
 from ..estimation.validation import PredictedEfforts
-from ..excitation.collisions import CollisionModel
-from ..excitation.constraints import check_trajectory
-from ..excitation.limits import motion_limits
-from ..excitation.plans import Plan
-from ..excitation.points import PointTrajectory, to_points
-from ..model.robot import Robot
-from ..options.fields import to_mapping
-from ..regressor import build, ModelSettings, predict, prior
-from .plan_file import plan_text, points_csv, points_message
-from .plan_page import MotionPage, plan_html
 from .report import html
 from .result import Result
-from .result_yaml import dump, write_together, write_whole
+from .result_yaml import dump, write_whole
 from .urdf_export import identified_urdf
 from .verdict import verdict_json
-
-CSV_RATE = 100.0
-"""Points per second of ``trajectory.csv`` [Hz]."""
-
-MESSAGE_RATES = (10.0, 20.0, 50.0, 100.0, 200.0)
-"""Points per second of ``trajectory.yaml``, of which the first that will do is taken [Hz]."""
 
 KINDS = ('measured', 'predicted')
 """Columns of each joint in a table of predictions, called ``<joint>.<kind>``."""
@@ -115,71 +94,6 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
         path if path.exists() else None for path in (report, urdf, judged)
     )
     return SavedFiles(saved, made_report, made_urdf, made_verdict, notes)
-
-
-def save_plan(
-    folder: Path | str,
-    plan: Plan,
-    robot: Robot,
-    model: ModelSettings,
-    collisions: CollisionModel | None = None,
-) -> tuple[Path, ...]:
-    """
-    Write ``plan.yaml``, ``trajectory.csv``, ``trajectory.yaml`` and ``plan.html``; return them.
-
-    Parameters
-    ----------
-    folder:
-        Made where it does not exist; files of these names are replaced.
-    plan, robot, model:
-        The plan, its robot, and the terms of its regressor.
-    collisions:
-        For the distances on the page; None leaves them out.
-
-    Raises
-    ------
-    IdentificationError
-        naming a folder that cannot be written to.
-
-    """
-    folder = Path(folder)
-    regressor, values = build(robot, model), prior(robot, model)
-    page = MotionPage(
-        robot,
-        plan.trajectory,
-        plan.limits,
-        plan.findings,
-        collisions=collisions,
-        obstacles=plan.settings.all_obstacles,
-        deviations=plan.deviations,
-        effort=lambda motion: predict(regressor, motion, values),
-        condition_number=plan.condition_number,
-        warnings=plan.warnings,
-        settings=dump(to_mapping(plan.settings)),
-    )
-    files: dict[Path, str | bytes] = {
-        folder / 'plan.yaml': plan_text(plan, robot, model),
-        folder / 'trajectory.csv': points_csv(to_points(plan.trajectory, CSV_RATE)),
-        folder / 'trajectory.yaml': points_message(_sent(plan, robot, collisions)),
-        folder / 'plan.html': plan_html(page),
-    }
-    with reported_failures(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        write_together(files)
-    return tuple(files)
-
-
-def _sent(plan: Plan, robot: Robot, collisions: CollisionModel | None) -> PointTrajectory:
-    """Return the fewest points between which quintics pass the checks of an execution."""
-    limits = motion_limits(robot, plan.settings, margin=0.0)
-    for rate in MESSAGE_RATES:
-        points = to_points(plan.trajectory, rate)
-        try:
-            check_trajectory(robot, points, limits, collisions=collisions)
-            break
-        except ExcitationError:
-            continue
-    return points
 
 
 def require_writable(folder: Path | str) -> None:
