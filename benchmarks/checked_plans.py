@@ -26,7 +26,7 @@ import pinocchio as pin
 from robot_identification.errors import ExcitationError
 from robot_identification.excitation import Plan, plan, PlannerSettings
 from robot_identification.excitation.constraints import FINEST
-from robot_identification.excitation.points import to_points
+from robot_identification.excitation.trajectories import to_points
 from scipy.interpolate import BPoly
 
 from .excitation import Arm, ARMS, FETCHED, robot_of

@@ -17,8 +17,8 @@ import numpy as np
 from rclpy.logging import get_logger
 from robot_identification.excitation.guards import state_bounds
 from robot_identification.excitation.limits import Limits, motion_limits
-from robot_identification.excitation.points import PointTrajectory
 from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.trajectories import PointTrajectory
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation.joint_state_watch import require_state, StateWatch
 from robot_identification.nodes.excitation.motion import CheckedSender, MotionRun

@@ -21,7 +21,7 @@ from rclpy.serialization import serialize_message
 from robot_identification.errors import RecordingError
 from robot_identification.excitation.command_stream import CommandPlayer
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.points import PointTrajectory
+from robot_identification.excitation.trajectories import PointTrajectory
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common.messages import (
     joint_sample,

@@ -39,8 +39,8 @@ from .excitation.constraints import check_trajectory, Findings
 from .excitation.limits import motion_limits
 from .excitation.planner import plan
 from .excitation.plans import Plan
-from .excitation.points import PointTrajectory
 from .excitation.settings import PlannerSettings
+from .excitation.trajectories import PointTrajectory
 from .excitation.wanted import parameter_places
 from .options.fields import to_mapping
 from .pipeline import identify_factors, identify_sources

@@ -16,10 +16,9 @@ import pinocchio as pin
 from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.data.recording import Motion
 from robot_identification.excitation.criteria import frobenius
-from robot_identification.excitation.families import FourierBasis, MotionFamily
+from robot_identification.excitation.families import FourierBasis, FourierTrajectory, MotionFamily
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.objective import Objective
-from robot_identification.excitation.trajectories import FourierTrajectory
 from robot_identification.model.consistency import from_pseudo_inertia, pseudo_inertia
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot

@@ -33,22 +33,28 @@ __all__ = [
 if TYPE_CHECKING:
     from .collisions import collision_model
     from .constraints import check_trajectory, CollisionError, LimitViolation
+    from .families import FourierTrajectory
     from .limits import Limits, motion_limits
     from .planner import plan
     from .plans import Plan, PlanningCanceled
-    from .points import point_to_point, PointTrajectory, to_points
     from .settings import Obstacle, PlannerSettings, PointSettings
-    from .trajectories import concatenate, FourierTrajectory, Trajectory
+    from .trajectories import concatenate, point_to_point, PointTrajectory, to_points, Trajectory
 else:
     _MODULES = {
         'collisions': ('collision_model',),
         'constraints': ('check_trajectory', 'CollisionError', 'LimitViolation'),
+        'families': ('FourierTrajectory',),
         'limits': ('Limits', 'motion_limits'),
         'planner': ('plan',),
         'plans': ('Plan', 'PlanningCanceled'),
-        'points': ('point_to_point', 'PointTrajectory', 'to_points'),
         'settings': ('Obstacle', 'PlannerSettings', 'PointSettings'),
-        'trajectories': ('concatenate', 'FourierTrajectory', 'Trajectory'),
+        'trajectories': (
+            'concatenate',
+            'point_to_point',
+            'PointTrajectory',
+            'to_points',
+            'Trajectory',
+        ),
     }
     __getattr__ = lazily(__name__, _MODULES)
 

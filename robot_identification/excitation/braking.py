@@ -17,8 +17,7 @@ import numpy as np
 
 from ..data.recording import Motion
 from .limits import Limits
-from .points import PointTrajectory, spline_coefficients, to_points
-from .trajectories import Trajectory
+from .trajectories import PointTrajectory, spline_coefficients, to_points, Trajectory
 
 SHORTEST = 0.2
 """Least time for a stop [s]."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from .guards import CommandLimiter, StateMonitor
 from .limits import Limits
-from .points import PointTrajectory
+from .trajectories import PointTrajectory
 
 LARGEST_ERROR = 0.1
 """Difference of positions beyond which feedback does not grow [rad or m]."""

@@ -28,8 +28,7 @@ import numpy as np
 from ..data.recording import Motion
 from ..model.robot import Robot
 from ..regressor import build, predict, prior
-from .points import PointTrajectory, spline_coefficients
-from .trajectories import Concatenation, Trajectory
+from .trajectories import Concatenation, PointTrajectory, spline_coefficients, Trajectory
 
 QUANTITIES = ('position', 'velocity', 'acceleration', 'jerk')
 """In the order of the derivatives."""

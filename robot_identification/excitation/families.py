@@ -5,6 +5,14 @@ Families of motions from rest to rest, within limits, by unconstrained variables
 A family is linear in its coefficients: Fourier series (`FourierBasis`) or splines (`SplineBasis`).
 `MotionFamily` turns any numbers into such a motion that keeps the limits of position, velocity,
 acceleration and jerk.
+
+References
+----------
+Swevers, Ganseman, Tükel, De Schutter, Van Brussel, "Optimal robot excitation and identification",
+IEEE Trans. Robotics and Automation 13(5), 1997: the finite Fourier series.
+Szabó, Szádeczky-Kardoss, "Dynamic parameter identification method for robotic arms with static
+friction modelling", Acta IMEKO 10(3), 2021, eq. (22): boundary conditions as linear constraints on
+its coefficients, which a basis of their null space takes out.
 """
 
 from __future__ import annotations
@@ -15,10 +23,10 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.interpolate import BSpline
 
+from ..data.recording import Motion
 from ..errors import ExcitationError
 from .limits import Limits
-from .points import PointTrajectory
-from .trajectories import fourier_basis, FourierTrajectory, rest_to_rest
+from .trajectories import inside, PointTrajectory, resting
 
 POINTS_PER_PERIOD = 24
 """Points of the grid on which limits are kept, for each period of the highest harmonic."""
@@ -37,6 +45,141 @@ _START_RANGE = 0.9
 
 Matrices = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """(n, d) each: what the coefficients are multiplied with for position to jerk."""
+
+
+def fourier_basis(
+    time: np.ndarray, frequency: float, harmonics: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    r"""
+    Return what the coefficients of a Fourier series are multiplied with.
+
+    With :math:`\omega = 2 \pi f` and :math:`l = 1 \ldots M`,
+
+    .. math:: q(t) - q_0 = \sum_l \frac{a_l}{\omega l} \sin(\omega l t)
+              + \frac{b_l}{\omega l} (1 - \cos(\omega l t)),
+
+    so that every choice of coefficients starts at :math:`q_0`.
+
+    Parameters
+    ----------
+    time:
+        (n_samples,) [s].
+    frequency:
+        Fundamental frequency f [Hz].
+    harmonics:
+        M.
+
+    Returns
+    -------
+    tuple of np.ndarray
+        Four (n_samples, 2 M) matrices for position, velocity, acceleration and jerk; they
+        multiply the column :math:`(a_1 \ldots a_M, b_1 \ldots b_M)` [rad/s or m/s].
+
+    """
+    omega = 2.0 * np.pi * frequency * np.arange(1, harmonics + 1)
+    sine, cosine = _waves(time, frequency, harmonics)
+    return (
+        np.hstack([sine / omega, (1.0 - cosine) / omega]),
+        np.hstack([cosine, sine]),
+        np.hstack([-omega * sine, omega * cosine]),
+        np.hstack([-(omega**2) * cosine, -(omega**2) * sine]),
+    )
+
+
+def _waves(time: np.ndarray, frequency: float, harmonics: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sine and cosine (n_samples, harmonics) of each harmonic, by powers of one."""
+    first = np.exp(2j * np.pi * frequency * np.asarray(time, dtype=float))
+    powers = np.multiply.accumulate(np.broadcast_to(first, (harmonics, first.size)), axis=0)
+    return powers.imag.T, powers.real.T
+
+
+def rest_to_rest(duration: float, frequency: float, harmonics: int) -> np.ndarray:
+    """
+    Return a basis of the coefficients that start and end at rest, (2 harmonics, n_free).
+
+    Velocity and acceleration vanish at time 0 and at ``duration``: four linear constraints, of
+    which two remain where the duration is a whole number of periods.
+
+    Raises
+    ------
+    ExcitationError
+        where no motion is left.
+
+    """
+    _, velocity, acceleration, _ = fourier_basis(np.array([0.0, duration]), frequency, harmonics)
+    # the constraints' rows are made comparable: velocity has entries of 1, acceleration of omega l
+    constraints = np.vstack([velocity, acceleration / (2.0 * np.pi * frequency * harmonics)])
+    _, values, rows = np.linalg.svd(constraints)
+    rank = int((values > 1e-9 * values[0]).sum())
+    if rank >= rows.shape[0]:
+        raise ExcitationError(
+            f'{harmonics} harmonics leave no motion that starts and ends at rest',
+            key='harmonics',
+            value=harmonics,
+            remedy='take at least 3',
+        )
+    return rows[rank:].T
+
+
+@dataclass(frozen=True)
+class FourierTrajectory:
+    """
+    A finite Fourier series for each joint (`fourier_basis`).
+
+    Attributes
+    ----------
+    joints:
+        Names.
+    duration:
+        [s].
+    frequency:
+        Fundamental frequency [Hz].
+    start:
+        (n_joints,) position at time 0 [rad or m].
+    coefficients:
+        (2 n_harmonics, n_joints) sine, then cosine coefficients [rad/s or m/s].
+
+    """
+
+    joints: tuple[str, ...]
+    duration: float
+    frequency: float
+    start: np.ndarray
+    coefficients: np.ndarray
+
+    def __post_init__(self) -> None:
+        for name in ('start', 'coefficients'):
+            array = np.array(getattr(self, name), dtype=float)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        n = len(self.joints)
+        rows, columns = np.shape(self.coefficients)
+        if self.start.shape != (n,) or columns != n or rows % 2:
+            raise ValueError(
+                f'start {self.start.shape}, coefficients {(rows, columns)}, {n} joints'
+            )
+
+    @property
+    def harmonics(self) -> int:
+        """Number of harmonics."""
+        return self.coefficients.shape[0] // 2
+
+    def sample(self, time: np.ndarray) -> Motion:
+        """Return positions and their exact derivatives at ``time`` (n_samples,) [s]."""
+        time, outside = inside(time, self.duration)
+        omega = 2.0 * np.pi * self.frequency * np.arange(1, self.harmonics + 1)[:, None]
+        a, b = np.split(self.coefficients, 2)
+        # as `fourier_basis` has it, without its matrices, which are larger than the motion
+        sine, cosine = _waves(time, self.frequency, self.harmonics)
+        q = self.start + sine @ (a / omega) + (1.0 - cosine) @ (b / omega)
+        velocity, acceleration = sine @ b + cosine @ a, cosine @ (omega * b) - sine @ (omega * a)
+        return resting(q, velocity, acceleration, outside)
+
+    def scaled(self, factor: float | np.ndarray) -> FourierTrajectory:
+        """Return the motion with excursions multiplied by a factor, or by one of each joint."""
+        return FourierTrajectory(
+            self.joints, self.duration, self.frequency, self.start, factor * self.coefficients
+        )
 
 
 class Basis(Protocol):

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..errors import ExcitationError
 from .limits import joint_units, Limits, motion_limits
-from .points import PointTrajectory
+from .trajectories import PointTrajectory
 
 if TYPE_CHECKING:
     # both load Pinocchio, which the process that streams commands does not need

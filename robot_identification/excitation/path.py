@@ -46,8 +46,8 @@ from numpy.polynomial import Polynomial
 from ..data.recording import Motion
 from .descent import Function
 from .limits import Limits
-from .points import PointTrajectory, spline_coefficients
 from .sequence import EnergyEquations, PointBounds, PointCost, renew_points, Sequence
+from .trajectories import PointTrajectory, spline_coefficients
 
 SHORTEST = 1e-2
 """Least time from one point to the next, for points between which nothing moves [s]."""

@@ -20,10 +20,10 @@ from .collisions import CollisionModel
 from .constraints import check_trajectory, CollisionError, Findings, LimitViolation
 from .criteria import column_scaled_condition_number, PredictedDeviations, UNKNOWN
 from .extremes import largest_efforts
+from .families import FourierTrajectory
 from .limits import Limits
-from .points import PointTrajectory
 from .settings import PlannerSettings
-from .trajectories import FourierTrajectory, Trajectory
+from .trajectories import PointTrajectory, Trajectory
 from .wanted import Wanted
 
 BUFFER = 0.03

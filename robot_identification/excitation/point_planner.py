@@ -22,9 +22,9 @@ from .descent import descend_all, search
 from .objective import DistancePenalty, effort_penalty
 from .path import Obstacles, Path, PathProblem, shortest_times, through
 from .plans import BUFFER, largest_motion, Plan, PlanningTask, PlanningWatch
-from .points import PointTrajectory
 from .sequence import EnergyEquations, PointBounds, PointCost, Sequence
 from .settings import PlannerSettings
+from .trajectories import PointTrajectory
 
 FINAL_WEIGHT = 1e3
 """Factor of the penalties once a sequence is found, in place of `PathProblem.weight`."""

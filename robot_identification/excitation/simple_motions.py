@@ -17,8 +17,8 @@ from ..errors import ExcitationError
 from .collisions import CollisionModel
 from .limits import Limits
 from .plans import largest_motion, Plan, PlanningTask
-from .points import point_to_point, PointTrajectory
 from .settings import PlannerSettings
+from .trajectories import point_to_point, PointTrajectory
 from .wanted import Wanted
 
 SPEEDS = 0.05, 0.15, 0.35, 0.65, 1.0

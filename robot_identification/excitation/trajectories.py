@@ -3,21 +3,13 @@
 Trajectories: what a robot is to do, as functions of time with exact derivatives.
 
 Every trajectory starts at time 0 and rests at its ends outside [0, duration].  The kinds are
-`FourierTrajectory` here and `points.PointTrajectory`.
-
-References
-----------
-Swevers, Ganseman, Tükel, De Schutter, Van Brussel, "Optimal robot excitation and identification",
-IEEE Trans. Robotics and Automation 13(5), 1997: the finite Fourier series.
-Szabó, Szádeczky-Kardoss, "Dynamic parameter identification method for robotic arms with static
-friction modelling", Acta IMEKO 10(3), 2021, eq. (22): boundary conditions as linear constraints on
-its coefficients, which a basis of their null space takes out.
+`PointTrajectory`, as ros2_control interpolates points, and `families.FourierTrajectory`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -143,136 +135,272 @@ def concatenate(parts: Sequence[Trajectory], tolerance: float = 1e-6) -> Traject
     return parts[0] if len(parts) == 1 else Concatenation(parts)
 
 
-def fourier_basis(
-    time: np.ndarray, frequency: float, harmonics: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    r"""
-    Return what the coefficients of a Fourier series are multiplied with.
+def spline_coefficients(
+    time: np.ndarray,
+    position: np.ndarray,
+    velocity: np.ndarray | None = None,
+    acceleration: np.ndarray | None = None,
+) -> np.ndarray:
+    """
+    Return the polynomials that join successive points.
 
-    With :math:`\omega = 2 \pi f` and :math:`l = 1 \ldots M`,
-
-    .. math:: q(t) - q_0 = \sum_l \frac{a_l}{\omega l} \sin(\omega l t)
-              + \frac{b_l}{\omega l} (1 - \cos(\omega l t)),
-
-    so that every choice of coefficients starts at :math:`q_0`.
+    Linear with positions alone, cubic with velocities, quintic with accelerations: what the points
+    give is met at both ends of each segment.
 
     Parameters
     ----------
     time:
-        (n_samples,) [s].
-    frequency:
-        Fundamental frequency f [Hz].
-    harmonics:
-        M.
+        (m,) strictly increasing [s].
+    position, velocity, acceleration:
+        (m, n_joints) at these times [rad, rad/s, rad/s^2; m, m/s, m/s^2]; an acceleration needs a
+        velocity.
 
     Returns
     -------
-    tuple of np.ndarray
-        Four (n_samples, 2 M) matrices for position, velocity, acceleration and jerk; they
-        multiply the column :math:`(a_1 \ldots a_M, b_1 \ldots b_M)` [rad/s or m/s].
+    np.ndarray
+        (m - 1, 6, n_joints) coefficients of ascending powers of the time in the segment.
 
     """
-    omega = 2.0 * np.pi * frequency * np.arange(1, harmonics + 1)
-    sine, cosine = _waves(time, frequency, harmonics)
-    return (
-        np.hstack([sine / omega, (1.0 - cosine) / omega]),
-        np.hstack([cosine, sine]),
-        np.hstack([-omega * sine, omega * cosine]),
-        np.hstack([-(omega**2) * cosine, -(omega**2) * sine]),
-    )
-
-
-def _waves(time: np.ndarray, frequency: float, harmonics: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sine and cosine (n_samples, harmonics) of each harmonic, by powers of one."""
-    first = np.exp(2j * np.pi * frequency * np.asarray(time, dtype=float))
-    powers = np.multiply.accumulate(np.broadcast_to(first, (harmonics, first.size)), axis=0)
-    return powers.imag.T, powers.real.T
-
-
-def rest_to_rest(duration: float, frequency: float, harmonics: int) -> np.ndarray:
-    """
-    Return a basis of the coefficients that start and end at rest, (2 harmonics, n_free).
-
-    Velocity and acceleration vanish at time 0 and at ``duration``: four linear constraints, of
-    which two remain where the duration is a whole number of periods.
-
-    Raises
-    ------
-    ExcitationError
-        where no motion is left.
-
-    """
-    _, velocity, acceleration, _ = fourier_basis(np.array([0.0, duration]), frequency, harmonics)
-    # the constraints' rows are made comparable: velocity has entries of 1, acceleration of omega l
-    constraints = np.vstack([velocity, acceleration / (2.0 * np.pi * frequency * harmonics)])
-    _, values, rows = np.linalg.svd(constraints)
-    rank = int((values > 1e-9 * values[0]).sum())
-    if rank >= rows.shape[0]:
-        raise ExcitationError(
-            f'{harmonics} harmonics leave no motion that starts and ends at rest',
-            key='harmonics',
-            value=harmonics,
-            remedy='take at least 3',
-        )
-    return rows[rank:].T
+    step = np.diff(time)[:, None]
+    change = np.diff(position, axis=0)
+    coefficients = np.zeros((step.size, 6, position.shape[1]))
+    coefficients[:, 0] = position[:-1]
+    if velocity is None:
+        coefficients[:, 1] = change / step
+        return coefficients
+    v0, v1 = velocity[:-1], velocity[1:]
+    coefficients[:, 1] = v0
+    if acceleration is None:
+        coefficients[:, 2] = (3.0 * change / step - 2.0 * v0 - v1) / step
+        coefficients[:, 3] = (-2.0 * change / step + v0 + v1) / step**2
+        return coefficients
+    a0, a1 = acceleration[:-1], acceleration[1:]
+    coefficients[:, 2] = 0.5 * a0
+    # position, velocity and acceleration that are left over at the segment's end
+    p = change - v0 * step - 0.5 * a0 * step**2
+    v = v1 - v0 - a0 * step
+    a = a1 - a0
+    coefficients[:, 3] = 10.0 * p / step**3 - 4.0 * v / step**2 + 0.5 * a / step
+    coefficients[:, 4] = -15.0 * p / step**4 + 7.0 * v / step**3 - a / step**2
+    coefficients[:, 5] = 6.0 * p / step**5 - 3.0 * v / step**4 + 0.5 * a / step**3
+    return coefficients
 
 
 @dataclass(frozen=True)
-class FourierTrajectory:
+class PointTrajectory:
     """
-    A finite Fourier series for each joint (`fourier_basis`).
+    Polynomials between points, as ros2_control's joint_trajectory_controller interpolates them.
+
+    Quintic where the points have velocities and accelerations, cubic where they have velocities.
 
     Attributes
     ----------
     joints:
         Names.
-    duration:
-        [s].
-    frequency:
-        Fundamental frequency [Hz].
-    start:
-        (n_joints,) position at time 0 [rad or m].
+    time:
+        (n_points,) increasing; shifted so that the first is 0 [s].
+    position, velocity:
+        (n_points, n_joints).
+    acceleration:
+        (n_points, n_joints), or None for cubic interpolation.
+    begin:
+        Time of the first point as given: the place of a piece in a longer motion [s].
     coefficients:
-        (2 n_harmonics, n_joints) sine, then cosine coefficients [rad/s or m/s].
+        (n_points - 1, 6, n_joints) of ascending powers of the time since a point.
+
+    Raises
+    ------
+    ExcitationError
+        where the points are too few, contradictory, not finite, or not in order of time.
 
     """
 
     joints: tuple[str, ...]
-    duration: float
-    frequency: float
-    start: np.ndarray
-    coefficients: np.ndarray
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray | None = None
+    begin: float = field(init=False)
+    coefficients: np.ndarray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ('start', 'coefficients'):
-            array = np.array(getattr(self, name), dtype=float)
+        object.__setattr__(self, 'joints', tuple(self.joints))
+        time = np.array(self.time, dtype=float)
+        if time.ndim != 1 or time.size < 2:
+            raise ExcitationError(
+                f'a trajectory of {time.size} point(s) is no motion', remedy='give at least two'
+            )
+        if not (np.isfinite(time).all() and (np.diff(time) > 0.0).all()):
+            row = int(np.argmin(np.isfinite(time[1:]) & (np.diff(time) > 0.0))) + 1
+            raise ExcitationError(
+                f'time of point {row} is {time[row]:.9g} s after {time[row - 1]:.9g} s',
+                value=float(time[row]),
+                remedy='give the points in order of strictly increasing time',
+            )
+        object.__setattr__(self, 'begin', float(time[0]))
+        time -= time[0]
+        arrays = {'time': time}
+        for name in ('position', 'velocity', 'acceleration'):
+            if getattr(self, name) is not None:
+                arrays[name] = self._checked(name, time.size)
+        for name, array in arrays.items():
             array.setflags(write=False)
             object.__setattr__(self, name, array)
-        n = len(self.joints)
-        rows, columns = np.shape(self.coefficients)
-        if self.start.shape != (n,) or columns != n or rows % 2:
-            raise ValueError(
-                f'start {self.start.shape}, coefficients {(rows, columns)}, {n} joints'
+        segments = spline_coefficients(self.time, self.position, self.velocity, self.acceleration)
+        object.__setattr__(self, 'coefficients', segments)
+
+    def _checked(self, name: str, n_points: int) -> np.ndarray:
+        array = np.array(getattr(self, name), dtype=float)
+        if array.shape != (n_points, len(self.joints)):
+            raise ExcitationError(
+                f'{name} has shape {array.shape}, expected {(n_points, len(self.joints))}',
+                remedy='give one value a joint in every point',
             )
+        bad = ~np.isfinite(array)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise ExcitationError(
+                f"{name} of joint '{self.joints[column]}' in point {row} is {array[row, column]}",
+                joint=self.joints[column],
+                value=float(array[row, column]),
+                remedy='give finite numbers',
+            )
+        return array
 
     @property
-    def harmonics(self) -> int:
-        """Number of harmonics."""
-        return self.coefficients.shape[0] // 2
+    def duration(self) -> float:
+        """Time of the last point [s]."""
+        return float(self.time[-1])
 
     def sample(self, time: np.ndarray) -> Motion:
         """Return positions and their exact derivatives at ``time`` (n_samples,) [s]."""
         time, outside = inside(time, self.duration)
-        omega = 2.0 * np.pi * self.frequency * np.arange(1, self.harmonics + 1)[:, None]
-        a, b = np.split(self.coefficients, 2)
-        # as `fourier_basis` has it, without its matrices, which are larger than the motion
-        sine, cosine = _waves(time, self.frequency, self.harmonics)
-        q = self.start + sine @ (a / omega) + (1.0 - cosine) @ (b / omega)
-        velocity, acceleration = sine @ b + cosine @ a, cosine @ (omega * b) - sine @ (omega * a)
-        return resting(q, velocity, acceleration, outside)
+        segment = np.searchsorted(self.time, time, side='right') - 1
+        segment = np.clip(segment, 0, len(self.coefficients) - 1)
+        t = (time - self.time[segment])[:, None]
+        c = self.coefficients[segment]
+        q = c[:, 5]
+        for k in (4, 3, 2, 1, 0):
+            q = q * t + c[:, k]
+        v = 5.0 * c[:, 5]
+        for k in (4, 3, 2, 1):
+            v = v * t + k * c[:, k]
+        a = 20.0 * c[:, 5]
+        for k in (4, 3, 2):
+            a = a * t + k * (k - 1) * c[:, k]
+        return resting(q, v, a, outside)
 
-    def scaled(self, factor: float | np.ndarray) -> FourierTrajectory:
-        """Return the motion with excursions multiplied by a factor, or by one of each joint."""
-        return FourierTrajectory(
-            self.joints, self.duration, self.frequency, self.start, factor * self.coefficients
+    @property
+    def end(self) -> float:
+        """Time of the last point as given [s]."""
+        return self.begin + self.duration
+
+    def state(self, time: np.ndarray | float) -> np.ndarray:
+        """Return position, velocity and acceleration (3, n, n_joints) at times as given (n,)."""
+        motion = self.sample(np.atleast_1d(time) - self.begin)
+        return np.stack([motion.position, motion.velocity, motion.acceleration])
+
+    def of_joints(self, joints: Sequence[str]) -> PointTrajectory:
+        """Return the same motion with its columns in the order of ``joints``."""
+        columns = [self.joints.index(joint) for joint in joints]
+        return replace(
+            self,
+            joints=tuple(joints),
+            time=self.begin + self.time,
+            position=self.position[:, columns],
+            velocity=self.velocity[:, columns],
+            acceleration=None if self.acceleration is None else self.acceleration[:, columns],
         )
+
+    def slower(self, speed: float) -> PointTrajectory:
+        """Return the motion along the same path at ``speed`` times its speed."""
+        return self._scaled(self.time / speed, self.position, speed, speed**2)
+
+    def scaled(self, factor: float | np.ndarray) -> PointTrajectory:
+        """Return the motion with excursions multiplied by a factor, or by one of each joint."""
+        start = self.position[0]
+        position = start + factor * (self.position - start)
+        return self._scaled(self.time, position, factor, factor)
+
+    def _scaled(
+        self,
+        time: np.ndarray,
+        position: np.ndarray,
+        of_velocity: float | np.ndarray,
+        of_acceleration: float | np.ndarray,
+    ) -> PointTrajectory:
+        acceleration = None if self.acceleration is None else of_acceleration * self.acceleration
+        return PointTrajectory(
+            self.joints, time, position, of_velocity * self.velocity, acceleration
+        )
+
+
+def point_to_point(
+    joints: Sequence[str],
+    start: np.ndarray,
+    goal: np.ndarray,
+    velocity: np.ndarray,
+    acceleration: np.ndarray,
+    shortest: float = 0.1,
+    *,
+    jerk: np.ndarray | None = None,
+) -> PointTrajectory:
+    """
+    Move straight in joint space, from rest to rest, by the quintic of least jerk.
+
+    Its largest velocity is 15/8 of the mean, its largest acceleration 10/sqrt(3) of distance over
+    time squared and its largest jerk 60 of distance over time cubed, which gives the shortest
+    duration within the limits in closed form.
+
+    Parameters
+    ----------
+    joints:
+        Names.
+    start, goal:
+        (n_joints,) positions [rad or m].
+    velocity, acceleration:
+        (n_joints,) limits, positive.
+    shortest:
+        Least duration, which also a motion of no distance takes [s].
+    jerk:
+        (n_joints,) limits, positive; None for none.
+
+    """
+    start, goal = np.asarray(start, dtype=float), np.asarray(goal, dtype=float)
+    distance = np.abs(goal - start)
+    by_velocity = (15.0 / 8.0) * distance / velocity
+    by_acceleration = np.sqrt((10.0 / np.sqrt(3.0)) * distance / acceleration)
+    duration = max(float(by_velocity.max()), float(by_acceleration.max()), shortest)
+    if jerk is not None:
+        duration = max(duration, float(np.cbrt(60.0 * distance / jerk).max()))
+    rest = np.zeros((2, start.size))
+    return PointTrajectory(
+        tuple(joints), np.array([0.0, duration]), np.vstack([start, goal]), rest, rest
+    )
+
+
+def to_points(trajectory: Trajectory, rate: float) -> PointTrajectory:
+    """
+    Sample a trajectory at equal steps of about ``1 / rate``, both ends included.
+
+    Points of a `PointTrajectory` are among the samples, and the steps equal between them: through
+    parts of a quintic leads the same quintic, so that the motion stays exactly what it was.
+
+    A trajectory that comes to rest does so exactly: what rounding leaves of the last velocity
+    would make a controller refuse it.
+    """
+    knots = np.array([0.0, trajectory.duration])
+    if isinstance(trajectory, PointTrajectory) and trajectory.acceleration is not None:
+        knots = trajectory.time
+    counts = np.maximum(1, np.ceil(np.diff(knots) * rate - 1e-9).astype(int))
+    parts = [
+        np.linspace(low, high, count, endpoint=False)
+        for low, high, count in zip(knots[:-1], knots[1:], counts, strict=True)
+    ]
+    time = np.append(np.concatenate(parts), knots[-1])
+    motion = trajectory.sample(time)
+    velocity, acceleration = motion.velocity.copy(), motion.acceleration.copy()
+    for array in (velocity, acceleration):
+        for row in (0, -1):
+            array[row, np.abs(array[row]) < 1e-9] = 0.0
+    return PointTrajectory(trajectory.joints, time, motion.position, velocity, acceleration)

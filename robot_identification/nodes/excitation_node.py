@@ -31,8 +31,8 @@ from ..errors import ExcitationError, IdentificationError, ModelError, SettingsE
 from ..excitation.guards import state_bounds
 from ..excitation.planner import plan
 from ..excitation.plans import Plan, PlanningCanceled
-from ..excitation.points import to_points
 from ..excitation.settings import PlannerSettings
+from ..excitation.trajectories import to_points
 from ..model.robot import Robot
 from ..options.fields import from_mapping
 from ..reduction import earlier_information

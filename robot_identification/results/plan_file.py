@@ -21,10 +21,10 @@ import numpy as np
 import yaml
 
 from ..errors import ExcitationError, IdentificationError, reading_failure, SettingsError
+from ..excitation.families import FourierTrajectory
 from ..excitation.plans import Plan
-from ..excitation.points import PointTrajectory, to_points
 from ..excitation.settings import Obstacle, PlannerSettings
-from ..excitation.trajectories import FourierTrajectory, Trajectory
+from ..excitation.trajectories import PointTrajectory, to_points, Trajectory
 from ..model.robot import Robot, robot_document
 from ..options.fields import from_mapping, option, to_mapping
 from ..regressor import ModelSettings

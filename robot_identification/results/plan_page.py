@@ -24,9 +24,8 @@ from ..excitation.criteria import PredictedDeviations
 from ..excitation.extremes import Effort, nominal_effort
 from ..excitation.limits import Limits, motion_limits
 from ..excitation.plans import Plan
-from ..excitation.points import PointTrajectory, to_points
 from ..excitation.settings import Obstacle
-from ..excitation.trajectories import Trajectory
+from ..excitation.trajectories import PointTrajectory, to_points, Trajectory
 from ..model.robot import Robot
 from ..options.fields import to_mapping
 from ..regressor import build, ModelSettings, predict, prior

@@ -24,7 +24,7 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import ExcitationError, one_of
-from ..excitation.points import spline_coefficients
+from ..excitation.trajectories import spline_coefficients
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 

@@ -15,7 +15,7 @@ from ..config.sources import open_recording
 from ..data.recording import Recording
 from ..data.recording_config import RecordingEntry
 from ..errors import ModelError, SettingsError
-from ..excitation.points import PointTrajectory
+from ..excitation.trajectories import PointTrajectory
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..reduction import Source

@@ -18,14 +18,10 @@ from robot_identification.excitation.braking import (
     to_rest,
 )
 from robot_identification.excitation.extremes import nominal_effort
+from robot_identification.excitation.families import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.limits import Limits, motion_limits
-from robot_identification.excitation.points import (
-    point_to_point,
-    PointTrajectory,
-    to_points,
-)
 from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.excitation.trajectories import FourierTrajectory, rest_to_rest
+from robot_identification.excitation.trajectories import point_to_point, PointTrajectory, to_points
 from robot_identification.model.robot import Robot
 from robot_identification.simulation.servo import TrajectoryFollower, Waypoints
 

@@ -17,7 +17,7 @@ from robot_identification.excitation.command_stream import (
     PACE_SLEW,
     StampedClock,
 )
-from robot_identification.excitation.points import point_to_point, PointTrajectory
+from robot_identification.excitation.trajectories import point_to_point, PointTrajectory
 
 JOINTS = ('a', 'b')
 HERE = np.array([0.1, -0.2])

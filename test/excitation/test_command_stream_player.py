@@ -9,7 +9,7 @@ from robot_identification.excitation.command_stream import (
     REFUSED_COUNT,
 )
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.points import point_to_point
+from robot_identification.excitation.trajectories import point_to_point
 
 JOINTS = ('a', 'b')
 LIMITS = Limits(

@@ -23,8 +23,8 @@ from robot_identification.excitation.constraints import (
 )
 from robot_identification.excitation.extremes import check_times, nominal_effort
 from robot_identification.excitation.limits import Limits, motion_limits
-from robot_identification.excitation.points import point_to_point, PointTrajectory
 from robot_identification.excitation.settings import Obstacle, PlannerSettings, with_floor
+from robot_identification.excitation.trajectories import point_to_point, PointTrajectory
 from robot_identification.model.robot import Robot
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.polynomial import Polynomial
 import pytest
 from robot_identification.excitation.extremes import check_times, extremes, largest_efforts
-from robot_identification.excitation.points import point_to_point, PointTrajectory
+from robot_identification.excitation.families import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.trajectories import (
     concatenate,
-    FourierTrajectory,
-    rest_to_rest,
+    point_to_point,
+    PointTrajectory,
 )
 
 ORDERS = range(4)

@@ -19,12 +19,8 @@ from robot_identification.excitation.guards import (
     UnsafeCommandError,
 )
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.points import (
-    point_to_point,
-    PointTrajectory,
-    to_points,
-)
 from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.trajectories import point_to_point, PointTrajectory, to_points
 from robot_identification.model.robot import Robot
 
 JOINTS = ('a', 'b')

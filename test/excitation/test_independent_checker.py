@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from robot_identification.excitation import plan, PlannerSettings
-from robot_identification.excitation.points import to_points
+from robot_identification.excitation.trajectories import to_points
 
 from benchmarks.checked_plans import (
     ARMS,

@@ -16,13 +16,13 @@ from robot_identification.excitation.constraints import (
 )
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.planner import plan, plan_limits, start_poses
-from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.settings import (
     Obstacle,
     PlannerSettings,
     PointSettings,
     with_floor,
 )
+from robot_identification.excitation.trajectories import point_to_point
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 

@@ -16,8 +16,8 @@ from robot_identification.excitation.families import FourierBasis, MotionFamily
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.planner import plan, plan_limits
 from robot_identification.excitation.plans import condition_number, PlanChecks, PlanningCanceled
-from robot_identification.excitation.points import to_points
 from robot_identification.excitation.settings import PlannerSettings, with_floor
+from robot_identification.excitation.trajectories import to_points
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build

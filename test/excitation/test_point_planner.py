@@ -12,14 +12,13 @@ from robot_identification.excitation.constraints import check_trajectory, LimitV
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.planner import plan
 from robot_identification.excitation.point_planner import energy_equations
-from robot_identification.excitation.points import PointTrajectory, to_points
 from robot_identification.excitation.sequence import (
     EnergyEquations,
     PointBounds,
     Sequence,
 )
 from robot_identification.excitation.settings import PlannerSettings, PointSettings
-from robot_identification.excitation.trajectories import Trajectory
+from robot_identification.excitation.trajectories import PointTrajectory, to_points, Trajectory
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import ModelSettings

@@ -6,15 +6,12 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import ExcitationError
-from robot_identification.excitation.points import (
+from robot_identification.excitation.families import FourierTrajectory, rest_to_rest
+from robot_identification.excitation.trajectories import (
+    concatenate,
     point_to_point,
     PointTrajectory,
     to_points,
-)
-from robot_identification.excitation.trajectories import (
-    concatenate,
-    FourierTrajectory,
-    rest_to_rest,
     Trajectory,
 )
 from scipy.interpolate import BPoly

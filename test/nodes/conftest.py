@@ -241,7 +241,7 @@ def move():
 
 def quintic(goal, start=None, speed=1.0):
     """Return the message of a motion from rest to rest, from zero unless said otherwise."""
-    from robot_identification.excitation.points import point_to_point, to_points
+    from robot_identification.excitation.trajectories import point_to_point, to_points
     from robot_identification.nodes.common.messages import trajectory_message
 
     joints = tuple(f'joint_{i + 1}' for i in range(len(goal)))

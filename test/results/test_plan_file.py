@@ -8,15 +8,11 @@ import numpy as np
 import pytest
 from robot_identification.errors import ExcitationError, SettingsError
 from robot_identification.excitation.criteria import PredictedDeviations
+from robot_identification.excitation.families import FourierTrajectory
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.plans import Plan
-from robot_identification.excitation.points import (
-    point_to_point,
-    PointTrajectory,
-    to_points,
-)
 from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.excitation.trajectories import FourierTrajectory
+from robot_identification.excitation.trajectories import point_to_point, PointTrajectory, to_points
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings
 from robot_identification.results.plan_file import (

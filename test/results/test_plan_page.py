@@ -14,9 +14,9 @@ import pytest
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import check_trajectory
 from robot_identification.excitation.criteria import PredictedDeviations
+from robot_identification.excitation.families import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.settings import Obstacle, PlannerSettings
-from robot_identification.excitation.trajectories import FourierTrajectory, rest_to_rest
 from robot_identification.model.robot import Robot
 from robot_identification.results.plan_page import MotionPage, plan_html
 

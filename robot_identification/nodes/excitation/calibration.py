@@ -29,8 +29,8 @@ from ...config.sources import open_recording
 from ...data.recording_config import RecordingEntry
 from ...errors import collected_warnings, IdentificationError, ModelError, SettingsError
 from ...excitation.plans import Plan
-from ...excitation.points import PointTrajectory
 from ...excitation.settings import PlannerSettings
+from ...excitation.trajectories import PointTrajectory
 from ...model.robot import Robot
 from ...options.document import read_document
 from ...options.fields import from_mapping, option

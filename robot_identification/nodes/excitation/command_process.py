@@ -37,7 +37,7 @@ from ...errors import RecordingError
 from ...excitation.command_stream import CommandPlayer, STALE_AGE
 from ...excitation.guards import CommandLimiter
 from ...excitation.limits import Limits
-from ...excitation.points import PointTrajectory
+from ...excitation.trajectories import PointTrajectory
 from ..common.joint_states import waited
 from ..common.messages import joint_sample
 from ..common.processes import prioritise, start_module

@@ -30,7 +30,7 @@ from ...excitation.braking import (
 )
 from ...excitation.guards import CommandGate, UnsafeCommandError
 from ...excitation.limits import Limits
-from ...excitation.points import point_to_point, PointTrajectory
+from ...excitation.trajectories import point_to_point, PointTrajectory
 from .command_process import CommandSender
 from .joint_state_watch import StateWatch
 from .motion_checks import MotionPath, STOP_LEAD

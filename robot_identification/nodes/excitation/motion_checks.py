@@ -25,9 +25,14 @@ from ...excitation.constraints import check_trajectory, CollisionError, Findings
 from ...excitation.extremes import nominal_effort
 from ...excitation.limits import Limits, motion_limits
 from ...excitation.plans import Plan
-from ...excitation.points import point_to_point, PointTrajectory, to_points
 from ...excitation.settings import MOST_INSTANTS, PlannerSettings
-from ...excitation.trajectories import concatenate, Trajectory
+from ...excitation.trajectories import (
+    concatenate,
+    point_to_point,
+    PointTrajectory,
+    to_points,
+    Trajectory,
+)
 from ...model.robot import Robot
 from ..common.messages import trajectory_points
 from .motion_types import Code, MotionError

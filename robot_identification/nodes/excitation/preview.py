@@ -22,10 +22,9 @@ from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import Marker, MarkerArray
 
 from ...excitation.constraints import CollisionError, LimitViolation, Nearest
-from ...excitation.points import PointTrajectory, to_points
 from ...excitation.preview_path import Outline, outline
 from ...excitation.settings import Obstacle
-from ...excitation.trajectories import Trajectory
+from ...excitation.trajectories import PointTrajectory, to_points, Trajectory
 from ...results.plan_file import points_csv, QUANTITIES
 from ...results.result_yaml import write_whole
 from ..common import declare_options, explain, LATCHED, read_options, steady_timer

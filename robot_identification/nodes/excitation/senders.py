@@ -24,7 +24,7 @@ from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory
 
 from ...excitation.limits import Limits
-from ...excitation.points import PointTrajectory
+from ...excitation.trajectories import PointTrajectory
 from ..common.messages import require_follow_joint_trajectory, time_message, trajectory_message
 from .motion_types import Tick
 from .options import ControllerOptions

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
-from robot_identification.excitation.points import PointTrajectory
+from robot_identification.excitation.trajectories import PointTrajectory
 from robot_identification.nodes.excitation.command_process import CommandSender
 from robot_identification.nodes.excitation.options import ControllerOptions
 

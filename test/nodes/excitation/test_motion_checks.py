@@ -11,8 +11,8 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from robot_identification.excitation.extremes import nominal_effort
 from robot_identification.excitation.limits import motion_limits
-from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.trajectories import point_to_point
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation.motion_checks import approach_to, at_speed, motion_path
 from robot_identification.nodes.excitation.motion_types import Code, MotionError

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from robot_identification.excitation.limits import motion_limits
-from robot_identification.excitation.points import point_to_point
 from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.trajectories import point_to_point
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common.messages import JointSample
 from robot_identification.nodes.excitation import motion_types, motion_watch

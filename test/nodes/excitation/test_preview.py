@@ -11,8 +11,8 @@ pytest.importorskip('visualization_msgs', reason='needs visualization_msgs')
 
 import pinocchio as pin
 from robot_identification.excitation.collisions import collision_model, RESOLUTION
-from robot_identification.excitation.points import point_to_point, to_points
 from robot_identification.excitation.settings import Obstacle
+from robot_identification.excitation.trajectories import point_to_point, to_points
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common import LATCHED
 from robot_identification.nodes.common.messages import trajectory_message, trajectory_points

@@ -25,11 +25,7 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.parameter import Parameter
 from rclpy.task import Future
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.points import (
-    point_to_point,
-    PointTrajectory,
-    to_points,
-)
+from robot_identification.excitation.trajectories import point_to_point, PointTrajectory, to_points
 from robot_identification.nodes.common.messages import seconds, time_message
 from robot_identification.nodes.excitation import remote_nodes
 from robot_identification.nodes.excitation.command_process import (

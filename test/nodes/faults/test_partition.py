@@ -27,7 +27,7 @@ if not sys.platform.startswith('linux'):
     pytest.skip('filters sockets as Linux does', allow_module_level=True)
 
 from rclpy.action import ActionClient
-from robot_identification.excitation.points import point_to_point, to_points
+from robot_identification.excitation.trajectories import point_to_point, to_points
 from robot_identification.nodes.common.messages import nanoseconds, trajectory_message
 from robot_identification_msgs.action import Excite
 from robot_identification_msgs.msg import OnlineStatus, RecorderStatus

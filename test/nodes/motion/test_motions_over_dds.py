@@ -28,7 +28,7 @@ from rclpy.action import ActionClient
 from rclpy.parameter import Parameter
 from rclpy.serialization import serialize_message
 from robot_identification.data.bag import bag_info
-from robot_identification.excitation.points import PointTrajectory, to_points
+from robot_identification.excitation.trajectories import PointTrajectory, to_points
 from robot_identification.nodes.common.messages import (
     nanoseconds,
     seconds,

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
-from robot_identification.excitation.points import PointTrajectory, to_points
+from robot_identification.excitation.trajectories import PointTrajectory, to_points
 from robot_identification.nodes.common.messages import trajectory_message
 from robot_identification_msgs.action import Excite
 
