@@ -37,11 +37,11 @@ from .estimation.model_selection import can_choose, choose_model
 from .excitation.collisions import collision_model, CollisionModel
 from .excitation.constraints import check_trajectory, Findings
 from .excitation.limits import motion_limits
+from .excitation.objective import parameter_places
 from .excitation.planner import plan
 from .excitation.plans import Plan
 from .excitation.settings import PlannerSettings
 from .excitation.trajectories import PointTrajectory
-from .excitation.wanted import parameter_places
 from .options.fields import to_mapping
 from .pipeline import identify_factors, identify_sources
 from .progress import Progress

@@ -1,21 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distances between links and obstacles by Coal, on the URDF's collision shapes."""
+"""
+Distances between links and obstacles by Coal, on the URDF's collision shapes.
+
+`CollisionModel` finds the pairs that are close, `DistancePenalty` keeps a search away from them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 import warnings
 
-import coal
 import numpy as np
 import pinocchio as pin
 
-from ..errors import ExcitationError, IdentificationWarning, ModelError, one_of
+from ..errors import IdentificationWarning, ModelError
 from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
-from .distance_bounds import BoundingSpheres, random_positions, shape_reach
+from .collision_geometry import (
+    add_obstacle,
+    BoundingSpheres,
+    make_convex,
+    OBSTACLE_PREFIX,
+    random_positions,
+    set_pairs,
+    shape_reach,
+)
 from .settings import FLOOR, Obstacle
 
 RESOLUTION = 1e-4
@@ -25,9 +36,6 @@ _GROUP, _BOUNDED = 8, 512
 """Positions for which the pairs are chosen at once, and in which distances are bounded at once."""
 
 _FAR = 1e3
-
-_OBSTACLE = 'obstacle '
-"""Begin of the names of obstacles' shapes; no URDF's link has a name with a blank in it."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +131,8 @@ class CollisionModel:
 
     def name_of(self, shape: pin.GeometryObject) -> str:
         """Return the name of a shape's link or obstacle."""
-        if shape.name.startswith(_OBSTACLE):
-            return shape.name.removeprefix(_OBSTACLE)
+        if shape.name.startswith(OBSTACLE_PREFIX):
+            return shape.name.removeprefix(OBSTACLE_PREFIX)
         # the URDF parser names a shape <link>_<number>; the frame below it is the link's own
         return self.robot.model.frames[shape.parentFrame].name
 
@@ -301,12 +309,12 @@ def collision_model(
     ]
     geometry = shapes.geometry
     for shape in geometry.geometryObjects:
-        _make_convex(shape)
+        make_convex(shape)
     if not len(geometry.geometryObjects):
         notes.append(
             f"robot '{robot.name}' has no collision shapes, so nothing keeps its links apart"
         )
-    places = {o.name: _add_obstacle(robot, geometry, o) for o in obstacles}
+    places = {o.name: add_obstacle(robot, geometry, o) for o in obstacles}
     standing = {places[o.name] for o in obstacles if not o.link and o.name != FLOOR}
     left_out = set_pairs(robot, geometry, clearance, standing, places.get(FLOOR))
     model = CollisionModel(
@@ -320,102 +328,183 @@ def collision_model(
     return replace(model, warnings=tuple(notes))
 
 
-def _add_obstacle(robot: Robot, geometry: pin.GeometryModel, obstacle: Obstacle) -> int:
-    """Add an obstacle's shape and return its place."""
-    bodies = {f.name: f for f in robot.model.frames if f.type == pin.FrameType.BODY}
-    key = f'obstacles.{obstacle.name}'
-    if obstacle.name in bodies:
-        raise ExcitationError(
-            f"an obstacle is called '{obstacle.name}' as a link of the robot is",
-            key=key,
-            value=obstacle.name,
-            remedy='give it another name',
-        )
-    joint, placement = 0, obstacle.placement
-    if obstacle.link:
-        if obstacle.link not in bodies:
-            raise ExcitationError(
-                f"obstacle '{obstacle.name}' is attached to '{obstacle.link}', which the robot "
-                'has not',
-                link=obstacle.link,
-                key=f'{key}.link',
-                value=obstacle.link,
-                remedy=f'links are {one_of(bodies)}',
-            )
-        body = bodies[obstacle.link]
-        joint, placement = body.parentJoint, body.placement * placement
-    shape = pin.GeometryObject(_OBSTACLE + obstacle.name, joint, 0, placement, obstacle.shape())
-    return int(geometry.addGeometryObject(shape))
+WEIGHT = 10.0
+"""Factor of the mean penalty of short distances."""
+
+ROOM_SHARE = 0.25
+"""Share of its room above the clearance that a pair's buffer takes at most."""
+
+FEW, MANY = 100, 1000
+"""Random positions in which distances are measured, and in which they are bounded."""
+
+FAR_APART = 0.15
+"""Bound of the distance above which a pair is far apart [m]."""
+
+UNSURE = 0.05
+"""Share of the distances to measure above which bounding spheres are quicker."""
 
 
-def _make_convex(shape: pin.GeometryObject) -> None:
-    if not isinstance(shape.geometry, coal.BVHModelBase):
-        return
-    try:
-        shape.geometry.buildConvexHull(True, 'Qt')
-    except Exception:
-        # a flat mesh has no hull with a volume: it stays as it is
-        return
-    shape.geometry = shape.geometry.convex
-
-
-RANDOM_POSITIONS = 200
-"""Random positions in which pairs are looked at to find those that are permanently close."""
-
-PERMANENT = 0.95
-"""Share of random positions from which on a pair that is close counts as permanently close."""
-
-
-def set_pairs(
-    robot: Robot,
-    geometry: pin.GeometryModel,
-    clearance: float,
-    standing: Collection[int],
-    floor: int | None = None,
-) -> list[int]:
+@dataclass(frozen=True)
+class DistancePenalty:
     """
-    Choose the pairs that are looked at; return the places of shapes not kept from the floor.
+    Penalty of short distances along a motion.
 
-    Pairs of the robot's own shapes that cannot say anything are left out: of links that are joined
-    by a joint, and of those that are within the clearance of each other in nearly all of many
-    random positions.  Shapes in ``standing``, which stand still, are looked at for every link that
-    moves; of the floor alone, links are left out that are always close to it, as they mostly stand
-    on it.
+    Attributes
+    ----------
+    collisions:
+        Shapes and pairs.
+
     """
-    parents = robot.model.parents
-    joints = [shape.parentJoint for shape in geometry.geometryObjects]
-    own, declared = [], []
-    for first in range(len(joints)):
-        for second in range(first + 1, len(joints)):
-            a, b = joints[first], joints[second]
-            if a == b:
-                continue
-            if first in standing or second in standing:
-                declared.append((first, second))
-            elif floor in (first, second) or (parents[a] != b and parents[b] != a):
-                own.append((first, second))
-    _write_pairs(geometry, own)
-    close = _closeness(robot, geometry, clearance)
-    kept = [pair for pair, share in zip(own, close, strict=True) if share < PERMANENT]
-    _write_pairs(geometry, [*kept, *declared])
-    left_out = set(own) - set(kept)
-    return sorted(sum(pair) - floor for pair in left_out if floor in pair) if floor else []
 
+    collisions: CollisionModel
+    _last: list[np.ndarray] = field(default_factory=list, init=False, repr=False, compare=False)
 
-def _write_pairs(geometry: pin.GeometryModel, pairs: list[tuple[int, int]]) -> None:
-    geometry.removeAllCollisionPairs()
-    for first, second in pairs:
-        geometry.addCollisionPair(pin.CollisionPair(first, second))
+    @cached_property
+    def _watched(self) -> tuple[np.ndarray, BoundingSpheres | None]:
+        """
+        Pairs (k,) whose distances a penalty looks at, with bounds of them.
 
+        Pairs that are far apart in all of many random positions are left to the last check.
+        """
+        everyone = np.arange(len(self.collisions.pairs))
+        robot, spheres = self.collisions.robot, self.collisions.spheres
+        if spheres is None:
+            return everyone, None
+        nearest = np.full(everyone.size, np.inf)
+        for part in np.array_split(random_positions(robot, MANY), 10):
+            nearest = np.minimum(nearest, spheres.distances(part).min(axis=1))
+        near = everyone[nearest < FAR_APART]
+        return near, BoundingSpheres.of(robot, self.collisions.geometry, near.tolist())
 
-def _closeness(robot: Robot, geometry: pin.GeometryModel, clearance: float) -> np.ndarray:
-    """Return the share of random positions in which each pair is closer than the clearance."""
-    model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
-    for request in shapes.collisionRequests:
-        request.security_margin = clearance
-    close = np.zeros(len(geometry.collisionPairs))
-    positions = random_positions(robot, RANDOM_POSITIONS)
-    for q in robot.configuration(positions):
-        pin.computeCollisions(model, data, geometry, shapes, q, False)
-        close += [result.isCollision() for result in shapes.collisionResults]
-    return close / RANDOM_POSITIONS
+    def buffers(self, buffer: float) -> np.ndarray:
+        """
+        Return the distance (n_pairs,) from which on each pair counts as close [m].
+
+        Pairs that never come far apart have one of their own, a little above the clearance: theirs
+        would be a penalty that few motions avoid.  Those that are always closer than the buffer,
+        and always keep the clearance, are left to the last check.
+        """
+        nearest, farthest = self._distances
+        clearance = self.collisions.clearance
+        own = clearance + ROOM_SHARE * np.maximum(farthest - clearance, 0.0)
+        own[(nearest > clearance) & (farthest < buffer)] = 0.0
+        return np.minimum(own, buffer)
+
+    @cached_property
+    def _distances(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest distance (n_pairs,) of each pair in random positions [m]."""
+        robot, geometry = self.collisions.robot, self.collisions.geometry
+        model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
+        nearest, farthest = np.full((2, len(self.collisions.pairs)), [[np.inf], [-np.inf]])
+        for q in robot.configuration(random_positions(robot, FEW)):
+            pin.computeDistances(model, data, geometry, shapes, q)
+            found = [result.min_distance for result in shapes.distanceResults]
+            nearest, farthest = np.minimum(nearest, found), np.maximum(farthest, found)
+        return nearest, farthest
+
+    def of(self, position: np.ndarray, buffer: float) -> tuple[float, np.ndarray]:
+        r"""
+        Return how much the links come closer than ``buffer``, and its gradient.
+
+        The mean over the positions of the sum over the pairs of :math:`(1 - d / b)^2` where the
+        distance d is below the buffer b (`buffers`), times `WEIGHT`.  A distance changes with the
+        positions as the nearest points move along the line that joins them.  Only pairs that may
+        be closer are measured (`_lower_bounds`).
+
+        Parameters
+        ----------
+        position:
+            (n_samples, n_joints) [rad or m].
+        buffer:
+            b, larger than the clearance [m].
+
+        Returns
+        -------
+        tuple of float and np.ndarray
+            Value [-] and gradient (n_samples, n_joints).
+
+        """
+        gradient = np.zeros_like(position)
+        if not self.collisions.pairs:
+            return 0.0, gradient
+        robot, geometry = self.collisions.robot, self.collisions.geometry
+        model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
+        buffers, (watched, _) = self.buffers(buffer), self._watched
+        lower = self._lower_bounds(position, buffers[watched])
+        near = (lower < buffers[watched, None]) & (buffers[watched, None] > 0.0)
+        samples, places = np.nonzero(near.T)
+        pairs = watched[places]
+        configurations, last = robot.configuration(position), -1
+        measured: list[float] = []
+        found: list[tuple[int, int, float]] = []
+        lines: list[np.ndarray] = []
+        jacobians: list[np.ndarray] = []
+        for sample, pair in zip(samples.tolist(), pairs.tolist(), strict=True):
+            if sample != last:
+                q, jacobian, last = configurations[sample], None, sample
+                pin.updateGeometryPlacements(model, data, geometry, shapes, q)
+            result = pin.computeDistance(geometry, shapes, pair)
+            measured.append(result.min_distance)
+            short = 1.0 - result.min_distance / buffers[pair]
+            if short > 0.0:
+                found.append((sample, pair, short))
+                nearest = result.getNearestPoint1(), result.getNearestPoint2()
+                # copied: the next measurement of the pair writes to the same memory
+                lines.append(np.array([*nearest, result.normal]))
+                if jacobian is None:
+                    jacobian = pin.computeJointJacobians(model, data)[:, robot.columns]
+                jacobians.append(jacobian)
+        lower[places, samples] = measured
+        self._last[:] = position, lower
+        if not found:
+            return 0.0, gradient
+        sample, pair, short = (np.array(entry) for entry in zip(*found, strict=True))
+        slopes = self._slopes(pair, np.array(lines), np.array(jacobians))
+        factor = WEIGHT / len(position)
+        np.subtract.at(gradient, sample, (2.0 * factor * short / buffers[pair])[:, None] * slopes)
+        return factor * float(short @ short), gradient
+
+    def _lower_bounds(self, position: np.ndarray, buffers: np.ndarray) -> np.ndarray:
+        """
+        Return lower bounds (k, n_samples) of the distances of the watched pairs [m].
+
+        They are those of the motion before, less what the joints have moved since then can change.
+        Where this leaves many unsure, bounding spheres tell more.
+        """
+        watched, spheres = self._watched
+        lower = np.full((watched.size, len(position)), -np.inf)
+        if self._last and self._last[0].shape == position.shape:
+            moved = np.abs(position - self._last[0])
+            lower = self._last[1] - self.collisions.pair_reach[watched] @ moved.T
+        if spheres is not None and watched.size and (lower < buffers[:, None]).mean() > UNSURE:
+            lower = np.maximum(lower, spheres.distances(position))
+        return np.asarray(lower)
+
+    def _slopes(self, pairs: np.ndarray, lines: np.ndarray, jacobians: np.ndarray) -> np.ndarray:
+        """
+        Return the derivatives (k, n_joints) of distances of ``pairs`` (k,) by the positions.
+
+        A distance changes by how far the nearest points move along the normal, which is the
+        product of a unit force at the point with the Jacobian of the joints that carry the shape.
+        ``lines`` (k, 3, 3) are the nearest point of either shape and the normal, ``jacobians``
+        (k, 6, n_joints) those of all joints for the point at the base frame's origin.
+        """
+        normal = lines[:, 2]
+        slopes = np.zeros((len(pairs), jacobians.shape[2]))
+        for side, sign in ((0, -1.0), (1, 1.0)):
+            wrench = np.hstack([normal, np.cross(lines[:, side], normal)])
+            along = np.einsum('ki,kij->kj', wrench, jacobians)
+            slopes += sign * along * self._carried[side][pairs]
+        return slopes
+
+    @cached_property
+    def _carried(self) -> np.ndarray:
+        """(2, n_pairs, n_joints): which joints carry the first and second shape of each pair."""
+        robot, geometry = self.collisions.robot, self.collisions.geometry
+        carried = np.zeros((2, len(geometry.collisionPairs), robot.n_joints), dtype=bool)
+        for number, pair in enumerate(geometry.collisionPairs):
+            for side, index in enumerate((pair.first, pair.second)):
+                joint = geometry.geometryObjects[index].parentJoint
+                supports = list(robot.model.supports[joint])
+                carried[side, number] = np.isin(robot.joint_ids, supports)
+        return carried

@@ -1,43 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Objective of the planner with its gradient, in unconstrained variables.
+Goal of a motion, and the planner's objective with its gradient, in unconstrained variables.
 
-`Objective` is a criterion of the information along a motion of a family that keeps its limits by
-construction, with penalties for what cannot be had so: too large efforts (`effort_penalty`), and
-links that come close to each other or to an obstacle (`DistancePenalty`).
+`Wanted` are the parameters to be known, the noise, and what is known of them already.  `Objective`
+is a criterion of the information along a motion of a family that keeps its limits by construction,
+with penalties for what cannot be had so: too large efforts (`effort_penalty`), and links that come
+close to each other or to an obstacle (`collisions.DistancePenalty`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import partial
 
 import numpy as np
-import pinocchio as pin
+import scipy
 
+from ..base_parameters import structure
 from ..data.recording import Motion
+from ..errors import ExcitationError, one_of
 from ..model.parameters import ParameterSet
-from ..regressor import Regressor
+from ..model.robot import Robot
+from ..regressor import build, ModelSettings, prior, Regressor
 from ..regressor.inverse_dynamics import pull_back
-from .collisions import CollisionModel
-from .distance_bounds import BoundingSpheres, random_positions
+from .collisions import DistancePenalty
+from .criteria import (
+    by_information,
+    CRITERIA,
+    EarlierInformation,
+    excess_and_deviations,
+    PredictedDeviations,
+    ROW_RATE,
+)
 from .families import Matrices, MotionFamily
-
-WEIGHT = 10.0
-"""Factor of the mean penalty of short distances."""
-
-ROOM_SHARE = 0.25
-"""Share of its room above the clearance that a pair's buffer takes at most."""
-
-FEW, MANY = 100, 1000
-"""Random positions in which distances are measured, and in which they are bounded."""
-
-FAR_APART = 0.15
-"""Bound of the distance above which a pair is far apart [m]."""
-
-UNSURE = 0.05
-"""Share of the distances to measure above which bounding spheres are quicker."""
+from .limits import by_joint, Limits
+from .settings import PlannerSettings
+from .trajectories import Trajectory
 
 EFFORT_SHARE = 0.99
 """Share of an effort limit from which on the penalty grows."""
@@ -52,170 +51,221 @@ Criterion = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Turns an information matrix (b, b) into the value to be minimised and its gradient (b, b)."""
 
 
+FRICTION = ('fv', 'fc', 'ts', 'tsc', 'fr', 'fl', 'off')
+"""Symbols of the parameters that ``friction`` stands for."""
+
+LAST = 4
+"""Joints that move for a payload: the last ones, which turn it most for their effort."""
+
+NOISE = 0.01
+"""Noise of an effort by its limit, where nothing is known."""
+
+
 @dataclass(frozen=True)
-class DistancePenalty:
+class Wanted:
     """
-    Penalty of short distances along a motion.
+    Goal of a motion.
 
     Attributes
     ----------
-    collisions:
-        Shapes and pairs.
+    regressor, prior:
+        The model, and the parameters that predict efforts.
+    columns:
+        (b,) columns of the regressor whose parameters are estimated.
+    names, units, values:
+        Of these: base parameters, or those of the load; their values by the URDF.
+    noise:
+        (n_joints,) standard deviation of one of `ROW_RATE` efforts a second [N m or N].
+    earlier:
+        (b, b) information of earlier recordings.
+    criterion:
+        What is minimised.
+    moving:
+        Joints that move.
 
     """
 
-    collisions: CollisionModel
-    _last: list[np.ndarray] = field(default_factory=list, init=False, repr=False, compare=False)
+    regressor: Regressor
+    prior: ParameterSet
+    columns: np.ndarray
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    values: np.ndarray
+    noise: np.ndarray
+    earlier: np.ndarray
+    criterion: Criterion
+    moving: tuple[str, ...]
 
-    @cached_property
-    def _watched(self) -> tuple[np.ndarray, BoundingSpheres | None]:
-        """
-        Pairs (k,) whose distances a penalty looks at, with bounds of them.
+    def deviations(self, trajectory: Trajectory) -> PredictedDeviations:
+        """Return the deviations that a motion leaves, with what is known already."""
+        count = max(1, int(ROW_RATE * trajectory.duration))
+        # between the ends, where the robot rests and says nothing new
+        motion = trajectory.sample((np.arange(count) + 0.5) / ROW_RATE)
+        rows = self.regressor.rows(motion).reshape(count, self.noise.size, -1)
+        rows = (rows[:, :, self.columns] / self.noise[:, None]).reshape(-1, self.columns.size)
+        information = rows.T @ rows + self.earlier
+        return PredictedDeviations.of(self.names, self.units, self.values, information)
 
-        Pairs that are far apart in all of many random positions are left to the last check.
-        """
-        everyone = np.arange(len(self.collisions.pairs))
-        robot, spheres = self.collisions.robot, self.collisions.spheres
-        if spheres is None:
-            return everyone, None
-        nearest = np.full(everyone.size, np.inf)
-        for part in np.array_split(random_positions(robot, MANY), 10):
-            nearest = np.minimum(nearest, spheres.distances(part).min(axis=1))
-        near = everyone[nearest < FAR_APART]
-        return near, BoundingSpheres.of(robot, self.collisions.geometry, near.tolist())
 
-    def buffers(self, buffer: float) -> np.ndarray:
-        """
-        Return the distance (n_pairs,) from which on each pair counts as close [m].
+def wanted_parameters(
+    robot: Robot,
+    settings: PlannerSettings,
+    model: ModelSettings,
+    limits: Limits,
+    earlier: EarlierInformation | None,
+    targets: dict[str, float] | None,
+) -> Wanted:
+    """
+    Return the goal of a motion by the settings.
 
-        Pairs that never come far apart have one of their own, a little above the clearance: theirs
-        would be a penalty that few motions avoid.  Those that are always closer than the buffer,
-        and always keep the clearance, are left to the last check.
-        """
-        nearest, farthest = self._distances
-        clearance = self.collisions.clearance
-        own = clearance + ROOM_SHARE * np.maximum(farthest - clearance, 0.0)
-        own[(nearest > clearance) & (farthest < buffer)] = 0.0
-        return np.minimum(own, buffer)
+    Raises
+    ------
+    ExcitationError
+        naming the parameter or joint that there is not, or a noise that does not fit.
 
-    @cached_property
-    def _distances(self) -> tuple[np.ndarray, np.ndarray]:
-        """Smallest and largest distance (n_pairs,) of each pair in random positions [m]."""
-        robot, geometry = self.collisions.robot, self.collisions.geometry
-        model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
-        nearest, farthest = np.full((2, len(self.collisions.pairs)), [[np.inf], [-np.inf]])
-        for q in robot.configuration(random_positions(robot, FEW)):
-            pin.computeDistances(model, data, geometry, shapes, q)
-            found = [result.min_distance for result in shapes.distanceResults]
-            nearest, farthest = np.minimum(nearest, found), np.maximum(farthest, found)
-        return nearest, farthest
+    """
+    regressor, values = build(robot, model), prior(robot, model)
+    payload = settings.parameters == ('payload',)
+    if payload:
+        columns = _load_columns(robot, regressor, limits)
+        layout = regressor.layout.select(columns)
+        nominal = np.zeros(columns.size)
+    else:
+        base = structure(regressor, robot, grouping=model.grouping)
+        columns, layout = base.independent, base.base_layout
+        nominal = base.project(values).values
+    names = layout.names
+    if earlier is not None:
+        earlier.require(names)
+    chosen = np.arange(len(names))
+    if not payload:
+        chosen = parameter_places(settings.parameters, names, robot)
+    function = CRITERIA[settings.criterion]
+    if targets:
+        for name, target in targets.items():
+            if not 0.0 < target < np.inf:
+                raise ExcitationError(
+                    f"the wanted deviation of '{name}' is {target:g}",
+                    key='targets',
+                    value=target,
+                    remedy='give a positive one',
+                )
+        function = partial(
+            excess_and_deviations,
+            places=np.array([_place(name, names, 'targets') for name in targets]),
+            targets=np.array([*targets.values()]),
+        )
+        chosen = np.arange(len(names))
+    return Wanted(
+        regressor=regressor,
+        prior=values,
+        columns=columns,
+        names=names,
+        units=layout.units,
+        values=nominal,
+        noise=_noise(robot, settings, earlier),
+        earlier=np.zeros((columns.size,) * 2) if earlier is None else earlier.information,
+        criterion=partial(by_information, places=chosen, function=function),
+        moving=_moving(robot, settings, payload=payload),
+    )
 
-    def of(self, position: np.ndarray, buffer: float) -> tuple[float, np.ndarray]:
-        r"""
-        Return how much the links come closer than ``buffer``, and its gradient.
 
-        The mean over the positions of the sum over the pairs of :math:`(1 - d / b)^2` where the
-        distance d is below the buffer b (`buffers`), times `WEIGHT`.  A distance changes with the
-        positions as the nearest points move along the line that joins them.  Only pairs that may
-        be closer are measured (`_lower_bounds`).
+def parameter_places(
+    parameters: tuple[str, ...], names: tuple[str, ...], robot: Robot
+) -> np.ndarray:
+    """
+    Return the places among ``names`` of the parameters that count.
 
-        Parameters
-        ----------
-        position:
-            (n_samples, n_joints) [rad or m].
-        buffer:
-            b, larger than the clearance [m].
+    ``parameters`` are as `PlannerSettings.parameters`, but for ``payload``; empty for all.
 
-        Returns
-        -------
-        tuple of float and np.ndarray
-            Value [-] and gradient (n_samples, n_joints).
+    Raises
+    ------
+    ExcitationError
+        naming what is no base parameter and has none.
 
-        """
-        gradient = np.zeros_like(position)
-        if not self.collisions.pairs:
-            return 0.0, gradient
-        robot, geometry = self.collisions.robot, self.collisions.geometry
-        model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
-        buffers, (watched, _) = self.buffers(buffer), self._watched
-        lower = self._lower_bounds(position, buffers[watched])
-        near = (lower < buffers[watched, None]) & (buffers[watched, None] > 0.0)
-        samples, places = np.nonzero(near.T)
-        pairs = watched[places]
-        configurations, last = robot.configuration(position), -1
-        measured: list[float] = []
-        found: list[tuple[int, int, float]] = []
-        lines: list[np.ndarray] = []
-        jacobians: list[np.ndarray] = []
-        for sample, pair in zip(samples.tolist(), pairs.tolist(), strict=True):
-            if sample != last:
-                q, jacobian, last = configurations[sample], None, sample
-                pin.updateGeometryPlacements(model, data, geometry, shapes, q)
-            result = pin.computeDistance(geometry, shapes, pair)
-            measured.append(result.min_distance)
-            short = 1.0 - result.min_distance / buffers[pair]
-            if short > 0.0:
-                found.append((sample, pair, short))
-                nearest = result.getNearestPoint1(), result.getNearestPoint2()
-                # copied: the next measurement of the pair writes to the same memory
-                lines.append(np.array([*nearest, result.normal]))
-                if jacobian is None:
-                    jacobian = pin.computeJointJacobians(model, data)[:, robot.columns]
-                jacobians.append(jacobian)
-        lower[places, samples] = measured
-        self._last[:] = position, lower
+    """
+    if not parameters:
+        return np.arange(len(names))
+    places: set[int] = set()
+    for wanted in parameters:
+        if wanted == 'friction':
+            found = {i for i, name in enumerate(names) if name.rpartition('.')[2] in FRICTION}
+        elif wanted in (*robot.links, *robot.joints):
+            found = {i for i, name in enumerate(names) if name.rpartition('.')[0] == wanted}
+        else:
+            found = {_place(wanted, names, 'parameters')}
         if not found:
-            return 0.0, gradient
-        sample, pair, short = (np.array(entry) for entry in zip(*found, strict=True))
-        slopes = self._slopes(pair, np.array(lines), np.array(jacobians))
-        factor = WEIGHT / len(position)
-        np.subtract.at(gradient, sample, (2.0 * factor * short / buffers[pair])[:, None] * slopes)
-        return factor * float(short @ short), gradient
+            raise ExcitationError(
+                f"no base parameter belongs to '{wanted}'",
+                key='parameters',
+                value=wanted,
+                remedy=f'take a name out of {one_of(names)}',
+            )
+        places |= found
+    return np.array(sorted(places), dtype=int)
 
-    def _lower_bounds(self, position: np.ndarray, buffers: np.ndarray) -> np.ndarray:
-        """
-        Return lower bounds (k, n_samples) of the distances of the watched pairs [m].
 
-        They are those of the motion before, less what the joints have moved since then can change.
-        Where this leaves many unsure, bounding spheres tell more.
-        """
-        watched, spheres = self._watched
-        lower = np.full((watched.size, len(position)), -np.inf)
-        if self._last and self._last[0].shape == position.shape:
-            moved = np.abs(position - self._last[0])
-            lower = self._last[1] - self.collisions.pair_reach[watched] @ moved.T
-        if spheres is not None and watched.size and (lower < buffers[:, None]).mean() > UNSURE:
-            lower = np.maximum(lower, spheres.distances(position))
-        return np.asarray(lower)
+def _place(name: str, names: tuple[str, ...], key: str) -> int:
+    if name not in names:
+        raise ExcitationError(
+            f"there is no base parameter '{name}'",
+            key=key,
+            value=name,
+            remedy="take 'friction', 'payload' (alone), a link, a joint or a name out of "
+            f'{one_of(names)}',
+        )
+    return names.index(name)
 
-    def _slopes(self, pairs: np.ndarray, lines: np.ndarray, jacobians: np.ndarray) -> np.ndarray:
-        """
-        Return the derivatives (k, n_joints) of distances of ``pairs`` (k,) by the positions.
 
-        A distance changes by how far the nearest points move along the normal, which is the
-        product of a unit force at the point with the Jacobian of the joints that carry the shape.
-        ``lines`` (k, 3, 3) are the nearest point of either shape and the normal, ``jacobians``
-        (k, 6, n_joints) those of all joints for the point at the base frame's origin.
-        """
-        normal = lines[:, 2]
-        slopes = np.zeros((len(pairs), jacobians.shape[2]))
-        for side, sign in ((0, -1.0), (1, 1.0)):
-            wrench = np.hstack([normal, np.cross(lines[:, side], normal)])
-            along = np.einsum('ki,kij->kj', wrench, jacobians)
-            slopes += sign * along * self._carried[side][pairs]
-        return slopes
+def _load_columns(robot: Robot, regressor: Regressor, limits: Limits) -> np.ndarray:
+    """Return the columns of the last link's parameters that a motion can tell from each other."""
+    link = robot.links[-1]
+    of_link = [i for i, n in enumerate(regressor.layout.names) if n.rpartition('.')[0] == link]
+    rng = np.random.default_rng(19920801)
+    states = rng.uniform(-1.0, 1.0, (2, 200, robot.n_joints))
+    position = rng.uniform(limits.lower, limits.upper, (200, robot.n_joints))
+    motion = Motion(position, states[0] * limits.velocity, states[1] * limits.acceleration)
+    rows = regressor.rows(motion)[:, of_link]
+    rows /= np.maximum(np.linalg.norm(rows, axis=0), 1e-300)
+    _, triangle, order = scipy.linalg.qr(rows, mode='economic', pivoting=True)
+    rank = int((np.abs(np.diagonal(triangle)) > 1e-8 * abs(triangle[0, 0])).sum())
+    return np.sort(np.array(of_link)[order[:rank]])
 
-    @cached_property
-    def _carried(self) -> np.ndarray:
-        """(2, n_pairs, n_joints): which joints carry the first and second shape of each pair."""
-        robot, geometry = self.collisions.robot, self.collisions.geometry
-        carried = np.zeros((2, len(geometry.collisionPairs), robot.n_joints), dtype=bool)
-        for number, pair in enumerate(geometry.collisionPairs):
-            for side, index in enumerate((pair.first, pair.second)):
-                joint = geometry.geometryObjects[index].parentJoint
-                supports = list(robot.model.supports[joint])
-                carried[side, number] = np.isin(robot.joint_ids, supports)
-        return carried
+
+def _noise(
+    robot: Robot, settings: PlannerSettings, earlier: EarlierInformation | None
+) -> np.ndarray:
+    if settings.effort_noise:
+        if not min(settings.effort_noise) > 0.0:
+            raise ExcitationError(
+                f"'effort_noise' is {min(settings.effort_noise):g} for one of the joints",
+                key='effort_noise',
+                value=settings.effort_noise,
+                remedy='give positive values',
+            )
+        return by_joint(robot, settings, 'effort_noise', np.empty(0))
+    if earlier is not None:
+        return earlier.noise
+    limit = np.array(robot.limits.effort, dtype=float)
+    # a URDF that leaves the limit open, or has 0 for it, says nothing of the noise
+    stated = np.isfinite(limit) & (limit > 0.0)
+    return NOISE * np.where(stated, limit, limit[stated].max() if stated.any() else 1.0)
+
+
+def _moving(robot: Robot, settings: PlannerSettings, *, payload: bool) -> tuple[str, ...]:
+    if not settings.moving:
+        return robot.joints[-LAST:] if payload else robot.joints
+    for name in settings.moving:
+        if name not in robot.joints:
+            raise ExcitationError(
+                f"there is no joint '{name}' to move",
+                joint=name,
+                key='moving',
+                value=name,
+                remedy=f'joints are {", ".join(robot.joints)}',
+            )
+    # named twice it moves once
+    return tuple(dict.fromkeys(settings.moving))
 
 
 @dataclass(frozen=True)

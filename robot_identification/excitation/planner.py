@@ -25,12 +25,12 @@ from .collisions import collision_model, CollisionModel
 from .constraints import Nearest, too_close
 from .criteria import EarlierInformation
 from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
+from .objective import wanted_parameters
 from .plans import Plan, PlanningTask, PlanningWatch
 from .point_planner import plan_points
 from .search import plan_family
 from .settings import PlannerSettings
 from .simple_motions import plan_simple
-from .wanted import wanted_parameters
 
 POSES = 24
 """Poses that a search may start from."""

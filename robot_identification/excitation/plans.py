@@ -22,9 +22,9 @@ from .criteria import column_scaled_condition_number, PredictedDeviations, UNKNO
 from .extremes import largest_efforts
 from .families import FourierTrajectory
 from .limits import Limits
+from .objective import Wanted
 from .settings import PlannerSettings
 from .trajectories import PointTrajectory, Trajectory
-from .wanted import Wanted
 
 BUFFER = 0.03
 """How much more than the clearance the optimisers keep links apart [m]."""

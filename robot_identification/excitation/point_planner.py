@@ -18,8 +18,9 @@ from ..model.robot import Robot
 from ..regressor import build, ModelSettings, predict
 from ..regressor.energy import energy_of
 from ..regressor.inverse_dynamics import pull_back
+from .collisions import DistancePenalty
 from .descent import descend_all, search
-from .objective import DistancePenalty, effort_penalty
+from .objective import effort_penalty
 from .path import Obstacles, Path, PathProblem, shortest_times, through
 from .plans import BUFFER, largest_motion, Plan, PlanningTask, PlanningWatch
 from .sequence import EnergyEquations, PointBounds, PointCost, Sequence

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
+from .collisions import DistancePenalty
 from .constraints import CollisionError, LimitViolation
 from .criteria import ROW_RATE
 from .extremes import extremes, QUANTITIES
 from .families import Basis, FourierBasis, MotionFamily, SplineBasis
 from .limits import Limits
-from .objective import DistancePenalty, Objective
+from .objective import Objective
 from .plans import (
     BUFFER,
     largest_motion,

@@ -16,10 +16,10 @@ from ..data.recording import Motion
 from ..errors import ExcitationError
 from .collisions import CollisionModel
 from .limits import Limits
+from .objective import Wanted
 from .plans import largest_motion, Plan, PlanningTask
 from .settings import PlannerSettings
 from .trajectories import point_to_point, PointTrajectory
-from .wanted import Wanted
 
 SPEEDS = 0.05, 0.15, 0.35, 0.65, 1.0
 """Speeds of sweeps by the velocity limits."""

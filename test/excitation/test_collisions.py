@@ -8,8 +8,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.errors import IdentificationWarning
-from robot_identification.excitation.collisions import collision_model
-from robot_identification.excitation.objective import DistancePenalty
+from robot_identification.excitation.collisions import collision_model, DistancePenalty
 from robot_identification.excitation.settings import with_floor
 from robot_identification.model.robot import Robot
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.base_parameters import structure
-from robot_identification.excitation.collisions import collision_model
+from robot_identification.excitation.collisions import collision_model, DistancePenalty, ROOM_SHARE
 from robot_identification.excitation.criteria import by_information, CRITERIA
 from robot_identification.excitation.families import FourierBasis, MotionFamily
-from robot_identification.excitation.objective import DistancePenalty, Objective, ROOM_SHARE
+from robot_identification.excitation.objective import Objective
 from robot_identification.excitation.planner import plan_limits, start_poses
 from robot_identification.excitation.settings import PlannerSettings, with_floor
 from robot_identification.model.robot import Robot

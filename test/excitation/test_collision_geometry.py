@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.excitation.collision_geometry import BoundingSpheres
 from robot_identification.excitation.collisions import collision_model
-from robot_identification.excitation.distance_bounds import BoundingSpheres
 from robot_identification.excitation.settings import Obstacle
 from robot_identification.model.robot import Robot
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Bounds of positions and distances of a robot's shapes, for many positions at once.
+Collision geometry of a robot among obstacles: shapes, the pairs looked at, bounds of distances.
 
 Each shape is covered by a row of spheres along the longest side of its box.  What the spheres are
 apart, the shapes are at least (`BoundingSpheres`).
@@ -8,15 +8,17 @@ apart, the shapes are at least (`BoundingSpheres`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import coal
 import numpy as np
 import pinocchio as pin
 
+from ..errors import ExcitationError, one_of
 from ..model.robot import Robot
 from ..regressor.rigid import cross_matrix, Tree, tree_of
+from .settings import Obstacle
 
 MOST = 10
 """Spheres of a shape at most."""
@@ -230,3 +232,110 @@ def random_positions(robot: Robot, count: int) -> np.ndarray:
     high = np.where(np.isfinite(robot.limits.upper), robot.limits.upper, np.pi)
     # what comes of them is a property of the robot, not of a plan
     return np.random.default_rng(20130602).uniform(low, high, (count, robot.n_joints))
+
+
+OBSTACLE_PREFIX = 'obstacle '
+"""Begin of the names of obstacles' shapes; no URDF's link has a name with a blank in it."""
+
+
+def add_obstacle(robot: Robot, geometry: pin.GeometryModel, obstacle: Obstacle) -> int:
+    """Add an obstacle's shape and return its place."""
+    bodies = {f.name: f for f in robot.model.frames if f.type == pin.FrameType.BODY}
+    key = f'obstacles.{obstacle.name}'
+    if obstacle.name in bodies:
+        raise ExcitationError(
+            f"an obstacle is called '{obstacle.name}' as a link of the robot is",
+            key=key,
+            value=obstacle.name,
+            remedy='give it another name',
+        )
+    joint, placement = 0, obstacle.placement
+    if obstacle.link:
+        if obstacle.link not in bodies:
+            raise ExcitationError(
+                f"obstacle '{obstacle.name}' is attached to '{obstacle.link}', which the robot "
+                'has not',
+                link=obstacle.link,
+                key=f'{key}.link',
+                value=obstacle.link,
+                remedy=f'links are {one_of(bodies)}',
+            )
+        body = bodies[obstacle.link]
+        joint, placement = body.parentJoint, body.placement * placement
+    name = OBSTACLE_PREFIX + obstacle.name
+    shape = pin.GeometryObject(name, joint, 0, placement, obstacle.shape())
+    return int(geometry.addGeometryObject(shape))
+
+
+def make_convex(shape: pin.GeometryObject) -> None:
+    """Replace a mesh by its convex hull."""
+    if not isinstance(shape.geometry, coal.BVHModelBase):
+        return
+    try:
+        shape.geometry.buildConvexHull(True, 'Qt')
+    except Exception:
+        # a flat mesh has no hull with a volume: it stays as it is
+        return
+    shape.geometry = shape.geometry.convex
+
+
+RANDOM_POSITIONS = 200
+"""Random positions in which pairs are looked at to find those that are permanently close."""
+
+PERMANENT = 0.95
+"""Share of random positions from which on a pair that is close counts as permanently close."""
+
+
+def set_pairs(
+    robot: Robot,
+    geometry: pin.GeometryModel,
+    clearance: float,
+    standing: Collection[int],
+    floor: int | None = None,
+) -> list[int]:
+    """
+    Choose the pairs that are looked at; return the places of shapes not kept from the floor.
+
+    Pairs of the robot's own shapes that cannot say anything are left out: of links that are joined
+    by a joint, and of those that are within the clearance of each other in nearly all of many
+    random positions.  Shapes in ``standing``, which stand still, are looked at for every link that
+    moves; of the floor alone, links are left out that are always close to it, as they mostly stand
+    on it.
+    """
+    parents = robot.model.parents
+    joints = [shape.parentJoint for shape in geometry.geometryObjects]
+    own, declared = [], []
+    for first in range(len(joints)):
+        for second in range(first + 1, len(joints)):
+            a, b = joints[first], joints[second]
+            if a == b:
+                continue
+            if first in standing or second in standing:
+                declared.append((first, second))
+            elif floor in (first, second) or (parents[a] != b and parents[b] != a):
+                own.append((first, second))
+    _write_pairs(geometry, own)
+    close = _closeness(robot, geometry, clearance)
+    kept = [pair for pair, share in zip(own, close, strict=True) if share < PERMANENT]
+    _write_pairs(geometry, [*kept, *declared])
+    left_out = set(own) - set(kept)
+    return sorted(sum(pair) - floor for pair in left_out if floor in pair) if floor else []
+
+
+def _write_pairs(geometry: pin.GeometryModel, pairs: list[tuple[int, int]]) -> None:
+    geometry.removeAllCollisionPairs()
+    for first, second in pairs:
+        geometry.addCollisionPair(pin.CollisionPair(first, second))
+
+
+def _closeness(robot: Robot, geometry: pin.GeometryModel, clearance: float) -> np.ndarray:
+    """Return the share of random positions in which each pair is closer than the clearance."""
+    model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
+    for request in shapes.collisionRequests:
+        request.security_margin = clearance
+    close = np.zeros(len(geometry.collisionPairs))
+    positions = random_positions(robot, RANDOM_POSITIONS)
+    for q in robot.configuration(positions):
+        pin.computeCollisions(model, data, geometry, shapes, q, False)
+        close += [result.isCollision() for result in shapes.collisionResults]
+    return close / RANDOM_POSITIONS
