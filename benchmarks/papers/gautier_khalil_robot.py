@@ -19,16 +19,17 @@ from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.data.recording import Recording
 from robot_identification.estimation import Equations, Estimate, EstimationSettings, ols
 from robot_identification.excitation import Plan, plan, PlannerSettings, Trajectory
-from robot_identification.excitation.descent import Function, search, WaypointProblem
+from robot_identification.excitation.criteria import equilibrium, PointCost
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.path import allowed_times, Segment
 from robot_identification.excitation.sequence import (
     EnergyEquations,
-    equilibrium,
+    Function,
     PointBounds,
-    PointCost,
     renew_points,
+    search,
     Sequence,
+    WaypointProblem,
 )
 from robot_identification.excitation.settings import PointSettings
 from robot_identification.model.robot import Robot

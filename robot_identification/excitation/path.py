@@ -44,9 +44,9 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from ..data.recording import Motion
-from .descent import Function
+from .criteria import PointCost
 from .limits import Limits
-from .sequence import EnergyEquations, PointBounds, PointCost, renew_points, Sequence
+from .sequence import EnergyEquations, Function, PointBounds, renew_points, Sequence
 from .trajectories import PointTrajectory, spline_coefficients
 
 SHORTEST = 1e-2

@@ -27,10 +27,9 @@ from .criteria import EarlierInformation
 from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
 from .objective import wanted_parameters
 from .plans import Plan, PlanningTask, PlanningWatch
-from .point_planner import plan_points
+from .point_planner import plan_points, plan_simple
 from .search import plan_family
 from .settings import PlannerSettings
-from .simple_motions import plan_simple
 
 POSES = 24
 """Poses that a search may start from."""

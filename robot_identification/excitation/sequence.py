@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""
+"""
 Sequences of points (q, dq) whose energy differences tell the base parameters well apart.
 
 Gautier and Khalil (1992), section 4.  A sequence of r + 1 points gives r equations
 ``W_i = h(point i + 1) - h(point i)``, so every point but the ends is used twice.  Limits are kept
 by a change of variables, ``q = q_I + (q_F - q_I) sin^2 x`` and ``dq = dq_M sin x``; what is left
-is descents without constraints from normal random numbers, along the exact gradient (`descent`).
+is descents without constraints from normal random numbers, along the exact gradient of the cost
+(`criteria.PointCost`).
 
-The cost of a sequence is :math:`f = \lambda_1 \mathrm{Cond}(W) + \lambda_2 S`, where S is the
-ratio of the largest to the smallest entry of W, and the condition number is one of three measures.
-The logarithm of f, which has the same minimum, is what a descent copes with from starts of any
-condition.  Largest and smallest value of a set change hands as the points move, and where they do,
-the cost has kinks, which is where its minimum tends to be: power means smooth it (`log_spread`).
-For the singular values of W and p = 2 that is half the logarithm of the Frobenius condition number
-of W^T W.  The gradient by W is U diag(dF/ds) V^T with its singular vectors.
+SciPy's optimisers work on one start at a time.  With variables as few as those of a sequence of
+points, nearly all of an evaluation is the overhead of many small operations, which evaluating all
+starts together shares out: ten times as many starts in the same time (`descend_all`).  Each start
+runs its own limited-memory BFGS (Nocedal and Wright 2006, algorithms 7.4 and 7.5), with
+backtracking; they share nothing but the calls of the function.
+
+Where a descent ends depends on its start.  So many are begun and the good ones carried on, and
+then points of the best sequences are drawn anew and the sequences taken down again (`search`).
 
 References
 ----------
@@ -25,137 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
 
-from ..errors import one_of, SettingsError
 from ..regressor.energy import EnergyRegressor
-from .criteria import log_spread
-
-Measure = Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
-"""Turns W (..., r, b) and a power p into logarithms of condition numbers and their gradients."""
-
-FROBENIUS_POWER = 2.0
-"""The p that gives the Frobenius condition number of W^T W."""
-
-_LEAST = 1e-14
-"""Relative size below which a singular value is rounding."""
-
-
-def spectral(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the logarithm of the 2-norm condition number by singular values, eq. (16)."""
-    left, sizes, right = np.linalg.svd(matrix, full_matrices=False)
-    value, slope = log_spread(np.maximum(sizes, _LEAST * sizes[..., :1]), power)
-    return value, (left * slope[..., None, :]) @ right
-
-
-def frobenius(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the logarithm of the Frobenius condition number of W^T W, eqs. (21), (22)."""
-    value, gradient = spectral(matrix, FROBENIUS_POWER)
-    return 2.0 * value, 2.0 * gradient
-
-
-def pivoted(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Return the logarithm of the estimate |R_11 / R_bb| from the QR factors with column pivoting.
-
-    |R_11| is the norm of the first pivot column, |R_bb| the distance of the last one from the span
-    of the others.
-    """
-    value, gradient = np.empty(matrix.shape[:-2]), np.zeros_like(matrix)
-    for place in np.ndindex(value.shape):
-        W, slope = matrix[place], gradient[place]
-        q, r, order = qr(W, mode='economic', pivoting=True)
-        first, last = abs(r[0, 0]), max(abs(r[-1, -1]), _LEAST * abs(r[0, 0]))
-        share = np.append(-solve_triangular(r[:-1, :-1], r[:-1, -1]), 1.0)
-        slope[:, order[0]] = W[:, order[0]] / first**2
-        slope[:, order] -= np.sign(r[-1, -1]) / last * np.outer(q[:, -1], share)
-        value[place] = np.log(first / last)
-    return value, gradient
-
-
-MEASURES: dict[str, Measure] = {'spectral': spectral, 'qr': pivoted, 'frobenius': frobenius}
-"""The three measures of the condition number that the paper tries, by name."""
-
-
-def equilibrium(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
-    """
-    Return the logarithm of S, the ratio of the largest to the smallest entry, eq. (19).
-
-    Entries that are 0 are left out, as in the paper.
-    """
-    size = np.abs(matrix)
-    size[size == 0.0] = np.nan
-    value, slope = log_spread(size.reshape(*matrix.shape[:-2], -1), power)
-    return value, slope.reshape(matrix.shape) * np.sign(matrix)
-
-
-@dataclass(frozen=True)
-class PointCost:
-    """
-    The cost of a matrix of energy equations, eq. (18).
-
-    Attributes
-    ----------
-    measure:
-        Name of the condition number, one of `MEASURES`.
-    condition_weight, equilibrium_weight:
-        lambda_1 and lambda_2.
-
-    """
-
-    measure: str = 'spectral'
-    condition_weight: float = 1.0
-    equilibrium_weight: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.measure not in MEASURES:
-            raise SettingsError(
-                f"the measure of the condition number is '{self.measure}'",
-                key='points.measure',
-                value=self.measure,
-                remedy=f'it has to be one of {one_of(MEASURES)}',
-            )
-        if self.condition_weight + self.equilibrium_weight <= 0.0:
-            raise SettingsError(
-                'condition_weight and equilibrium_weight are both 0',
-                key='points.condition_weight',
-                value=self.condition_weight,
-                remedy='weigh at least one of them',
-            )
-
-    @property
-    def first(self) -> PointCost:
-        """
-        The cost to search by before this one: of a smooth condition number alone.
-
-        Pivots of a QR factorisation change hands all the time, and descents end at these kinks.
-        From random points, the equilibrium, which is large, leads to where the condition is poor;
-        from a good condition, it is had nearly for nothing.
-        """
-        return PointCost('spectral' if self.measure == 'qr' else self.measure)
-
-    def value(self, matrix: np.ndarray, power: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
-        """
-        Return the logarithms (...) of the cost and their gradients by W (..., r, b), r >= b.
-
-        ``power`` is the p of the smoothing; infinity for none.
-        """
-        parts = [
-            (np.log(weight), *function(matrix, power))
-            for weight, function in (
-                (self.condition_weight, MEASURES[self.measure]),
-                (self.equilibrium_weight, equilibrium),
-            )
-            if weight > 0.0
-        ]
-        total = np.logaddexp.reduce([weight + log for weight, log, _ in parts])
-        gradient = np.zeros_like(matrix)
-        for weight, log, slope in parts:
-            gradient += np.exp(weight + log - total)[..., None, None] * slope
-        return total, gradient
-
 
 NEW_POINTS = 3
 """Largest number of points that are drawn anew in a sequence."""
@@ -300,3 +176,308 @@ def renew_points(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
         chosen[random.choice(x.shape[2], count, replace=False)] = True
         child[:, chosen] = random.standard_normal((2, count, x.shape[3]))
     return new
+
+
+# -------------------------------------------------------------------------------------- descents
+
+
+SUFFICIENT = 1e-4
+"""Share of the decrease that the slope promises which a step has to bring."""
+
+CURVED = 1e-10
+"""Least curvature along a step, relative to its length and the gradient's change, to learn of."""
+
+
+Function = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Takes (k, d) variables of k of the starts to their values (k,) and gradients (k, d)."""
+
+
+@dataclass(frozen=True)
+class Descents:
+    """
+    Results of several descents.
+
+    Attributes
+    ----------
+    x:
+        (s, d) variables.
+    values:
+        (s,) the function there.
+
+    """
+
+    x: np.ndarray
+    values: np.ndarray
+
+
+def descend_all(
+    function: Function,
+    x: np.ndarray,
+    evaluations: int,
+    *,
+    memory: int = 12,
+    tolerance: float = 1e-5,
+    patience: int = 10,
+    go_on: Callable[[], bool] = lambda: True,
+) -> Descents:
+    """
+    Go down from each of several starts.
+
+    Parameters
+    ----------
+    function:
+        Value and gradient of any number of the starts.
+    x:
+        (s, d) starts.
+    evaluations:
+        How many times each start is evaluated at most.
+    memory:
+        Steps that the curvature is taken from.
+    tolerance, patience:
+        A start rests when so many steps in a row have brought less than ``tolerance`` together.
+    go_on:
+        Asked before each evaluation; False ends all descents where they are.
+
+    """
+    state = _State.at(function, x, memory, patience)
+    for _ in range(evaluations - 1):
+        active = np.flatnonzero(~state.resting)
+        if active.size == 0 or not go_on():
+            break
+        trial = state.x[active] + state.step[active, None] * state.direction[active]
+        state.take(active, trial, *function(trial), tolerance)
+    return Descents(state.x, state.values)
+
+
+@dataclass
+class _State:
+    """All descents; the first axis of each array is the start."""
+
+    x: np.ndarray
+    values: np.ndarray
+    gradient: np.ndarray
+    direction: np.ndarray
+    step: np.ndarray
+    moves: np.ndarray  # (s, memory, d), oldest first; zero where there is none yet
+    changes: np.ndarray
+    inverse: np.ndarray  # (s, memory) 1 / (move . change), zero where there is none yet
+    recent: np.ndarray  # (s, patience) values of the last steps
+    resting: np.ndarray
+
+    @classmethod
+    def at(cls, function: Function, x: np.ndarray, memory: int, patience: int) -> _State:
+        x = np.array(x, dtype=float)
+        values, gradient = function(x)
+        starts, size = x.shape
+        state = cls(
+            x=x,
+            values=np.array(values),
+            gradient=np.array(gradient),
+            direction=-gradient,
+            step=np.ones(starts),
+            moves=np.zeros((starts, memory, size)),
+            changes=np.zeros((starts, memory, size)),
+            inverse=np.zeros((starts, memory)),
+            recent=np.full((starts, patience), np.inf),
+            resting=np.asarray(~gradient.any(axis=1)),
+        )
+        state.aim(np.arange(starts))
+        return state
+
+    def take(
+        self,
+        active: np.ndarray,
+        trial: np.ndarray,
+        values: np.ndarray,
+        gradient: np.ndarray,
+        tolerance: float,
+    ) -> None:
+        """Accept the trials of the starts ``active`` that are good enough, shorten the others."""
+        slope = (self.gradient[active] * self.direction[active]).sum(axis=1)
+        promised = self.step[active] * slope
+        with np.errstate(invalid='ignore'):
+            good = values <= self.values[active] + SUFFICIENT * promised
+        self._shorten(active[~good], values[~good], slope[~good])
+        taken = active[good]
+        self._remember(taken, trial[good] - self.x[taken], gradient[good] - self.gradient[taken])
+        self.x[taken], self.values[taken] = trial[good], values[good]
+        self.gradient[taken] = gradient[good]
+        self.recent[taken] = np.roll(self.recent[taken], -1, axis=1)
+        gained = self.recent[taken, -1] - values[good]
+        self.recent[taken, -1] = values[good]
+        with np.errstate(invalid='ignore'):
+            slow = self.recent[taken, 0] - values[good] < tolerance
+        flat = ~self.gradient[taken].any(axis=1)
+        self.resting[taken[(slow & np.isfinite(gained)) | flat]] = True
+        self.aim(taken)
+
+    def _shorten(self, starts: np.ndarray, values: np.ndarray, slope: np.ndarray) -> None:
+        """Shorten steps to the minimum of the parabola through what is known of them."""
+        step = self.step[starts]
+        rise = values - self.values[starts] - step * slope
+        with np.errstate(divide='ignore', invalid='ignore'):
+            share = -0.5 * step * slope / rise
+        self.step[starts] = step * np.clip(np.nan_to_num(share, nan=0.1), 0.1, 0.5)
+        tiny = starts[self.step[starts] < 1e-10]
+        # a start that has no way down even along its gradient rests
+        lost = ~self.inverse[tiny].any(axis=1)
+        self.resting[tiny[lost]] = True
+        forgetful = tiny[~lost]
+        self.inverse[forgetful] = 0.0
+        self.aim(forgetful)
+
+    def _remember(self, starts: np.ndarray, move: np.ndarray, change: np.ndarray) -> None:
+        product = (move * change).sum(axis=1)
+        size = np.linalg.norm(move, axis=1) * np.linalg.norm(change, axis=1)
+        curved = product > CURVED * size
+        kept = starts[curved]
+        for history, new in (
+            (self.moves, move[curved]),
+            (self.changes, change[curved]),
+            (self.inverse, 1.0 / product[curved]),
+        ):
+            history[kept] = np.roll(history[kept], -1, axis=1)
+            history[kept, -1] = new
+
+    def aim(self, starts: np.ndarray) -> None:
+        """Set directions by the curvature that is remembered (the two-loop recursion)."""
+        towards = self.gradient[starts].copy()
+        moves, changes, inverse = self.moves[starts], self.changes[starts], self.inverse[starts]
+        shares = np.zeros_like(inverse)
+        for k in reversed(range(inverse.shape[1])):
+            shares[:, k] = inverse[:, k] * np.einsum('kd,kd->k', moves[:, k], towards)
+            towards -= shares[:, k, None] * changes[:, k]
+        known = inverse[:, -1] > 0.0
+        square = (changes[:, -1] ** 2).sum(axis=1) * inverse[:, -1]
+        # without any curvature known, a step of length 1 at most
+        length = np.maximum(1.0, np.linalg.norm(towards, axis=1))
+        towards *= np.where(known, 1.0 / np.where(known, square, 1.0), 1.0 / length)[:, None]
+        for k in range(inverse.shape[1]):
+            back = inverse[:, k] * np.einsum('kd,kd->k', changes[:, k], towards)
+            towards += moves[:, k] * (shares[:, k] - back)[:, None]
+        downhill = (towards * self.gradient[starts]).sum(axis=1) > 0.0
+        towards[~downhill] = self.gradient[starts[~downhill]]
+        self.direction[starts] = -towards
+        self.step[starts] = 1.0
+
+
+SELECTION = ((2.0, 60, 3), (2.0, 100, 2), (8.0, 150, 1), (40.0, 200, 1))
+"""
+Descents from random starts: p of the smoothing, evaluations, and of how many starts one is kept.
+
+A smooth cost leads to where a sharp one is worth while.
+"""
+
+RENEWAL = ((8.0, 50, 3), (40.0, 120, 1))
+"""The same for sequences some of whose points are new."""
+
+FINISH = ((100.0, 200, 1), (300.0, 300, 3))
+"""The same for the best sequences in the end."""
+
+SECOND_COST = ((2.0, 150, 1), (4.0, 150, 1), (8.0, 200, 1), (20.0, 200, 2), (60.0, 300, 6))
+"""The same for the best sequence, moved a little, by the cost that is meant in the end."""
+
+MOVED, COPIES = 0.02, 12
+"""How much its variables are moved, and how often."""
+
+CHILDREN = 24
+"""Sequences with new points in a round."""
+
+POPULATION = 12
+"""Sequences that are kept from round to round."""
+
+_ALIKE = 2e-3
+"""Sequences whose costs differ by less than this share count as the same."""
+
+
+class WaypointProblem(Protocol):
+    """Problem of the search for waypoints, in variables (d,) of a sequence of points."""
+
+    def function(self, power: float) -> Function:
+        """Return the logarithm of the cost, with its gradient, for a smoothing p."""
+
+    def draw(self, random: np.random.Generator, count: int) -> np.ndarray:
+        """Return random starts, (count, d)."""
+
+    def renew(self, random: np.random.Generator, flat: np.ndarray) -> None:
+        """Draw some of the points of sequences (count, d) anew, in place."""
+
+
+def search(
+    problem: WaypointProblem,
+    random: np.random.Generator,
+    *,
+    starts: int,
+    rounds: int,
+    look: Callable[[float], bool] = lambda cost: True,
+    go_on: Callable[[], bool] = lambda: True,
+    then: WaypointProblem | None = None,
+) -> Descents:
+    """
+    Search for sequences of least cost; return the best ones, the best first, with their costs.
+
+    Parameters
+    ----------
+    problem:
+        What is minimised over which variables.
+    random:
+        What draws the starts and new points.
+    starts:
+        Random starts.
+    rounds:
+        Rounds in which points are drawn anew.
+    look:
+        Called with the best (smoothed) cost after each step; False ends the search early.
+    go_on:
+        Asked before each evaluation; False ends the search where it is.
+    then:
+        The problem with the cost that is meant, where ``problem`` has the one to search by first
+        (see `PointCost.first`).
+
+    """
+    function = problem.function
+    x, values = _select(function, problem.draw(random, starts), SELECTION, look, go_on)
+    x, values = _best_distinct(x, values)
+    in_time = True
+    for _ in range(rounds):
+        in_time = in_time and look(float(np.exp(values[0])))
+        if not in_time:
+            break
+        children = x[random.integers(0, len(x), CHILDREN)]
+        problem.renew(random, children)
+        new, costs = _select(function, children, RENEWAL, look, go_on)
+        x, values = _best_distinct(np.concatenate([x, new]), np.concatenate([values, costs]))
+    if in_time:
+        x, _ = _select(function, x[:3], FINISH, look, go_on)
+    if then is not None and go_on():
+        function = then.function
+        x = x[:1] + MOVED * random.standard_normal((COPIES, x.shape[1]))
+        x, _ = _select(function, x, SECOND_COST, look, go_on)
+    costs = np.exp(function(np.inf)(x)[0])
+    order = np.argsort(costs)
+    return Descents(x[order], costs[order])
+
+
+def _select(
+    function: Callable[[float], Function],
+    x: np.ndarray,
+    stages: tuple[tuple[float, int, int], ...],
+    look: Callable[[float], bool],
+    go_on: Callable[[], bool],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Go down stage by stage, fewer at each one; return those left and their values."""
+    for power, evaluations, share in stages:
+        found = descend_all(function(power), x, evaluations, go_on=go_on)
+        order = np.argsort(found.values)[: -(-len(x) // share)]
+        x, values = found.x[order], found.values[order]
+        if not look(float(np.exp(values[0]))):
+            break
+    return x, values
+
+
+def _best_distinct(x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    kept: list[int] = []
+    for i in np.argsort(values):
+        if all(abs(values[i] - values[j]) > _ALIKE for j in kept):
+            kept.append(int(i))
+    return x[kept[:POPULATION]], values[kept[:POPULATION]]

@@ -7,7 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.errors import ExcitationError, SettingsError
-from robot_identification.excitation import descent
+from robot_identification.excitation import sequence
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import (
     check_collisions,
@@ -279,8 +279,8 @@ def test_an_obstacle_at_the_start_is_named():
 @pytest.mark.parametrize('method', ['fourier', 'points'])
 def test_plans_keep_clear_of_obstacles(method, monkeypatch):
     # searches that end with hardly any polish
-    monkeypatch.setattr(descent, 'SELECTION', ((2.0, 60, 3), (8.0, 100, 2), (40.0, 100, 1)))
-    monkeypatch.setattr(descent, 'FINISH', ((100.0, 100, 1),))
+    monkeypatch.setattr(sequence, 'SELECTION', ((2.0, 60, 3), (8.0, 100, 2), (40.0, 100, 1)))
+    monkeypatch.setattr(sequence, 'FINISH', ((100.0, 100, 1),))
     arm = Robot.from_urdf(URDF / 'szabo_3r.urdf')
     free = PlannerSettings(
         method=method,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Energy equations of points: condition numbers with their gradients, and the search."""
+"""Energy equations of points: condition numbers with their gradients, the search, descents."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,20 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.excitation.criteria import log_spread
-from robot_identification.excitation.descent import search
+from robot_identification.excitation.criteria import equilibrium, log_spread, MEASURES, PointCost
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.path import PathProblem, shortest_times, through
 from robot_identification.excitation.point_planner import energy_equations
-from robot_identification.excitation.sequence import (
-    equilibrium,
-    MEASURES,
-    PointBounds,
-    PointCost,
-    Sequence,
-)
+from robot_identification.excitation.sequence import descend_all, PointBounds, search, Sequence
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings
+from scipy.optimize import minimize, rosen, rosen_der
 
 from benchmarks.papers.gautier_khalil_robot import PointProblem
 
@@ -119,7 +113,7 @@ def short_searches(monkeypatch):
         ('CHILDREN', 6),
         ('COPIES', 3),
     ):
-        monkeypatch.setattr(f'robot_identification.excitation.descent.{name}', value)
+        monkeypatch.setattr(f'robot_identification.excitation.sequence.{name}', value)
 
 
 @pytest.fixture(scope='module')
@@ -221,3 +215,63 @@ def test_a_search_ends_early_where_it_is_told_to(equations):
     search(problem, np.random.default_rng(0), starts=4, rounds=50, look=look)
     assert len(seen) <= 3
     assert seen == sorted(seen, reverse=True)
+
+
+# descents from many starts: to the minimum, each on its own, and never up
+
+
+def rosenbrock(x):
+    return np.array([rosen(row) for row in x]), np.array([rosen_der(row) for row in x])
+
+
+def test_it_finds_what_scipy_finds():
+    starts = np.random.default_rng(0).uniform(-2.0, 2.0, (8, 6))
+    found = descend_all(rosenbrock, starts, 2000, tolerance=1e-14)
+    for x, value, start in zip(found.x, found.values, starts, strict=True):
+        reference = minimize(rosen, start, jac=rosen_der, method='BFGS', options={'gtol': 1e-10})
+        # Rosenbrock's function has a second minimum in these dimensions
+        assert value < 1e-9 or value == pytest.approx(reference.fun, rel=1e-6)
+        if value < 1e-9:
+            np.testing.assert_allclose(x, 1.0, atol=1e-3)
+    assert (found.values < 1e-9).sum() >= 4
+
+
+def test_the_starts_do_not_know_of_each_other():
+    starts = np.random.default_rng(1).uniform(-2.0, 2.0, (5, 4))
+    together = descend_all(rosenbrock, starts, 60)
+    for k in range(5):
+        alone = descend_all(rosenbrock, starts[k : k + 1], 60)
+        np.testing.assert_array_equal(alone.x[0], together.x[k])
+        assert alone.values[0] == together.values[k]
+
+
+def test_kinks_and_walls_are_lived_with():
+    def edged(x):
+        value = np.abs(x).sum(axis=1) + 0.1 * (x**2).sum(axis=1)
+        # a region in which the function does not exist
+        value[x[:, 0] > 3.0] = np.nan
+        return value, np.sign(x) + 0.2 * x
+
+    starts = np.random.default_rng(2).uniform(-3.0, 3.0, (10, 3))
+    found = descend_all(edged, starts, 300)
+    assert (found.values <= edged(starts)[0]).all()
+    assert np.median(found.values) < 0.2
+
+
+def test_work_ends_when_it_has_to():
+    calls = []
+
+    def counted(x):
+        calls.append(len(x))
+        return rosenbrock(x)
+
+    starts = np.random.default_rng(3).uniform(-2.0, 2.0, (4, 5))
+    descend_all(counted, starts, 17)
+    assert len(calls) == 17
+    calls.clear()
+    descend_all(counted, starts, 1000, go_on=lambda: len(calls) < 5)
+    assert len(calls) == 5
+    calls.clear()
+    # who has arrived is not asked again
+    descend_all(counted, np.ones((4, 5)), 1000)
+    assert len(calls) == 1

@@ -14,7 +14,7 @@ from benchmarks.papers import gautier_khalil_robot as paper
 def hasty():
     """Let searches end with hardly any polish."""
     with pytest.MonkeyPatch.context() as patch:
-        module = 'robot_identification.excitation.descent'
+        module = 'robot_identification.excitation.sequence'
         patch.setattr(f'{module}.SELECTION', ((2.0, 60, 3), (8.0, 100, 2), (40.0, 100, 1)))
         patch.setattr(f'{module}.FINISH', ((100.0, 100, 1),))
         yield
