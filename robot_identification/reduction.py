@@ -20,7 +20,6 @@ from .base_parameters import BaseStructure, drawn_states, structure
 from .config.experiment import Experiment
 from .config.problem import IdentificationProblem
 from .config.sources import FactorSource
-from .data.bag import bag_info
 from .data.recording_config import FACTOR, RecordingEntry
 from .errors import SettingsError
 from .estimation import (
@@ -351,6 +350,8 @@ def _start(source: Source) -> float | None:
     base = getattr(source, 'base', Path())
     if entry is None or entry.kind(base) != 'rosbag2':
         return None
+    from .data.bag import bag_info  # with mcap and sqlite3: slow to import
+
     return bag_info(cast(Path, entry.files(base)['position'])).start
 
 

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..data.bag import joint_state_messages, joint_state_topics
 from ..data.clock import likely_unit
 from ..data.csv import read_head
 from ..data.drives import Drives
-from ..data.joint_state import shape_of
 from ..data.readers import array_shapes, read_parquet_head
 from ..data.recognition import ColumnGuess, guess_by_content, guess_by_name
 from ..data.recording import recording_error, SIGNALS
@@ -129,6 +127,10 @@ def guessed_columns(entry: RecordingEntry, guess: ColumnGuess) -> str:
 
 def _of_bag(file: Path, joints: tuple[str, ...]) -> tuple[str, ColumnGuess]:
     """Return the topic that has most of the joints, and these."""
+    # with mcap and sqlite3, which take time to import
+    from ..data.bag import joint_state_messages, joint_state_topics
+    from ..data.joint_state import shape_of
+
     best: tuple[str, tuple[str, ...]] = ('', ())
     topics = joint_state_topics(file)
     for topic in topics:

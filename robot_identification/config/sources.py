@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..data.bag import bag_duration
 from ..data.csv import estimated_rows
 from ..data.drives import Drives, elastic_blocks, sides_of
 from ..data.readers import no_samples, read_tables
@@ -70,6 +69,8 @@ class FileSource:
         kind = self.entry.kind(self.base)
         file = self.entry.files(self.base)['position']
         if kind == 'rosbag2':
+            from ..data.bag import bag_duration  # with mcap and sqlite3: slow to import
+
             duration = bag_duration(file)
         elif kind == 'csv':
             rate = self.entry.rate or sample_rate(cast(RecordingSource, self))

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Rosbag2 recordings, mcap or sqlite3: serialised messages of one topic, times and custom data.
+Rosbag2 recordings: metadata, joint states in messages, and joint states as rows.
 
-Finished mcap files are read by their index, others from their start to their last complete chunk.
+The header's stamp is the time of a row, counted from the first message.  Messages with the same
+stamp become one row, in which the last value of each joint counts: this merges publishers that
+have some joints each, and repeated messages.  Messages with none of the joints are ignored, rows
+with only some of them are left out with a warning.
 """
 
 from __future__ import annotations
@@ -18,37 +21,36 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 import warnings
 
+import numpy as np
 import yaml
 
-from ..errors import IdentificationWarning, one_of, RecordingError
-from ..untrusted.compressed import decompress_file, decompress_message, MAX_BLOCK
+from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
+from ..untrusted.compressed import decompress_file, decompress_message
 from ..untrusted.files import load_yaml, read_text, require_regular
-from .joint_state import from_json, JOINT_STATE, JSON_KINDS
-from .mcap_file import (
+from .joint_state import decode, from_json, JOINT_STATE, JointStates, JSON_KINDS, Messages
+from .recording import damage_named, recording_error, SIGNALS, Table
+from .recording_config import columns_of, Counts, RecordingEntry, unusable
+from .storage import (
     begins_as_mcap,
     ERRORS,
     has_end,
-    Messages,
-    open_mcap,
     require_all,
-    scan_mcap,
     Select,
+    storage_info,
+    stored_messages,
 )
-from .recording import damage_named, recording_error
-from .recording_config import unusable
 
 METADATA_NAME = 'metadata.yaml'
 METADATA_KEY = 'rosbag2_bagfile_information'
-RECORD, RECORD_KEY = 'rosbag2', 'serialized_metadata'
-"""Name and key of the metadata record of an mcap file with the same as ``metadata.yaml``."""
-
 MARK = 'mark'
 """Key in the custom data for the reason of an early end, or any remark of the recorder."""
 
 _JOINT_STATES = (JOINT_STATE, *JSON_KINDS)
 
 _NEWEST = 9  # version of metadata.yaml
-_ROWS = 4096  # of a database that are read together
+
+_NANOSECOND = 1e-9
+_NEEDED = ('position', 'effort')
 
 
 @dataclass(frozen=True)
@@ -112,15 +114,7 @@ def bag_info(bag: Path) -> BagInfo:
             first = content['starting_time']['nanoseconds_since_epoch']
             duration = content['duration']['nanoseconds']
             return _info(first if content['message_count'] else None, duration, content)
-        first = last = None
-        text = ''
-        if bag.suffix == '.mcap' and (summary := open_mcap(bag)) is not None:
-            statistics = summary.statistics
-            if statistics.message_count:
-                first, last = statistics.message_start_time, statistics.message_end_time
-            text = summary.notes(RECORD).get(RECORD_KEY, '')
-        elif bag.suffix == '.db3':
-            first, last, text = _sqlite_info(bag)
+        first, last, text = storage_info(bag)
         duration = 0 if first is None or last is None else last - first
         return _info(first, duration, description_in(text) if text else {})
     except (OSError, LookupError, TypeError, sqlite3.Error, yaml.YAMLError, *ERRORS):
@@ -283,110 +277,8 @@ def _messages(
     elif compression == 'message':
         for messages in _messages(file, 'none', select, topics):
             yield Messages.of([decompress_message(data) for data in messages], messages.times)
-    elif file.suffix == '.mcap':
-        yield from _mcap_messages(file, select, topics)
-    elif file.suffix == '.db3':
-        yield from _sqlite_messages(file, select, topics)
     else:
-        raise ValueError('its name ends neither in .mcap nor in .db3')
-
-
-def _mcap_messages(file: Path, select: Select, topics: dict[str, str]) -> Iterator[Messages]:
-    if not begins_as_mcap(file):
-        raise ValueError('it does not begin as an mcap file')
-    finished = has_end(file)
-    summary = open_mcap(file) if finished else None
-    if summary is None or not summary.is_indexed:
-        scan = scan_mcap(file)
-        if not finished:
-            warnings.warn(
-                IdentificationWarning(
-                    f'{file}: has no end, because its recorder was killed or the file was cut, or '
-                    f'because it is still being recorded; {scan.remark}; `robot-identification '
-                    'repair` completes it for other readers'
-                ),
-                stacklevel=2,
-            )
-        yield from scan.messages(select, topics)
-    else:
-        yield from summary.messages(select, topics)
-
-
-# ---------------------------------------------------------------------------------- sqlite3
-
-
-def _sqlite_messages(file: Path, select: Select, topics: dict[str, str]) -> Iterator[Messages]:
-    """Iterate over messages by receive time, then as written, some thousand at a time."""
-    with contextlib.closing(_open_database(file)) as connection:
-        wanted = []
-        for number, *texts in connection.execute(
-            'SELECT id, name, type, serialization_format FROM topics ORDER BY id'
-        ):
-            if not isinstance(number, int) or not all(isinstance(text, str) for text in texts):
-                raise ValueError('its topics have no number, name or type')
-            name, kind, form = texts
-            topics[name] = kind = kind if form == 'cdr' else f'{kind} in {form}'
-            if select(name, kind):
-                wanted.append(number)
-        if not wanted:
-            return
-        places = ','.join('?' for _ in wanted)
-        rows = connection.execute(
-            f'SELECT timestamp, data FROM messages WHERE topic_id IN ({places}) '
-            'ORDER BY timestamp, id',
-            wanted,
-        )
-        while batch := rows.fetchmany(_ROWS):
-            yield Messages.of([data for _, data in batch], [time for time, _ in batch])
-
-
-def _sqlite_info(path: Path) -> tuple[int, int, str]:
-    """Read the first and last time of any message [ns], and rosbag2's description as text."""
-    with contextlib.closing(_open_database(path)) as connection:
-        first, last = connection.execute(
-            'SELECT (SELECT MIN(timestamp) FROM messages), (SELECT MAX(timestamp) FROM messages)'
-        ).fetchone()
-        try:
-            row = connection.execute('SELECT metadata FROM metadata').fetchone()
-        except sqlite3.Error:  # written before ROS 2 Iron
-            row = None
-    return first, last, row[0] if row is not None and isinstance(row[0], str) else ''
-
-
-def _open_database(path: Path) -> sqlite3.Connection:
-    """
-    Open a file with plain tables; a view or a computed column could run anything, without end.
-
-    Raises
-    ------
-    OSError, sqlite3.Error
-        if it cannot be read, or a table is not plain.
-
-    """
-    require_regular(path)
-    # immutable: no locks and no journal, as on a disk that may only be read
-    connection = sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro&immutable=1', uri=True)
-    try:
-        connection.execute('PRAGMA trusted_schema = OFF')
-        if hasattr(connection, 'setlimit'):  # since Python 3.11
-            limit = getattr(sqlite3, 'SQLITE_LIMIT_LENGTH')  # noqa: B009
-            connection.setlimit(limit, MAX_BLOCK)
-        for table in ('topics', 'messages', 'metadata', 'schema'):
-            _require_plain(connection, table)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _require_plain(connection: sqlite3.Connection, name: str) -> None:
-    for kind, sql in connection.execute(
-        'SELECT type, sql FROM sqlite_master WHERE lower(name) = ?', (name,)
-    ):
-        virtual = 'virtual' in str(sql).lower().split('(')[0].split()
-        columns = connection.execute(f'PRAGMA table_xinfo({name})').fetchall()
-        if kind != 'table' or virtual or any(column[6] for column in columns):
-            raise sqlite3.DatabaseError(f"'{name}' is not a plain table")
+        yield from stored_messages(file, select, topics)
 
 
 # ---------------------------------------------------------------------------------- errors
@@ -417,3 +309,188 @@ def _no_topic(bag: Path, topic: str, topics: Mapping[str, str]) -> RecordingErro
         else f'it has no topic of type {JOINT_STATE}; its topics are {one_of(topics)}'
     )
     return recording_error(bag, f"topic '{topic}' {what}", remedy, value=topic)
+
+
+# ---------------------------------------------------------------------------------- rows
+
+
+def read_rosbag(
+    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
+) -> Iterator[Table]:
+    """
+    Read a recording from a bag in blocks; parameters as for `readers.read_tables`.
+
+    Raises
+    ------
+    RecordingError
+        naming the bag and the faulty or missing part: topic, joint, effort, stamps.
+    SettingsError
+        if the names of the drives' signals are needed and not given.
+
+    """
+    bag = entry.files(base)['position']
+    wanted = _wanted(entry, joints, counts)
+    rows = _StampedRows(str(bag), entry.topic, wanted)
+    pending: list[JointStates] = []
+    number = waiting = 0
+    for messages in joint_state_messages(bag, entry.topic):
+        for start in range(0, len(messages), size):
+            part = messages.select(slice(start, start + size))
+            if waiting + len(part) > size:
+                yield from rows.push(pending)
+                pending, waiting = [], 0
+            try:
+                pending.append(decode(part, wanted, number))
+            except ValueError as error:
+                text = f"topic '{entry.topic}': {error}"
+                remedy = 'the bag is damaged; cut it before this message'
+                raise recording_error(bag, text, remedy) from error
+            number += len(part)
+            waiting += len(part)
+    yield from rows.push(pending)
+    yield from rows.finish()
+
+
+def _wanted(
+    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts
+) -> dict[str, tuple[str, ...]]:
+    wanted: dict[str, tuple[str, ...]] = {}
+    for name in SIGNALS:
+        if counts[name] == 0:
+            wanted[name] = ()
+            continue
+        columns = columns_of(getattr(entry, name))
+        if columns is None:
+            columns = wanted['position'] if name == 'velocity' else joints
+        names = tuple(map(str, columns))
+        if len(names) != counts[name]:
+            raise SettingsError(
+                f"'{name}' of {entry.name} has {len(names)} names, expected {counts[name]}",
+                key=name,
+                value=names,
+                remedy="list the messages' names in the order of the drives' matrix columns",
+            )
+        wanted[name] = names
+    return wanted
+
+
+class _StampedRows:
+    """Conversion of joint states to rows; keeps those whose stamp may occur again."""
+
+    def __init__(self, source: str, topic: str, wanted: dict[str, tuple[str, ...]]) -> None:
+        self._source = source
+        self._topic = topic
+        self._labels = {**wanted, 'time': ('header.stamp',)}
+        self._wanted = wanted
+        self._held: JointStates | None = None
+        self._names: dict[str, None] = {}
+        self._origin: int | None = None
+        self._count = 0
+        self._ever = {name: np.zeros(len(wanted[name]), dtype=bool) for name in SIGNALS}
+        self._incomplete = 0
+        self._first_incomplete = 0
+        self._messages = 0
+
+    def push(self, several: Sequence[JointStates]) -> Iterator[Table]:
+        """Take the next joint states; yields the rows that they complete."""
+        parts = [] if self._held is None else [self._held]
+        for states in several:
+            self._names.update(dict.fromkeys(states.names))
+            self._messages += len(states.stamp)
+            for name in SIGNALS:
+                self._ever[name] |= states.present[name].any(axis=0)
+            if not all(states.present[name].all() for name in _NEEDED):
+                concerned = np.any([states.present[name].any(axis=1) for name in _NEEDED], axis=0)
+                states = states.select(concerned)
+            parts.append(states)
+        if not any(len(part.stamp) for part in parts):
+            return
+        states = parts[0] if len(parts) == 1 else JointStates.joined(parts)
+        # runs of equal stamps; the last one may go on in the next block
+        starts = np.flatnonzero(np.diff(states.stamp, prepend=states.stamp[0] - 1))
+        self._held = states.select(slice(starts[-1], None))
+        yield from self._table(states.select(slice(0, starts[-1])), starts[:-1])
+
+    def finish(self) -> Iterator[Table]:
+        """Yield the last row, and check that there were any."""
+        if self._held is not None:
+            yield from self._table(self._held, np.array([0]))
+        if self._count == 0:
+            raise self._empty()
+        if self._incomplete:
+            warnings.warn(
+                IdentificationWarning(
+                    f"{self._source}: {self._incomplete} stamps of topic '{self._topic}' have "
+                    'only some of the joints or no effort and are left out, the first one at '
+                    f'{self._first_incomplete * _NANOSECOND:.9f} s'
+                ),
+                stacklevel=2,
+            )
+        if self._count == 1 and self._messages > 2 and self._origin is not None:
+            text = (
+                f"all messages of topic '{self._topic}' have the same stamp "
+                f'{self._origin * _NANOSECOND:.9g} s'
+            )
+            remedy = 'the driver has to set header.stamp; record again'
+            raise recording_error(self._source, text, remedy)
+
+    def _table(self, states: JointStates, starts: np.ndarray) -> Iterator[Table]:
+        if len(starts) == 0:
+            return
+        merged = states if len(starts) == len(states.stamp) else _merged(states, starts)
+        if not all(merged.present[name].all() for name in _NEEDED):
+            complete = np.all([merged.present[name].all(axis=1) for name in _NEEDED], axis=0)
+            if not self._incomplete and not complete.all():
+                self._first_incomplete = int(merged.stamp[~complete][0])
+            self._incomplete += int((~complete).sum())
+            merged = merged.select(complete)
+        n_rows = len(merged.stamp)
+        if n_rows == 0:
+            return
+        if self._origin is None:
+            self._origin = int(merged.stamp[0])
+        rows = np.arange(self._count, self._count + n_rows)
+        self._count += n_rows
+        velocity = merged.values['velocity']
+        # drivers that do not measure velocity leave it out or send NaN; not every method needs it
+        measured = merged.present['velocity'].all() and not np.isnan(velocity).any()
+        yield Table(
+            rows=rows,
+            time=(merged.stamp - self._origin) * _NANOSECOND,
+            position=merged.values['position'],
+            velocity=velocity if measured else None,
+            effort=merged.values['effort'],
+            labels=self._labels,
+            origin=self._origin,
+        )
+
+    def _empty(self) -> RecordingError:
+        """Return the error for a topic without any row: what it lacks."""
+        topic = f"topic '{self._topic}'"
+        if not self._names:
+            return recording_error(self._source, f'{topic} has no messages', 'record it again')
+        for name in _NEEDED:
+            for joint, ever in zip(self._wanted[name], self._ever[name], strict=True):
+                text = f"has no {name} of joint '{joint}'"
+                remedy = 'the driver does not report it: record a robot state that has it'
+                if joint not in self._names:
+                    text = f"has no joint '{joint}'"
+                    remedy = f'its joints are {one_of(self._names)}'
+                if not ever:
+                    return recording_error(self._source, f'{topic} {text}', remedy, joint=joint)
+        text = f'{topic} never has all joints at one stamp'
+        return recording_error(self._source, text, 'record one publisher that has them all')
+
+
+def _merged(states: JointStates, starts: np.ndarray) -> JointStates:
+    """Merge each run of equal stamps to one row of the last values present."""
+    ends = np.append(starts[1:], len(states.stamp)) - 1
+    row = np.arange(len(states.stamp))[:, None]
+    values, present = {}, {}
+    for name in SIGNALS:
+        latest = np.maximum.accumulate(np.where(states.present[name], row, -1), axis=0)[ends]
+        present[name] = latest >= starts[:, None]
+        columns = np.arange(latest.shape[1])
+        picked = states.values[name][np.maximum(latest, 0), columns]
+        values[name] = np.where(present[name], picked, np.nan)
+    return JointStates(states.stamp[starts], values, present, states.names)

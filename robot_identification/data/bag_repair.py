@@ -19,7 +19,8 @@ import shutil
 import time
 from typing import Any, BinaryIO, NamedTuple
 
-from mcap.records import Channel, Message, Metadata, Schema
+from mcap.opcode import Opcode
+from mcap.records import Channel, Header, Message, Metadata, Schema
 from mcap.writer import CompressionType, Writer
 import yaml
 
@@ -30,8 +31,6 @@ from .bag import (
     description_in,
     METADATA_NAME,
     read_metadata,
-    RECORD,
-    RECORD_KEY,
     storage_files,
 )
 from .bag_writer import (
@@ -43,8 +42,18 @@ from .bag_writer import (
     topic_entry,
     write_metadata,
 )
-from .mcap_file import ERRORS, has_end, header_of, MAGIC, McapScan, open_mcap, scan_mcap
 from .recording import recording_error
+from .storage import (
+    description_text,
+    ERRORS,
+    has_end,
+    MAGIC,
+    mcap_summary,
+    McapScan,
+    parsed,
+    parts_of,
+    scan_mcap,
+)
 
 UNFINISHED = '.unfinished'
 KEPT = 'unfinished'
@@ -174,7 +183,10 @@ def rewrite(scan: McapScan, target: BinaryIO) -> None:
     """
     header = header_of(scan.path)
     compressions = {'lz4': CompressionType.LZ4, 'zstd': CompressionType.ZSTD}
-    writer = Writer(target, compression=compressions.get(scan.compression, CompressionType.NONE))
+    with open_regular(scan.path) as stream:
+        chunks = (parsed(stream, part) for part in scan.parts if part.opcode == Opcode.CHUNK)
+        used = next((chunk.compression for chunk in chunks), '')
+    writer = Writer(target, compression=compressions.get(used, CompressionType.NONE))
     writer.start(header.profile, header.library)
     schemas: dict[int, int] = {0: 0}  # 0 stands for none
     channels: dict[int, int] = {}
@@ -200,6 +212,16 @@ def rewrite(scan: McapScan, target: BinaryIO) -> None:
     writer.finish()
 
 
+def header_of(path: Path) -> Header:
+    """Return the header, that of ROS 2 if it is cut off."""
+    with open_regular(path) as stream:
+        try:
+            record = parsed(stream, next(parts_of(stream, len(MAGIC), stream.seek(0, 2))))
+        except (StopIteration, *ERRORS):
+            record = None
+    return record if isinstance(record, Header) else Header('ros2', '')
+
+
 class FileInfo(NamedTuple):
     """Times, topics' entries, custom data and ROS distribution of a finished mcap file."""
 
@@ -212,10 +234,10 @@ class FileInfo(NamedTuple):
 def file_info(path: Path) -> FileInfo | None:
     """Read the description in a file; None for a file without summary, or a wrong one."""
     try:
-        summary = open_mcap(path)
+        summary = mcap_summary(path)
         if summary is None:
             return None
-        text = summary.notes(RECORD).get(RECORD_KEY, '')
+        text = description_text(path, summary)
         description = description_in(text) if text else {}
         statistics = summary.statistics
         topics = tuple(

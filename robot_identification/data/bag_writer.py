@@ -23,8 +23,9 @@ from mcap.writer import CompressionType, Writer
 import yaml
 
 from ..errors import RecordingError
-from .bag import METADATA_KEY, METADATA_NAME, RECORD, RECORD_KEY
+from .bag import METADATA_KEY, METADATA_NAME
 from .joint_state import typestore
+from .storage import RECORD, RECORD_KEY
 
 LIBRARY = 'robot_identification'
 """Name of the writer in the files."""

@@ -12,7 +12,7 @@ Padding has no meaning and may differ.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 import json
 import math
@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import one_of, RecordingError
-from .mcap_file import Messages
 from .recording import SIGNALS
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
@@ -35,7 +34,7 @@ JSON_KINDS = tuple(
         'sensor_msgs.JointState',
     )
 )
-"""Types of joint states with their encoding, as `mcap_file.type_of` returns them."""
+"""Types of joint states with their encoding, as `storage.type_of` returns them."""
 
 _LITTLE_ENDIAN = b'\x00\x01'
 STAMP = struct.Struct('<iI')
@@ -43,6 +42,68 @@ STAMP_PLACE = 4
 """Form and place of the stamp in a serialised message."""
 _SHAPES = 16
 """Shapes that are looked for among messages of one length before each is parsed by itself."""
+
+
+@dataclass(frozen=True)
+class Messages:
+    """
+    Serialised messages of one topic in one buffer, in order.
+
+    Attributes
+    ----------
+    buffer:
+        (m,) bytes of the messages, with anything else between them.
+    starts, lengths:
+        (n,) first byte and number of bytes of each.
+    times:
+        (n,) receive times [ns].
+
+    """
+
+    buffer: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    times: np.ndarray
+
+    @classmethod
+    def of(cls, messages: Sequence[bytes], times: Sequence[int] | np.ndarray) -> Messages:
+        """Concatenate separate messages, received at ``times`` [ns]."""
+        lengths = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
+        return cls(
+            np.frombuffer(b''.join(messages), dtype=np.uint8),
+            np.cumsum(lengths) - lengths,
+            lengths,
+            np.asarray(times, dtype=np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, place: int) -> bytes:
+        start = int(self.starts[place])
+        return self.buffer[start : start + int(self.lengths[place])].tobytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (self[place] for place in range(len(self)))
+
+    def select(self, keep: np.ndarray | slice) -> Messages:
+        """Return some of them, in the order of ``keep``; the buffer stays."""
+        return replace(
+            self, starts=self.starts[keep], lengths=self.lengths[keep], times=self.times[keep]
+        )
+
+    def rows(self, places: np.ndarray) -> np.ndarray:
+        """Return messages of one length as (n, length) bytes; a view if they are equidistant."""
+        starts, length = self.starts[places], int(self.lengths[places][0])
+        step = int(starts[1] - starts[0]) if len(starts) > 1 else length
+        if step > 0 and (np.diff(starts) == step).all():
+            return np.ndarray(
+                (len(starts), length), np.uint8, self.buffer, int(starts[0]), (step, 1)
+            )
+        if length == 0:
+            return np.empty((len(starts), 0), np.uint8)
+        windows = np.lib.stride_tricks.sliding_window_view(self.buffer, length)
+        return windows[starts]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,6 @@ from .recording_config import (
     Signal,
     TIME_UNITS,
 )
-from .rosbag import read_rosbag
 
 MAX_COLUMNS, MAX_LENGTH = 10_000, 1000
 """Columns of a Parquet file, and elements of a list."""
@@ -74,6 +73,8 @@ def read_tables(
     """
     kind = entry.kind(base)
     if kind == 'rosbag2':
+        from .bag import read_rosbag  # with mcap and sqlite3, which take time to import
+
         tables = read_rosbag(entry, joints, counts, base, size)
     else:
         tables = _tables(entry, _READERS[kind](entry, counts, base, size))

@@ -24,12 +24,11 @@ import numpy as np
 
 from ..errors import SettingsError
 from ..model.urdf import is_urdf_file
-from .mcap_file import MAGIC
 from .recording import SIGNALS
 from .recording_config import Column, FACTOR
 
 _STORAGE = {
-    '.mcap': (MAGIC,),
+    '.mcap': (b'\x89MCAP0\r\n',),
     '.db3': (b'SQLite format 3\0',),
     '.zstd': (b'\x28\xb5\x2f\xfd',),
 }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import numpy as np
@@ -185,3 +186,11 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, 'pyarrow', None)
     with pytest.raises(IdentificationError, match=r"robot-identification\[parquet\]' brings it"):
         described(tmp_path / 'run.parquet', ARM, None)
+
+
+def test_the_libraries_of_bags_are_imported_where_a_bag_is_read():
+    script = 'import robot_identification.library, robot_identification.pipeline, sys\n'
+    script += 'print(*sys.modules)'
+    command = [sys.executable, '-c', script]
+    loaded = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.split()
+    assert not {'mcap', 'sqlite3', 'robot_identification.data.joint_state'} & set(loaded)

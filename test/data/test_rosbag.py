@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from robot_identification.config.sources import open_recording
 from robot_identification.data.bag_writer import BagWriter, Topic
-from robot_identification.data.joint_state import decode
-from robot_identification.data.mcap_file import Messages
+from robot_identification.data.joint_state import decode, Messages
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.errors import (
     IdentificationWarning,

@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Messages of mcap files (https://mcap.dev/spec), a chunk at a time as arrays.
+Messages of mcap files (https://mcap.dev/spec) and of rosbag2's sqlite3 files, in arrays.
 
-`McapFile` reads a finished file by its index, `McapScan` any other from its start.  The `mcap`
-library parses single records, each from its own bytes: lengths in an untrusted file may be wrong.
+Finished mcap files are read by their index, others from their start to their last complete chunk.
+The `mcap` library parses single records, each from its own bytes: lengths in an untrusted file may
+be wrong.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+import contextlib
+from dataclasses import dataclass
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
+import sqlite3
 import struct
 from typing import Any, BinaryIO, NamedTuple
+import warnings
 from zlib import crc32
 
 from mcap.exceptions import EndOfFile, McapError
@@ -24,18 +28,19 @@ from mcap.records import (
     Channel,
     Chunk,
     ChunkIndex,
-    Footer,
-    Header,
     McapRecord,
     MetadataIndex,
     Schema,
     Statistics,
 )
 from mcap.stream_reader import StreamReader
+from mcap.summary import Summary
 import numpy as np
 
+from ..errors import IdentificationWarning
 from ..untrusted.compressed import decompress, MAX_BLOCK
-from ..untrusted.files import open_regular
+from ..untrusted.files import open_regular, require_regular
+from .joint_state import Messages
 
 MAGIC = b'\x89MCAP0\r\n'
 
@@ -45,6 +50,10 @@ ERRORS = (ValueError, OverflowError, struct.error, McapError)
 Select = Callable[[str, str], bool]
 """Return true for the topic names and types whose messages are wanted."""
 
+RECORD, RECORD_KEY = 'rosbag2', 'serialized_metadata'
+"""Name and key of the metadata record of an mcap file with the same as ``metadata.yaml``."""
+
+_ROWS = 4096  # of a database that are read together
 _HEAD = struct.Struct('<BQ')  # opcode and length of a record
 _FOOTER_SIZE = 29
 _MESSAGE_FIELDS = 22
@@ -57,156 +66,50 @@ _PIECE = 1 << 20
 """Bytes of messages outside of chunks that are read together."""
 
 
-@dataclass(frozen=True)
-class Messages:
+def stored_messages(file: Path, select: Select, topics: dict[str, str]) -> Iterator[Messages]:
     """
-    Serialised messages of one topic in one buffer, in order.
+    Iterate over messages by receive time, then by place in the file, some thousand at a time.
 
-    Attributes
+    An mcap file without an end or an index is read from its start, in the order of its chunks.
+
+    Parameters
     ----------
-    buffer:
-        (m,) bytes of the messages, with anything else between them.
-    starts, lengths:
-        (n,) first byte and number of bytes of each.
-    times:
-        (n,) receive times [ns].
+    select:
+        Topics that are wanted.
+    topics:
+        Is given the topics and their types.
+
+    Raises
+    ------
+    ValueError
+        for a damaged chunk, too few messages, or another kind of file; others of `ERRORS` for a
+        record that cannot be parsed.  Data that cannot be decompressed raises errors of lz4 and
+        zstd, a damaged database those of sqlite3.
 
     """
-
-    buffer: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
-    times: np.ndarray
-
-    @classmethod
-    def of(cls, messages: Sequence[bytes], times: Sequence[int] | np.ndarray) -> Messages:
-        """Concatenate separate messages, received at ``times`` [ns]."""
-        lengths = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
-        return cls(
-            np.frombuffer(b''.join(messages), dtype=np.uint8),
-            np.cumsum(lengths) - lengths,
-            lengths,
-            np.asarray(times, dtype=np.int64),
+    if file.suffix == '.db3':
+        yield from _sqlite_messages(file, select, topics)
+        return
+    if file.suffix != '.mcap':
+        raise ValueError('its name ends neither in .mcap nor in .db3')
+    if not begins_as_mcap(file):
+        raise ValueError('it does not begin as an mcap file')
+    finished = has_end(file)
+    summary = mcap_summary(file) if finished else None
+    if summary is not None and summary.is_indexed:
+        yield from _indexed_messages(file, summary, select, topics)
+        return
+    scan = scan_mcap(file)
+    if not finished:
+        warnings.warn(
+            IdentificationWarning(
+                f'{file}: has no end, because its recorder was killed or the file was cut, or '
+                f'because it is still being recorded; {scan.remark}; `robot-identification '
+                'repair` completes it for other readers'
+            ),
+            stacklevel=2,
         )
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def __getitem__(self, place: int) -> bytes:
-        start = int(self.starts[place])
-        return self.buffer[start : start + int(self.lengths[place])].tobytes()
-
-    def __iter__(self) -> Iterator[bytes]:
-        return (self[place] for place in range(len(self)))
-
-    def select(self, keep: np.ndarray | slice) -> Messages:
-        """Return some of them, in the order of ``keep``; the buffer stays."""
-        return replace(
-            self, starts=self.starts[keep], lengths=self.lengths[keep], times=self.times[keep]
-        )
-
-    def rows(self, places: np.ndarray) -> np.ndarray:
-        """Return messages of one length as (n, length) bytes; a view if they are equidistant."""
-        starts, length = self.starts[places], int(self.lengths[places][0])
-        step = int(starts[1] - starts[0]) if len(starts) > 1 else length
-        if step > 0 and (np.diff(starts) == step).all():
-            return np.ndarray(
-                (len(starts), length), np.uint8, self.buffer, int(starts[0]), (step, 1)
-            )
-        if length == 0:
-            return np.empty((len(starts), 0), np.uint8)
-        windows = np.lib.stride_tricks.sliding_window_view(self.buffer, length)
-        return windows[starts]
-
-
-@dataclass(frozen=True)
-class McapFile:
-    """
-    Summary of a finished file.
-
-    Attributes
-    ----------
-    path:
-        The file.
-    schemas, channels:
-        Records by number.
-    chunks, metadata:
-        Indices of its chunks and metadata records.
-    statistics:
-        Counts and times of its messages.
-
-    """
-
-    path: Path
-    schemas: Mapping[int, Schema]
-    channels: Mapping[int, Channel]
-    chunks: tuple[ChunkIndex, ...]
-    metadata: tuple[MetadataIndex, ...]
-    statistics: Statistics
-
-    @property
-    def is_indexed(self) -> bool:
-        """True if the index has the chunks of all messages."""
-        return bool(self.chunks) or not self.statistics.message_count
-
-    def notes(self, name: str) -> Mapping[str, str]:
-        """Return the last metadata record of a name; raises as `open_mcap`."""
-        found = [index for index in self.metadata if index.name == name]
-        if not found:
-            return {}
-        with open_regular(self.path) as stream:
-            record = _parsed(stream, Part(found[-1].offset, found[-1].length, Opcode.METADATA))
-        return dict(record.metadata)
-
-    def messages(self, select: Select, topics: dict[str, str]) -> Iterator[Messages]:
-        """
-        Iterate over messages by receive time, then by place in the file, about a chunk at a time.
-
-        Parameters
-        ----------
-        select:
-            Topics that are wanted.
-        topics:
-            Is given the topics and their types.
-
-        Raises
-        ------
-        ValueError
-            for a damaged chunk, or too few messages; others of `ERRORS` for a record that cannot
-            be parsed.  Data that cannot be decompressed raises errors of lz4 and zstd.
-
-        """
-        kinds = {number: type_of(c, self.schemas) for number, c in self.channels.items()}
-        topics.update({c.topic: kinds[number] for number, c in self.channels.items()})
-        wanted = {number for number, c in self.channels.items() if select(c.topic, kinds[number])}
-        count = 0
-        held, origins = Messages.of([], []), np.empty(0, dtype=np.int64)
-        with open_regular(self.path, buffering=0) as stream:
-            for index in sorted(
-                self.chunks, key=lambda chunk: (chunk.message_start_time, chunk.chunk_start_offset)
-            ):
-                if index.message_index_offsets and not wanted & index.message_index_offsets.keys():
-                    continue
-                # what is held from before this chunk is complete up to its first message
-                first, origin = index.message_start_time, index.chunk_start_offset
-                earlier = (held.times < first) | ((held.times == first) & (origins < origin))
-                done = int(earlier.sum())
-                if done:
-                    yield held.select(slice(0, done))
-                part = Part(origin, index.chunk_length, Opcode.CHUNK)
-                records = records_of(_parsed(stream, part))
-                loaded = _messages_of(records, _places_of(records)[0], wanted)
-                count += len(loaded)
-                left = held.select(slice(done, None))
-                origins = np.append(origins[done:], np.full(len(loaded), origin))
-                if len(left):
-                    loaded = Messages.of([*left, *loaded], np.append(left.times, loaded.times))
-                order = np.lexsort((origins, loaded.times))
-                held, origins = loaded.select(order), origins[order]
-        if len(held):
-            yield held
-        counts = self.statistics.channel_message_counts
-        require_all(count, sum(counts.get(number, 0) for number in wanted))
+    yield from scan.messages(select, topics)
 
 
 def require_all(count: int, promised: int) -> None:
@@ -215,7 +118,38 @@ def require_all(count: int, promised: int) -> None:
         raise ValueError(f'it holds {count} of {promised} messages on this topic')
 
 
-def open_mcap(path: Path) -> McapFile | None:
+def storage_info(file: Path) -> tuple[int | None, int | None, str]:
+    """
+    Read the first and last time of any message [ns], and rosbag2's description as text.
+
+    Raises as `stored_messages`; an mcap file without a summary has neither.
+    """
+    if file.suffix == '.db3':
+        return _sqlite_info(file)
+    summary = mcap_summary(file) if file.suffix == '.mcap' else None
+    if summary is None:
+        return None, None, ''
+    statistics, text = summary.statistics, description_text(file, summary)
+    if not statistics.message_count:
+        return None, None, text
+    return statistics.message_start_time, statistics.message_end_time, text
+
+
+# --------------------------------------------------------------------------- finished mcap files
+
+
+class McapSummary(Summary):
+    """Summary of a finished file, which has statistics."""
+
+    statistics: Statistics
+
+    @property
+    def is_indexed(self) -> bool:
+        """True if the index has the chunks of all messages."""
+        return bool(self.chunk_indexes) or not self.statistics.message_count
+
+
+def mcap_summary(path: Path) -> McapSummary | None:
     """
     Read the summary of a file; None if it has none, or one without statistics.
 
@@ -226,36 +160,82 @@ def open_mcap(path: Path) -> McapFile | None:
         cannot be parsed.
 
     """
+    summary = McapSummary()
     with open_regular(path) as stream:
         size = stream.seek(0, 2)
         end = size - len(MAGIC) - _FOOTER_SIZE
         if end < len(MAGIC):
             return None
-        footer: Footer = _parsed(stream, Part(end, _FOOTER_SIZE, Opcode.FOOTER))
-        begin = footer.summary_start
+        begin = parsed(stream, Part(end, _FOOTER_SIZE, Opcode.FOOTER)).summary_start
         if begin == 0:
             return None
         if not max(len(MAGIC), end - MAX_BLOCK) < begin <= end:
             raise ValueError('its summary is not inside the file')
-        kinds = (Schema, Channel, Statistics, ChunkIndex, MetadataIndex)
-        found: dict[type, list[Any]] = {kind: [] for kind in kinds}
         for record in _records_in(_bytes_of(stream, Part(begin, end - begin, 0))):
-            found.get(type(record), []).append(record)
-    if not found[Statistics]:
-        return None
-    chunks = tuple(found[ChunkIndex])
+            if isinstance(record, Schema):
+                summary.schemas[record.id] = record
+            elif isinstance(record, Channel):
+                summary.channels[record.id] = record
+            elif isinstance(record, ChunkIndex):
+                summary.chunk_indexes.append(record)
+            elif isinstance(record, MetadataIndex):
+                summary.metadata_indexes.append(record)
+            elif isinstance(record, Statistics):
+                summary.statistics = summary.statistics or record
     # a small file with overlapping chunks could stand for a very large one
-    places = sorted((c.chunk_start_offset, c.chunk_start_offset + c.chunk_length) for c in chunks)
-    if any(end > start for (_, end), (start, _) in pairwise([*places, (size, size)])):
+    starts = [(chunk.chunk_start_offset, chunk.chunk_length) for chunk in summary.chunk_indexes]
+    places = [*sorted(starts), (size, 0)]
+    if any(start + length > after for (start, length), (after, _) in pairwise(places)):
         raise ValueError('its index has a chunk twice, or behind its end')
-    return McapFile(
-        path,
-        {record.id: record for record in found[Schema]},
-        {record.id: record for record in found[Channel]},
-        chunks,
-        tuple(found[MetadataIndex]),
-        found[Statistics][0],
-    )
+    return summary if summary.statistics else None
+
+
+def description_text(path: Path, summary: McapSummary) -> str:
+    """Return rosbag2's description in a file, empty if there is none; raises as `mcap_summary`."""
+    found = [index for index in summary.metadata_indexes if index.name == RECORD]
+    if not found:
+        return ''
+    with open_regular(path) as stream:
+        record = parsed(stream, Part(found[-1].offset, found[-1].length, Opcode.METADATA))
+    return str(record.metadata.get(RECORD_KEY, ''))
+
+
+def _indexed_messages(
+    file: Path, summary: McapSummary, select: Select, topics: dict[str, str]
+) -> Iterator[Messages]:
+    """Iterate over messages by receive time, then by place, about a chunk at a time."""
+    channels = summary.channels
+    kinds = {number: type_of(c, summary.schemas) for number, c in channels.items()}
+    topics.update({c.topic: kinds[number] for number, c in channels.items()})
+    wanted = {number for number, c in channels.items() if select(c.topic, kinds[number])}
+    count = 0
+    held, origins = Messages.of([], []), np.empty(0, dtype=np.int64)
+    with open_regular(file, buffering=0) as stream:
+        for index in sorted(
+            summary.chunk_indexes,
+            key=lambda chunk: (chunk.message_start_time, chunk.chunk_start_offset),
+        ):
+            if index.message_index_offsets and not wanted & index.message_index_offsets.keys():
+                continue
+            # what is held from before this chunk is complete up to its first message
+            first, origin = index.message_start_time, index.chunk_start_offset
+            earlier = (held.times < first) | ((held.times == first) & (origins < origin))
+            done = int(earlier.sum())
+            if done:
+                yield held.select(slice(0, done))
+            records = records_of(parsed(stream, Part(origin, index.chunk_length, Opcode.CHUNK)))
+            loaded = _messages_of(records, _places_of(records)[0], wanted)
+            count += len(loaded)
+            left = held.select(slice(done, None))
+            origins = np.append(origins[done:], np.full(len(loaded), origin))
+            if len(left):
+                loaded = Messages.of([*left, *loaded], np.append(left.times, loaded.times))
+            order = np.lexsort((origins, loaded.times))
+            held, origins = loaded.select(order), origins[order]
+    if len(held):
+        yield held
+    counts = summary.statistics.channel_message_counts
+    require_all(count, sum(counts.get(number, 0) for number in wanted))
 
 
 def begins_as_mcap(path: Path) -> bool:
@@ -269,16 +249,6 @@ def has_end(path: Path) -> bool:
     with open_regular(path) as stream:
         stream.seek(-min(len(MAGIC), stream.seek(0, 2)), 2)
         return stream.read() == MAGIC
-
-
-def header_of(path: Path) -> Header:
-    """Return the header, that of ROS 2 if it is cut off."""
-    with open_regular(path) as stream:
-        try:
-            record = _parsed(stream, next(parts_of(stream, len(MAGIC), stream.seek(0, 2))))
-        except (StopIteration, *ERRORS):
-            record = None
-    return record if isinstance(record, Header) else Header('ros2', '')
 
 
 def type_of(channel: Channel, schemas: Mapping[int, Schema]) -> str:
@@ -324,13 +294,6 @@ class McapScan:
     parts: tuple[Part, ...]
     remark: str
 
-    @property
-    def compression(self) -> str:
-        """Compression of the first chunk: ``lz4``, ``zstd`` or empty."""
-        with open_regular(self.path) as stream:
-            chunks = (part for part in self.parts if part.opcode == Opcode.CHUNK)
-            return next((str(_parsed(stream, part).compression) for part in chunks), '')
-
     def messages(self, select: Select, topics: dict[str, str]) -> Iterator[Messages]:
         """Iterate over messages, about a chunk at a time; as `McapFile.messages`."""
         schemas: dict[int, Schema] = {}
@@ -353,7 +316,7 @@ class McapScan:
         with open_regular(self.path) as stream:
             for part in self.parts:
                 if part.opcode == Opcode.METADATA:
-                    yield _parsed(stream, part)
+                    yield parsed(stream, part)
         for records in self._chunks():
             _places_of(records)  # raises for records that are cut
             yield from _records_in(records)
@@ -363,7 +326,7 @@ class McapScan:
         with open_regular(self.path) as stream:
             for part in self.parts:
                 if part.opcode == Opcode.CHUNK:
-                    yield records_of(_parsed(stream, part))
+                    yield records_of(parsed(stream, part))
                 elif part.opcode in _IN_CHUNKS:
                     yield _bytes_of(stream, part)
 
@@ -389,7 +352,7 @@ def scan_mcap(path: Path) -> McapScan:
         parts, end = _whole_parts(stream, size)
         if parts and parts[-1].opcode == Opcode.CHUNK:
             try:
-                records_of(_parsed(stream, parts[-1]))
+                records_of(parsed(stream, parts[-1]))
             except Exception:  # of lz4 and zstd, each its own
                 end = parts.pop().start
     missing = f'{size - end} bytes follow that are no whole record'
@@ -449,7 +412,7 @@ def _records_in(data: bytes) -> Iterator[McapRecord]:
         return
 
 
-def _parsed(stream: BinaryIO, part: Part) -> Any:
+def parsed(stream: BinaryIO, part: Part) -> Any:
     """Parse a record; raises ValueError if it is not of that kind and length."""
     data = _bytes_of(stream, part)
     if len(data) < _HEAD.size or _HEAD.unpack_from(data) != (part.opcode, len(data) - _HEAD.size):
@@ -505,3 +468,80 @@ def _numbers(data: np.ndarray, kind: str) -> np.ndarray:
     """Return a view of the numbers of a kind that begin at each of the bytes."""
     count = max(0, len(data) - np.dtype(kind).itemsize + 1)
     return np.ndarray((count,), kind, data, 0, (1,))
+
+
+# --------------------------------------------------------------------------- sqlite3
+
+
+def _sqlite_messages(file: Path, select: Select, topics: dict[str, str]) -> Iterator[Messages]:
+    """Iterate over messages by receive time, then as written, some thousand at a time."""
+    with contextlib.closing(_open_database(file)) as connection:
+        wanted = []
+        for number, *texts in connection.execute(
+            'SELECT id, name, type, serialization_format FROM topics ORDER BY id'
+        ):
+            if not isinstance(number, int) or not all(isinstance(text, str) for text in texts):
+                raise ValueError('its topics have no number, name or type')
+            name, kind, form = texts
+            topics[name] = kind = kind if form == 'cdr' else f'{kind} in {form}'
+            if select(name, kind):
+                wanted.append(number)
+        if not wanted:
+            return
+        places = ','.join('?' for _ in wanted)
+        rows = connection.execute(
+            f'SELECT timestamp, data FROM messages WHERE topic_id IN ({places}) '
+            'ORDER BY timestamp, id',
+            wanted,
+        )
+        while batch := rows.fetchmany(_ROWS):
+            yield Messages.of([data for _, data in batch], [time for time, _ in batch])
+
+
+def _sqlite_info(path: Path) -> tuple[int, int, str]:
+    """Read the first and last time of any message [ns], and rosbag2's description as text."""
+    with contextlib.closing(_open_database(path)) as connection:
+        first, last = connection.execute(
+            'SELECT (SELECT MIN(timestamp) FROM messages), (SELECT MAX(timestamp) FROM messages)'
+        ).fetchone()
+        try:
+            row = connection.execute('SELECT metadata FROM metadata').fetchone()
+        except sqlite3.Error:  # written before ROS 2 Iron
+            row = None
+    return first, last, row[0] if row is not None and isinstance(row[0], str) else ''
+
+
+def _open_database(path: Path) -> sqlite3.Connection:
+    """
+    Open a file with plain tables; a view or a computed column could run anything, without end.
+
+    Raises
+    ------
+    OSError, sqlite3.Error
+        if it cannot be read, or a table is not plain.
+
+    """
+    require_regular(path)
+    # immutable: no locks and no journal, as on a disk that may only be read
+    connection = sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro&immutable=1', uri=True)
+    try:
+        connection.execute('PRAGMA trusted_schema = OFF')
+        if hasattr(connection, 'setlimit'):  # since Python 3.11
+            limit = getattr(sqlite3, 'SQLITE_LIMIT_LENGTH')  # noqa: B009
+            connection.setlimit(limit, MAX_BLOCK)
+        for table in ('topics', 'messages', 'metadata', 'schema'):
+            _require_plain(connection, table)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _require_plain(connection: sqlite3.Connection, name: str) -> None:
+    for kind, sql in connection.execute(
+        'SELECT type, sql FROM sqlite_master WHERE lower(name) = ?', (name,)
+    ):
+        virtual = 'virtual' in str(sql).lower().split('(')[0].split()
+        columns = connection.execute(f'PRAGMA table_xinfo({name})').fetchall()
+        if kind != 'table' or virtual or any(column[6] for column in columns):
+            raise sqlite3.DatabaseError(f"'{name}' is not a plain table")

@@ -15,15 +15,15 @@ from mcap.writer import CompressionType, IndexType
 from mcap.writer import Writer as McapWriter
 import numpy as np
 import pytest
-from robot_identification.data import mcap_file
+from robot_identification.data import storage
 from robot_identification.data.bag import (
     bag_info,
     BagInfo,
     joint_state_messages,
 )
-from robot_identification.data.joint_state import decode
-from robot_identification.data.mcap_file import Messages, open_mcap, parts_of
+from robot_identification.data.joint_state import decode, Messages
 from robot_identification.data.recording import SIGNALS
+from robot_identification.data.storage import mcap_summary, parts_of
 from robot_identification.errors import RecordingError
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, StoragePlugin, Writer
 from rosbags.typesys import get_typestore, Stores
@@ -143,7 +143,7 @@ def test_mcap_in_bulk_is_what_the_library_reads(recording, compression, chunk):
         return
     with tempfile.TemporaryDirectory() as folder:
         path = write_mcap(Path(folder) / 'run.mcap', recording, compression, chunk)
-        assert open_mcap(path).is_indexed, 'else it is read from its start'
+        assert mcap_summary(path).is_indexed, 'else it is read from its start'
         parts, messages = in_bulk(path)
         assert messages == by_library(path)
         agree(parts, [data for _, data in messages])
@@ -279,7 +279,7 @@ def test_the_index_is_used_where_there_is_one(tmp_path, monkeypatch):
     def refuse(*_):
         raise AssertionError('read without its index')
 
-    monkeypatch.setattr(mcap_file, '_whole_parts', refuse)
+    monkeypatch.setattr(storage, '_whole_parts', refuse)
     for compression in CompressionType:
         write_mcap(tmp_path / 'run.mcap', alike(100), compression, 2000)
         assert len(in_bulk(tmp_path / 'run.mcap')[1]) == 100
@@ -295,12 +295,12 @@ def test_a_file_without_chunks_or_summary_is_read_from_its_start(tmp_path):
         for _, time, message in alike(50):
             writer.add_message(channel, time, message, time)
         writer.finish()
-    assert not open_mcap(path).is_indexed
+    assert not mcap_summary(path).is_indexed
     assert in_bulk(path)[1] == by_library(path) == [m[1:] for m in alike(50)]
     data = bytearray(path.read_bytes())
     data[-28:-20] = struct.pack('<Q', 0)  # where the summary starts
     path.write_bytes(data)
-    assert open_mcap(path) is None
+    assert mcap_summary(path) is None
     assert in_bulk(path)[1] == [m[1:] for m in alike(50)]
 
 
