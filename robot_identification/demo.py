@@ -33,7 +33,7 @@ from .nodes.common.processes import NodeProcesses
 from .nodes.common.requests import ServiceCaller
 from .progress import progress_bar
 from .results.result import read_result
-from .simulation.truth import compare, compare_masses, SIGNIFICANT
+from .simulation.comparison import compare, compare_masses, SIGNIFICANT
 
 EXIT_OK, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 1, 130
 

@@ -327,8 +327,8 @@ def _problem(source: str, planning: Any) -> tuple[IdentificationProblem, Any]:
 def _executor(options: argparse.Namespace, problem: IdentificationProblem) -> Iterator[Executor]:
     """Give what moves the robot, or the simulated one."""
     if options.simulation:
-        from ..simulation.settings import SimulationSettings
         from ..simulation.simulator import SimulatedExecutor
+        from ..simulation.truth import SimulationSettings
 
         yield SimulatedExecutor(problem.robot, SimulationSettings())
         return

@@ -169,7 +169,7 @@ def replay(options: argparse.Namespace) -> int:
     """
     from ..reduction import recordings_among
     from ..results.result import read_result
-    from ..simulation.mjcf import replay
+    from ..simulation.comparison import replay
 
     result = read_result(options.result)
     sources, signals = recordings_of(options, result)

@@ -13,11 +13,11 @@ from ..errors import missing_extra
 if find_spec('mujoco') is None:
     raise missing_extra('mujoco', 'sim')
 
-from .plant import mujoco_model, Plant
+from .mjcf import mujoco_model
+from .plant import Plant
 from .servo import Servo, TrajectoryFollower, Waypoints
-from .settings import SimulatedPayload, SimulationSettings, Wear
 from .simulator import simulate, SimulatedSample, Simulator
-from .truth import perturb, truth
+from .truth import perturb, SimulatedPayload, SimulationSettings, truth, Wear
 
 __all__ = [
     'mujoco_model',

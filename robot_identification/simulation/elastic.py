@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A simulated robot with elastic joints: rotors as bodies, and springs.
+A simulated robot with elastic joints: rotors as bodies, and springs; and its servo.
 
 MuJoCo gets each rotor as a body without mass that turns about its axis in the link that carries
 it and has no inertia but the one about that axis; the link, whose parameters have the rotor in
@@ -22,10 +22,15 @@ from ..model.consistency import inertia_at_com
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import ElasticJoints
-from .plant import Plant, rotation, set_inertia
+from .mjcf import ENTRIES, rotation, set_inertia
+from .plant import Plant
+from .servo import Servo
 
 LONGEST_STEP = 1.0
 """Longest step, in radians of the fastest oscillation; the integration is stable up to 2.8."""
+
+SERVO_SHARE = 0.25
+"""How much of a rotor's speed the servo's damping may take in one period, halved."""
 
 
 class ElasticPlant(Plant):
@@ -79,7 +84,7 @@ class ElasticPlant(Plant):
             turned = rotation(model.body_quat[body])
             axis = turned @ model.jnt_axis[model.joint(motor).id]
             lump = model.body_inertia[body, 2] * np.outer(axis, axis)
-            without[link][4:] -= lump[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
+            without[link][4:] -= lump[ENTRIES]
             if np.linalg.eigvalsh(inertia_at_com(without[link]))[0] < 0.0:
                 raise SettingsError(
                     f"the rotor of '{motor}' has more inertia than link '{link}', which has it "
@@ -162,6 +167,60 @@ class ElasticPlant(Plant):
         self.data.qpos[self._drive_place] = theta * self._ratio
         self.data.qvel[self._drive_dof] = spin * self._ratio
         mujoco.mj_forward(self.model, self.data)
+
+
+class ElasticServo(Servo):
+    """
+    Efforts of the motors that make a robot with elastic joints follow a reference.
+
+    The inverse dynamics of the nominal robot with stiff joints is fed forward, and the motors are
+    held, stiffly and with damping, where the twist under that effort has them.  Feedback of the
+    motors' own motion is stable for any stiffness (Tomei 1991); the inertia that it reckons with
+    is bounded, so that it stays so at the servo's rate.
+
+    Parameters
+    ----------
+    stiffness:
+        (n_joints,) of the transmissions [N m/rad or N/m].
+    rate:
+        Of the servo [Hz].
+    robot, parameters, bandwidth, damping:
+        As for `Servo`, of the motors, by their joints' names.
+
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        parameters: ParameterSet,
+        stiffness: np.ndarray,
+        bandwidth: float,
+        damping: float,
+        rate: float,
+    ) -> None:
+        super().__init__(robot, parameters, bandwidth, damping)
+        self._spring, self._rate = stiffness, rate
+        self._most = SERVO_SHARE * self._rotor * rate / (damping * 2.0 * np.pi * bandwidth)
+        self._last: np.ndarray | None = None
+
+    def restart(self) -> None:
+        """Forget the reference before, after a jump."""
+        self._last = None
+
+    def effort(
+        self, reference: np.ndarray, position: np.ndarray, velocity: np.ndarray
+    ) -> np.ndarray:
+        """Return the efforts of the motors for the next period, as `Servo.effort`."""
+        robot = self._robot
+        rigid = self._rigid(*reference)
+        configuration = robot.configuration(reference[0])
+        inertia = np.diag(pin.crba(robot.model, self._data, configuration))[robot.columns]
+        wanted = reference[0] + rigid / self._spring
+        rate = reference[1] if self._last is None else (wanted - self._last) * self._rate
+        self._last = wanted
+        error = self._stiffness * (wanted - position) + self._damping * (rate - velocity)
+        feedback = np.minimum(self._rotor + inertia, self._most) * error
+        return self._limited(rigid + self._rotor * reference[2] + self._friction(rate) + feedback)
 
 
 def require_rotors(rotor: np.ndarray, robot: Robot) -> None:

@@ -1,42 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Robots as MJCF, for MuJoCo: the bare mechanism, and an identified robot.
+Robots in MuJoCo: the bare mechanism and an identified robot as MJCF, and the model to simulate.
 
 Inertias, rotor inertia (``armature``), viscous and Coulomb friction (``damping``,
 ``frictionloss``), coupled drives (fixed tendons with the same three) and closed loops (equality
 constraints) have elements in MuJoCo.  Its ``frictionloss`` is a soft constraint: it is the Coulomb
 friction while the joint moves, and lets it creep at rest.  All other terms of the model are listed
 in a comment, and a warning names them.
-
-`replay` plays recorded efforts to the identified robot and tells how far it moves from what was
-recorded.  Inverse dynamics is what an identification fits; this is forward dynamics.  Without
-control, any model leaves the recording in time, so the robot is put back onto the recorded motion
-after every horizon.  What MuJoCo has no element for is left out, but for offsets, which are taken
-off the efforts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import ceil
+from collections.abc import Callable, Iterable, Mapping
 import warnings
 
 from lxml import etree
 import mujoco
-from mujoco import rollout
 import numpy as np
 import pinocchio as pin
 
-from ..data.recording import RecordingSource, Samples, source_name
-from ..errors import (
-    ConsistencyError,
-    IdentificationWarning,
-    ModelError,
-    one_of,
-    RecordingError,
-)
-from ..estimation.tables import number, rule
+from ..errors import ConsistencyError, IdentificationWarning, ModelError, one_of
 from ..model.consistency import inertia_at_com
 from ..model.mechanisms import LoopSettings
 from ..model.parameters import ParameterSet
@@ -44,9 +27,7 @@ from ..model.robot import joint_placement, Robot
 from ..model.urdf import UrdfJoint
 from ..regressor import ModelSettings
 from ..regressor.closed_chain import ClosedBodies
-from ..results.result import Result, StoredResult
 from ..results.urdf_export import centre_of_mass, set_comment, terms_without_element
-from ..signals import SignalSettings, stream
 
 SMALLEST = 2e-14
 """Mass and inertia of a body without any [kg, kg m^2]; MuJoCo refuses less."""
@@ -54,8 +35,16 @@ SMALLEST = 2e-14
 ROUNDING = 1e-12
 """Share of a body's inertia that is added where rounding breaks the triangle inequality."""
 
-LONGEST_STEP = 1e-3
-"""Longest step of the simulation [s]."""
+ENTRIES = ([0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2])
+"""Places in a (3, 3) inertia of its six entries, in the order of the inertial parameters."""
+
+_PLACEHOLDER = {
+    'pos': '0.1 0.2 0.3',
+    'quat': '0.9 0.1 0.2 0.3',
+    'mass': '1',
+    'diaginertia': '1 1.1 1.2',
+}
+"""Off the axes, so that MuJoCo compiles no short cut for bodies whose frames coincide."""
 
 _DRIVE = {'armature': ('Iam',), 'damping': ('fvm',), 'frictionloss': ('fcm',)}
 _JOINT = {'armature': ('Ia',), 'damping': ('fv',), 'frictionloss': ('fc', 'ts', 'tsc')}
@@ -351,133 +340,71 @@ def _warn(text: str) -> None:
     warnings.warn(text, IdentificationWarning, stacklevel=4)
 
 
-@dataclass(frozen=True)
-class Replay:
+# ------------------------------------------------------------------------- the model to simulate
+
+
+def mujoco_model(
+    robot: Robot,
+    parameters: ParameterSet,
+    extend: Callable[[mujoco.MjSpec], None] = lambda spec: None,
+) -> mujoco.MjModel:
     """
-    Root mean square distances from the recorded motion at the end of the horizon [s].
+    Make MuJoCo's model of a robot from its URDF, with the inertias of ``parameters``.
 
-    (n_joints,) each [rad or m], over all ``windows`` of that length: ``moved`` of a robot that
-    stays where it is, ``before`` of the robot by its prior, ``after`` as identified.
+    Other moving joints are locked as in ``robot``, fixed links are lumped with what carries them;
+    shapes, and tags that are not URDF's own, are left out.  ``extend`` may add to it.
+    Raises ModelError if MuJoCo refuses the robot.
     """
-
-    joints: tuple[str, ...]
-    horizon: float
-    windows: int
-    moved: np.ndarray
-    before: np.ndarray
-    after: np.ndarray
-
-    def summary(self) -> str:
-        """Return a table for people."""
-        width = max(map(len, ('joint', *self.joints)))
-        heads = ('recorded way', 'before', 'after')
-        lines = [
-            rule(f'Error of the position after {self.horizon:g} s by efforts alone [rad or m]'),
-            f'{"joint":<{width}}' + ''.join(f'{head:>14}' for head in heads),
-        ]
-        for joint, *values in zip(self.joints, self.moved, self.before, self.after, strict=True):
-            cells = ''.join(f'{number(value):>14}' for value in values)
-            lines.append(f'{joint:<{width}}{cells}')
-        return '\n'.join([*lines, f'root mean squares of {self.windows} starts'])
-
-
-def replay(
-    result: Result | StoredResult,
-    sources: Sequence[RecordingSource],
-    *,
-    signals: SignalSettings | None = None,
-    horizon: float = 0.5,
-) -> Replay:
-    """
-    Play recorded efforts to the robot before and after its identification.
-
-    Parameters
-    ----------
-    result:
-        The identification.
-    sources:
-        Recordings with the robot's joints.
-    signals:
-        How positions and velocities are filtered; None takes the result's own settings.
-    horizon:
-        Time after which the robot is put back onto the recorded motion [s].
-
-    Raises
-    ------
-    ModelError
-        if the robot has closed loops or elastic joints, or MuJoCo refuses it.
-    ConsistencyError
-        if an inertia is physically inconsistent.
-    RecordingError
-        if no recording is as long as the horizon.
-
-    """
-    result.robot.require_tree()
-    if result.model.elastic is not None or result.model.delta is not None:
+    try:
+        spec = mujoco.MjSpec.from_string(_with_placeholders(robot))
+        extend(spec)
+        spec.compiler.fusestatic = True
+        model = spec.compile()
+    except ValueError as error:
         raise ModelError(
-            f"efforts are not played to robot '{result.robot.name}', whose joints are elastic or "
-            'in loops',
-            remedy='compare efforts by robot-identification validate',
-        )
-    robots = [_Robot.of(result, values) for values in (result.prior, result.standard)]
-    squares, windows = np.zeros((3, result.robot.n_joints)), 0
-    for source in sources:
-        for samples in stream(source, signals or result.signals):
-            steps = round(horizon * _rate(samples)) if len(samples) > 1 else 0
-            starts = np.arange(0, len(samples) - steps, max(steps, 1))
-            if not steps or not starts.size:
-                continue
-            reached = samples.position[starts + steps]
-            ends = [samples.position[starts], *(r.play(samples, starts, steps) for r in robots)]
-            squares += np.square(np.array(ends) - reached).sum(axis=1)
-            windows += len(starts)
-    if not windows:
-        name = source_name(sources[0]) if sources else 'recordings'
-        raise RecordingError(
-            f'{name}: no stretch is longer than the horizon of {horizon:g} s',
-            file=name,
-            value=horizon,
-            remedy='give a shorter horizon',
-        )
-    moved, before, after = np.sqrt(squares / windows)
-    return Replay(result.robot.joints, horizon, windows, moved, before, after)
+            f"MuJoCo cannot simulate robot '{robot.name}': {error}", remedy='correct the URDF'
+        ) from error
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
+    for joint, link in zip(robot.joints, robot.links, strict=True):
+        model.dof_armature[model.joint(joint).dofadr[0]] = parameters.get(f'{joint}.Ia')
+        set_inertia(model, model.body(link).id, parameters.inertial(link))
+    mujoco.mj_setConst(model, mujoco.MjData(model))
+    return model
 
 
-def _rate(samples: Samples) -> float:
-    return float(1.0 / (samples.time[1] - samples.time[0]))
+def _with_placeholders(robot: Robot) -> str:
+    """Return MJCF of a robot's mechanism; MuJoCo insists on some inertias and refuses others."""
+    document = mechanism(robot)
+    for body in document.iter('body'):
+        etree.SubElement(body, 'inertial', _PLACEHOLDER)
+    return str(etree.tostring(document, encoding='unicode'))
 
 
-@dataclass(frozen=True)
-class _Robot:
-    """A robot in MuJoCo, where its joints are in the state, and (n_joints,) its offsets."""
+def set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:
+    """Give a body of MuJoCo's model the (10,) inertial parameters of a link."""
+    if not inertial.any():
+        model.body_mass[body] = 0.0
+        model.body_inertia[body] = 0.0
+        return
+    principal, axes = np.linalg.eigh(inertia_at_com(inertial))
+    if np.linalg.det(axes) < 0.0:
+        axes[:, 0] = -axes[:, 0]
+    quaternion = pin.Quaternion(axes).normalized()
+    model.body_mass[body] = inertial[0]
+    model.body_ipos[body] = inertial[1:4] / inertial[0]
+    model.body_inertia[body] = np.maximum(principal, 0.0)
+    model.body_iquat[body] = [quaternion.w, quaternion.x, quaternion.y, quaternion.z]
 
-    model: mujoco.MjModel
-    places: np.ndarray
-    offset: np.ndarray
 
-    @classmethod
-    def of(cls, result: Result | StoredResult, parameters: ParameterSet) -> _Robot:
-        robot = result.robot
-        offsets = {f'{joint}.off': parameters.get(f'{joint}.off') for joint in robot.joints}
-        without = parameters.updated({n: 0.0 for n in offsets if n in parameters.layout})
-        model = mujoco.MjModel.from_xml_string(mjcf(robot, without, result.model))
-        # recorded efforts are what they are
-        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
-        places = np.array([model.joint(joint).qposadr[0] for joint in robot.joints])
-        return cls(model, places, np.array(list(offsets.values())))
+def rotation(quaternion: np.ndarray) -> np.ndarray:
+    """Return the (3, 3) rotation of a quaternion of MuJoCo's."""
+    return np.asarray(pin.Quaternion(*quaternion).toRotationMatrix())
 
-    def play(self, samples: Samples, starts: np.ndarray, steps: int) -> np.ndarray:
-        """Return the positions (n_starts, n_joints) after a number of samples."""
-        period = 1.0 / _rate(samples)
-        substeps = ceil(period / LONGEST_STEP - 1e-9)
-        self.model.opt.timestep = period / substeps
-        state = np.zeros((len(starts), 1 + 2 * self.model.nv))  # time, positions, velocities
-        state[:, 1 + self.places] = samples.position[starts]
-        state[:, 1 + self.model.nq + self.places] = samples.velocity[starts]
-        efforts = samples.measured_effort - self.offset
-        # held from sample to sample as the mean of both ends
-        held = 0.5 * (efforts[:-1] + efforts[1:])
-        rows = starts[:, None] + np.arange(steps)
-        control = np.repeat(held[rows], substeps, axis=1)
-        states, _ = rollout.rollout(self.model, mujoco.MjData(self.model), state, control)
-        return np.asarray(states[:, -1, 1 + self.places])
+
+def body_inertial(model: mujoco.MjModel, body: int) -> np.ndarray:
+    """Return the (10,) inertial parameters of a body, as `set_inertia` takes them."""
+    turned = rotation(model.body_iquat[body])
+    mass, centre = float(model.body_mass[body]), model.body_ipos[body]
+    inertia = turned @ np.diag(model.body_inertia[body]) @ turned.T
+    inertia += mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+    return np.array([mass, *(mass * centre), *inertia[ENTRIES]])

@@ -11,34 +11,26 @@ hundredths of a rad/s, and its ``damping`` is not what the drive's effort is mea
 viscous friction, that by the root of the speed, static and Dahl's friction act at the step's mean
 velocity and Coulomb friction at its end, with sticking.  Friction by load follows the effort of
 the URDF's bodies, with the acceleration of the step before; springs act at the step's middle.
+
+Coulomb friction sticks truly: there is no velocity below which it fades out.  Static friction
+(Szabo and Szadeczky-Kardoss) is a steep but smooth function of the velocity, and so is the mean
+over a step of Dahl's friction, whose direction follows the displacement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from lxml import etree
 import mujoco
 import numpy as np
 import pinocchio as pin
 
-from ..errors import ModelError
-from ..model.consistency import inertia_at_com
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from .friction import coulomb, DahlFriction, over_step, StaticFriction, STEEPEST
-from .mjcf import mechanism
-from .settings import SimulatedPayload, Wear
-from .truth import per_joint
-
-_ENTRIES = ([0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2])
-_PLACEHOLDER = {
-    'pos': '0.1 0.2 0.3',
-    'quat': '0.9 0.1 0.2 0.3',
-    'mass': '1',
-    'diaginertia': '1 1.1 1.2',
-}
-"""Off the axes, so that MuJoCo compiles no short cut for bodies whose frames coincide."""
+from ..regressor.joint_terms import arctan_shape
+from .mjcf import body_inertial, ENTRIES, mujoco_model, set_inertia
+from .truth import per_joint, SimulatedPayload, Wear
 
 _GEARED = {'fv': 2.0, 'fc': 1.0, 'fr': 4.0 / 3.0, 'fl': 0.0, 'ts': 1.0, 'tsc': 1.0}
 """Friction that wears, and the power of the gear by which it is smaller at the motor."""
@@ -116,7 +108,7 @@ class Plant:
         self._stuck = np.zeros(self.model.nv, dtype=bool)
         self._direction, self._acceleration = np.zeros((2, self.model.nv))
         self.external = np.zeros(robot.n_joints)
-        self._unloaded = _inertial(self.model, self.model.body(robot.links[-1]).id)
+        self._unloaded = body_inertial(self.model, self.model.body(robot.links[-1]).id)
         self._identity = np.eye(self.model.nv)
         self._inverse = np.empty_like(self._identity)
         self.set_state(np.zeros(robot.n_joints), np.zeros(robot.n_joints))
@@ -175,7 +167,7 @@ class Plant:
         """Let the last link carry a payload, in place of the one before."""
         r = np.array(payload.position)
         body = payload.mass * (r @ r * np.eye(3) - np.outer(r, r))
-        load = [payload.mass, *(payload.mass * r), *body[_ENTRIES]]
+        load = [payload.mass, *(payload.mass * r), *body[ENTRIES]]
         link = self.model.body(self.robot.links[-1]).id
         set_inertia(self.model, link, self._unloaded + load)
         # of a copy of the state, since this would put the robot into its reference position
@@ -287,68 +279,207 @@ class Plant:
         return values
 
 
-def mujoco_model(
-    robot: Robot,
-    parameters: ParameterSet,
-    extend: Callable[[mujoco.MjSpec], None] = lambda spec: None,
-) -> mujoco.MjModel:
+# ------------------------------------------------------------------------ dry friction over a step
+
+
+NEWTON, HALVINGS = 60, 30
+"""Most steps to a step's static friction, and how often one is halved; a few are the rule."""
+
+SWEEPS = 200
+"""Most sweeps of the fallback; it halves the error many times over in that many."""
+
+
+def coulomb(
+    mobility: np.ndarray, free: np.ndarray, limit: np.ndarray, stuck: np.ndarray | None = None
+) -> np.ndarray:
+    r"""
+    Friction efforts (n,) that oppose the velocities at the end of a step.
+
+    With the velocity :math:`v = v_{free} - W f`, each :math:`f_i` is :math:`limit_i \,
+    \mathrm{sign}(v_i)` where the joint slides, and lies within :math:`\pm limit_i` where it sticks
+    (:math:`v_i = 0`).  As W is positive definite there is exactly one such f.
+
+    Parameters
+    ----------
+    mobility:
+        (n, n) velocity that a unit friction effort takes away over the step, W.
+    free:
+        (n,) velocity at the end of the step without dry friction.
+    limit:
+        (n,) Coulomb friction, 0 or more.
+    stuck:
+        (n,) bool, which joints probably stick, such as those of the step before; it saves time.
+
     """
-    Make MuJoCo's model of a robot from its URDF, with the inertias of ``parameters``.
+    if stuck is not None and stuck.any():
+        return _active_set(mobility, free, limit, np.where(free >= 0.0, 1.0, -1.0), stuck)
+    effort = np.where(free >= 0.0, limit, -limit)
+    velocity = free - mobility @ effort
+    if (velocity * effort >= 0.0).all():
+        return effort  # all joints slide on as they were: nearly every step
+    sign = np.where(effort >= 0.0, 1.0, -1.0)
+    return _active_set(mobility, free, limit, sign, velocity * effort < 0.0)
 
-    Other moving joints are locked as in ``robot``, fixed links are lumped with what carries them;
-    shapes, and tags that are not URDF's own, are left out.  ``extend`` may add to it.
-    Raises ModelError if MuJoCo refuses the robot.
+
+def _active_set(
+    mobility: np.ndarray, free: np.ndarray, limit: np.ndarray, sign: np.ndarray, stuck: np.ndarray
+) -> np.ndarray:
+    """Solve for the joints that stick, correct the guess which do; usually done in two rounds."""
+    for _ in range(2 * limit.size + 2):
+        if stuck.all():
+            effort = np.linalg.solve(mobility, free)
+            broken = np.abs(effort) > limit
+            if not broken.any():
+                return effort
+            reversed_ = ~stuck
+        else:
+            effort = limit * sign
+            rest = free - mobility[:, ~stuck] @ effort[~stuck]
+            effort[stuck] = np.linalg.solve(mobility[np.ix_(stuck, stuck)], rest[stuck])
+            velocity = free - mobility @ effort
+            broken = stuck & (np.abs(effort) > limit)
+            reversed_ = ~stuck & (limit > 0.0) & (velocity * effort < 0.0)
+            if not (broken.any() or reversed_.any()):
+                return effort
+        sign = np.where(broken, np.where(effort >= 0.0, 1.0, -1.0), sign)
+        stuck = (stuck & ~broken) | reversed_
+    return _sweeps(mobility, free, limit, effort)
+
+
+def _sweeps(
+    mobility: np.ndarray, free: np.ndarray, limit: np.ndarray, effort: np.ndarray
+) -> np.ndarray:
+    """Projected Gauss-Seidel, which converges from everywhere."""
+    effort = np.clip(effort, -limit, limit)
+    diagonal = mobility.diagonal()
+    for _ in range(SWEEPS):
+        before = effort.copy()
+        for i in range(effort.size):
+            velocity = free[i] - mobility[i] @ effort
+            effort[i] = np.clip(effort[i] + velocity / diagonal[i], -limit[i], limit[i])
+        if np.abs(effort - before).max() <= 1e-12 * max(limit.max(), 1.0):
+            break
+    return effort
+
+
+@dataclass(frozen=True)
+class StaticFriction:
     """
-    try:
-        spec = mujoco.MjSpec.from_string(_with_placeholders(robot))
-        extend(spec)
-        spec.compiler.fusestatic = True
-        model = spec.compile()
-    except ValueError as error:
-        raise ModelError(
-            f"MuJoCo cannot simulate robot '{robot.name}': {error}", remedy='correct the URDF'
-        ) from error
-    model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
-    for joint, link in zip(robot.joints, robot.links, strict=True):
-        model.dof_armature[model.joint(joint).dofadr[0]] = parameters.get(f'{joint}.Ia')
-        set_inertia(model, model.body(link).id, parameters.inertial(link))
-    mujoco.mj_setConst(model, mujoco.MjData(model))
-    return model
+    Stiction and Stribeck friction, equation (9) of Szabo and Szadeczky-Kardoss (2021).
+
+    ts and tsc are (n,) [N m or N], their slopes (n,) [s/rad or s/m].
+    """
+
+    stiction: np.ndarray
+    stribeck: np.ndarray
+    stiction_slope: np.ndarray
+    stribeck_slope: np.ndarray
+
+    def effort(self, velocity: np.ndarray) -> np.ndarray:
+        """Friction efforts (n,) at velocities (n,)."""
+        return self.stiction * arctan_shape(velocity, self.stiction_slope) + (
+            self.stribeck * arctan_shape(velocity, self.stribeck_slope)
+        )
+
+    def steepness(self, velocity: np.ndarray) -> np.ndarray:
+        """Return the derivatives (n,) of the efforts by the velocities."""
+        total = np.zeros_like(velocity)
+        for size, slope in (
+            (self.stiction, self.stiction_slope),
+            (self.stribeck, self.stribeck_slope),
+        ):
+            total += size * slope / (1.0 + (slope * velocity) ** 2)
+        return 2.0 / np.pi * total
 
 
-def _with_placeholders(robot: Robot) -> str:
-    """Return MJCF of a robot's mechanism; MuJoCo insists on some inertias and refuses others."""
-    document = mechanism(robot)
-    for body in document.iter('body'):
-        etree.SubElement(body, 'inertial', _PLACEHOLDER)
-    return str(etree.tostring(document, encoding='unicode'))
+STEEPEST = 1e-6
+"""Breakaway displacement that stands for none beside others [rad or m]."""
 
 
-def set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:
-    """Give a body of MuJoCo's model the (10,) inertial parameters of a link."""
-    if not inertial.any():
-        model.body_mass[body] = 0.0
-        model.body_inertia[body] = 0.0
-        return
-    principal, axes = np.linalg.eigh(inertia_at_com(inertial))
-    if np.linalg.det(axes) < 0.0:
-        axes[:, 0] = -axes[:, 0]
-    quaternion = pin.Quaternion(axes).normalized()
-    model.body_mass[body] = inertial[0]
-    model.body_ipos[body] = inertial[1:4] / inertial[0]
-    model.body_inertia[body] = np.maximum(principal, 0.0)
-    model.body_iquat[body] = [quaternion.w, quaternion.x, quaternion.y, quaternion.z]
+@dataclass(frozen=True)
+class DahlFriction:
+    """
+    Dry friction over a step whose direction z follows the displacement, after Dahl.
+
+    ``dz/dt = v/x0 (1 - z sign v)`` (`regressor.joint_terms`) has, for a constant velocity v, the
+    solution ``z = sign v + (z_0 - sign v) exp(-|v| t / x0)``; the effort of a step is the limit
+    times the mean of z.
+
+    ``limit`` is the (n,) dry friction [N m or N], ``breakaway`` (n,) x0 [rad or m], ``state`` (n,)
+    z_0 at the beginning of the step, from -1 to 1, and ``step`` its length [s].
+    """
+
+    limit: np.ndarray
+    breakaway: np.ndarray
+    state: np.ndarray
+    step: float
+
+    def effort(self, velocity: np.ndarray) -> np.ndarray:
+        """Mean friction efforts (n,) over the step at constant velocities (n,)."""
+        sign, u = np.sign(velocity), self._displacement(velocity)
+        share = np.divide(-np.expm1(-u), u, out=np.ones_like(u), where=u > 0.0)
+        return self.limit * (sign + (self.state - sign) * share)
+
+    def steepness(self, velocity: np.ndarray) -> np.ndarray:
+        """Return the derivatives (n,) of the efforts by the velocities."""
+        u = self._displacement(velocity)
+        wide = np.maximum(u, 1e-3)
+        fall = np.where(u < 1e-3, 0.5 - u / 3.0, (1.0 - np.exp(-wide) * (1.0 + wide)) / wide**2)
+        rise = 1.0 - np.sign(velocity) * self.state
+        return self.limit * rise * fall * self.step / self.breakaway
+
+    def after(self, velocity: np.ndarray) -> np.ndarray:
+        """Return the directions (n,) at the end of the step at constant velocities (n,)."""
+        sign = np.sign(velocity)
+        return sign + (self.state - sign) * np.exp(-self._displacement(velocity))
+
+    def _displacement(self, velocity: np.ndarray) -> np.ndarray:
+        """Return displacements of the step in units of the breakaway displacement, (n,)."""
+        return np.abs(velocity) * self.step / self.breakaway
 
 
-def rotation(quaternion: np.ndarray) -> np.ndarray:
-    """Return the (3, 3) rotation of a quaternion of MuJoCo's."""
-    return np.asarray(pin.Quaternion(*quaternion).toRotationMatrix())
+def over_step(
+    kinds: Sequence[StaticFriction | DahlFriction],
+    mobility: np.ndarray,
+    before: np.ndarray,
+    free: np.ndarray,
+) -> np.ndarray:
+    """
+    Friction efforts (n,) at the mean velocity of a step, which they change themselves.
 
+    Parameters
+    ----------
+    kinds:
+        What the friction is the sum of.
+    mobility, free:
+        As for `coulomb`.
+    before:
+        (n,) velocity at the beginning of the step.
 
-def _inertial(model: mujoco.MjModel, body: int) -> np.ndarray:
-    """(10,) inertial parameters of a body of MuJoCo's model, as `set_inertia` takes them."""
-    turned = rotation(model.body_iquat[body])
-    mass, centre = float(model.body_mass[body]), model.body_ipos[body]
-    inertia = turned @ np.diag(model.body_inertia[body]) @ turned.T
-    inertia += mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
-    return np.array([mass, *(mass * centre), *inertia[_ENTRIES]])
+    """
+    identity = np.eye(before.size)
+    mean = 0.5 * (before + free)
+
+    def effort(v: np.ndarray) -> np.ndarray:
+        return np.sum([kind.effort(v) for kind in kinds], axis=0)
+
+    def excess(v: np.ndarray) -> np.ndarray:
+        return v - mean + 0.5 * (mobility @ effort(v))
+
+    velocity = 0.5 * before + 0.5 * (free - mobility @ effort(before))
+    rest = excess(velocity)
+    for _ in range(NEWTON):
+        size = np.abs(rest).max()
+        if size <= 1e-14 * max(1.0, np.abs(mean).max()):
+            break
+        steepness = np.sum([kind.steepness(velocity) for kind in kinds], axis=0)
+        step = np.linalg.solve(identity + 0.5 * mobility * steepness, rest)
+        # beyond its knee the friction is far from straight: full steps would overshoot for ever
+        for _ in range(HALVINGS):
+            trial = velocity - step
+            value = excess(trial)
+            if np.abs(value).max() < size:
+                break
+            step = 0.5 * step
+        velocity, rest = trial, value
+    return effort(velocity)

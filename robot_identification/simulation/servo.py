@@ -31,9 +31,6 @@ from ..model.robot import Robot
 CREEP = 0.02
 """Reference velocity at which the friction feed-forward reaches three quarters [rad/s]."""
 
-SERVO_SHARE = 0.25
-"""How much of a rotor's speed the servo's damping may take in one period, halved."""
-
 AT_REST = float(np.finfo(np.float32).eps)
 """Largest velocity with which a trajectory may end [rad/s or m/s]."""
 
@@ -109,60 +106,6 @@ class Servo:
 
     def _limited(self, effort: np.ndarray) -> np.ndarray:
         return np.clip(effort, -self._limit, self._limit)
-
-
-class ElasticServo(Servo):
-    """
-    Efforts of the motors that make a robot with elastic joints follow a reference.
-
-    The inverse dynamics of the nominal robot with stiff joints is fed forward, and the motors are
-    held, stiffly and with damping, where the twist under that effort has them.  Feedback of the
-    motors' own motion is stable for any stiffness (Tomei 1991); the inertia that it reckons with
-    is bounded, so that it stays so at the servo's rate.
-
-    Parameters
-    ----------
-    stiffness:
-        (n_joints,) of the transmissions [N m/rad or N/m].
-    rate:
-        Of the servo [Hz].
-    robot, parameters, bandwidth, damping:
-        As for `Servo`, of the motors, by their joints' names.
-
-    """
-
-    def __init__(
-        self,
-        robot: Robot,
-        parameters: ParameterSet,
-        stiffness: np.ndarray,
-        bandwidth: float,
-        damping: float,
-        rate: float,
-    ) -> None:
-        super().__init__(robot, parameters, bandwidth, damping)
-        self._spring, self._rate = stiffness, rate
-        self._most = SERVO_SHARE * self._rotor * rate / (damping * 2.0 * np.pi * bandwidth)
-        self._last: np.ndarray | None = None
-
-    def restart(self) -> None:
-        """Forget the reference before, after a jump."""
-        self._last = None
-
-    def effort(
-        self, reference: np.ndarray, position: np.ndarray, velocity: np.ndarray
-    ) -> np.ndarray:
-        """Return the efforts of the motors for the next period, as `Servo.effort`."""
-        robot = self._robot
-        rigid = self._rigid(*reference)
-        configuration = robot.configuration(reference[0])
-        inertia = np.diag(pin.crba(robot.model, self._data, configuration))[robot.columns]
-        wanted = reference[0] + rigid / self._spring
-        rate = reference[1] if self._last is None else (wanted - self._last) * self._rate
-        self._last = wanted
-        error = self._stiffness * (wanted - position) + self._damping * (rate - velocity)
-        feedback = np.minimum(self._rotor + inertia, self._most) * error
-        return self._limited(rigid + self._rotor * reference[2] + self._friction(rate) + feedback)
 
 
 @dataclass(frozen=True)

@@ -24,19 +24,17 @@ from ..regressor.joint_terms import slopes_of
 from ..regressor.rigid import tree_of
 from ..results.result_yaml import write_whole
 from ..results.saving import reported_failures
-from .elastic import ElasticPlant, require_rotors
+from .elastic import ElasticPlant, ElasticServo, require_rotors
 from .plant import Plant
 from .servo import (
     checked_command,
-    ElasticServo,
     PositionCommands,
     Servo,
     TrajectoryFollower,
     VelocityCommands,
     Waypoints,
 )
-from .settings import SimulationSettings
-from .truth import finite_effort, per_joint, true_model, truth
+from .truth import finite_effort, per_joint, SimulationSettings, true_model, truth
 
 RUNAWAY = 1e6
 """Velocity that no robot has [rad/s or m/s]; MuJoCo would go on for a while and then reset."""

@@ -25,7 +25,7 @@ from robot_identification.simulation import (
     Waypoints,
     Wear,
 )
-from robot_identification.simulation.friction import DahlFriction, over_step
+from robot_identification.simulation.plant import DahlFriction, over_step
 from robot_identification.simulation.truth import true_model
 import scipy
 from scipy.integrate import solve_ivp

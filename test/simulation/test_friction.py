@@ -18,14 +18,14 @@ from robot_identification.pipeline import IdentificationProblem, identify_source
 from robot_identification.regressor import ModelSettings, prior
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import (
-    friction,
     Plant,
+    plant,
     simulate,
     SimulationSettings,
     truth,
     Waypoints,
 )
-from robot_identification.simulation.friction import coulomb, over_step, StaticFriction
+from robot_identification.simulation.plant import coulomb, over_step, StaticFriction
 from scipy.integrate import solve_ivp
 from scipy.interpolate import make_interp_spline
 
@@ -62,7 +62,7 @@ def test_the_fallback_finds_the_same(seed, n, scale):
     # as well-conditioned as an arm's joints are: the fallback only has to save the day
     mobility, free, limit = problem(seed, n, scale)
     mobility += np.diag(mobility.diagonal())
-    swept = friction._sweeps(mobility, free, limit, np.zeros(n))
+    swept = plant._sweeps(mobility, free, limit, np.zeros(n))
     np.testing.assert_allclose(swept, coulomb(mobility, free, limit), atol=1e-7)
 
 
