@@ -5,9 +5,11 @@ Identification of a robot's dynamic parameters, after its URDF and recordings of
 The names below are imported when they are first used, so that importing the package costs nothing.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from importlib import import_module
+import sys
+from typing import Any, TYPE_CHECKING
 
-from .lazy import lazily
 from .version import __version__ as __version__
 
 __all__ = [
@@ -97,6 +99,32 @@ _MODULES = {
     'results.verdict': ('verdict',),
     'signals': ('SignalSettings',),
 }
+
+
+def lazily(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+    """
+    Return the ``__getattr__`` of a package.
+
+    Parameters
+    ----------
+    package:
+        Its ``__name__``.
+    modules:
+        The names that each of its modules has for it.
+
+    """
+    module_of = {name: module for module, names in modules.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in module_of:
+            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        value = getattr(import_module(f'.{module_of[name]}', package), name)
+        # a module may have the name that it is asked for: the function comes before it
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get
+
 
 __getattr__ = lazily(__name__, _MODULES)
 

@@ -26,7 +26,7 @@ def imports_for_type_checkers(package):
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.level
         for alias in node.names
-        if node.module not in ('version', 'lazy')
+        if node.module not in ('version', None)
     }
 
 
@@ -73,7 +73,7 @@ def test_importing_the_package_loads_nothing_else():
     heavy = {'numpy', 'scipy', 'pinocchio', 'lxml', 'yaml', 'plotly', 'mujoco', 'rclpy'}
     assert not heavy & {name.partition('.')[0] for name in loaded}
     own = [name for name in loaded if name.startswith('robot_identification.')]
-    assert own == ['robot_identification.lazy', 'robot_identification.version']
+    assert own == ['robot_identification.version']
 
 
 @pytest.mark.parametrize(

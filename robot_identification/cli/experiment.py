@@ -196,8 +196,8 @@ def filters(options: argparse.Namespace) -> int:
     from ..results.fit_plots import curve_frequencies, response_figures
     from ..results.report import write_figures
     from ..signals import sample_rate
-    from ..signals.responses import decimated_nyquist, frequency_response
     from ..signals.settings import METHODS
+    from ..signals.streaming import decimated_nyquist, frequency_response
 
     experiment = experiment_of(options)
     signals = experiment.signals

@@ -13,11 +13,11 @@ import warnings
 import numpy as np
 import yaml
 
-from ..data.clock import clock_of
 from ..data.drives import Drives, EffortDrive, PositionDrive
 from ..data.recognition import ColumnGuess
 from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import columns_of, RecordingEntry, SignalColumns
+from ..data.sampling import clock_of
 from ..errors import IdentificationWarning, one_of, SettingsError
 from ..estimation.recording_faults import beginnings, effort_evidence, recording_faults
 from ..model.robot import Robot

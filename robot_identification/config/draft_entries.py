@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..data.clock import likely_unit
 from ..data.csv import read_head
 from ..data.drives import Drives
 from ..data.readers import array_shapes, read_parquet_head
 from ..data.recognition import ColumnGuess, guess_by_content, guess_by_name
 from ..data.recording import recording_error, SIGNALS
 from ..data.recording_config import FACTOR, RecordingEntry, SignalColumns
+from ..data.sampling import likely_unit
 from ..errors import one_of, SettingsError
 from ..estimation.recording_faults import beginnings
 from .sources import open_recording

@@ -22,7 +22,7 @@ import time
 from ..errors import RecordingError
 from .bag import MARK
 from .bag_writer import BagWriter, Qos, Topic
-from .clock import StampStatistics
+from .sampling import StampStatistics
 
 _BATCH_SECONDS = 0.1
 _SCARCE_SECONDS = 600.0

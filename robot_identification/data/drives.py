@@ -27,10 +27,7 @@ from ..options.fields import joined, key_error, option
 from .readers import no_samples, read_tables
 from .recording import Recording, recording_error, SIGNALS, Table
 from .recording_config import Counts, MotorSide, RecordingEntry
-from .sampling import GAP, interpolated, ON_GRID, rate_of
-
-_ENOUGH = 1000
-"""Stamps from which a rate is found."""
+from .sampling import ENOUGH, GAP, interpolated, ON_GRID, rate_of
 
 _REACH = 3
 """Samples beside a time that its interpolation uses."""
@@ -300,14 +297,14 @@ class _Motors:
         held: Table | None = None
         for table in self._tables:
             held = table if held is None else _joined(held, table)
-            if len(held) >= _ENOUGH:
+            if len(held) >= ENOUGH:
                 break
         if held is None or len(held) < 2:
             text = "its motors' side has fewer than two samples"
             remedy = 'record it again'
             raise recording_error(side.entry.name, text, remedy, key=side.path)
-        self._held, self._ended = held, len(held) < _ENOUGH
-        self._period = 1.0 / rate_of(held.time[:_ENOUGH])
+        self._held, self._ended = held, len(held) < ENOUGH
+        self._period = 1.0 / rate_of(held.time[:ENOUGH])
         self._first = float(held.time[0])
 
     def advance(self, time: np.ndarray, origin: int) -> int:

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from ..data.clock import clock_of, likely_unit
 from ..data.recording import Motion, Recording, RecordingSource, Samples, source_name
 from ..data.recording_config import TIME_UNITS
+from ..data.sampling import clock_of, likely_unit
 from ..errors import one_of, RecordingError, SettingsError
 from ..model.robot import Robot
 from ..regressor.rigid import tree_of

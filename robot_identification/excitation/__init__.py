@@ -7,7 +7,7 @@ The names below are imported when they are first used.
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazily
+from .. import lazily
 
 __all__ = [
     'check_trajectory',

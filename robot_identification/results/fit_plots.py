@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..estimation import FitTrace, JointFit
-from ..signals.responses import FrequencyResponse, SIGNALS
+from ..signals.streaming import FrequencyResponse, SIGNALS
 from .figure import (
     BELOW,
     escaped,

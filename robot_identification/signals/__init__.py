@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """From recordings to samples: uniform grid, filtering, differentiation, parallel decimation."""
 
-from ..data.clock import Clock, clock_of, WatchedSource
 from ..data.recording import RecordingSource, source_name
-from ..data.sampling import sample_rate
-from .decimation import channel_kernel, EffortChannel, independence, ParallelDecimator
+from ..data.sampling import Clock, clock_of, sample_rate
+from .decimation import (
+    channel_kernel,
+    EffortChannel,
+    independence,
+    ParallelDecimator,
+    WatchedSource,
+)
 from .polynomial_approximation import PolynomialOperator
-from .responses import frequency_response
 from .settings import (
     by_joint,
     dead_zones,
@@ -14,7 +18,7 @@ from .settings import (
     PolynomialApproximation,
     SignalSettings,
 )
-from .streaming import process, stream, stretches
+from .streaming import frequency_response, process, stream, stretches
 from .windows import OnlineFilter, WindowedSamples
 
 __all__ = [

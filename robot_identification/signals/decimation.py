@@ -35,7 +35,7 @@ import numpy as np
 import scipy
 
 from ..data.recording import Recording, RecordingSource, source_name
-from ..data.sampling import Begun, begun, grid_blocks
+from ..data.sampling import Begun, begun, Clock, ClockWatch, grid_blocks
 from ..errors import RecordingError
 
 HALF_TAPS = 12
@@ -234,6 +234,51 @@ class EffortChannel:
             signals = np.pad(held[rows, low:high], ((0, 0), beside), mode='edge')
             outputs[rows] = scipy.signal.oaconvolve(signals, kernel[None], mode='valid', axes=1)
         return outputs
+
+
+class WatchedSource:
+    """
+    A recording source whose clock is found when it is read to its end for the first time.
+
+    Parameters
+    ----------
+    source:
+        The source.
+    keep:
+        Rows that are kept of its beginning, for those who would read it again.
+
+    Attributes
+    ----------
+    clock:
+        The clock; None before.
+    beginning:
+        The first ``keep`` rows, or all if there are no more, in blocks; empty before.
+
+    """
+
+    def __init__(self, source: Any, keep: int = 0) -> None:
+        self._source, self._keep = source, keep
+        self.clock: Clock | None = None
+        self.beginning: tuple[Recording, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def blocks(self, size: int) -> Iterator[Recording]:
+        """Read the source."""
+        if self.clock is not None:
+            yield from self._source.blocks(size)
+            return
+        watch = ClockWatch(source_name(self._source))
+        kept: list[Recording] = []
+        left = self._keep
+        for block in self._source.blocks(size):
+            watch.add(block.time)
+            if left:
+                kept.append(block.rows(0, left))
+                left -= len(kept[-1])
+            yield block
+        self.clock, self.beginning = watch.clock(), tuple(kept)
 
 
 KEPT_BYTES = 64_000_000

@@ -19,6 +19,7 @@ from robot_identification.signals import (
     EffortChannel,
     independence,
     ParallelDecimator,
+    WatchedSource,
 )
 from robot_identification.signals.decimation import KeptSource, thinned
 from scipy.signal import firwin, freqz
@@ -265,3 +266,29 @@ def test_recordings_are_kept_if_there_is_room(room, reads):
         np.testing.assert_array_equal(time, source.whole.time)
     assert source.reads == reads
     assert kept.source == 'run'
+
+
+def test_a_source_is_watched_once_it_is_read_to_its_end():
+    time = np.arange(300) * 0.01
+    source = WatchedSource(Recording(time, *np.zeros((2, 300, 1)), ('a',), source='run.csv'))
+    assert source.joints == ('a',)
+    next(source.blocks(100))
+    assert source.clock is None
+    for _ in range(2):
+        assert sum(map(len, source.blocks(100))) == 300
+        assert (source.clock.source, source.clock.samples) == ('run.csv', 300)
+
+
+@pytest.mark.parametrize('keep', [0, 130, 300, 1000])
+def test_the_beginning_is_kept_once_the_source_was_read_to_its_end(keep):
+    time = np.arange(300) / 100.0
+    plain = Recording(time, time[:, None], time[:, None] + 1.0, ('a',), source='run.csv')
+    source = WatchedSource(plain, keep)
+    next(source.blocks(100))
+    assert source.beginning == ()
+    list(source.blocks(100))
+    kept = source.beginning
+    assert sum(map(len, kept)) == min(keep, 300)
+    if keep:
+        rows = np.concatenate([part.position for part in kept])
+        np.testing.assert_array_equal(rows, plain.position[:keep])

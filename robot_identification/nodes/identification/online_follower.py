@@ -19,7 +19,6 @@ import numpy as np
 
 from ...base_parameters import BaseStructure, structure
 from ...config.problem import IdentificationProblem
-from ...data.clock import StampStatistics
 from ...data.drives import Drives
 from ...data.joint_state import (
     ForeignStateError,
@@ -27,7 +26,7 @@ from ...data.joint_state import (
     JointValues,
     MissingEffortError,
 )
-from ...data.sampling import GAP
+from ...data.sampling import GAP, StampStatistics
 from ...errors import RecordingError, SettingsError
 from ...estimation import EffortDelay, RecursiveEstimate
 from ...online import (

@@ -16,7 +16,7 @@ from benchmarks.load import busy_processes
 pytest.importorskip('rclpy')
 
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from robot_identification.data.clock import clock_of
+from robot_identification.data.sampling import clock_of
 from robot_identification.nodes.common.messages import time_message
 from robot_identification_msgs.msg import OnlineStatus, Parameter, ParameterSet
 from robot_identification_msgs.srv import StartRecording, StopRecording
