@@ -23,8 +23,12 @@ from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation.joint_state_watch import require_state, StateWatch
 from robot_identification.nodes.excitation.motion import CheckedSender, MotionRun
 from robot_identification.nodes.excitation.motion_checks import motion_path
-from robot_identification.nodes.excitation.motion_types import code_name, MotionError, Report
-from robot_identification.nodes.excitation.options import ExecutionOptions
+from robot_identification.nodes.excitation.options import (
+    code_name,
+    ExecutionOptions,
+    MotionError,
+    Report,
+)
 from robot_identification.simulation import SimulationSettings
 from sensor_msgs.msg import JointState
 

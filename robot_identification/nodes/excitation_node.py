@@ -44,9 +44,15 @@ from .excitation.calibration import CalibrationService
 from .excitation.joint_state_watch import require_state, StateWatch
 from .excitation.motion import MotionRun, sender_of
 from .excitation.motion_checks import CollisionModelCache, MotionCheck, requested_motion
-from .excitation.motion_types import Code, MotionError, Report, Tick
 from .excitation.motion_watch import ClientWatch
-from .excitation.options import ControllerOptions, ExecutionOptions
+from .excitation.options import (
+    Code,
+    ControllerOptions,
+    ExecutionOptions,
+    MotionError,
+    Report,
+    Tick,
+)
 from .excitation.preview import points_message, PreviewService, save_plan
 from .excitation.remote_nodes import Controller
 

@@ -41,8 +41,7 @@ from ...excitation.trajectories import PointTrajectory
 from ..common.joint_states import waited
 from ..common.messages import joint_sample
 from ..common.processes import prioritise, start_module
-from .motion_types import Code, MotionError, Tick
-from .options import ControllerOptions, VELOCITY_COMMANDS
+from .options import Code, ControllerOptions, MotionError, Tick, VELOCITY_COMMANDS
 from .remote_nodes import difference, joints_differ, wait_for
 from .senders import Sender
 

@@ -18,8 +18,7 @@ from ...excitation.guards import StateMonitor
 from ...excitation.limits import Limits
 from ..common.joint_states import FetchedJointStates, waited
 from ..common.messages import joint_sample, JointSample
-from .motion_types import Code, MotionError, Tick
-from .options import ExecutionOptions
+from .options import Code, ExecutionOptions, MotionError, Tick
 
 LOOKS = 3
 """Looks without a message that are silence; after fewer, one may wait in the queue."""

@@ -34,22 +34,18 @@ from ...excitation.trajectories import point_to_point, PointTrajectory
 from .command_process import CommandSender
 from .joint_state_watch import StateWatch
 from .motion_checks import MotionPath, STOP_LEAD
-from .motion_types import (
-    Code,
-    MotionError,
-    NoMoreCommandsError,
-    OffPathError,
-    PathClock,
-    Patience,
-    Report,
-    Tick,
-)
-from .motion_watch import MotionWatch, PAUSED
+from .motion_watch import MotionWatch, PathClock, Patience, PAUSED
 from .options import (
+    Code,
     ControllerOptions,
     ExecutionOptions,
     FOLLOW_JOINT_TRAJECTORY,
+    MotionError,
+    NoMoreCommandsError,
+    OffPathError,
     POSITION_COMMANDS,
+    Report,
+    Tick,
     TRAJECTORY_TOPIC,
     VELOCITY_COMMANDS,
 )
@@ -146,7 +142,7 @@ def sender_of(node: Node, group: CallbackGroup, options: ControllerOptions) -> C
 
 
 @dataclass
-class _Course:
+class _FollowedPath:
     """A path that is followed: its clock, the latest horizon, and when that was sent."""
 
     path: MotionPath
@@ -266,7 +262,7 @@ class MotionRun:
             settling = max(course.clock.elapsed - path.duration, 0.0)
             self.report.result.duration += course.clock.taken - settling
 
-    def _begin(self, path: MotionPath) -> _Course:
+    def _begin(self, path: MotionPath) -> _FollowedPath:
         here, rest = self.states.sample().position, self.sender.rest
         confirmed = rest is not None and np.abs(rest - here).max() <= self.options.start_tolerance
         self._watch.begin()
@@ -276,7 +272,7 @@ class MotionRun:
         clock = PathClock(now + int(1e9 * lead), now)
         sent = path.stops.horizon(0.0, self.options.horizon)
         self.sender.send(sent.trajectory, clock)
-        return _Course(path, clock, sent, 0.0)
+        return _FollowedPath(path, clock, sent, 0.0)
 
     def _lead(self, path: MotionPath, here: np.ndarray, confirmed: bool) -> float:
         """
@@ -303,7 +299,7 @@ class MotionRun:
         states = self.states
         clock.look(states.now(), self.sender.speed_scaling, states.published)
 
-    def _go_on(self, course: _Course) -> None:
+    def _go_on(self, course: _FollowedPath) -> None:
         """Send the next horizon when it is time."""
         elapsed = course.clock.elapsed
         due = course.sent_at + self.options.horizon / HORIZONS_AHEAD
@@ -312,13 +308,13 @@ class MotionRun:
             self.sender.send(following.trajectory, course.clock)
             course.sent, course.sent_at = following, elapsed
 
-    def _horizon(self, course: _Course, length: float) -> Horizon:
+    def _horizon(self, course: _FollowedPath, length: float) -> Horizon:
         """Return what lies ahead; it begins before the latest joint state, so in the past."""
         clock = course.clock
         since = clock.at(self._seen(clock))
         return course.path.stops.horizon(min(since, clock.elapsed), clock.elapsed + length)
 
-    def _arrived(self, course: _Course, first: float, last: float) -> bool:
+    def _arrived(self, course: _FollowedPath, first: float, last: float) -> bool:
         # at the latest joint state, which shows if the robot is at rest
         elapsed = course.clock.at(self._seen(course.clock))
         duration = course.path.duration
@@ -337,7 +333,7 @@ class MotionRun:
             )
         return False
 
-    def _raise_reasons(self, course: _Course) -> None:
+    def _raise_reasons(self, course: _FollowedPath) -> None:
         """Raise the reason for which the motion has to end, if there is one."""
         if course.clock.elapsed > course.sent.stop - STOP_LEAD:
             late = course.clock.elapsed - course.sent_at
@@ -357,7 +353,7 @@ class MotionRun:
 
     # ---------------------------------------------------------------------------------- stopping
 
-    async def _stop(self, course: _Course) -> None:
+    async def _stop(self, course: _FollowedPath) -> None:
         """Bring the robot to rest along the path; wait until it is, as far as one can see."""
         self.report.feedback.phase = 'stopping'
         path, clock = course.path, course.clock
@@ -377,7 +373,7 @@ class MotionRun:
             end = course.sent.end
         await self._rest(path, clock, end)
 
-    async def _give_way(self, course: _Course) -> None:
+    async def _give_way(self, course: _FollowedPath) -> None:
         """
         Bring the robot to rest where something holds it, if it is known to be near its path.
 
@@ -413,7 +409,7 @@ class MotionRun:
         end = self._divert(course, None if self.sender.feeds_back else place, SHORTEST)
         await self._rest(course.path, clock, end)
 
-    def _divert(self, course: _Course, place: np.ndarray | None, shortest: float) -> float:
+    def _divert(self, course: _FollowedPath, place: np.ndarray | None, shortest: float) -> float:
         """Leave the path for a stop of its own; return when the robot is at rest [s]."""
         path, clock, reference = course.path, course.clock, self.sender.reference
         assert reference is not None

@@ -35,8 +35,7 @@ from ...excitation.trajectories import (
 )
 from ...model.robot import Robot
 from ..common.messages import trajectory_points
-from .motion_types import Code, MotionError
-from .options import ExecutionOptions
+from .options import Code, ExecutionOptions, MotionError
 
 LONGEST = 3600.0
 """Longest motion [s]: a check looks at it some hundred times a second, all at once."""

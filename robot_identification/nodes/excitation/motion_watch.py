@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watch on a motion and on its client: the reasons for which the motion has to end."""
+"""Time of a motion, and watch on it and on its client: the reasons for which it has to end."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from std_msgs.msg import Empty
 
 from .joint_state_watch import CONTRADICTION_COUNT, StateWatch
 from .motion_checks import MotionPath
-from .motion_types import Code, MotionError, NoMoreCommandsError, OffPathError, PathClock, Report
-from .options import ExecutionOptions
+from .options import Code, ExecutionOptions, MotionError, NoMoreCommandsError, OffPathError, Report
 
 PAUSED = 0.01
 """Speed below which the controller pauses."""
@@ -25,6 +24,104 @@ FOLLOW_SECONDS = 0.2
 
 FOLLOW_DISTANCE = 0.02
 """Way of the reference that a robot cannot leave unanswered [rad or m]."""
+
+GONE_SECONDS = 1.0
+"""Time for which a client has to be missing in the graph to be gone: discovery may flicker [s]."""
+
+HELD_UP = 0.1
+"""Time between two looks after which this process has been held up [s]."""
+
+UNSURE_SECONDS = 0.5
+"""Longest time for a joint state that was published after that to arrive [s]."""
+
+SLOWEST = 0.1
+"""Rate of a simulation's time, relative to the wall's, down to which it is waited for."""
+
+_LOOK_SECONDS = 0.1
+
+
+class PathClock:
+    """
+    The time of a path, which passes as fast as the controller lets it.
+
+    Attributes
+    ----------
+    start:
+        When the path would have begun, in the clock of the joint states, had its time always
+        passed as that clock [ns].
+    now:
+        Present time in that clock, at the latest look [ns].
+    speed:
+        Rate of the path's time; 1 is real time.
+
+    """
+
+    def __init__(self, start: int, now: int) -> None:
+        self.start, self.now, self.speed = start, now, 1.0
+        self._began = start
+        self._wall = time.monotonic()
+        self._resumed = -np.inf
+        self._published = np.inf
+
+    def look(self, now: int, speed: float, published: float) -> None:
+        """
+        Update the clock.
+
+        The present time is that by the latest joint state [ns]; ``published`` is when that was
+        published, by this machine's steady clock [s].
+        """
+        wall = time.monotonic()
+        if wall - self._wall > HELD_UP:
+            self._resumed = wall
+        if self.speed != 1.0:
+            self.start += round((1.0 - self.speed) * (now - self.now))
+        self.now, self.speed, self._wall, self._published = now, speed, wall, published
+
+    @property
+    def sure(self) -> bool:
+        """
+        True if the present time of the path is certain.
+
+        What held this process up may have held up a simulation and its time, too: the first joint
+        state that is published afterwards decides.
+        """
+        since = self._wall - self._resumed
+        return self._published >= self._resumed or since > UNSURE_SECONDS
+
+    @property
+    def elapsed(self) -> float:
+        """Present time of the path; below 0 before it begins [s]."""
+        return 1e-9 * (self.now - self.start)
+
+    def at(self, stamp: int) -> float:
+        """Return the time of the path at a moment that is not long past [s]."""
+        return self.elapsed - self.speed * 1e-9 * (self.now - stamp)
+
+    @property
+    def taken(self) -> float:
+        """Time since the beginning in the clock of the joint states [s]."""
+        return max(1e-9 * (self.now - self._began), 0.0)
+
+
+class Patience:
+    """
+    Bound on a wait for a robot whose clock may be slower than the wall's, or stand still.
+
+    It is over after ``seconds`` by that clock from ``now`` [ns] on, after 1 / `SLOWEST` as long by
+    the wall's, or where the clock has stood still for ``still`` seconds.
+    """
+
+    def __init__(self, now: int, seconds: float, still: float) -> None:
+        self._until, self._still = now + round(1e9 * seconds), still
+        self._seen, self._since = now, time.monotonic()
+        self._latest = self._since + seconds / SLOWEST
+
+    def over(self, now: int) -> bool:
+        """Return whether the wait is over at a time in the clock of the joint states [ns]."""
+        wall = time.monotonic()
+        if now != self._seen:
+            self._seen, self._since = now, wall
+        return now >= self._until or wall > min(self._latest, self._since + self._still)
 
 
 @dataclass
@@ -249,20 +346,6 @@ class MotionWatch:
 def _outside(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Distance of each value from its range."""
     return np.maximum(np.maximum(low - values, values - high), 0.0)
-
-
-GONE_SECONDS = 1.0
-"""Time for which a client has to be missing in the graph to be gone: discovery may flicker [s]."""
-
-
-_LOOK_SECONDS = 0.1
-
-
-GONE_SECONDS = 1.0
-"""Time for which a client has to be missing in the graph to be gone: discovery may flicker [s]."""
-
-
-_LOOK_SECONDS = 0.1
 
 
 class ClientWatch:

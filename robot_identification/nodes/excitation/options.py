@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the excitation node on the execution of a trajectory and on the controller."""
+"""Settings of the controller and of the execution of a motion, its errors and its report."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from robot_identification_msgs.action import Excite
 
 from ...data.drives import EFFORT_KINDS
 from ...options.fields import option
@@ -243,3 +247,51 @@ class PreviewOptions:
     rate: float = option(
         30.0, doc='Joint states per second of the ghost', unit='Hz', minimum=1.0, maximum=200.0
     )
+
+
+# ------------------------------------------------------------------------------- errors and report
+
+Tick = Callable[[], Awaitable[None]]
+"""Awaited to wait for the next look at the robot, some 10 ms; other callbacks run meanwhile."""
+
+Code = Excite.Result
+"""Has the codes as its constants."""
+
+
+def code_name(code: int) -> str:
+    """Return the name of a code of the action's result."""
+    names = (name for name in dir(Code) if name.isupper() and getattr(Code, name) == code)
+    return next(names, str(code))
+
+
+class MotionError(Exception):
+    """A motion that does not begin or ends early: a code of Excite's result, and words."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+
+
+class OffPathError(MotionError):
+    """A robot that is off its path or not free: a stop along the path would press."""
+
+
+class NoMoreCommandsError(MotionError):
+    """
+    A motion to which nothing may be added: the controller ends the horizon that it has.
+
+    The next command could be a leap, since the horizon is about to end, or since it is not known
+    whether the robot still follows.
+    """
+
+
+@dataclass
+class Report:
+    """Feedback and result of a motion, for its client."""
+
+    feedback: Excite.Feedback = field(
+        default_factory=lambda: Excite.Feedback(
+            phase='checking', effort_share=np.nan, speed_scaling=1.0
+        )
+    )
+    result: Excite.Result = field(default_factory=lambda: Excite.Result(max_effort_share=np.nan))

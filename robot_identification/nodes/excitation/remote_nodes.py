@@ -20,8 +20,15 @@ from std_msgs.msg import Float64
 from ..common.joint_states import BEST_EFFORT, waited
 from ..common.node_main import ManualCallbackGroup
 from ..common.requests import SERVICES
-from .motion_types import Code, code_name, MotionError, Report, Tick
-from .options import ControllerOptions, FOLLOW_JOINT_TRAJECTORY
+from .options import (
+    Code,
+    code_name,
+    ControllerOptions,
+    FOLLOW_JOINT_TRAJECTORY,
+    MotionError,
+    Report,
+    Tick,
+)
 
 ANSWER_SECONDS = 1.5
 """Longest time for an answer of a controller or its manager [s]."""

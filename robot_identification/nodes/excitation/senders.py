@@ -26,8 +26,7 @@ from trajectory_msgs.msg import JointTrajectory
 from ...excitation.limits import Limits
 from ...excitation.trajectories import PointTrajectory
 from ..common.messages import require_follow_joint_trajectory, time_message, trajectory_message
-from .motion_types import Tick
-from .options import ControllerOptions
+from .options import ControllerOptions, Tick
 from .remote_nodes import Controller, difference, joints_differ, SpeedScaling, wait_for
 
 

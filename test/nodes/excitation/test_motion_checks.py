@@ -15,8 +15,7 @@ from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import point_to_point
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation.motion_checks import approach_to, at_speed, motion_path
-from robot_identification.nodes.excitation.motion_types import Code, MotionError
-from robot_identification.nodes.excitation.options import ExecutionOptions
+from robot_identification.nodes.excitation.options import Code, ExecutionOptions, MotionError
 
 URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'zollo_planar_2r.urdf'
 OPTIONS = ExecutionOptions()

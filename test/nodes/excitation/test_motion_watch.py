@@ -15,15 +15,16 @@ from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import point_to_point
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common.messages import JointSample
-from robot_identification.nodes.excitation import motion_types, motion_watch
+from robot_identification.nodes.excitation import motion_watch
 from robot_identification.nodes.excitation.motion_checks import motion_path
-from robot_identification.nodes.excitation.motion_types import (
+from robot_identification.nodes.excitation.options import (
     Code,
+    ExecutionOptions,
     MotionError,
     NoMoreCommandsError,
     OffPathError,
+    Report,
 )
-from robot_identification.nodes.excitation.options import ExecutionOptions
 
 URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'zollo_planar_2r.urdf'
 OPTIONS = ExecutionOptions(tracking_lag=0.0)
@@ -68,9 +69,9 @@ class Watched:
 
     def __init__(self, path, options=OPTIONS):
         self.states, self.path, self.words = States(path), path, []
-        self.report = motion_types.Report()
+        self.report = Report()
         self.watch = motion_watch.MotionWatch(self.states, options, self.report, self.words.append)
-        self.clock = motion_types.PathClock(100_000_000_000, 100_000_000_000)
+        self.clock = motion_watch.PathClock(100_000_000_000, 100_000_000_000)
 
     def at(self, time, speed=1.0, age=0.0):
         self.states.now = time - age
@@ -221,13 +222,12 @@ def test_a_pause_is_waited_for_up_to_a_bound(path, monkeypatch):
 @pytest.fixture
 def wall(monkeypatch):
     now = [10.0]
-    for module in (motion_types, motion_watch):
-        monkeypatch.setattr(module.time, 'monotonic', lambda: now[0])
+    monkeypatch.setattr(motion_watch.time, 'monotonic', lambda: now[0])
     return now
 
 
 def test_the_time_of_a_path_passes_as_fast_as_the_controller_lets_it(wall):
-    clock = motion_types.PathClock(1_000_000_000, 800_000_000)
+    clock = motion_watch.PathClock(1_000_000_000, 800_000_000)
     speeds = np.repeat([1.0, 0.5, 0.0, 0.25, 1.0], 100)
     expected, now = -0.2, 800_000_000
     before = 1.0
@@ -244,7 +244,7 @@ def test_the_time_of_a_path_passes_as_fast_as_the_controller_lets_it(wall):
 
 
 def test_after_a_hold_up_a_joint_state_from_thereafter_is_waited_for(wall):
-    clock = motion_types.PathClock(0, 0)
+    clock = motion_watch.PathClock(0, 0)
     wall[0] += 0.01
     clock.look(10_000_000, 1.0, wall[0])
     assert clock.sure
@@ -342,8 +342,8 @@ def test_signs_of_life_have_to_go_on_once_there_was_one(wall):
 @pytest.mark.parametrize(('rate', 'over'), [(20.0, 0.2), (1.0, 4.0), (0.11, 4.0 / 0.11)])
 def test_a_wait_for_a_robot_is_bounded_by_the_robots_clock(monkeypatch, rate, over):
     wall = [50.0]
-    monkeypatch.setattr(motion_types.time, 'monotonic', lambda: wall[0])
-    patience = motion_types.Patience(7_000_000_000, 4.0, still=3.0)
+    monkeypatch.setattr(motion_watch.time, 'monotonic', lambda: wall[0])
+    patience = motion_watch.Patience(7_000_000_000, 4.0, still=3.0)
     while not patience.over(round(1e9 * (7.0 + rate * (wall[0] - 50.0)))):
         wall[0] += 0.01
     assert wall[0] - 50.0 == pytest.approx(over, abs=0.02)
@@ -352,8 +352,8 @@ def test_a_wait_for_a_robot_is_bounded_by_the_robots_clock(monkeypatch, rate, ov
 @pytest.mark.parametrize(('rate', 'stops', 'over'), [(1.0, 0.5, 3.5), (0.01, 1e9, 40.0)])
 def test_a_clock_that_stands_still_or_crawls_keeps_nobody_waiting(monkeypatch, rate, stops, over):
     wall = [50.0]
-    monkeypatch.setattr(motion_types.time, 'monotonic', lambda: wall[0])
-    patience = motion_types.Patience(7_000_000_000, 4.0, still=3.0)
+    monkeypatch.setattr(motion_watch.time, 'monotonic', lambda: wall[0])
+    patience = motion_watch.Patience(7_000_000_000, 4.0, still=3.0)
     while not patience.over(round(1e9 * (7.0 + rate * min(wall[0] - 50.0, stops)))):
         wall[0] += 0.01
     assert wall[0] - 50.0 == pytest.approx(over, abs=0.02)

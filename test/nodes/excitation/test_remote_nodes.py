@@ -8,8 +8,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from controller_manager_msgs.msg import ControllerState as StateMessage
 from controller_manager_msgs.srv import ListControllers
 from robot_identification.nodes.excitation import remote_nodes
-from robot_identification.nodes.excitation.motion_types import Code, MotionError
-from robot_identification.nodes.excitation.options import ControllerOptions
+from robot_identification.nodes.excitation.options import Code, ControllerOptions, MotionError
 from robot_identification.nodes.excitation.remote_nodes import Controller
 
 

@@ -33,8 +33,7 @@ from robot_identification.nodes.excitation.command_process import (
     Heartbeat,
 )
 from robot_identification.nodes.excitation.motion import SENDERS
-from robot_identification.nodes.excitation.motion_types import Code, MotionError
-from robot_identification.nodes.excitation.options import ControllerOptions
+from robot_identification.nodes.excitation.options import Code, ControllerOptions, MotionError
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
