@@ -162,7 +162,7 @@ def _stages(robot: Robot, given: Recording) -> Table:
     problem = IdentificationProblem(robot, signals=SIGNALS)
     online = identifier(robot)
     n, columns, pattern = robot.n_joints, online.structure.independent, online.pattern
-    windows = Windows.design(SIGNALS.polynomial_approximation, 1.0 / PERIOD)
+    windows = Windows.of(SIGNALS, 1.0 / PERIOD)
     grid, filters = OnlineGrid(2 * n, PERIOD, PERIOD), OnlineWindows(windows, n, n)
     learner = RecursiveLeastSquares(online.layout)
     sample, regressor, some = SampleRows.of(pattern), problem.regressor(), np.arange(n)

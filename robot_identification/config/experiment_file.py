@@ -34,7 +34,7 @@ from ..model.robot import Robot
 from ..options.document import Document, nearest, override, read_document
 from ..options.fields import from_mapping, json_schema, key_error, settings_error, walk
 from ..regressor import build
-from ..signals.settings import dead_zones
+from ..signals.settings import by_joint
 from ..untrusted.files import user_path
 from .experiment import Experiment, RobotSettings
 from .sources import check_recording
@@ -252,7 +252,7 @@ def _check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool 
     settings, data = experiment.robot, experiment.data
     _check_drives(settings, robot)
     _check_model(settings, robot)
-    dead_zones(experiment.signals, robot.joints)
+    by_joint(experiment.signals, 'dead_zone', robot.joints)
     _check_files(experiment)
     _check_loads(experiment, robot)
     if not check_data:

@@ -112,18 +112,16 @@ def bag_info(bag: Path) -> BagInfo:
         if bag.is_dir():
             content = read_metadata(bag)
             first = content['starting_time']['nanoseconds_since_epoch']
+            first = first if content['message_count'] else None
             duration = content['duration']['nanoseconds']
-            return _info(first if content['message_count'] else None, duration, content)
-        first, last, text = storage_info(bag)
-        duration = 0 if first is None or last is None else last - first
-        return _info(first, duration, description_in(text) if text else {})
+        else:
+            first, last, text = storage_info(bag)
+            duration = 0 if first is None or last is None else last - first
+            content = description_in(text) if text else {}
+        start = 1e-9 * first if isinstance(first, int) else None
+        return BagInfo(start, 1e-9 * max(0, int(duration)), custom_data_in(content))
     except (OSError, LookupError, TypeError, sqlite3.Error, yaml.YAMLError, *ERRORS):
         return BagInfo()
-
-
-def _info(first: Any, duration: Any, description: Mapping[str, Any]) -> BagInfo:
-    start = 1e-9 * first if isinstance(first, int) else None
-    return BagInfo(start, 1e-9 * max(0, int(duration)), custom_data_in(description))
 
 
 def bag_duration(bag: Path) -> float:

@@ -243,9 +243,7 @@ class BagWriter:
         """Set the publishers' quality of service of a topic, before its first message."""
         self.topics[topic] = replace(self.topics[topic], qos=tuple(qos))
 
-    def write(
-        self, topic: int, log_time: int, data: bytes, *, publish_time: int, sequence: int = 0
-    ) -> None:
+    def write(self, topic: int, log_time: int, data: bytes, *, publish_time: int) -> None:
         """
         Add a message.
 
@@ -257,12 +255,10 @@ class BagWriter:
             Times of reception and publication [ns].
         data:
             The message in CDR with its encapsulation header.
-        sequence:
-            The publisher's count; 0 if unknown.
 
         """
         channel = self._channels.get(topic) or self._declare(topic)
-        self._writer.add_message(channel, log_time, data, publish_time, sequence)
+        self._writer.add_message(channel, log_time, data, publish_time)
         self._counts[topic] += 1
         self._first, self._last = min(self._first, log_time), max(self._last, log_time)
         self.messages += 1

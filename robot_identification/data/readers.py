@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import missing_extra, one_of, RecordingError
-from ..untrusted.compressed import ArrayArchive, DAMAGED, open_archive
+from ..untrusted.compressed import ArrayArchive, DAMAGED
 from ..untrusted.files import open_regular, require_regular
 from .csv import read_csv
 from .recording import damage_named, recording_error, Table
@@ -163,9 +163,8 @@ def _opened_archive(file: Path) -> Iterator[ArrayArchive]:
     with (
         damage_named(file, 'cannot be read as npz', remedy, DAMAGED),
         open_regular(file) as stream,
-        open_archive(stream) as archive,
     ):
-        yield archive
+        yield ArrayArchive(stream)
 
 
 def array_shapes(file: Path) -> dict[str, tuple[int, ...]]:

@@ -22,7 +22,7 @@ from ..errors import IdentifiabilityError, SettingsError
 from ..options.fields import option
 from ..regressor import Regressor
 from ..regressor.energy import energy_of, EnergyRegressor
-from ..signals import dead_zones, RecordingSource, sample_rate, SignalSettings, stretches
+from ..signals import by_joint, RecordingSource, sample_rate, SignalSettings, stretches
 from .rows import RowBlock, time_step
 from .system import LinearSystem
 
@@ -114,7 +114,7 @@ def energy_blocks(
             remedy='take butterworth, or inverse_dynamics equations',
         )
     energy = energy_of(regressor)
-    zones = dead_zones(signals, tuple(source.joints))
+    zones = by_joint(signals, 'dead_zone', tuple(source.joints))
     recorded = np.inf if signals.sample_rate is None else sample_rate(source)
     for segment, blocks in enumerate(stretches(source, signals)):
         stretch: _Stretch | None = None

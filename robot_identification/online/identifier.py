@@ -38,14 +38,13 @@ from ..regressor.projection import forms
 from ..signals import (
     by_joint,
     channel_kernel,
-    dead_zones,
     decimation_factor,
     independence,
     ParallelDecimator,
     SignalSettings,
 )
 from ..signals.windows import Windows
-from ..untrusted.compressed import DAMAGED, open_archive
+from ..untrusted.compressed import ArrayArchive, DAMAGED
 from ..untrusted.files import open_regular
 from .filters import GridRow, OnlineChannel, OnlineGrid, OnlineWindows, StreamCounts
 
@@ -160,7 +159,7 @@ class OnlineIdentifier:
         other = forms(regressor, self._columns).other
         self._filtered = np.flatnonzero(np.isin(self.pattern.places, other))
         self.step = period if signals.sample_rate is None else 1.0 / signals.sample_rate
-        windows = Windows.design(signals.polynomial_approximation, 1.0 / self.step)
+        windows = Windows.of(signals, 1.0 / self.step)
         self._grid = OnlineGrid(2 * n, period, self.step)
         self.counts: StreamCounts = self._grid.counts
         self._windows = OnlineWindows(
@@ -179,7 +178,7 @@ class OnlineIdentifier:
         driven = driven_rows(regressor)
         self._zones = np.zeros(n)
         movers = tuple(joint for joint, has in zip(self.joints, driven, strict=True) if has)
-        self._zones[driven] = dead_zones(signals, movers)
+        self._zones[driven] = by_joint(signals, 'dead_zone', movers)
         delays, low_passes = np.zeros((2, n))
         delays[driven] = by_joint(signals, 'effort_delay', movers)
         low_passes[driven] = by_joint(signals, 'effort_low_pass', movers)
@@ -410,7 +409,8 @@ def _save(
 def _load(path: str | Path, signature: ModelSignature, weights: np.ndarray) -> RecursiveState:
     """Read a state that was written for the same model and weights."""
     try:
-        with open_regular(path) as stream, open_archive(stream) as archive:
+        with open_regular(path) as stream:
+            archive = ArrayArchive(stream)
             held = {name: archive.array(name) for name in archive.arrays}
         if str(held['format']) != _FORMAT:
             raise ValueError(f"its format is '{held['format']}'")

@@ -25,7 +25,7 @@ import numpy as np
 from ..errors import IdentificationError
 from ..estimation.factor import ModelSignature, QRFactor
 from ..estimation.time_blocks import JointRows, TimeBlocks
-from ..untrusted.compressed import DAMAGED, open_archive
+from ..untrusted.compressed import ArrayArchive, DAMAGED
 from ..version import __version__
 
 FORMAT = 2
@@ -95,25 +95,25 @@ def read_archive(data: bytes, name: str) -> tuple[Mapping[str, Any], dict[str, n
     if not data.startswith(b'PK'):
         raise _foreign(name)
     try:
-        with open_archive(io.BytesIO(data)) as archive:
-            if _HEADER not in archive:
-                raise _foreign(name)
-            header = json.loads(archive.read(_HEADER))
-            if not isinstance(header, Mapping) or _MARK not in header:
-                raise _foreign(name)
-            mark = header[_MARK]
-            if not isinstance(mark, Mapping) or mark.get('content') != 'factor':
-                raise _foreign(name)
-            if mark.get('format') not in READABLE:
-                raise IdentificationError(
-                    f"factor file '{name}' has format {mark.get('format')}, this version reads "
-                    f'up to {FORMAT}',
-                    file=name,
-                    value=mark.get('format'),
-                    remedy=f'it was written by version {mark.get("version")}: use that one, or '
-                    'reduce the recordings again',
-                )
-            arrays = {name: archive.array(name) for name in archive.arrays}
+        archive = ArrayArchive(io.BytesIO(data))
+        if _HEADER not in archive:
+            raise _foreign(name)
+        header = json.loads(archive.read(_HEADER))
+        if not isinstance(header, Mapping) or _MARK not in header:
+            raise _foreign(name)
+        mark = header[_MARK]
+        if not isinstance(mark, Mapping) or mark.get('content') != 'factor':
+            raise _foreign(name)
+        if mark.get('format') not in READABLE:
+            raise IdentificationError(
+                f"factor file '{name}' has format {mark.get('format')}, this version reads "
+                f'up to {FORMAT}',
+                file=name,
+                value=mark.get('format'),
+                remedy=f'it was written by version {mark.get("version")}: use that one, or '
+                'reduce the recordings again',
+            )
+        arrays = {name: archive.array(name) for name in archive.arrays}
     except DAMAGED as error:
         raise unusable(name, str(error)) from error
     return header, arrays

@@ -13,7 +13,6 @@ from .decimation import (
 from .polynomial_approximation import PolynomialOperator
 from .settings import (
     by_joint,
-    dead_zones,
     decimation_factor,
     PolynomialApproximation,
     SignalSettings,
@@ -35,7 +34,6 @@ __all__ = [
     'by_joint',
     'channel_kernel',
     'clock_of',
-    'dead_zones',
     'decimation_factor',
     'frequency_response',
     'independence',

@@ -442,10 +442,6 @@ def _half_window(cutoff: float, degree: int) -> int | None:
     return half if gain(half) - target <= target - gain(half + 1) else half + 1
 
 
-def _windows(settings: SignalSettings, rate: float) -> Windows:
-    return Windows.design(settings.polynomial_approximation, rate)
-
-
 Method = LowPass | LocalPolynomial | Windows
 """
 Method with its parameters, for one sampling rate.
@@ -462,6 +458,6 @@ METHODS: dict[str, Callable[[SignalSettings, float], Method]] = {
     'butterworth': LowPass.of,
     'measured_velocity': LowPass.of,
     'savitzky_golay': LocalPolynomial.of,
-    'polynomial_approximation': _windows,
+    'polynomial_approximation': Windows.of,
 }
 """How each of `robot_identification.signals.settings.METHODS` is made for a sampling rate."""

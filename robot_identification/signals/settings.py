@@ -240,11 +240,6 @@ def by_joint(settings: SignalSettings, key: str, joints: tuple[str, ...]) -> np.
     return np.broadcast_to(values, (len(joints),)).copy()
 
 
-def dead_zones(settings: SignalSettings, joints: tuple[str, ...]) -> np.ndarray:
-    """Return the smallest speed at which each joint's row is used [rad/s or m/s], (n_joints,)."""
-    return by_joint(settings, 'dead_zone', joints)
-
-
 def decimation_factor(settings: SignalSettings, rate: float) -> int:
     """
     Whole number by which samples at ``rate`` are decimated to come nearest to ``decimate_to``.

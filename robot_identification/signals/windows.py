@@ -34,7 +34,7 @@ import numpy as np
 
 from ..data.recording import Motion, Samples
 from .polynomial_approximation import apply, PolynomialOperator
-from .settings import PolynomialApproximation
+from .settings import PolynomialApproximation, SignalSettings
 
 _ON_SAMPLE = 1e-6  # periods
 _LONGER = 1.5  # times the window, for the motion without phase shift
@@ -101,16 +101,9 @@ class Windows:
     centred: PolynomialOperator
 
     @classmethod
-    def design(cls, settings: PolynomialApproximation, rate: float) -> Windows:
-        """
-        Make the operators for a sampling rate [Hz].
-
-        Raises
-        ------
-        SettingsError
-            where the window is too short for the rate.
-
-        """
+    def of(cls, signals: SignalSettings, rate: float) -> Windows:
+        """Make the operators for a sampling rate [Hz]; raises SettingsError for a short window."""
+        settings = signals.polynomial_approximation
         operator = settings.operator(rate)
         half = math.ceil(0.5 * _LONGER * (operator.taps - 1))
         exponent = max(settings.alpha, settings.beta)

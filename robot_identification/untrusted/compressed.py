@@ -9,8 +9,6 @@ and xz declare nothing: they are read in pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 import gzip
 import io
 import lzma
@@ -211,13 +209,13 @@ _HEADERS = {
 
 
 class ArrayArchive:
-    """An open archive; made by `open_archive`."""
+    """An archive in a file that stays open; raises one of `DAMAGED`."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
-        self._archive = archive
-        self._infos = {info.filename: info for info in archive.infolist()}
+    def __init__(self, file: IO[bytes]) -> None:
+        self._archive = zipfile.ZipFile(file)
+        self._infos = {info.filename: info for info in self._archive.infolist()}
         self._expanded = 0
-        if len(self._infos) != len(archive.infolist()):
+        if len(self._infos) != len(self._archive.infolist()):
             raise ValueError('a member occurs twice')
 
     @property
@@ -252,13 +250,6 @@ class ArrayArchive:
     def array(self, name: str) -> np.ndarray:
         """Return an array, which cannot be written to; raises one of `DAMAGED`."""
         return _array(self.read(f'{name}{_SUFFIX}'), name)
-
-
-@contextmanager
-def open_archive(file: IO[bytes]) -> Iterator[ArrayArchive]:
-    """Open an archive; raises one of `DAMAGED`."""
-    with zipfile.ZipFile(file) as archive:
-        yield ArrayArchive(archive)
 
 
 def _array(data: bytes, name: str) -> np.ndarray:

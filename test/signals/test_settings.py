@@ -6,7 +6,7 @@ import pytest
 from robot_identification.errors import SettingsError
 from robot_identification.options.fields import from_mapping
 from robot_identification.signals import (
-    dead_zones,
+    by_joint,
     decimation_factor,
     SignalSettings,
 )
@@ -48,15 +48,17 @@ def test_refuses_what_makes_no_sense(key, value):
 
 
 def test_dead_zone_is_spread_over_the_joints():
-    np.testing.assert_array_equal(dead_zones(SignalSettings(dead_zone=0.1), JOINTS), [0.1] * 3)
+    np.testing.assert_array_equal(
+        by_joint(SignalSettings(dead_zone=0.1), 'dead_zone', JOINTS), [0.1] * 3
+    )
     listed = from_mapping(SignalSettings, {'dead_zone': [0.1, 0.2, 0.3]})
-    np.testing.assert_array_equal(dead_zones(listed, JOINTS), [0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(by_joint(listed, 'dead_zone', JOINTS), [0.1, 0.2, 0.3])
 
 
 @pytest.mark.parametrize('zones', [(0.1,), (0.1, 0.2), ()])
 def test_dead_zone_of_another_length_is_refused(zones):
     with pytest.raises(SettingsError, match='signals.dead_zone') as error:
-        dead_zones(SignalSettings(dead_zone=zones), JOINTS)
+        by_joint(SignalSettings(dead_zone=zones), 'dead_zone', JOINTS)
     assert error.value.key == 'signals.dead_zone'
 
 

@@ -25,13 +25,13 @@ from robot_identification.errors import IdentificationError, IdentificationWarni
 from robot_identification.options.fields import from_mapping
 from robot_identification.results.factor_file import unpack
 from robot_identification.untrusted.compressed import (
+    ArrayArchive,
     DAMAGED,
     decompress,
     decompress_file,
     decompress_message,
     MAX_BLOCK,
     MAX_DICTIONARY,
-    open_archive,
     open_text_file,
 )
 
@@ -138,12 +138,12 @@ def test_arrays_are_those_of_numpy(save):
     }
     stream = io.BytesIO()
     save(stream, **arrays)
-    with open_archive(stream) as archive:
-        assert set(archive.arrays) == set(arrays)
-        for name, expected in arrays.items():
-            array = archive.array(name)
-            assert array.dtype == expected.dtype
-            np.testing.assert_array_equal(array, expected)
+    archive = ArrayArchive(stream)
+    assert set(archive.arrays) == set(arrays)
+    for name, expected in arrays.items():
+        array = archive.array(name)
+        assert array.dtype == expected.dtype
+        np.testing.assert_array_equal(array, expected)
 
 
 def npy(shape, data=b'', kind="'<f8'", version=(1, 0)):
@@ -190,7 +190,8 @@ BAD = {
 def test_what_lies_is_refused_without_memory(tmp_path, data):
     tracemalloc.start()
     try:
-        with pytest.raises(DAMAGED), open_archive(io.BytesIO(data)) as archive:
+        with pytest.raises(DAMAGED):
+            archive = ArrayArchive(io.BytesIO(data))
             archive.array('t')
         assert tracemalloc.get_traced_memory()[1] < 2 << 20
     finally:
