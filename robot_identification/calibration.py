@@ -42,6 +42,7 @@ from .excitation.planner import plan
 from .excitation.plans import Plan
 from .excitation.settings import PlannerSettings
 from .excitation.trajectories import PointTrajectory
+from .options.document import dump, plain, write_whole
 from .options.fields import to_mapping
 from .pipeline import identify_factors, identify_sources
 from .progress import Progress
@@ -49,7 +50,6 @@ from .reduction import earlier_information, FactorBuilder, recordings_among, Sou
 from .results.factor_file import read_factor, StoredFactor, write_factor
 from .results.plan_file import as_points, read_plan
 from .results.plan_page import save_plan
-from .results.result_yaml import dump, plain, write_whole
 from .results.saving import reported_failures, save
 from .signals import SignalSettings
 

@@ -85,7 +85,6 @@ def identify(options: argparse.Namespace) -> int:
         from ..pipeline import identify, identify_factors
         from ..reduction import with_factors
         from ..results.factor_file import read_factor, SUFFIX
-        from ..results.link_table import link_table
         from ..results.saving import require_writable, save
         from ..results.verdict import verdict
 
@@ -111,7 +110,7 @@ def identify(options: argparse.Namespace) -> int:
         estimate = replace(result.estimate, warnings=())
         parts = [
             verdict(result),
-            link_table(result),
+            result.link_table(),
             result.selection,
             estimate,
             *result.validations,

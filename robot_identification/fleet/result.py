@@ -17,8 +17,8 @@ from ..config.problem import IdentificationProblem
 from ..estimation import Estimate, Fit, QRFactor
 from ..estimation.tables import number, percent, rule, wrapped
 from ..model.parameters import ParameterLayout
+from ..options.document import plain
 from ..options.fields import to_mapping
-from ..results.result_yaml import plain
 from ..version import __version__
 from .comparison import Series, significant, Tests
 from .store import FleetRecording

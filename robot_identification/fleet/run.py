@@ -22,9 +22,9 @@ from ..errors import (
 )
 from ..estimation import essential, Estimate, estimated, evaluate, LinearSystem, Task
 from ..estimation.least_squares import joint_weights
+from ..options.document import dump
 from ..progress import part, Progress, silent
 from ..results.factor_file import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX
-from ..results.result_yaml import dump
 from .comparison import compare, Series
 from .executor import Executor, open_executor
 from .result import FleetComparison, FleetResult, RobotResult, Timing

@@ -32,8 +32,8 @@ from typing import Any, IO
 
 from ..config.experiment import FleetSettings
 from ..errors import IdentificationError, RecordingError
+from ..options.document import dump, plain, write_whole
 from ..results.factor_file import FACTOR_SIZE, SUFFIX
-from ..results.result_yaml import dump, plain, write_whole
 from ..results.saving import reported_failures
 from ..untrusted.files import read_bytes
 

@@ -32,11 +32,11 @@ from ..errors import collected_warnings, IdentificationError, RecordingError, Se
 from ..estimation.bootstrap import least_squares_covariance
 from ..estimation.least_squares import identifiability, solve
 from ..model.parameters import ParameterLayout
+from ..options.document import plain
 from ..options.fields import to_mapping
 from ..progress import Progress, silent
 from ..reduction import FactorBuilder, require_factors, settings_of
 from ..results.factor_file import merge_stored, pack, StoredFactor, SUFFIX, unpack
-from ..results.result_yaml import plain
 from ..version import __version__
 from .executor import Executor, Task
 from .store import FleetRecording, key_of, serial_of, stamp_of, Store

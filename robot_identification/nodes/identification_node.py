@@ -39,8 +39,8 @@ from ..errors import (
 from ..estimation import ESTIMATORS
 from ..estimation.methods import without_unkept_bounds
 from ..model.consistency import check
+from ..options.document import write_whole
 from ..results.result import Result
-from ..results.result_yaml import write_whole
 from ..results.saving import require_writable, save
 from ..results.urdf_export import identified_urdf
 from ..revalidation import add_validation

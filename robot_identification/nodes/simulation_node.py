@@ -29,8 +29,8 @@ from std_srvs.srv import Trigger
 import yaml
 
 from ..errors import IdentificationError, SettingsError
+from ..options.document import write_whole
 from ..options.fields import option
-from ..results.result_yaml import write_whole
 from ..simulation import SimulatedPayload, SimulatedSample, SimulationSettings, Simulator, Wear
 from ..simulation.truth import per_joint
 from .common import declare_options, JOINT_STATES, LATCHED, read_options, run, serve, steady_timer

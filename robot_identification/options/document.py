@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A YAML file read strictly, with the line of every key kept for messages, and overrides of keys.
+YAML files: read strictly, with the line of every key for messages; overrides of keys; writing.
 
 Key paths are written as in messages, ``data.identification[0].file``.
 
 The scalars are those of YAML 1.2's core schema: ``off`` and ``no`` are text, ``1e-3`` is a number
 and a date is text.  A key that occurs twice in a mapping is an error, where YAML readers commonly
 keep the last one in silence.
+
+Files are written with full precision, one line an entry, whole or not at all.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 import difflib
 from itertools import pairwise
+import math
 import os
 from pathlib import Path
 import re
 from typing import Any
 
+import numpy as np
 import yaml
 from yaml.parser import Parser
 from yaml.reader import Reader
@@ -32,6 +36,9 @@ from .fields import from_mapping, joined, key_error, Options, walk
 
 _SIZE = 8 << 20
 """Largest size of a settings file [bytes]."""
+
+_BREAKS = frozenset('\r\x85\u2028\u2029')
+"""Line breaks in YAML 1.1 that a reader turns into others."""
 
 
 class _Loader(LimitedComposer, Reader, Scanner, Parser, LimitedConstructor, Resolver):
@@ -327,3 +334,111 @@ def read_section(cls: type[Options], name: str, overrides: Mapping[str, Any]) ->
     content: dict[str, Any] = {name: {}}
     override(content, overrides)
     return from_mapping(cls, content[name], name)
+
+
+# --------------------------------------------------------------------------- writing
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """
+    Write a file that appears whole or not at all: it is written beside ``path`` and moved there.
+
+    Text is written as UTF-8.  Raises OSError where the folder does not exist or is not writable.
+    """
+    write_together({path: content})
+
+
+def write_together(files: Mapping[Path, str | bytes]) -> None:
+    """
+    Write contents by path, each as `write_whole`, and none where one cannot be written.
+
+    Raises OSError as `write_whole`.
+    """
+    temporary = {path: path.with_name(f'.{path.name}.{os.getpid()}') for path in files}
+    try:
+        for path, content in files.items():
+            data = content.encode() if isinstance(content, str) else content
+            temporary[path].write_bytes(data)
+        for path in files:
+            os.replace(temporary[path], path)
+    except BaseException:
+        for each in temporary.values():
+            each.unlink(missing_ok=True)
+        raise
+
+
+def plain(value: Any) -> Any:
+    """Turn arrays, tuples, paths and NumPy numbers into what YAML has; NaN into None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (str, bool, int)) else str(value)
+
+
+class _Dumper(getattr(yaml, 'CSafeDumper', yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes entries of lists on one line each, and long texts as blocks."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+class _Line(dict):
+    """A mapping that is written on one line."""
+
+
+class _Row(list):
+    """A list that is written on one line."""
+
+
+_Dumper.add_representer(
+    _Line, lambda dumper, data: dumper.represent_mapping('tag:yaml.org,2002:map', data, True)
+)
+_Dumper.add_representer(
+    _Row, lambda dumper, data: dumper.represent_sequence('tag:yaml.org,2002:seq', data, True)
+)
+
+
+def _represent_text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
+    """Write long texts as blocks, and with escapes what other styles would break or fold."""
+    style = '"' if _BREAKS.intersection(data) else '|' if '\n' in data else None
+    return dumper.represent_scalar('tag:yaml.org,2002:str', data, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """Return a document as YAML, an empty line between its top-level keys."""
+    shaped = {key: _shaped(value) for key, value in document.items()}
+    parts = [
+        yaml.dump(
+            {key: value}, Dumper=_Dumper, sort_keys=False, width=2**31 - 1, allow_unicode=True
+        )
+        for key, value in shaped.items()
+    ]
+    return '\n'.join(parts)
+
+
+def _shaped(value: Any) -> Any:
+    """Put mappings inside lists, and lists of numbers, on one line each."""
+    if isinstance(value, dict):
+        return {key: _shaped(item) for key, item in value.items()}
+    if isinstance(value, list):
+        if any(isinstance(item, (dict, list)) for item in value):
+            return [
+                _Line(item)
+                if isinstance(item, dict) and 'joints' not in item
+                else _Row(item)
+                if isinstance(item, list)
+                else _shaped(item)
+                for item in value
+            ]
+        return _Row(value) if all(isinstance(i, (int, float)) for i in value) else value
+    return value

@@ -22,8 +22,8 @@ from lxml import etree
 
 from ..errors import IdentificationWarning, ModelError
 from ..model.urdf import parse_tree
+from ..options.document import dump
 from .figure import templates
-from .result_yaml import dump
 
 VERSION = '1.9'
 

@@ -26,10 +26,10 @@ from ..excitation.plans import Plan
 from ..excitation.settings import Obstacle, PlannerSettings
 from ..excitation.trajectories import PointTrajectory, to_points, Trajectory
 from ..model.robot import Robot, robot_document
+from ..options.document import dump, plain
 from ..options.fields import from_mapping, option, to_mapping
 from ..regressor import ModelSettings
 from ..untrusted.files import load_yaml, read_text
-from .result_yaml import dump, plain
 
 FORMAT = 'robot_identification plan 1'
 

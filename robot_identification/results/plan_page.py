@@ -27,12 +27,12 @@ from ..excitation.plans import Plan
 from ..excitation.settings import Obstacle
 from ..excitation.trajectories import PointTrajectory, to_points, Trajectory
 from ..model.robot import Robot
+from ..options.document import dump, write_together
 from ..options.fields import to_mapping
 from ..regressor import build, ModelSettings, predict, prior
 from .figure import resource
 from .plan_file import plan_text, points_csv, points_message
 from .report import number, render, Tile
-from .result_yaml import dump, write_together
 from .robot_scene import obstacle_shapes, packed, scene, scene_robot
 from .saving import reported_failures
 

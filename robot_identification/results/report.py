@@ -24,13 +24,12 @@ import yaml
 from ..errors import IdentificationError, IdentificationWarning, once, SettingsError
 from ..estimation import JointFit
 from ..estimation.estimate import METHOD_TITLES, NOT_COVERED
+from ..options.document import write_whole
 from ..options.fields import to_mapping
 from ..version import __version__
 from . import fit_plots, parameter_plots
 from .figure import Figure, FigureStore, library, raised, resource, templates
-from .link_table import link_table
 from .result import Result
-from .result_yaml import write_whole
 from .verdict import USES, verdict
 
 MOST_POINTS = 100_000
@@ -61,7 +60,7 @@ def html(result: Result) -> str:
         method=METHOD_TITLES.get(result.estimate.method, result.estimate.method),
         verdict=verdict(result),
         uses=USES,
-        bodies=link_table(result),
+        bodies=result.link_table(),
         tiles=list(_tiles(result)),
         notes=once(
             *(each.notes for each in (result.estimate, result.essential) if each is not None)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
+import yaml
 
 from ..base_parameters import BaseStructure
 from ..data.drives import Drives
-from ..errors import IdentificationError, SettingsError
+from ..errors import IdentificationError, reading_failure, SettingsError
 from ..estimation.drive_gains import DriveGains
 from ..estimation.energy import ENERGY
 from ..estimation.estimate import Estimate, Fit, JointFit
@@ -29,12 +30,13 @@ from ..model.consistency import ConsistencyReport
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.plausibility import PlausibilityReport
 from ..model.robot import read_robot, Robot, robot_document
+from ..options.document import dump, plain, write_whole
 from ..options.fields import from_mapping, LARGEST
 from ..regressor import ModelSettings
 from ..signals import Clock, SignalSettings
+from ..untrusted.files import load_yaml, read_text
 from ..version import __version__
-from .result_view import ResultView
-from .result_yaml import damaged, dump, load, plain, write_whole
+from .tables import link_table, LinkTable, ResultView
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -228,6 +230,11 @@ class Result(ResultView):
         keys = ('name', 'unit', 'value', 'prior', 'std', 'category')
         return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
 
+    def link_table(self) -> LinkTable:
+        """Return the links before and after, with standard deviations."""
+        categories = self.structure.categories
+        return link_table(self.prior, self.standard, self.standard_covariance, categories)
+
     def plot_fit(self) -> Figure:
         """
         Plot measured and predicted effort and their difference, joint by joint.
@@ -359,7 +366,7 @@ class StoredResult(ResultView):
         rows, n = self.document.get('covariance'), len(self.base.values)
         sizes = [len(row) for row in rows] if isinstance(rows, list) else None
         if rows is None or sizes != [*range(1, n + 1)]:
-            raise damaged(self.path or Path(), f'covariance is not a triangle of {n} rows', None)
+            raise _damaged(self.path or Path(), f'covariance is not a triangle of {n} rows', None)
         lower = np.zeros((n, n))
         for i, row in enumerate(rows):
             lower[i, : i + 1] = [_figure(value) for value in row]
@@ -370,6 +377,30 @@ class StoredResult(ResultView):
         """Highest speed of each joint in the identification [rad/s or m/s]; NaN for unknown."""
         known = self.document['identification'].get('highest_speed')
         return np.array([_figure(v) for v in known or [None] * len(self.robot.joints)])
+
+
+def _load(path: Path) -> Any:
+    """Read YAML; raises IdentificationError naming the file where that is impossible."""
+    try:
+        return load_yaml(read_text(path))
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot read result file '{path}': {error.strerror or error}",
+            file=str(path),
+            remedy='give the result.yaml that an identification wrote',
+        ) from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise _damaged(path, reading_failure(error), None) from error
+
+
+def _damaged(path: Path, reason: str, key: str | None) -> IdentificationError:
+    """Return the error for a file that is not as it was written."""
+    return IdentificationError(
+        f"result file '{path}' is damaged: {reason}",
+        file=str(path),
+        key=key,
+        remedy='identify again, or restore the file',
+    )
 
 
 def _figure(value: Any) -> float:
@@ -395,14 +426,14 @@ def read_result(path: str | os.PathLike) -> StoredResult:
 
     """
     path = Path(path)
-    document = _checked(load(path), path)
+    document = _checked(_load(path), path)
     try:
         return _stored(document, path)
     except SettingsError as error:
-        raise damaged(path, str(error), error.key) from error
+        raise _damaged(path, str(error), error.key) from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f'key {error} is missing' if isinstance(error, KeyError) else str(error)
-        raise damaged(path, reason, None) from error
+        raise _damaged(path, reason, None) from error
 
 
 def _checked(document: Any, path: Path) -> Mapping[str, Any]:
@@ -428,7 +459,7 @@ def _checked(document: Any, path: Path) -> Mapping[str, Any]:
 def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:
     settings = document['settings']
     parameters, standards = document['parameters'], document['standard_parameters']
-    base_layout, layout = _layout(parameters), _layout(standards)
+    base_layout, layout, drives = _layout(parameters), _layout(standards), settings.get('drives')
     return StoredResult(
         name=str(document['name']),
         robot=read_robot(document['robot']),
@@ -444,13 +475,9 @@ def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:
         document=document,
         path=path,
         effort_kind=str(settings.get('effort_kind', 'joint_torque')),
-        drives=_read_drives(settings.get('drives')),
+        drives=None if drives is None else from_mapping(Drives, drives, 'settings.drives'),
         notes=tuple(str(note) for note in document['identification'].get('notes', ())),
     )
-
-
-def _read_drives(stored: Mapping[str, Any] | None) -> Drives | None:
-    return None if stored is None else from_mapping(Drives, stored, 'settings.drives')
 
 
 def _layout(entries: Sequence[Mapping[str, Any]]) -> ParameterLayout:

@@ -17,9 +17,9 @@ import numpy as np
 
 from ..errors import collected_warnings, IdentificationError, once
 from ..estimation.validation import PredictedEfforts
+from ..options.document import dump, write_whole
 from .report import html
 from .result import Result
-from .result_yaml import dump, write_whole
 from .urdf_export import identified_urdf
 from .verdict import verdict_json
 

@@ -16,10 +16,9 @@ from typing import Any
 
 from ..estimation.tables import rule, wrapped
 from ..estimation.validation import Validation
+from ..options.document import plain
 from ..version import __version__
-from .link_table import link_table
 from .result import Result, StoredResult
-from .result_yaml import plain
 from .verdict_criteria import (
     ALL,
     figures,
@@ -173,7 +172,7 @@ def verdict_document(result: Result) -> dict[str, Any]:
         'robot': result.robot.name,
         **verdict(result).to_dict(),
         'figures': figures(result),
-        **link_table(result).to_dict(),
+        **result.link_table().to_dict(),
     }
     return dict(plain(document))
 

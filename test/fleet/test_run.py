@@ -23,7 +23,7 @@ from robot_identification.fleet import tasks as fleet_tasks
 from robot_identification.fleet.tasks import ReductionPlan
 from robot_identification.pipeline import identify_sources
 from robot_identification.results.factor_file import read_factor
-from robot_identification.results.result_yaml import load
+from robot_identification.untrusted.files import load_yaml
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_what_cannot_be_used_is_rejected_with_its_reason(fleet, run):
     }  # fmt: skip
     assert "'tau[:, 1]' is nan in row 7" in reasons['nan.npz']
     assert 'expected 3 columns' in reasons['two joints.npz']
-    listed = load(fleet.folder / 'out' / 'rejected.yaml')['rejected']
+    listed = load_yaml((fleet.folder / 'out' / 'rejected.yaml').read_text())['rejected']
     assert {one['recording']: one['reason'] for one in listed} == dict(result.rejected)
     # repaired recordings are taken in, and the list goes when it is empty
     for name in reasons:
@@ -249,7 +249,7 @@ def test_a_robot_that_does_not_move_is_told_and_the_others_go_on(fleet, run):
     assert robots['A'].estimate is not None
     assert 'still' not in result.different
     save_fleet(result, fleet.folder / 'out')
-    assert load(fleet.folder / 'out' / 'fleet.yaml')['robots'][2]['failure']
+    assert load_yaml((fleet.folder / 'out' / 'fleet.yaml').read_text())['robots'][2]['failure']
 
 
 def test_factors_made_elsewhere_are_recordings_too(small, reference, run):
@@ -274,7 +274,7 @@ def test_the_files_tell_what_the_result_says(small, run):
     result = run(small, 'files')
     folder = small.folder / 'files'
     yaml, html = save_fleet(result, folder)
-    document = load(yaml)
+    document = load_yaml(yaml.read_text())
     assert document['recordings'] == 12
     assert [robot['serial'] for robot in document['robots']] == ['A1', 'A2', 'B1', 'B2']
     assert document['different'] == document['drifting'] == []
@@ -299,5 +299,5 @@ def test_the_numbers_are_kept_where_the_page_cannot_be_drawn(small, monkeypatch,
     with pytest.warns(IdentificationWarning, match='fleet.html is not written: ValueError'):
         files = save_fleet(result, small.folder / 'files')
     assert files == (small.folder / 'files' / 'fleet.yaml',)
-    assert load(files[0])['recordings'] == 12
+    assert load_yaml(files[0].read_text())['recordings'] == 12
     assert not (small.folder / 'files' / 'fleet.html').exists()

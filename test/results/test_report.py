@@ -27,7 +27,6 @@ from robot_identification.regressor import (
     prior,
 )
 from robot_identification.results.figure import library
-from robot_identification.results.link_table import link_table
 from robot_identification.results.report import (
     collect_warnings,
     html,
@@ -235,7 +234,7 @@ def test_it_opens_with_the_verdict_then_the_links_then_the_figures(result, page)
     places = [page.index(f'id="{name}"') for name in ('verdict', 'links', 'figures', 'fit')]
     assert places == sorted(places)
     links = page[places[1] : places[2]]
-    for row in link_table(result).links:
+    for row in result.link_table().links:
         assert f'<code>{row.link}</code>' in links
         assert number(row.after.mass) in links
 
@@ -424,7 +423,7 @@ def test_tables_sort_and_copy(reports, result):
     assert report['ascending'] == pytest.approx(sorted(values))
     assert report['descending'] == pytest.approx(sorted(values, reverse=True))
     rows = list(csv.reader(report['links'].splitlines()))
-    first = link_table(result).links[0]
+    first = result.link_table().links[0]
     assert rows[0][:4] == ['link', '', 'mass [kg]', 'change [%]']
     assert [row[:2] for row in rows[1:4]] == [[first.link, k] for k in ('before', 'after', 'std')]
     assert float(rows[2][2]) == pytest.approx(first.after.mass, rel=1e-3)

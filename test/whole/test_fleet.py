@@ -16,7 +16,7 @@ import pytest
 from robot_identification.cli import main
 from robot_identification.data.bag_writer import BagWriter, Topic
 from robot_identification.fleet.store import open_store
-from robot_identification.results.result_yaml import load
+from robot_identification.untrusted.files import load_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 DAY = 86400
@@ -150,7 +150,7 @@ def test_killed_as_a_whole_it_goes_on_where_it_was(long_folder):
     assert not in_session(process.pid), 'workers outlive the command'
     out = long_folder / 'out of the fleet'
     done = run(long_folder)
-    assert load(out / 'fleet.yaml')['timing']['kept'] >= kept
+    assert load_yaml((out / 'fleet.yaml').read_text())['timing']['kept'] >= kept
     assert 'Fleet experiment' in done.stdout and 'Ärm 1' in done.stdout
     other = long_folder / 'in one go'
     assert call(long_folder, '--out', str(other), '--quiet') == 0
@@ -174,7 +174,7 @@ def test_recordings_rejected_give_code_4(folder, capsys, cluster):
     (folder / 'rec' / 'Ärm 1' / 'cut.csv').write_text('t,q1,q2\n0,1')
     assert call(folder, '--scheduler', cluster) == 4
     assert capsys.readouterr().err.startswith('warning: 1 recording is rejected: see')
-    (listed,) = load(folder / 'out of the fleet' / 'rejected.yaml')['rejected']
+    (listed,) = load_yaml((folder / 'out of the fleet' / 'rejected.yaml').read_text())['rejected']
     assert listed['recording'] == str(folder / 'rec' / 'Ärm 1' / 'cut.csv')
     assert call(folder, '--scheduler', cluster, '--no-keep-going') == 2
     error = capsys.readouterr().err
@@ -198,7 +198,7 @@ def test_two_at_once_in_one_folder_are_refused(folder, capsys):
 
 def test_regular_expressions_need_not_be_yaml(folder, cluster):
     assert call(folder, '--scheduler', cluster, '--serial', '[: ]#?(.)') == 0
-    document = load(folder / 'out of the fleet' / 'fleet.yaml')
+    document = load_yaml((folder / 'out of the fleet' / 'fleet.yaml').read_text())
     assert [robot['serial'] for robot in document['robots']] == ['1', '2']
 
 
@@ -208,7 +208,7 @@ def test_without_dask_it_does_the_same(folder, capsys, monkeypatch):
     assert call(folder, '--serial', r'rec/(.)') == 0
     report = folder / 'out of the fleet' / 'fleet.html'
     assert 'this process alone, without Dask' in report.read_text()
-    document = load(folder / 'out of the fleet' / 'fleet.yaml')
+    document = load_yaml((folder / 'out of the fleet' / 'fleet.yaml').read_text())
     assert [robot['serial'] for robot in document['robots']] == ['a', 'Ä']
     assert call(folder, '--scheduler', 'dask') == 2
     assert (
@@ -268,7 +268,7 @@ def test_bags_tell_serial_number_and_time_themselves(folder, table, capsys, clus
     text = experiment.read_text().replace(CSV, '{file: not_there, format: rosbag2}')
     experiment.write_text(text + 'fleet: {serial_key: arm}\n')
     assert call(folder, '--scheduler', cluster, recordings='bags') == 0
-    document = load(folder / 'out of the fleet' / 'fleet.yaml')
+    document = load_yaml((folder / 'out of the fleet' / 'fleet.yaml').read_text())
     k1, k2 = document['robots']
     assert (k1['serial'], len(k1['recordings'])) == ('K1', 2)
     assert (k1['from'], k1['to']) == ('2025-10-09 08:53:20', '2025-10-11 08:53:20')

@@ -32,11 +32,10 @@ from ...excitation.plans import Plan
 from ...excitation.settings import PlannerSettings
 from ...excitation.trajectories import PointTrajectory
 from ...model.robot import Robot
-from ...options.document import read_document
+from ...options.document import dump, read_document, write_whole
 from ...options.fields import from_mapping, option
 from ...reduction import Source
 from ...regressor import ModelSettings
-from ...results.result_yaml import dump, write_whole
 from ...results.saving import reported_failures, require_writable
 from ..common import declare_options, explain, given_path, read_options, serve, serve_action
 from ..common.requests import ServiceCaller

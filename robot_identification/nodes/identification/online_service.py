@@ -29,7 +29,7 @@ from ...estimation import body_scale, EffortDelay, standard
 from ...estimation.elimination import ACCEPTED, WEAK
 from ...model.parameters import ParameterSet
 from ...online import DelayRows
-from ...results.result_yaml import dump, plain, write_together
+from ...options.document import dump, plain, write_together
 from ...results.saving import reported_failures
 from ...results.urdf_export import identified_urdf
 from ..common import declare_options, LATCHED, serve, steady_timer

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Masses, centres of mass and principal inertias in words that a mechanic understands."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pinocchio as pin
@@ -11,8 +9,7 @@ import pytest
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import prior as urdf_prior
-from robot_identification.results.link_table import link_table, mass_deviations
-from robot_identification.results.result_view import MassProperties
+from robot_identification.results.tables import link_table, mass_deviations, MassProperties
 
 URDF = Path(__file__).parents[2] / 'urdf' / 'demo_arm.urdf'
 INERTIAL = pin.Inertia(
@@ -21,21 +18,10 @@ INERTIAL = pin.Inertia(
 )  # fmt: skip
 
 
-@dataclass
-class Found:
-    """Result as far as the table needs it."""
-
-    standard: ParameterSet
-    prior: ParameterSet
-    standard_covariance: np.ndarray | None = None
-    unknown: tuple[str, ...] = ()
-
-    @property
-    def structure(self):
-        names = self.standard.layout.names
-        return SimpleNamespace(
-            categories=['unidentifiable' if name in self.unknown else 'combined' for name in names]
-        )
+def table_of(standard, prior, covariance=None, unknown=()):
+    names = standard.layout.names
+    categories = ['unidentifiable' if name in unknown else 'combined' for name in names]
+    return link_table(prior, standard, covariance, categories)
 
 
 @pytest.fixture
@@ -75,7 +61,7 @@ def test_deviations_are_those_of_bodies_drawn_at_random():
 def test_a_link_has_its_values_before_and_after_with_deviations(prior):
     before = prior['link_2.m']
     found = prior.updated({'link_2.m': 1.25 * before, 'link_2.mx': 0.5 * before})
-    table = link_table(Found(found, prior, 0.125**2 * np.eye(len(prior.layout))))
+    table = table_of(found, prior, 0.125**2 * np.eye(len(prior.layout)))
     first, after, std = lines(table.summary(), 'link_2')
     assert float(first[1]) == pytest.approx(before, rel=1e-3)
     assert float(after[1]) == pytest.approx(1.25 * before, rel=1e-3)
@@ -90,7 +76,7 @@ def test_the_total_is_that_of_all_links_and_counts_their_correlation(prior):
     masses = prior.layout.indices([f'link_{i}.m' for i in range(1, 7)])
     covariance = np.eye(len(prior.layout))
     covariance[masses[0], masses[1]] = covariance[masses[1], masses[0]] = -1.0
-    table = link_table(Found(prior, prior, covariance))
+    table = table_of(prior, prior, covariance)
     assert table.after == table.before == pytest.approx(prior.values[masses].sum(), rel=1e-12)
     assert table.std == pytest.approx(2.0)  # the first two cancel
     first, after, std = lines(table.summary(), 'all links')
@@ -99,16 +85,16 @@ def test_the_total_is_that_of_all_links_and_counts_their_correlation(prior):
 
 
 def test_what_is_not_known_is_a_dash(prior):
-    found = Found(prior.updated({'link_3.m': 0.0}), prior)
-    text = link_table(found).summary()
+    table = table_of(prior.updated({'link_3.m': 0.0}), prior)
+    text = table.summary()
     assert lines(text, 'link_1')[2] == ['std', *'-------']
     assert lines(text, 'link_3')[1][3:] == [*'------']
-    assert np.isnan(link_table(found).std)
+    assert np.isnan(table.std)
 
 
 def test_what_no_motion_determines_has_no_deviation_whatever_the_prior_says(prior):
-    found = Found(prior, prior, np.eye(len(prior.layout)), ('link_1.m',))
-    first, second = link_table(found).links[:2]
+    table = table_of(prior, prior, np.eye(len(prior.layout)), ('link_1.m',))
+    first, second = table.links[:2]
     assert np.isnan([first.std.mass, *first.std.centre_of_mass]).all()
     assert np.isfinite(
         [second.std.mass, *second.std.centre_of_mass, *second.std.principal_inertias]
@@ -116,8 +102,8 @@ def test_what_no_motion_determines_has_no_deviation_whatever_the_prior_says(prio
 
 
 def test_all_lines_fit_and_a_robot_without_whole_links_has_none(prior):
-    text = link_table(Found(prior, prior)).summary()
+    text = table_of(prior, prior).summary()
     assert max(map(len, text.splitlines())) <= 100
     layout = ParameterLayout(('a.m', 'a.mx'), ('kg', 'kg m'))
     bare = ParameterSet(layout, np.ones(2))
-    assert link_table(Found(bare, bare)).summary() == ''
+    assert table_of(bare, bare).summary() == ''
