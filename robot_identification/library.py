@@ -24,8 +24,7 @@ from .errors import IdentificationWarning, once, one_of, RecordingError, Setting
 from .model.robot import Robot
 from .options.fields import from_mapping, to_mapping
 from .progress import Progress, silent
-from .results.c_export import c_code
-from .results.exports import parameters_csv, parameters_yaml, plotjuggler_layout, sdf
+from .results.exports import c_code, parameters_csv, parameters_yaml, plotjuggler_layout, sdf
 from .results.result import Result, StoredResult
 from .results.urdf_export import identified_urdf, robot_with_inertia
 

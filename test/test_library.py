@@ -15,7 +15,7 @@ from robot_identification import (
     Recording,
     Robot,
 )
-from robot_identification.cli.robot import FORMATS as COMMANDS_FORMATS
+from robot_identification.cli.results import FORMATS as COMMANDS_FORMATS
 from robot_identification.data.recording import Motion
 from robot_identification.errors import RecordingError, SettingsError
 from robot_identification.library import FORMATS

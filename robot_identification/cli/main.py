@@ -19,12 +19,10 @@ from .command import (
     Parser,
     plain_warnings,
 )
-from .experiment import diagnose, filters, init, schema, structure
-from .identify import identify
+from .experiment import diagnose, filters, identify, init, schema, structure
 from .motion import calibrate, plan, preview
 from .recordings import fleet, reduce, repair
-from .results import compare, plot, replay, validate
-from .robot import check, export
+from .results import check, compare, export, plot, replay, validate
 from .ros import demo, node, play, wait
 
 COMMANDS = (

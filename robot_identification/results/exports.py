@@ -1,28 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Exports for other programs: SDF for Gazebo, tables of the parameters, a layout for PlotJuggler.
+Exports for other programs: SDF for Gazebo, C for controllers, tables, a layout for PlotJuggler.
 
 Gazebo reads URDF too, but lumps links that hang on fixed joints and scales nothing back.  In the
 SDF every link with a mass stays one; a link without, that hangs on a fixed joint, becomes a frame
 (SDFormat 1.9: poses are ``relative_to`` frames, as URDF's origins are).
+
+The C file has the recursive Newton-Euler algorithm (Luh, Walker and Paul 1980) of the template
+beside this module, with the model's numbers as constants.  It needs nothing but ``math.h``.
 
 PlotJuggler shows a curve by its full name only, and names those of joint states after the joints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 import csv
+from dataclasses import dataclass
 import io
+import re
 from typing import Any
 import warnings
 
 from lxml import etree
+import numpy as np
 
 from ..errors import IdentificationWarning, ModelError
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
 from ..model.urdf import parse_tree
 from ..options.document import dump
+from ..regressor import ModelSettings
+from ..regressor.joint_terms import slopes_of
+from ..regressor.rigid import tree_of
+from ..regressor.settings import CoupledDrive
+from ..version import __version__
 from .figure import templates
 
 VERSION = '1.9'
@@ -204,6 +217,173 @@ def _add(parent: etree._Element, tag: str, text: str) -> etree._Element:
     element = etree.SubElement(parent, tag)
     element.text = text
     return element
+
+
+# ---------------------------------------------------------------------------------------------- C
+
+_TERMS = {
+    'Ia': 'Rotor inertia.',
+    'fv': 'Viscous friction.',
+    'fc': 'Coulomb friction.',
+    'ts': 'Stiction.',
+    'tsc': 'Stribeck friction.',
+    'off': 'Offset.',
+    'fr': 'Friction by the root of the speed.',
+    'fl': 'Friction for a unit of load.',
+    'kc': 'Springs: coefficient of the cosine.',
+    'ks': 'Springs: coefficient of the sine.',
+}
+_FRICTION = {
+    'fv': 'FV[i] * v[i]',
+    'fc': 'FC[i] * sign(v[i])',
+    'ts': 'TS[i] * M_2_PI * atan(STICTION_SLOPE[i] * v[i])',
+    'tsc': 'TSC[i] * M_2_PI * atan(STRIBECK_SLOPE[i] * v[i])',
+    'off': 'OFF[i]',
+    'fr': 'FR[i] * cbrt(v[i])',
+    'fl': 'FL[i] * fabs(load[i]) * sign(v[i])',
+}
+_SIGNED = {'fc', 'fl', 'fcm'}
+
+
+def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None = None) -> str:
+    """
+    Return a C99 file with the inverse dynamics of an identified robot.
+
+    ``<robot>_inverse_dynamics(q, v, a, tau)`` has all terms of the model, ``_gravity(q, tau)`` the
+    efforts at rest and ``_friction(q, v, a, tau)`` friction and offsets, for joints in the robot's
+    order.  Friction within a breakaway displacement takes the sign of the velocity, and elastic
+    joints are stiff.
+
+    Parameters
+    ----------
+    robot, parameters, model:
+        The robot, its standard parameters, and what these belong to.
+
+    Raises
+    ------
+    ModelError
+        if the robot has closed loops.
+
+    """
+    model = model or ModelSettings()
+    if model.delta is not None or robot.passive:
+        raise ModelError(
+            f"robot '{robot.name}' has closed loops, whose inverse dynamics is not written as C",
+            remedy='export --format mjcf has them',
+        )
+    tree = tree_of(robot)
+    owners, remarks = robot.joints, []
+    if model.elastic is not None:
+        owners = model.elastic.motor_names(robot.joints)
+        remarks.append('Its joints are elastic; here they are stiff, and motors turn with them.')
+    if np.any(model.breakaway):
+        remarks.append("Friction takes the sign of the velocity, not the state of Dahl's model.")
+    terms = _terms(parameters, owners, robot.joints, model)
+    drives = [_Drive.of(drive, robot.joints, parameters) for drive in model.coupled_drives]
+    links = [robot.links[joint.column] for joint in tree.joints]
+    environment = templates(autoescape=False, keep_trailing_newline=True)
+    functions = {'number': _number, 'vector': _vector, 'matrix': _matrix, 'row': _row}
+    environment.globals.update(functions, table=_table)
+    code = environment.get_template('inverse_dynamics.c.j2').render(
+        name=identifier(robot.name),
+        robot=_plain(robot.name),
+        version=__version__,
+        joints=[_plain(joint) for joint in robot.joints],
+        revolute=tree.revolute,
+        n=robot.n_joints,
+        remarks=remarks,
+        tree=tree.joints,
+        bodies=[parameters.inertial(link) for link in links],
+        loads=[robot.prior.inertial(link) for link in links],
+        gravity=robot.gravity,
+        terms=terms,
+        friction=[text for symbol, text in _FRICTION.items() if symbol in terms],
+        drives=drives,
+        signs=bool(_SIGNED & {*terms}) or any(drive.viscous or drive.coulomb for drive in drives),
+    )
+    return code.replace('M_2_PI', repr(2.0 / np.pi))  # it is not C99's
+
+
+@dataclass(frozen=True)
+class _Drive:
+    """A coupled drive: places and ratios of its joints, inertia and friction."""
+
+    name: str
+    coupled: tuple[tuple[int, float], ...]
+    inertia: float
+    viscous: float
+    coulomb: float
+
+    @classmethod
+    def of(cls, drive: CoupledDrive, joints: tuple[str, ...], parameters: ParameterSet) -> _Drive:
+        own = drive.ratios[drive.joints.index(drive.motor)]
+        inertia = parameters.get(f'{drive.motor}.Iam')
+        if drive.inertia == 'tied':
+            inertia = parameters.get(f'{drive.motor}.Ia') / own**2
+        return cls(
+            f'coupled drive of {_plain(drive.motor)}',
+            tuple(zip(map(joints.index, drive.joints), drive.ratios, strict=True)),
+            inertia,
+            parameters.get(f'{drive.motor}.fvm'),
+            parameters.get(f'{drive.motor}.fcm'),
+        )
+
+    def sum(self, signal: str) -> str:
+        """Return the C expression of a signal of the motor."""
+        return ' + '.join(f'{_number(ratio)} * {signal}[{joint}]' for joint, ratio in self.coupled)
+
+
+def _terms(
+    parameters: ParameterSet,
+    owners: tuple[str, ...],
+    joints: tuple[str, ...],
+    model: ModelSettings,
+) -> dict[str, tuple[np.ndarray, str]]:
+    """Return values of the terms that are not 0, with their comments."""
+    terms = {}
+    for symbol, comment in _TERMS.items():
+        named = joints if symbol in ('kc', 'ks') else owners
+        values = np.array([parameters.get(f'{owner}.{symbol}') for owner in named])
+        if values.any() or (symbol == 'ks' and 'kc' in terms):
+            terms[symbol] = values, comment
+    if 'ks' in terms:
+        terms.setdefault('kc', (np.zeros(len(joints)), _TERMS['kc']))
+    slopes = slopes_of(model, joints)
+    for symbol, term in (('ts', 'stiction'), ('tsc', 'stribeck')):
+        if symbol in terms:
+            terms[f'{term}_slope'] = slopes[term], 'How steeply it rises with the velocity.'
+    return terms
+
+
+def identifier(name: str) -> str:
+    """Return a robot's name as an identifier of C."""
+    text = re.sub(r'\W+', '_', name, flags=re.ASCII).strip('_').lower()
+    return f'robot_{text}' if not text or text[0].isdigit() else text
+
+
+def _plain(name: str) -> str:
+    """Return a name that neither begins nor ends a comment."""
+    return re.sub(r'[\\\n]', ' ', name.replace('*', ' '))
+
+
+def _number(value: float) -> str:
+    return repr(float(value) + 0.0)
+
+
+def _vector(values: Iterable[float]) -> str:
+    return '{' + ', '.join(_number(value) for value in values) + '}'
+
+
+def _matrix(rows: Iterable[np.ndarray]) -> str:
+    return '{\n  ' + ',\n  '.join(_vector(np.ravel(row)) for row in rows) + '}'
+
+
+def _row(joints: Iterable[Any], name: str) -> str:
+    return '{' + ', '.join(str(int(getattr(joint, name))) for joint in joints) + '}'
+
+
+def _table(joints: Iterable[Any], name: str) -> str:
+    return _matrix(getattr(joint, name) for joint in joints)
 
 
 # ------------------------------------------------------------------------------ tables and layout
