@@ -24,7 +24,8 @@ import warnings
 import numpy as np
 import yaml
 
-from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
+from ..errors import IdentificationWarning, one_of, RecordingError
+from ..options.fields import key_error
 from ..untrusted.compressed import decompress_file, decompress_message
 from ..untrusted.files import load_yaml, read_text, require_regular
 from .joint_state import decode, from_json, JOINT_STATE, JointStates, JSON_KINDS, Messages
@@ -362,12 +363,9 @@ def _wanted(
             columns = wanted['position'] if name == 'velocity' else joints
         names = tuple(map(str, columns))
         if len(names) != counts[name]:
-            raise SettingsError(
-                f"'{name}' of {entry.name} has {len(names)} names, expected {counts[name]}",
-                key=name,
-                value=names,
-                remedy="list the messages' names in the order of the drives' matrix columns",
-            )
+            text = f'of {entry.name} has {len(names)} names, expected {counts[name]}'
+            remedy = "list the messages' names in the order of the drives' matrix columns"
+            raise key_error(name, text, remedy, value=names)
         wanted[name] = names
     return wanted
 

@@ -32,7 +32,7 @@ import scipy
 from scipy.ndimage import correlate1d
 
 from ..data.recording import Samples
-from ..errors import SettingsError
+from ..options.fields import key_error
 from .settings import SignalSettings
 from .windows import fir_response, inner_rows, Windows
 
@@ -374,21 +374,13 @@ class LocalPolynomial(_RowByRow):
         """
         degree = settings.order
         if degree < 2:
-            raise SettingsError(
-                f"'signals.order' is {degree}",
-                key='signals.order',
-                value=degree,
-                remedy='an acceleration takes polynomials of degree 2 or more',
-            )
+            remedy = 'an acceleration takes polynomials of degree 2 or more'
+            raise key_error('signals.order', f'is {degree}', remedy, value=degree)
         half = _half_window(settings.cutoff / rate, degree)
         if half is None:
-            raise SettingsError(
-                f"'signals.cutoff' is {settings.cutoff:g} Hz, too high for a polynomial of degree "
-                f'{degree} at {rate:.6g} Hz',
-                key='signals.cutoff',
-                value=settings.cutoff,
-                remedy='lower it, or lower signals.order',
-            )
+            cutoff, remedy = settings.cutoff, 'lower it, or lower signals.order'
+            text = f'is {cutoff:g} Hz, too high for a polynomial of degree {degree} at'
+            raise key_error('signals.cutoff', f'{text} {rate:.6g} Hz', remedy, value=cutoff)
         kernels = [
             scipy.signal.savgol_coeffs(2 * half + 1, degree, deriv, delta=1.0 / rate, use='dot')
             for deriv in range(3)

@@ -31,6 +31,7 @@ import numpy as np
 from scipy.special import betaln, eval_jacobi, gammaln, poch, roots_jacobi
 
 from ..errors import SettingsError
+from ..options.fields import key_error
 
 KEY = 'signals.polynomial_approximation'
 """Where the parameters stand in the experiment file; named in errors."""
@@ -133,10 +134,12 @@ class PolynomialOperator:
     def __post_init__(self) -> None:
         for name in ('alpha', 'beta'):
             if not getattr(self, name) > -1.0:
-                raise _wrong(name, getattr(self, name), 'the weight has no integral: raise it')
+                raise wrong_value(
+                    name, getattr(self, name), 'the weight has no integral: raise it'
+                )
         shortest = self.interpolation * self.period
         if self.window < shortest * (1.0 - 1e-9):
-            raise _wrong(
+            raise wrong_value(
                 'window',
                 self.window,
                 f'degree {self.degree} takes {shortest:.4g} s or more at '
@@ -147,7 +150,7 @@ class PolynomialOperator:
             delays = admissible_delays(self.degree, self.window, self.alpha, self.beta)
             object.__setattr__(self, 'delay', float(delays[0]))
         if not 0.0 <= self.instant <= self.window:
-            raise _wrong(
+            raise wrong_value(
                 'delay', self.delay, f'it has to lie in the window of {self.window:.4g} s', 's'
             )
         place = 1.0 - 2.0 * self.instant / self.window
@@ -213,7 +216,7 @@ class PolynomialOperator:
         """Integrate a kernel, given by its series, over what each sample contributes."""
         for name in ('alpha', 'beta'):
             if order > 0 and getattr(self, name) < order:
-                raise _wrong(
+                raise wrong_value(
                     name,
                     getattr(self, name),
                     f'derivatives of order {order} take {order} or more',
@@ -386,8 +389,7 @@ def _unit(index: int) -> np.ndarray:
     return np.eye(index + 1)[index]
 
 
-def _wrong(name: str, value: float | None, remedy: str, unit: str = '') -> SettingsError:
+def wrong_value(name: str, value: float | None, remedy: str, unit: str = '') -> SettingsError:
+    """Return the error for a parameter that cannot be."""
     shown = f'{value:.6g} {unit}'.strip()
-    return SettingsError(
-        f"'{KEY}.{name}' is {shown}", key=f'{KEY}.{name}', value=value, remedy=remedy
-    )
+    return key_error(f'{KEY}.{name}', f'is {shown}', remedy, value=value)

@@ -9,9 +9,9 @@ import warnings
 
 import numpy as np
 
-from ..errors import IdentificationWarning, SettingsError
-from ..options.fields import option
-from .polynomial_approximation import admissible_delays, KEY, PolynomialOperator
+from ..errors import IdentificationWarning
+from ..options.fields import key_error, option
+from .polynomial_approximation import admissible_delays, KEY, PolynomialOperator, wrong_value
 
 PROJECTIONS = ('composition', 'products')
 """The ways in which the regressor is projected."""
@@ -87,19 +87,11 @@ class PolynomialApproximation:
     def __post_init__(self) -> None:
         for name in ('alpha', 'beta'):
             if not getattr(self, name) >= HIGHEST_DERIVATIVE:
-                raise SettingsError(
-                    f"'{KEY}.{name}' is {getattr(self, name):g}",
-                    key=f'{KEY}.{name}',
-                    value=getattr(self, name),
-                    remedy=f'an acceleration takes {HIGHEST_DERIVATIVE} or more',
-                )
+                remedy = f'an acceleration takes {HIGHEST_DERIVATIVE} or more'
+                raise wrong_value(name, getattr(self, name), remedy)
         if self.delay is not None and not 0.0 <= self.delay <= self.window:
-            raise SettingsError(
-                f"'{KEY}.delay' is {self.delay:g} s",
-                key=f'{KEY}.delay',
-                value=self.delay,
-                remedy=f'it has to lie in the window of {self.window:g} s',
-            )
+            remedy = f'it has to lie in the window of {self.window:g} s'
+            raise wrong_value('delay', self.delay, remedy, 's')
 
     def operator(self, rate: float) -> PolynomialOperator:
         """
@@ -231,12 +223,9 @@ def by_joint(settings: SignalSettings, key: str, joints: tuple[str, ...]) -> np.
     given = getattr(settings, key)
     values = np.atleast_1d(np.asarray(given, dtype=float))
     if isinstance(given, tuple) and values.size != len(joints):
-        raise SettingsError(
-            f"'signals.{key}' has {values.size} entries for {len(joints)} joints",
-            key=f'signals.{key}',
-            value=given,
-            remedy='give one number, or one for each joint',
-        )
+        text = f'has {values.size} entries for {len(joints)} joints'
+        remedy = 'give one number, or one for each joint'
+        raise key_error(f'signals.{key}', text, remedy, value=given)
     return np.broadcast_to(values, (len(joints),)).copy()
 
 

@@ -23,9 +23,10 @@ import warnings
 
 import numpy as np
 
-from ..data.recording import RecordingSource, Samples, source_name
+from ..data.recording import recording_error, RecordingSource, Samples, source_name
 from ..data.sampling import begun, grid_blocks, SLOWEST
-from ..errors import IdentificationWarning, RecordingError, SettingsError
+from ..errors import IdentificationWarning
+from ..options.fields import key_error
 from .methods import METHODS
 from .polynomial_approximation import KEY
 from .settings import decimation_factor, SignalSettings
@@ -111,18 +112,13 @@ def stretches(
         if tally.rows < shortest:
             left_out.append((first.start, tally.rows / rate))
     if tally.longest < shortest:
-        raise RecordingError(
-            f'{name}: its longest stretch without a gap is {tally.longest / rate:.4g} s long, '
-            f'filtering takes {shortest / rate:.4g} s',
-            file=name,
-            value=tally.longest / rate,
-            remedy='record for longer, '
-            + (
-                f'shorten {KEY}.window'
-                if windowed
-                else 'raise signals.cutoff or lower signals.trim'
-            ),
+        longest, needed = tally.longest / rate, shortest / rate
+        text = f'its longest stretch without a gap is {longest:.4g} s long, filtering takes'
+        remedy = 'record for longer, '
+        remedy += (
+            f'shorten {KEY}.window' if windowed else 'raise signals.cutoff or lower signals.trim'
         )
+        raise recording_error(name, f'{text} {needed:.4g} s', remedy, value=longest)
     tally.check_efforts(name, source.joints, driven)
     if left_out:
         _warn_left_out(name, left_out, shortest / rate)
@@ -165,13 +161,9 @@ class _Tally:
         driven = np.ones(len(joints), dtype=bool) if driven is None else driven
         for joint, low, high, moved in zip(joints, self._low, self._high, driven, strict=True):
             if low == high and moved:
-                raise RecordingError(
-                    f"{name}: effort of joint '{joint}' is {low:g} throughout",
-                    file=name,
-                    joint=joint,
-                    value=float(low),
-                    remedy='the driver does not report it: record efforts, or leave the joint out',
-                )
+                text = f"effort of joint '{joint}' is {low:g} throughout"
+                remedy = 'the driver does not report it: record efforts, or leave the joint out'
+                raise recording_error(name, text, remedy, joint=joint, value=float(low))
 
 
 def _check_rates(settings: SignalSettings, recorded: float, name: str) -> None:
@@ -181,24 +173,16 @@ def _check_rates(settings: SignalSettings, recorded: float, name: str) -> None:
     elif wanted is not None and wanted > FASTEST * recorded:
         remedy = 'a rate far above the recorded one adds nothing: leave it at null'
     if remedy:
-        raise SettingsError(
-            f"'signals.sample_rate' is {wanted:g} Hz, {name} was recorded at {recorded:.6g} Hz",
-            key='signals.sample_rate',
-            file=name,
-            value=wanted,
-            remedy=remedy,
-        )
+        text = f'is {wanted:g} Hz, {name} was recorded at {recorded:.6g} Hz'
+        raise key_error('signals.sample_rate', text, remedy, file=name, value=wanted)
     if settings.method != 'polynomial_approximation' and settings.cutoff >= 0.5 * recorded:
-        raise SettingsError(
-            f"'signals.cutoff' is {settings.cutoff:g} Hz, {name} has nothing above "
-            f'{0.5 * recorded:.6g} Hz, half its sampling rate',
-            key='signals.cutoff',
-            file=name,
-            value=settings.cutoff,
-            remedy='lower the cut-off frequency'
-            if recorded > SLOWEST
-            else 'time stamps have to be in seconds; these may be in milliseconds or nanoseconds',
-        )
+        cutoff, remedy = settings.cutoff, 'lower the cut-off frequency'
+        if recorded <= SLOWEST:
+            remedy = (
+                'time stamps have to be in seconds; these may be in milliseconds or nanoseconds'
+            )
+        text = f'is {cutoff:g} Hz, {name} has nothing above {0.5 * recorded:.6g} Hz, half its'
+        raise key_error('signals.cutoff', f'{text} sampling rate', remedy, file=name, value=cutoff)
 
 
 def _warn_left_out(name: str, pieces: list[tuple[float, float]], needed: float) -> None:
