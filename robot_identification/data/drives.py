@@ -368,11 +368,9 @@ def _interpolated(table: Table, time: np.ndarray) -> Table:
 
 
 def _joined(first: Table, second: Table) -> Table:
-    names = ['rows', 'time', 'position', 'effort']
+    pairs = {n: (getattr(first, n), getattr(second, n)) for n in ('rows', 'time', *SIGNALS)}
     both: dict[str, Any] = {
-        name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in names
+        name: None if any(part is None for part in pair) else np.concatenate(pair)
+        for name, pair in pairs.items()
     }
-    velocity = None
-    if first.velocity is not None and second.velocity is not None:
-        velocity = np.concatenate([first.velocity, second.velocity])
-    return replace(first, velocity=velocity, **both)
+    return replace(first, **both)

@@ -187,8 +187,8 @@ class StampStatistics:
     ----------
     count:
         Number of stamps.
-    first, last:
-        First and last stamp [ns].
+    last:
+        Last stamp [ns].
     longest:
         Longest step forward [ns].
     backward:
@@ -198,7 +198,6 @@ class StampStatistics:
 
     def __init__(self) -> None:
         self.count = 0
-        self.first = 0
         self.last = 0
         self.longest = 0
         self.backward = 0
@@ -208,20 +207,16 @@ class StampStatistics:
 
     def add(self, stamp: int) -> None:
         """Take the next stamp [ns]."""
-        if self.count == 0:
-            self.first = self.last = stamp
-            self.count = 1
-            return
         self.count += 1
-        step = stamp - self.last
-        self.last = stamp
+        step, self.last = stamp - self.last, stamp
+        if self.count == 1:
+            return
         if step >= _CLOCK_SET:
             self._covered += step
         if step <= 0:
             self.backward += 1
             return
-        if step > self.longest:
-            self.longest = step
+        self.longest = max(self.longest, step)
         self._steps.append(step)
         if len(self._steps) == _STEPS_AT_ONCE:
             self._hand_on()

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 import math
 from typing import NamedTuple
@@ -64,18 +64,11 @@ class WindowedSamples(Samples):
     def rows(self, start: int | None, stop: int | None) -> WindowedSamples:
         """Return the part from window ``start`` to before window ``stop``."""
         first, last, _ = slice(start, stop).indices(len(self))
-        end = (last - 1) * self.stride + self.operator.taps if last > first else first
-        part = slice(first, last)
-        return replace(
-            self,
-            position=self.position[part],
-            velocity=self.velocity[part],
-            acceleration=self.acceleration[part],
-            time=self.time[part],
-            effort=self.effort[part],
-            measured_effort=self.measured_effort[part],
-            raw=self.raw.rows(first * self.stride, end if last > first else first * self.stride),
-        )
+        begin = first * self.stride
+        end = (last - 1) * self.stride + self.operator.taps if last > first else begin
+        part = super().rows(first, last)
+        object.__setattr__(part, 'raw', self.raw.rows(begin, end))
+        return part
 
 
 @dataclass(frozen=True)
