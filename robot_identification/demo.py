@@ -29,8 +29,8 @@ import yaml
 
 from .errors import IdentificationError
 from .model.urdf_files import resolve_package_path
+from .nodes.client import ServiceCaller
 from .nodes.common.processes import NodeProcesses
-from .nodes.common.requests import ServiceCaller
 from .progress import progress_bar
 from .results.result import read_result
 from .simulation.comparison import compare, compare_masses, SIGNIFICANT

@@ -34,14 +34,14 @@ from robot_identification.config.problem import IdentificationProblem
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common.processes import use_normal_priority
 from robot_identification.nodes.excitation_node import ExcitationNode
-from robot_identification.nodes.identification.online_follower import (
+from robot_identification.nodes.identification_node import IdentificationNode
+from robot_identification.nodes.observer_node import ObserverNode
+from robot_identification.nodes.online_follower import (
     Follower,
     OnlineOptions,
     OnlineTask,
 )
-from robot_identification.nodes.identification.online_process import OnlineNode
-from robot_identification.nodes.identification_node import IdentificationNode
-from robot_identification.nodes.observer_node import ObserverNode
+from robot_identification.nodes.online_process import OnlineNode
 from robot_identification.nodes.recorder_node import RecorderNode
 from robot_identification.nodes.regressor_node import RegressorNode
 from robot_identification.nodes.simulation_node import SimulationNode

@@ -9,7 +9,7 @@ requests and publishes its state meanwhile.  For live identification see `online
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 import math
 from pathlib import Path
@@ -18,11 +18,17 @@ from typing import Any
 import warnings
 
 from builtin_interfaces.msg import Time
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from robot_identification_msgs import srv
-from robot_identification_msgs.msg import Fit, ParameterSet, RecorderStatus
+from robot_identification_msgs.msg import (
+    Fit,
+    JointFit,
+    LinkConsistency,
+    ParameterSet,
+    RecorderStatus,
+)
 from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 
@@ -47,17 +53,16 @@ from ..revalidation import add_validation
 from .common import given_path, LATCHED, run, serve, steady_timer
 from .common.messages import (
     base_parameters_message,
+    diagnostic_status,
     diagnostics,
     fit_message,
-    joint_fit_messages,
-    link_consistency_messages,
+    messages_of,
     parameters_from_message,
     standard_parameters_message,
 )
 from .common.requests import RequestQueue
-from .identification.messages import Latest, State, state_diagnostic
-from .identification.online_service import OnlineService
-from .identification.settings import result_name, Settings
+from .identification_settings import result_name, Settings
+from .online_service import OnlineService
 
 METHODS = {getattr(srv.Identify.Request, name.upper()): name for name in (*ESTIMATORS, 'default')}
 """Names of the methods by their number in a request."""
@@ -161,7 +166,7 @@ class IdentificationNode(Node):
         written, remarks = self._keep(result, folder)
         estimate = result.estimate
         response.base, response.standard = self._messages()
-        response.joints = joint_fit_messages(estimate.joints)
+        response.joints = messages_of(JointFit, estimate.joints)
         response.relative_error = float(estimate.relative_error)
         response.condition_number = float(estimate.condition_number)
         response.rank = int(result.structure.n_base)
@@ -189,7 +194,7 @@ class IdentificationNode(Node):
                 remedy='give standard parameters: <link>.m, mx, my, mz, Ixx, ..., Izz',
             )
         response.physical = bool(report.physical)
-        response.links = link_consistency_messages(report)
+        response.links = messages_of(LinkConsistency, report.links)
         return '; '.join(report.problems) or 'all links and joints are physically consistent'
 
     def _validate(self, request: srv.Validate.Request, response: srv.Validate.Response) -> str:
@@ -206,7 +211,7 @@ class IdentificationNode(Node):
             others = result.validations
         validation = result.validations[-1]
         _, remarks = self._keep(result, latest.folder, latest.stamp)
-        response.joints = joint_fit_messages(validation.joints)
+        response.joints = messages_of(JointFit, validation.joints)
         response.relative_error = float(validation.relative_error)
         response.raw_relative_error = float(validation.raw_relative_error)
         text = f"relative error {validation.relative_error:.3g} % on '{source.source}'"
@@ -304,6 +309,75 @@ class IdentificationNode(Node):
         if self._stopping:
             raise IdentificationError('the node is shutting down')
         self._state = replace(self._state, progress=fraction, step=text)
+
+
+@dataclass(frozen=True)
+class Latest:
+    """The latest estimate, its time and the folder of its files."""
+
+    result: Result
+    stamp: Time
+    folder: Path
+
+
+@dataclass(frozen=True)
+class State:
+    """State of the node: request that is worked on, progress (0 to 1) and step; latest failure."""
+
+    busy: str = ''
+    progress: float = 0.0
+    step: str = ''
+    failure: str = ''
+
+
+def state_diagnostic(node: str, state: State, latest: Latest | None) -> DiagnosticStatus:
+    """
+    Return the state of the node and of its latest estimate.
+
+    The level is WARN where the latest request failed, or the estimate has a warning or is not
+    physically consistent; else OK.
+    """
+    values: dict[str, Any] = {}
+    text, warned = 'no estimate yet', bool(state.failure)
+    if latest is not None:
+        text, values = _estimate(latest)
+        warned = warned or bool(latest.result.warnings) or not latest.result.plausible
+    if state.failure:
+        text = f'the latest request failed: {state.failure}'
+    if state.busy:
+        text = f'{state.busy}: {state.step} ({100.0 * state.progress:.0f} %)'
+    robot = values.get('robot', '')
+    return diagnostic_status(node, 'estimate', text, values, robot=robot, warned=warned)
+
+
+def _estimate(latest: Latest) -> tuple[str, dict[str, Any]]:
+    result = latest.result
+    estimate = result.estimate
+    values: dict[str, Any] = {
+        'robot': result.robot.name,
+        'recordings': ', '.join(result.recordings),
+        'method': estimate.method,
+        'time': f'{latest.stamp.sec}.{latest.stamp.nanosec:09d}',
+        'base parameters': result.structure.n_base,
+        'relative error [%]': f'{estimate.relative_error:.3g}',
+        'condition number': f'{estimate.condition_number:.4g}',
+        'physically consistent': 'yes' if result.consistency.physical else 'no',
+        'plausible': 'yes' if result.plausible else 'no',
+        'results': latest.folder,
+    }
+    for validation in result.validations:
+        sources = ', '.join(validation.sources)
+        values[f'relative error on {sources} [%]'] = f'{validation.relative_error:.3g}'
+    for number, warning in enumerate(result.warnings, 1):
+        values[f'warning {number}'] = warning
+    text = f'relative error {estimate.relative_error:.3g} %'
+    if not result.consistency.physical:
+        text += ', not physically consistent'
+    elif not result.plausible:
+        text += ', not plausible'
+    if result.warnings:
+        text += f', {len(result.warnings)} warnings'
+    return text, values
 
 
 def _write(path: Path, text: str) -> None:

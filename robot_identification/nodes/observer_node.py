@@ -32,7 +32,7 @@ from ..revalidation import observer_of
 from ..signals.windows import FEWEST_SAMPLES
 from .common import declare_options, FetchedJointStates, JOINT_STATES, LATCHED, run, steady_timer
 from .common.messages import diagnostic_status, diagnostics
-from .identification.online_follower import require_a_value_a_joint
+from .online_follower import require_a_value_a_joint
 
 SILENCE = 2.0
 """Time without observations after which diagnostics warn [s]."""

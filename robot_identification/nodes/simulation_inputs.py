@@ -29,8 +29,8 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from ..errors import ExcitationError, IdentificationError
 from ..simulation import SimulatedSample, Simulator, Waypoints
 from .common import explain, steady_timer
+from .common.joint_states import ManualCallbackGroup
 from .common.messages import duration_message, nanoseconds, seconds, time_message
-from .common.node_main import ManualCallbackGroup
 
 START = 1
 """Simulated time at the start [s]; ROS takes the time 0 for no time."""

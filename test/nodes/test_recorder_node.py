@@ -395,7 +395,7 @@ import sys
 
 from rclpy.executors import SingleThreadedExecutor
 
-from robot_identification.nodes.common import node_main
+from robot_identification.nodes.common import processes
 from robot_identification.nodes.recorder_node import RecorderNode
 
 
@@ -407,8 +407,8 @@ class Counting(SingleThreadedExecutor):
         return super().get_nodes()
 
 
-node_main.SingleThreadedExecutor = Counting
-code = node_main.run(RecorderNode, sys.argv)
+processes.SingleThreadedExecutor = Counting
+code = processes.run(RecorderNode, sys.argv)
 print('rounds:', Counting.rounds)
 sys.exit(code)
 """

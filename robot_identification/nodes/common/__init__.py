@@ -7,12 +7,12 @@ Nodes import from here what all of them need; what only some need is imported fr
 
 from __future__ import annotations
 
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile
 
 from .joint_states import FetchedJointStates, JOINT_STATES
-from .node_main import explain, run, serve, serve_action, steady_timer
 from .parameters import declare_options, read_options
-from .requests import given_path
+from .processes import run, steady_timer
+from .requests import explain, given_path, serve, serve_action
 
 __all__ = [
     'declare_options',
@@ -28,10 +28,5 @@ __all__ = [
     'steady_timer',
 ]
 
-LATCHED = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST,
-    depth=1,
-    reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.TRANSIENT_LOCAL,
-)
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 """For robot_description, results and status: late subscribers receive the last message."""

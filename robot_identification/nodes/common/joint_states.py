@@ -20,23 +20,17 @@ import stat
 import time
 from typing import Any
 
+from rclpy.callback_groups import CallbackGroup
 from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 
-from .node_main import ManualCallbackGroup
-
 RELIABLE, BEST_EFFORT = ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT
 
-JOINT_STATES = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST,
-    depth=1000,
-    reliability=RELIABLE,
-    durability=DurabilityPolicy.VOLATILE,
-)
+JOINT_STATES = QoSProfile(depth=1000)
 """For joint states: a busy interpreter loses samples with a queue of the usual depth of 10."""
 
 BUFFER_SIZE = 4 << 20
@@ -50,6 +44,21 @@ PROFILE = Path(__file__).with_name('fastdds_receiver.xml')
 _LIMIT = Path('/proc/sys/net/core/rmem_max')
 _VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
 _DEFAULT_PROFILES = ('DEFAULT_FASTRTPS_PROFILES.xml', 'DEFAULT_FASTDDS_PROFILES.xml')
+
+
+class ManualCallbackGroup(CallbackGroup):
+    """Callback group that no executor waits for or handles: its messages are fetched."""
+
+    def can_execute(self, entity: Any) -> bool:
+        """Return False."""
+        return False
+
+    def beginning_execution(self, entity: Any) -> bool:
+        """Return False."""
+        return False
+
+    def ending_execution(self, entity: Any) -> None:
+        """Do nothing."""
 
 
 class FetchedJointStates:

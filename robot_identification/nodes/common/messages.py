@@ -29,8 +29,7 @@ from ...model.parameters import ParameterLayout, ParameterSet
 
 if TYPE_CHECKING:  # processes that only need times start quicker
     from ...base_parameters import BaseStructure
-    from ...estimation.estimate import Estimate, Fit, JointFit
-    from ...model.consistency import ConsistencyReport
+    from ...estimation.estimate import Estimate
 
 MOST_PARAMETERS = 10_000
 """Parameters that a request may bring."""
@@ -271,71 +270,77 @@ def require_follow_joint_trajectory() -> Any:
 # ------------------------------------------------------------------------------------ parameters
 
 
-def base_parameters_message(estimate: Estimate, stamp: Time) -> messages.ParameterSet:
-    """Return the base parameters of ``estimate`` with their uncertainty."""
-    states = {
-        'IDENTIFIED': messages.Parameter.IDENTIFIED,
-        'NOT_EXCITED': messages.Parameter.NOT_EXCITED,
-    }
-    parameters = [
-        messages.Parameter(
-            name=p.name,
-            expression=p.expression,
-            unit=p.unit,
-            value=p.value,
-            std=p.std,
-            relative_std=p.relative_std,
-            state=states[p.state],
-        )
-        for p in estimate
-    ]
+def parameter_set_message(
+    layout: ParameterLayout,
+    values: np.ndarray,
+    std: np.ndarray,
+    states: Iterable[int],
+    *,
+    stamp: Time,
+    robot: str,
+    expressions: Sequence[str] | None = None,
+    covariance: np.ndarray | None = None,
+) -> messages.ParameterSet:
+    """
+    Return p parameters with (p,) values, standard deviations and states of `messages.Parameter`.
+
+    The expressions are the names if they are not given; the covariance is (p, p).
+    """
+    with np.errstate(divide='ignore', invalid='ignore'):
+        relative = 100.0 * std / np.abs(values)
+    rows = zip(
+        layout.names,
+        layout.names if expressions is None else expressions,
+        layout.units,
+        values.tolist(),
+        std.tolist(),
+        relative.tolist(),
+        states,
+        strict=True,
+    )
+    fields = 'name', 'expression', 'unit', 'value', 'std', 'relative_std', 'state'
     return messages.ParameterSet(
         header=Header(stamp=stamp),
+        robot=robot,
+        parameters=[messages.Parameter(**dict(zip(fields, row, strict=True))) for row in rows],
+        covariance=array('d', b'' if covariance is None else covariance.tobytes()),
+    )
+
+
+def base_parameters_message(estimate: Estimate, stamp: Time) -> messages.ParameterSet:
+    """Return the base parameters of ``estimate`` with their uncertainty."""
+    kinds = messages.Parameter
+    return parameter_set_message(
+        estimate.base.layout,
+        estimate.base.values,
+        estimate.std,
+        [kinds.IDENTIFIED if known else kinds.NOT_EXCITED for known in estimate.excited],
+        stamp=stamp,
         robot=estimate.robot,
-        parameters=parameters,
-        covariance=array('d', estimate.covariance.tobytes()),
+        expressions=estimate.expressions,
+        covariance=estimate.covariance,
     )
 
 
 def standard_parameters_message(
-    parameters: ParameterSet,
-    stamp: Time,
-    robot: str = '',
-    std: np.ndarray | None = None,
-    structure: BaseStructure | None = None,
+    parameters: ParameterSet, stamp: Time, robot: str, std: np.ndarray, structure: BaseStructure
 ) -> messages.ParameterSet:
     """
     Return the p standard parameters of a robot at the time of the estimate.
 
-    The standard deviations, (p,), are NaN, or None for all, where the data do not determine them.
-    Those that stand alone in the structure's base parameters are identified.
+    The standard deviations, (p,), are NaN where the data do not determine them.  Those that stand
+    alone in the structure's base parameters are identified.
     """
-    values = parameters.values
-    std = np.full(values.shape, math.nan) if std is None else np.asarray(std, dtype=float)
-    with np.errstate(divide='ignore', invalid='ignore'):
-        relative = 100.0 * std / np.abs(values)
-    alone = np.ones(values.shape, dtype=bool)
-    if structure is not None:
-        alone = np.array([structure.category(name) == 'alone' for name in parameters.layout])
-    entries = []
-    for i, (name, unit) in enumerate(zip(parameters.layout.names, parameters.layout.units)):
-        known = messages.Parameter.IDENTIFIED
-        if not alone[i]:
-            known = messages.Parameter.DEPENDENT
-        elif structure is not None and not math.isfinite(std[i]):
-            known = messages.Parameter.NOT_EXCITED
-        entries.append(
-            messages.Parameter(
-                name=name,
-                expression=name,
-                unit=unit,
-                value=float(values[i]),
-                std=float(std[i]),
-                relative_std=float(relative[i]),
-                state=known,
-            )
-        )
-    return messages.ParameterSet(header=Header(stamp=stamp), robot=robot, parameters=entries)
+
+    def state(name: str, known: bool) -> int:
+        if structure.category(name) != 'alone':
+            return int(messages.Parameter.DEPENDENT)
+        return int(messages.Parameter.IDENTIFIED if known else messages.Parameter.NOT_EXCITED)
+
+    states = map(state, parameters.layout.names, np.isfinite(std))
+    return parameter_set_message(
+        parameters.layout, parameters.values, std, states, stamp=stamp, robot=robot
+    )
 
 
 def parameters_from_message(message: messages.ParameterSet) -> ParameterSet:
@@ -374,34 +379,27 @@ def parameters_from_message(message: messages.ParameterSet) -> ParameterSet:
 # ------------------------------------------------------------------------------ fit, consistency
 
 
-def joint_fit_messages(joints: Iterable[JointFit]) -> list[messages.JointFit]:
-    """Return the fit of each joint."""
-    return [_of_the_same_fields(messages.JointFit, fit) for fit in joints]
-
-
 def fit_message(estimate: Estimate, stamp: Time) -> messages.Fit:
     """Return how well ``estimate`` explains the recording that it comes from."""
-    fit: Fit = estimate.fit
     return messages.Fit(
         header=Header(stamp=stamp),
         method=estimate.method,
-        joints=joint_fit_messages(fit.joints),
-        relative_error=float(fit.relative_error),
-        raw_relative_error=float(fit.raw_relative_error),
+        joints=messages_of(messages.JointFit, estimate.joints),
+        relative_error=float(estimate.relative_error),
+        raw_relative_error=float(estimate.raw_relative_error),
         condition_number=float(estimate.condition_number),
         rank=int(estimate.rank),
     )
 
 
-def link_consistency_messages(report: ConsistencyReport) -> list[messages.LinkConsistency]:
-    """Return the checks of each link."""
-    return [_of_the_same_fields(messages.LinkConsistency, link) for link in report.links]
-
-
-def _of_the_same_fields(kind: Any, source: Any) -> Any:
-    """Return a message whose fields are attributes of an object, which may be NumPy's numbers."""
-    values = {name: getattr(source, name) for name in kind.get_fields_and_field_types()}
-    return kind(**{k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()})
+def messages_of(kind: Any, sources: Iterable[Any]) -> list[Any]:
+    """Return messages whose fields are attributes of objects, which may be NumPy's numbers."""
+    names = kind.get_fields_and_field_types()
+    rows = [{name: getattr(source, name) for name in names} for source in sources]
+    return [
+        kind(**{k: v.item() if isinstance(v, np.generic) else v for k, v in row.items()})
+        for row in rows
+    ]
 
 
 # ----------------------------------------------------------------------------------- diagnostics

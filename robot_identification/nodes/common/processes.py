@@ -1,29 +1,179 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes as processes of their own, and priorities of processes."""
+"""
+Processes of nodes: their start and end, their priority, and nodes as child processes.
+
+A node is a `rclpy.node.Node` whose module ends with ``main`` calling `run`.  It may have a method
+``on_shutdown`` (plain or ``async``), which is called once after SIGINT or SIGTERM while messages
+still flow: the place to bring a robot to rest or to close a file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
 import ctypes
+from functools import partial
 import math
 import os
 from pathlib import Path
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+import traceback
 from typing import Any
 
+import rclpy
+from rclpy.callback_groups import CallbackGroup, MutuallyExclusiveCallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from rclpy.timer import Timer
 import yaml
 
 from ...errors import IdentificationError
+from .requests import explain
+
+SHUTDOWN_SECONDS = 8.0
+"""How long ``on_shutdown`` may take [s]; launch kills a node 10 s after its Ctrl-C."""
+
+NAMESAKE_SECONDS = 5.0
+"""Period of the check that no other node has the name; it reads the whole graph [s]."""
+
+SIGNAL_SECONDS = 0.2
+"""Most time from a signal to its handling [s]."""
 
 NICE = -10
 """Nice value of processes with a priority, where real-time priority is not allowed."""
 
 GRACE_SECONDS = 10.0
 """Time for a node to stop after SIGINT: bring the robot to rest, close a bag [s]."""
+
+EXIT_OK, EXIT_CRASH, EXIT_USER_ERROR = 0, 1, 2
+
+
+def run(factory: Callable[[], Node], args: Sequence[str] | None = None) -> int:
+    """
+    Run a node that the factory makes until SIGINT or SIGTERM; return the exit code.
+
+    It is 0 after a signal, 2 after an `IdentificationError` or a wrong command line (one line on
+    stderr), 1 after a crash (with its traceback).
+    """
+    _find_log_folder()
+    with _signals() as stopped:
+        try:
+            words = None if args is None else list(args)
+            rclpy.init(args=words, signal_handler_options=SignalHandlerOptions.NO)
+        except Exception as error:
+            # the unknown words, or rcl's reason with the places in its sources behind it
+            return _fail(f'wrong ROS arguments: {str(error).partition(", at ")[0]}')
+        try:
+            return _build_and_spin(factory, SingleThreadedExecutor(), stopped)
+        except IdentificationError as error:
+            return _fail(str(error))
+        except Exception:
+            traceback.print_exc()
+            return EXIT_CRASH
+        finally:
+            rclpy.try_shutdown()
+
+
+def _find_log_folder() -> None:
+    """Name a folder for rcl's logs where it would find none, as under some service managers."""
+    if not any(os.environ.get(name) for name in ('HOME', 'ROS_HOME', 'ROS_LOG_DIR')):
+        os.environ['ROS_LOG_DIR'] = str(Path(tempfile.gettempdir(), f'ros_log_{os.getuid()}'))
+
+
+def _build_and_spin(
+    factory: Callable[[], Node], executor: Executor, stopped: threading.Event
+) -> int:
+    node = factory()
+    group = MutuallyExclusiveCallbackGroup()
+    # signal handlers run when the main thread gets back to the interpreter
+    steady_timer(node, SIGNAL_SECONDS, lambda: None, group)
+    steady_timer(node, NAMESAKE_SECONDS, partial(_look_for_namesakes, node), group)
+    try:
+        executor.add_node(node)
+        with contextlib.suppress(ExternalShutdownException):
+            try:
+                # spin_until_future_complete keeps 300 bytes of every message
+                while executor.context.ok() and not stopped.is_set():
+                    executor.spin_once()
+            finally:
+                # after a crash, too: a robot that moves is brought to rest, a bag is closed
+                _shut_down(node, executor)
+    finally:
+        executor.shutdown(timeout_sec=2.0)
+        node.destroy_node()
+    return EXIT_OK
+
+
+def _look_for_namesakes(node: Node) -> None:
+    """Warn of other nodes of the same name: requests to one reach all of them."""
+    own = node.get_name(), node.get_namespace()
+    others = node.get_node_names_and_namespaces().count(own) - 1
+    if others > 0:
+        node.get_logger().warning(
+            f"{others} more of the name '{node.get_fully_qualified_name()}': requests reach all "
+            'of them, and all of them act; stop the others, or give each a namespace. One that '
+            'was killed is missed after some 20 s',
+            throttle_duration_sec=60.0,
+        )
+
+
+def _shut_down(node: Node, executor: Executor) -> None:
+    hook = getattr(node, 'on_shutdown', None)
+    if hook is None:
+        return
+    task = executor.create_task(hook)
+    # with a bound on the time: what rclpy keeps of every message ends with it
+    executor.spin_until_future_complete(task, timeout_sec=SHUTDOWN_SECONDS)
+    if not task.done():
+        node.get_logger().error(f'could not finish within {SHUTDOWN_SECONDS:.0f} s')
+    elif task.exception() is not None:
+        explain(node, task.exception())
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """
+    Give an event that SIGINT and SIGTERM set.
+
+    rclpy's own handlers would end the context before ``on_shutdown``.
+    """
+    stopped = threading.Event()
+    handlers = {
+        number: signal.signal(number, lambda *_: stopped.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stopped
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if stopped.is_set():
+            # A terminal and launch both send it: the later one must not kill what ends in order.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _fail(message: str) -> int:
+    sys.stderr.write(f'error: {" ".join(message.split())}\n')
+    sys.stderr.flush()
+    return EXIT_USER_ERROR
+
+
+def steady_timer(
+    node: Node, period: float, callback: Callable, group: CallbackGroup | None = None
+) -> Timer:
+    """Create a timer in wall time, which goes on while a simulated clock stands still."""
+    clock = Clock(clock_type=ClockType.STEADY_TIME)
+    return node.create_timer(period, callback, group, clock=clock)
+
+
+# ------------------------------------------------------------------------------ child processes
 
 
 class NodeStoppedError(IdentificationError):
@@ -52,21 +202,16 @@ class NodeProcesses:
 
     def start(self, node: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Start ``robot_identification.nodes.<node>_node`` with ROS parameters by name."""
-        command = [sys.executable, '-m', f'robot_identification.nodes.{node}_node']
-        if parameters:
-            command.append('--ros-args')
+        words = [] if not parameters else ['--ros-args']
         for name, value in (parameters or {}).items():
-            command += ['-p', f'{name}:={_flow(value)}']
+            words += ['-p', f'{name}:={_flow(value)}']
         with open(self.log_of(node), 'wb') as log:
-            # a session of its own: Ctrl-C reaches us alone, and we stop the nodes in order
-            self._processes[node] = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
+            self._processes[node] = start_module(
+                f'robot_identification.nodes.{node}_node',
+                *words,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._environment,
-                start_new_session=True,
-                preexec_fn=die_with_parent(),
             )
 
     def pid(self, node: str) -> int:
@@ -144,30 +289,30 @@ def _reason(code: int) -> str:
     return f'killed by signal {-code}'
 
 
-def start_module(module: str, *descriptors: int, end_with_parent: bool) -> subprocess.Popen:
+def start_module(
+    module: str, *arguments: str | int, end_with_parent: bool = True, **options: Any
+) -> subprocess.Popen:
     """
-    Start a module as a process that inherits file descriptors; their numbers are its arguments.
+    Start a module as a process with arguments; whole numbers are file descriptors to inherit.
 
     It has a session of its own, so that Ctrl-C reaches this process alone.  With
-    ``end_with_parent`` the kernel ends it if this process is killed.
+    ``end_with_parent`` the kernel (Linux) sends it SIGTERM if this process is killed.  The options
+    are those of `subprocess.Popen`.
     """
-    return subprocess.Popen(
-        [sys.executable, '-m', module, *map(str, descriptors)],
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, 'PYTHONUNBUFFERED': '1'},
-        pass_fds=descriptors,
-        start_new_session=True,
-        preexec_fn=die_with_parent() if end_with_parent else None,
-    )
+    settings = {
+        'stdin': subprocess.DEVNULL,
+        'env': {**os.environ, 'PYTHONUNBUFFERED': '1'},
+        'pass_fds': [each for each in arguments if isinstance(each, int)],
+        'start_new_session': True,
+    }
+    if end_with_parent and sys.platform.startswith('linux'):
+        libc, set_parent_death_signal = ctypes.CDLL(None), 1
+        settings['preexec_fn'] = lambda: libc.prctl(set_parent_death_signal, signal.SIGTERM)
+    command = [sys.executable, '-m', module, *map(str, arguments)]
+    return subprocess.Popen(command, **{**settings, **options})
 
 
-def die_with_parent() -> Callable[[], None] | None:
-    """Return what has the kernel (Linux) send SIGTERM to a child if this process is killed."""
-    if not sys.platform.startswith('linux'):
-        return None
-    libc = ctypes.CDLL(None)
-    set_parent_death_signal = 1
-    return lambda: libc.prctl(set_parent_death_signal, signal.SIGTERM)
+# ------------------------------------------------------------------------------------- priority
 
 
 def prioritise(priority: int, option: str) -> str:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Requests to services: their queue, the files they may name, and blocking calls of services.
+Requests to services and actions: their answers, their queue, and the files they may name.
 
 Callers of services read and write files with the rights of the node.  So files that are named
 after the start have to lie below folders that were named at the start.
@@ -15,16 +15,22 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 import time
+import traceback
 from typing import Any
 
-from rclpy.action import ActionClient
-from rclpy.executors import SingleThreadedExecutor
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.task import Future
+from rclpy.qos import QoSProfile
 
 from ...errors import IdentificationError, one_of, SettingsError
 from ...options.fields import option
+
+SERVICES = QoSProfile(depth=1000)
+"""For services: rclpy's default keeps the last 10 requests and drops others without an answer."""
+
+MOST_WAITING = 8
+"""Requests that may wait for one that is being worked on."""
 
 
 def given_path(text: str, key: str, base: Path = Path()) -> Path:
@@ -125,18 +131,6 @@ def _shown(path: Path) -> str:
     return text if len(text) <= 300 else f'{text[:80]}...'
 
 
-SERVICES = QoSProfile(
-    history=HistoryPolicy.KEEP_LAST,
-    depth=1000,
-    reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.VOLATILE,
-)
-"""For services: rclpy's default keeps the last 10 requests and drops others without an answer."""
-
-MOST_WAITING = 8
-"""Requests that may wait for one that is being worked on."""
-
-
 class Turn:
     """Awaitable that gives the executor back until something wakes it."""
 
@@ -211,128 +205,63 @@ class RequestQueue:
             await Turn()
 
 
-class RequestFailedError(IdentificationError):
-    """A node answered that it could not do what was asked, or did not answer in time."""
+def serve_action(
+    node: Node, kind: type, name: str, execute: Callable, group: CallbackGroup
+) -> None:
+    """Create an action whose goals can be canceled, with a queue for many clients."""
+    ActionServer(
+        node,
+        kind,
+        name,
+        execute,
+        callback_group=group,
+        cancel_callback=lambda _: CancelResponse.ACCEPT,
+        goal_service_qos_profile=SERVICES,
+        result_service_qos_profile=SERVICES,
+        cancel_service_qos_profile=SERVICES,
+    )
 
 
-class ServiceCaller:
+def serve(
+    node: Node,
+    kind: type,
+    name: str,
+    function: Callable[[Any, Any], str | None],
+    *,
+    queue: RequestQueue | None = None,
+    **options: Any,
+) -> None:
     """
-    Blocking calls to services and actions, by a node that is not spun elsewhere.
+    Create a service whose failing requests are answered and never stop the node.
 
-    ``check`` is called some ten times a second while waiting; it raises to give up.
+    The function is called with request and response; it fills the latter and returns its message,
+    or None.  With a queue, requests wait for each other and the function runs in its thread;
+    without, in the executor's own, at once.  The options are those of
+    `rclpy.node.Node.create_service`.
     """
 
-    def __init__(self, node: Node, check: Callable[[], None] = lambda: None) -> None:
-        self.node = node
-        self._check = check
-        self._executor = SingleThreadedExecutor(context=node.context)
-        self._executor.add_node(node)
-        # a client that is destroyed with an answer on its way can bring the process down
-        self._clients: dict[tuple[type, str], Any] = {}
-
-    def wait_for(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        """Spin until ``condition`` holds; raise `RequestFailedError` naming ``what`` if late."""
-        end = time.monotonic() + seconds
-        while not condition():
-            self._check()
-            if time.monotonic() > end:
-                raise RequestFailedError(
-                    f'{what}: no answer within {seconds:.0f} s',
-                    remedy='see whether the node runs and is in the same ROS_DOMAIN_ID',
-                )
-            self._executor.spin_once(timeout_sec=0.1)
-
-    def call(self, kind: type[Any], name: str, seconds: float = 60.0, /, **fields: Any) -> Any:
-        """
-        Call a service and return its response.
-
-        Raises
-        ------
-        RequestFailedError
-            where there is no answer in time, or the response has ``success: false``.
-
-        """
-        # the answers to other clients of the service arrive here, too
-        make = partial(self.node.create_client, qos_profile=SERVICES)
-        client = self._client(kind, name, make)
-        what = f"service '{name}'"
-        self.wait_for(client.service_is_ready, seconds, what)
-        response = self._result(client.call_async(kind.Request(**fields)), seconds, what)
-        if not response.success:
-            raise RequestFailedError(f"service '{name}' refuses: {response.message}")
+    async def on_request(request: Any, response: Any) -> Any:
+        work = partial(function, request, response)
+        try:
+            message = work() if queue is None else await queue.work(name.removeprefix('~/'), work)
+            response.success, response.message = True, message or ''
+        except Exception as error:
+            response.success, response.message = False, explain(node, error)
         return response
 
-    def act(
-        self,
-        kind: type[Any],
-        name: str,
-        seconds: float,
-        feedback: Callable[[Any], None] = lambda _: None,
-        /,
-        patience: float = 0.0,
-        **fields: Any,
-    ) -> Any:
-        """
-        Send a goal with some fields to an action and return its result.
+    node.create_service(kind, name, on_request, qos_profile=SERVICES, **options)
 
-        Parameters
-        ----------
-        seconds:
-            Time for the result.
-        feedback:
-            Called with each feedback.
-        patience:
-            Time for a goal that is canceled, by Ctrl-C or because it is late, to end [s].
 
-        Raises
-        ------
-        RequestFailedError
-            where the goal is refused, not done in time (it is canceled then), or its
-            ``error_code`` is not 0.
+def explain(node: Node, error: BaseException) -> str:
+    """
+    Log ``error`` and return it as one line for the client.
 
-        """
-        client = self._client(kind, name, partial(ActionClient, self.node))
-        what = f"action '{name}'"
-        sent = None
-        try:
-            self.wait_for(client.server_is_ready, 30.0, what)
-            sent = client.send_goal_async(
-                kind.Goal(**fields), feedback_callback=lambda message: feedback(message.feedback)
-            )
-            handle = self._result(sent, 30.0, what)
-            if not handle.accepted:
-                raise RequestFailedError(f'{what}: the goal is refused')
-            result = self._result(handle.get_result_async(), seconds, what).result
-            sent = None
-        finally:
-            if sent is not None:
-                self._cancel(sent, patience)
-        if result.error_code:
-            raise RequestFailedError(f'{what} fails: {result.error_msg}', value=result.error_code)
-        return result
-
-    def _cancel(self, sent: Future, patience: float) -> None:
-        """Cancel a goal, whose acceptance may be on its way, and wait for its end."""
-        self._spin(sent.done, min(patience, 5.0))
-        handle = sent.result() if sent.done() else None
-        if handle is None or not handle.accepted:
-            return
-        handle.cancel_goal_async()
-        self._spin(handle.get_result_async().done, patience)
-
-    def _spin(self, condition: Callable[[], bool], seconds: float) -> None:
-        """Spin until a condition holds, or for a time; at least once."""
-        end = time.monotonic() + seconds
-        while not condition():
-            self._executor.spin_once(timeout_sec=0.1)
-            if time.monotonic() > end:
-                return
-
-    def _client(self, kind: type, name: str, make: Callable[[type, str], Any]) -> Any:
-        if (kind, name) not in self._clients:
-            self._clients[kind, name] = make(kind, name)
-        return self._clients[kind, name]
-
-    def _result(self, future: Future, seconds: float, what: str) -> Any:
-        self.wait_for(future.done, seconds, what)
-        return future.result()
+    An `IdentificationError` is a warning; anything else is our fault and logged with traceback.
+    """
+    if isinstance(error, IdentificationError):
+        node.get_logger().warning(str(error))
+        return str(error)
+    text = ' '.join(f'internal error: {type(error).__name__}: {error}'.split())
+    trace = ''.join(traceback.format_exception(type(error), error, error.__traceback__))
+    node.get_logger().error(f'{text}\n{trace}')
+    return text

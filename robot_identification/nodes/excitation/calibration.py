@@ -37,8 +37,8 @@ from ...options.fields import from_mapping, option
 from ...reduction import Source
 from ...regressor import ModelSettings
 from ...results.saving import reported_failures, require_writable
+from ..client import ServiceCaller
 from ..common import declare_options, explain, given_path, read_options, serve, serve_action
-from ..common.requests import ServiceCaller
 from .senders import message_of
 
 GOAL_FIELDS = ('target', 'least_share', 'prediction_error', 'motions')

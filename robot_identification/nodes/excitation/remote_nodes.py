@@ -17,8 +17,7 @@ from rclpy.qos import QoSProfile
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from std_msgs.msg import Float64
 
-from ..common.joint_states import BEST_EFFORT, waited
-from ..common.node_main import ManualCallbackGroup
+from ..common.joint_states import BEST_EFFORT, ManualCallbackGroup, waited
 from ..common.requests import SERVICES
 from .options import (
     Code,

@@ -16,7 +16,7 @@ from robot_identification.errors import ExcitationError, IdentificationError, Re
 from robot_identification.model.consistency import check
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.nodes.common import messages
-from robot_identification_msgs.msg import Parameter
+from robot_identification_msgs.msg import LinkConsistency, Parameter
 from sensor_msgs.msg import JointState
 
 NOW = Time(sec=12, nanosec=345)
@@ -134,8 +134,15 @@ def parameters():
     return ParameterSet(layout, np.array([*bodies, *(-b for b in bodies)]))
 
 
+def standard_message(parameters):
+    """Return the message of parameters that are all known."""
+    structure = SimpleNamespace(category=lambda name: 'alone')
+    std = np.full(len(parameters.values), 0.01)
+    return messages.standard_parameters_message(parameters, NOW, 'arm', std, structure)
+
+
 def test_parameters_go_there_and_back(parameters):
-    message = messages.standard_parameters_message(parameters, NOW, 'arm')
+    message = standard_message(parameters)
     assert (message.robot, message.header.stamp) == ('arm', NOW)
     assert {p.state for p in message.parameters} == {Parameter.IDENTIFIED}
     back = messages.parameters_from_message(message)
@@ -163,7 +170,7 @@ def test_states_of_standard_parameters_follow_structure_and_excitation(parameter
 
 
 def test_wrong_parameters_are_refused(parameters):
-    message = messages.standard_parameters_message(parameters, NOW)
+    message = standard_message(parameters)
     message.parameters[3].value = float('inf')
     with pytest.raises(IdentificationError, match=r"parameter 'link_1.mz' is inf"):
         messages.parameters_from_message(message)
@@ -174,7 +181,7 @@ def test_wrong_parameters_are_refused(parameters):
 
 def test_the_consistency_of_each_link_is_told(parameters):
     report = check(parameters)
-    good, bad = messages.link_consistency_messages(report)
+    good, bad = messages.messages_of(LinkConsistency, report.links)
     assert good.link == 'link_1' and good.pseudo_inertia_positive_definite
     assert good.message == ''
     assert not bad.mass_positive and bad.smallest_eigenvalue < 0.0

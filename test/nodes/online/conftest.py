@@ -18,13 +18,13 @@ from rclpy.serialization import serialize_message
 from robot_identification.base_parameters import structure
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.nodes.common.messages import time_message
-from robot_identification.nodes.identification.messages import status_message, StatusSample
-from robot_identification.nodes.identification.online_follower import (
+from robot_identification.nodes.online_follower import (
     Follower,
     online_signals,
     OnlineOptions,
     OnlineTask,
 )
+from robot_identification.nodes.online_process import status_message, StatusSample
 from robot_identification.online import OnlineIdentifier
 from robot_identification.regressor import ModelSettings
 from robot_identification.signals import SignalSettings

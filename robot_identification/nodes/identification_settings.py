@@ -17,23 +17,23 @@ from typing import Any
 
 from rclpy.node import Node
 
-from ...config.experiment import DataSettings, Experiment
-from ...config.experiment_file import experiment_from
-from ...config.sources import FileSource
-from ...data.drives import EFFORT_KINDS
-from ...data.recognition import require_kind
-from ...data.recording_config import MotorSide, RecordingEntry, unusable
-from ...errors import RecordingError, SettingsError
-from ...estimation.methods import EstimationSettings
-from ...model.robot import Robot
-from ...model.urdf_files import resolve_package_path
-from ...options.document import override, read_document, set_key
-from ...options.fields import option, to_mapping
-from ...regressor.settings import ModelSettings
-from ...signals.settings import SignalSettings
-from ..common import declare_options, given_path, read_options
-from ..common.requests import DataDirectories, FileOptions
-from ..common.robot_description import RobotDescription, RobotOptions
+from ..config.experiment import DataSettings, Experiment
+from ..config.experiment_file import experiment_from
+from ..config.sources import FileSource
+from ..data.drives import EFFORT_KINDS
+from ..data.recognition import require_kind
+from ..data.recording_config import MotorSide, RecordingEntry, unusable
+from ..errors import RecordingError, SettingsError
+from ..estimation.methods import EstimationSettings
+from ..model.robot import Robot
+from ..model.urdf_files import resolve_package_path
+from ..options.document import override, read_document, set_key
+from ..options.fields import option, to_mapping
+from ..regressor.settings import ModelSettings
+from ..signals.settings import SignalSettings
+from .common import declare_options, given_path, read_options
+from .common.requests import DataDirectories, FileOptions
+from .common.robot_description import RobotDescription, RobotOptions
 
 
 @dataclass(frozen=True)

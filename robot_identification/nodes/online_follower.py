@@ -17,19 +17,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...base_parameters import BaseStructure, structure
-from ...config.problem import IdentificationProblem
-from ...data.drives import Drives
-from ...data.joint_state import (
+from ..base_parameters import BaseStructure, structure
+from ..config.problem import IdentificationProblem
+from ..data.drives import Drives
+from ..data.joint_state import (
     ForeignStateError,
     JointStateStream,
     JointValues,
     MissingEffortError,
 )
-from ...data.sampling import GAP, StampStatistics
-from ...errors import RecordingError, SettingsError
-from ...estimation import EffortDelay, RecursiveEstimate
-from ...online import (
+from ..data.sampling import GAP, StampStatistics
+from ..errors import RecordingError, SettingsError
+from ..estimation import EffortDelay, RecursiveEstimate
+from ..online import (
     Change,
     ChangeDetector,
     ChangeSettings,
@@ -38,9 +38,9 @@ from ...online import (
     StreamCounts,
     Update,
 )
-from ...online.filters import BEYOND
-from ...options.fields import option
-from ...signals import SignalSettings
+from ..online.filters import BEYOND
+from ..options.fields import option
+from ..signals import SignalSettings
 
 _SHORTEST, _LONGEST = 1e-7, 1e2  # [s]
 _BINS_PER_FACTOR_OF_E = 50  # edges 2 % apart

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip('rclpy')
 
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.nodes.identification.online_follower import (
+from robot_identification.nodes.online_follower import (
     Durations,
     Follower,
     OnlineOptions,

@@ -23,21 +23,21 @@ from robot_identification_msgs.msg import OnlineStatus
 from std_msgs.msg import Header
 from std_srvs.srv import SetBool, Trigger
 
-from ...config.problem import IdentificationProblem
-from ...errors import collected_warnings, IdentificationError, ModelError
-from ...estimation import body_scale, EffortDelay, standard
-from ...estimation.elimination import ACCEPTED, WEAK
-from ...model.parameters import ParameterSet
-from ...online import DelayRows
-from ...options.document import dump, plain, write_together
-from ...results.saving import reported_failures
-from ...results.urdf_export import identified_urdf
-from ..common import declare_options, LATCHED, serve, steady_timer
-from ..common.messages import diagnostics
-from ..common.processes import start_module
-from ..common.requests import RequestQueue, SERVICES
-from .messages import diagnostic
+from ..config.problem import IdentificationProblem
+from ..errors import collected_warnings, IdentificationError, ModelError
+from ..estimation import body_scale, EffortDelay, standard
+from ..estimation.elimination import ACCEPTED, WEAK
+from ..model.parameters import ParameterSet
+from ..online import DelayRows
+from ..options.document import dump, plain, write_together
+from ..results.saving import reported_failures
+from ..results.urdf_export import identified_urdf
+from .common import declare_options, LATCHED, serve, steady_timer
+from .common.messages import diagnostics
+from .common.processes import start_module
+from .common.requests import RequestQueue, SERVICES
 from .online_follower import OnlineOptions, OnlineTask, require_live, Snapshot
+from .online_process import diagnostic
 
 ANSWER_SECONDS = 10.0
 """How long the process may take to answer a command [s]."""
@@ -67,9 +67,7 @@ class OnlineProcess:
         self._sending = threading.Lock()
         self._pipe, other = Pipe()
         with other:
-            self._process = start_module(
-                f'{__package__}.online_process', other.fileno(), end_with_parent=True
-            )
+            self._process = start_module(f'{__package__}.online_process', other.fileno())
         self._pipe.send(task)
         threading.Thread(target=self._listen, name='online', daemon=True).start()
 
