@@ -13,13 +13,14 @@ import warnings
 import numpy as np
 
 from . import pipeline
-from .config.draft_entries import completed, guessed_columns, is_bare
+from .config.draft import described, joined, timed
 from .config.experiment import Experiment
 from .config.experiment_file import experiment_from
 from .config.sources import ArrayEntry
 from .data.drives import Drives
-from .data.recording import Recording
-from .data.recording_config import RecordingEntry
+from .data.recognition import ColumnGuess
+from .data.recording import Recording, SIGNALS
+from .data.recording_config import FACTOR, RecordingEntry
 from .errors import IdentificationWarning, once, one_of, RecordingError, SettingsError
 from .model.robot import Robot
 from .options.fields import from_mapping, to_mapping
@@ -202,13 +203,16 @@ def _completed(
     for kind, entries in files.items():
         for number, given in enumerate(entries):
             entry = from_mapping(RecordingEntry, _plain(given), f'data.{kind}[{number}]')
-            if not is_bare(entry):
+            if not _is_bare(entry):
                 done[kind].append(given)
                 continue
             joints = tuple(section.get('joints') or ()) or _joints(section['urdf'])
             drives = section.get('drives')
             drives = from_mapping(Drives, _plain(drives), 'robot.drives') if drives else None
-            entry, guess = completed(entry, joints, drives and replace(drives, effort=None))
+            ((found, guess),) = joined([described(Path(entry.name), joints, entry.rate)])
+            signals = {name: getattr(found, name) for name in ('time', 'rate', *SIGNALS)}
+            entry = replace(entry, **signals)
+            entry = timed(entry, guess.joints, drives and replace(drives, effort=None))
             if section.setdefault('joints', guess.joints) is None:
                 section['joints'] = guess.joints
             if tuple(section['joints']) != guess.joints:
@@ -218,13 +222,35 @@ def _completed(
                     file=entry.name,
                     remedy='name its columns',
                 )
-            remarks.append(guessed_columns(entry, guess))
+            remarks.append(_remark(entry, guess))
             content = to_mapping(entry).items()
             done[kind].append({k: v for k, v in content if v != getattr(_BARE, k)})
     return done, tuple(remarks)
 
 
 _BARE = RecordingEntry()
+
+
+def _is_bare(entry: RecordingEntry) -> bool:
+    """Tell if an entry is a table without any columns named, which are to be guessed."""
+    named = (entry.time, entry.position, entry.velocity, entry.effort, entry.motor)
+    return (
+        entry.file is not None
+        and all(columns is None for columns in named)
+        and entry.kind() not in ('rosbag2', FACTOR)
+    )
+
+
+def _remark(entry: RecordingEntry, guess: ColumnGuess) -> str:
+    """Return what was guessed, in a sentence."""
+    signals = [
+        f'{s} {", ".join(map(str, guess.columns[s]))}' for s in SIGNALS if s in guess.columns
+    ]
+    if entry.time is not None:
+        signals.append(f'time {entry.time} in {entry.time_unit}')
+    told = 'their content, check them' if guess.by_content else 'their names'
+    joints = ', '.join(guess.joints)
+    return f'{entry.name}: columns guessed by {told}: {"; ".join(signals)}; of joints {joints}'
 
 
 def _joints(urdf: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcap.writer import Writer
 import numpy as np
 import pytest
-from robot_identification.config.draft_entries import described
+from robot_identification.config.draft import described
 from robot_identification.data.bag import joint_state_messages
 from robot_identification.data.joint_state import decode, JointStateStream
 from robot_identification.errors import RecordingError
