@@ -308,8 +308,8 @@ def compare(options: argparse.Namespace) -> int:
     robot-identification compare monday/result.yaml tuesday/result.yaml
     robot-identification compare plain/result.yaml other/result.yaml --on experiment.yaml
     """
-    from ..fleet.comparison import compare_results
     from ..results.result import read_result
+    from ..revalidation import compare_results
 
     if len(options.results) < 2:
         raise SettingsError(

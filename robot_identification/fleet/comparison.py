@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Tests for robots that differ from the others, for changes over time, and between results.
+Tests for robots that differ from the others, and for changes over time.
 
 A parameter's values from recordings of one robot scatter by more than their standard deviations
 say: motions differ, friction warms up, and no model is complete.  The scale of the scatter is
@@ -9,33 +9,25 @@ estimated from the recordings, for each parameter over all robots (Birge's ratio
 deviations of differences.  Probabilities are corrected for the number of tests (Holm, "A simple
 sequentially rejective multiple test procedure", Scand. J. Statist. 6, 1979): in a fleet of equal
 robots the probability of any reported difference is at most the significance.
-
-Results are compared with the first one: under the hypothesis of equal parameters the difference
-over its standard deviation is normal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-import re
+from functools import cached_property
 
 import numpy as np
-from scipy.special import stdtr
 from scipy.stats import chi2
 
-from ..errors import IdentificationError
-from ..estimation.tables import number, rule, wrapped
-from ..results.result import StoredResult
+from ..model.parameters import ParameterLayout
+from ..revalidation import holm, MANY, two_sided
+
+DAY = 86400.0
+"""Seconds."""
 
 _ERRATIC = 1e-4
 """Probability below which a robot's scatter is its own."""
-
-_MANY = 1e6
-"""Degrees of freedom of known standard deviations."""
-
-BAND = 1.96
-"""Half the width of a 95 % interval [standard deviations]."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +183,7 @@ def scatter(squares: np.ndarray, freedom: np.ndarray) -> tuple[np.ndarray, np.nd
         (r, e) sums of squares in units of the variances, and their degrees of freedom.
 
     """
-    ratio, known_by = np.ones(squares.shape), np.full(squares.shape, _MANY)
+    ratio, known_by = np.ones(squares.shape), np.full(squares.shape, MANY)
     for p in range(squares.shape[1]):
         some = np.flatnonzero(freedom[:, p] > 0)
         if not some.size:
@@ -241,24 +233,6 @@ def differences(values: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.nda
     return reference, difference, difference_std
 
 
-def two_sided(value: np.ndarray, std: np.ndarray, freedom: np.ndarray | float) -> np.ndarray:
-    """Return the two-sided probability of a value by Student's distribution."""
-    with np.errstate(divide='ignore', invalid='ignore'):
-        return np.asarray(2.0 * stdtr(freedom, -np.abs(value) / std))
-
-
-def holm(probability: np.ndarray) -> np.ndarray:
-    """Correct probabilities for their number (Holm); NaN for what was not tested."""
-    corrected = np.full(probability.shape, np.nan)
-    known = np.isfinite(probability)
-    p = probability[known]
-    order = np.argsort(p, kind='stable')
-    steps = np.minimum(1.0, p[order] * np.arange(p.size, 0, -1))
-    p[order] = np.maximum.accumulate(steps)
-    corrected[known] = p
-    return corrected
-
-
 def significant(probability: np.ndarray, significance: float) -> Mapping[int, np.ndarray]:
     """Return the indices of significant parameters by row of the robot."""
     rows = np.flatnonzero((probability <= significance).any(axis=1))
@@ -266,167 +240,94 @@ def significant(probability: np.ndarray, significance: float) -> Mapping[int, np
 
 
 @dataclass(frozen=True)
-class ResultComparison:
+class Difference:
     """
-    Parameters and errors of results.
+    A parameter of a robot that differs from the fleet.
+
+    ``usual`` is the fleet's value, ``std`` the standard deviation of the difference,
+    ``probability`` that equal robots show such a difference anywhere.
+    """
+
+    serial: str
+    parameter: str
+    unit: str
+    usual: float
+    value: float
+    difference: float
+    std: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class Drift:
+    """
+    A parameter of a robot that changes over time.
+
+    ``per_day`` and ``std`` are the slope and its standard deviation [unit/day], ``change`` is that
+    over the ``days`` from the first to the last recording, by the straight line [unit], and
+    ``probability`` that a fleet without drift shows such a one anywhere.
+    """
+
+    serial: str
+    parameter: str
+    unit: str
+    per_day: float
+    std: float
+    days: float
+    change: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class FleetComparison:
+    """
+    Tests of all robots.
 
     Attributes
     ----------
-    names:
-        Of the r results.
-    labels, expressions, units:
-        (p,) of the base parameters that any result has; a label is the first term of the
-        expression, with its number if several begin alike.
-    values, std:
-        (r, p) in these units; NaN for a parameter that a result does not have or determine.
-    probability:
-        (r, p) of such a difference from the first result among equal robots, corrected for the
-        number of parameters; NaN if it cannot be tested.
+    layout:
+        The e essential parameters.
+    serials, series:
+        The r robots and their values by recording.
+    tests:
+        Results of `compare`.
     significance:
-        Probability below which a difference is significant.
-    errors:
-        Relative error of each joint by recording and result, (r, n + 1) with that of all joints
-        last [%].
-    joints:
-        Names of the n joints.
+        Probability below which a result is reported.
 
     """
 
-    names: tuple[str, ...]
-    labels: tuple[str, ...]
-    expressions: tuple[str, ...]
-    units: tuple[str, ...]
-    values: np.ndarray
-    std: np.ndarray
-    probability: np.ndarray
+    layout: ParameterLayout
+    serials: tuple[str, ...]
+    series: tuple[Series, ...]
+    tests: Tests
     significance: float
-    errors: dict[str, np.ndarray]
-    joints: tuple[str, ...]
 
-    @property
-    def different(self) -> np.ndarray:
-        """(r, p) bool, parameters that differ significantly from those of the first result."""
-        with np.errstate(invalid='ignore'):
-            return np.asarray(self.probability < self.significance)
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """Significant differences, by robot, the most certain ones first."""
+        t = self.tests
+        columns = (t.value, t.difference, t.difference_std, t.difference_probability)
+        return tuple(
+            Difference(*names, float(t.reference[p]), *(float(column[r, p]) for column in columns))
+            for r, p, names in self._found(t.difference / t.difference_std, columns[-1])
+        )
 
-    def summary(self) -> str:
-        """Return tables; ``*`` marks what differs significantly from the first result."""
-        count = int(self.different.any(axis=0).sum())
-        width = max(map(len, (*self.labels, *self.joints, 'all joints'))) + 1
-        lines = [
-            rule(f'{len(self.names)} results', '='),
-            *(f'{letter}  {name}' for letter, name in zip(_letters(self), self.names)),
-            f'{count} of {len(self.expressions)} base parameters differ significantly from '
-            f'{_letters(self)[0]} (level {100 * self.significance:g} % over all of them)',
-            '',
-            rule('Base parameters with half the width of their 95 % interval'),
-            f'{"parameter":{width}}'
-            + ''.join(f'{letter:>24}   ' for letter in _letters(self))
-            + 'unit',
-        ]
-        for p, label in enumerate(self.labels):
-            cells = ''.join(
-                f'{self._cell(r, p):>24}{" * " if self.different[r, p] else "   "}'
-                for r in range(len(self.names))
+    @cached_property
+    def drifts(self) -> tuple[Drift, ...]:
+        """Significant changes over time, by robot, the most certain ones first."""
+        t, found = self.tests, []
+        for r, p, names in self._found(t.slope / t.slope_std, t.slope_probability):
+            days = float(np.ptp(self.series[r].stamps)) / DAY
+            slope, std = float(t.slope[r, p]) * DAY, float(t.slope_std[r, p]) * DAY
+            found.append(
+                Drift(*names, slope, std, days, slope * days, float(t.slope_probability[r, p]))
             )
-            lines.append(f'{label:{width}}{cells}{self.units[p]}')
-        for recording, errors in self.errors.items():
-            lines += ['', rule(f'Relative error on {recording} [%]')]
-            for j, joint in enumerate((*self.joints, 'all joints')):
-                cells = ''.join(f'{error:24.2f}   ' for error in errors[:, j])
-                lines.append(f'{joint:{width}}{cells}'.rstrip())
-        combined = [
-            (label, expression)
-            for label, expression in zip(self.labels, self.expressions, strict=True)
-            if label != expression
-        ]
-        if combined:
-            lines += ['', rule('Parameters that are combinations')]
-            for label, text in combined:
-                # the first term is the label
-                lines += wrapped(text, f'{label} = ' if ' [' in label else '')
-        return '\n'.join(lines)
+        return tuple(found)
 
-    def _cell(self, r: int, p: int) -> str:
-        if not np.isfinite(self.values[r, p]):
-            return '-'
-        spread = BAND * self.std[r, p]
-        told = f' +- {spread:.2g}' if np.isfinite(spread) else ''
-        return f'{number(float(self.values[r, p]))}{told}'
-
-
-def compare_results(
-    results: Sequence[StoredResult],
-    names: Sequence[str],
-    errors: dict[str, np.ndarray] | None = None,
-    significance: float = 0.01,
-) -> ResultComparison:
-    """
-    Compare results of one robot, or of robots with the same joints.
-
-    Parameters
-    ----------
-    results:
-        At least two; the others are compared with the first one.
-    names:
-        What they are called.
-    errors:
-        Errors on recordings that all have predicted, as in `ResultComparison`.
-    significance:
-        Probability that results of equal robots show any difference.
-
-    Raises
-    ------
-    IdentificationError
-        naming a result of other joints.
-
-    """
-    joints = results[0].robot.joints
-    for result, name in zip(results, names, strict=True):
-        if result.robot.joints != joints:
-            raise IdentificationError(
-                f"'{name}' is of the joints {', '.join(result.robot.joints)}, '{names[0]}' of "
-                f'{", ".join(joints)}',
-                file=name,
-                remedy='compare results of the same joints',
-            )
-    units: dict[str, str] = {}
-    for result in results:
-        units.update(zip(result.expressions, result.base.layout.units, strict=True))
-    values, std = (np.full((len(results), len(units)), np.nan) for _ in range(2))
-    places = {expression: p for p, expression in enumerate(units)}
-    for r, result in enumerate(results):
-        at = [places[expression] for expression in result.expressions]
-        values[r, at], std[r, at] = result.base.values, result.base_std
-    difference = values - values[0]
-    spread = np.hypot(std, std[0])
-    probability = np.full(values.shape, np.nan)
-    for r in range(1, len(results)):
-        probability[r] = holm(two_sided(difference[r], spread[r], _MANY))
-    return ResultComparison(
-        tuple(names),
-        _labels(tuple(units)),
-        tuple(units),
-        tuple(units.values()),
-        values,
-        std,
-        probability,
-        significance,
-        errors or {},
-        joints,
-    )
-
-
-def _labels(expressions: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the first terms of expressions, numbered where several are alike."""
-    seen: dict[str, int] = {}
-    labels = []
-    for expression in expressions:
-        first = re.split(r' [+-] ', expression)[0]
-        seen[first] = seen.get(first, 0) + 1
-        labels.append(first if seen[first] == 1 else f'{first} [{seen[first]}]')
-    return tuple(labels)
-
-
-def _letters(comparison: ResultComparison) -> list[str]:
-    return [chr(ord('A') + k) if k < 26 else str(k + 1) for k in range(len(comparison.names))]
+    def _found(
+        self, score: np.ndarray, probability: np.ndarray
+    ) -> Iterator[tuple[int, int, tuple[str, str, str]]]:
+        """Iterate over row, column and names of significant results, by robot and score."""
+        for r, columns in significant(probability, self.significance).items():
+            for p in sorted(columns, key=lambda p: -abs(score[r, p])):
+                yield r, p, (self.serials[r], self.layout.names[p], self.layout.units[p])

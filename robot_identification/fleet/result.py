@@ -1,130 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result of a fleet: parameters of each robot, differences, changes over time."""
+"""Result of a fleet: parameters of each robot, summary, file and report, one HTML page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import cached_property
 from typing import Any
 
 import numpy as np
+import yaml
 
 from ..base_parameters import BaseStructure
 from ..config.experiment import FleetSettings
 from ..config.problem import IdentificationProblem
 from ..estimation import Estimate, Fit, QRFactor
 from ..estimation.tables import number, percent, rule, wrapped
-from ..model.parameters import ParameterLayout
 from ..options.document import plain
 from ..options.fields import to_mapping
+from ..results import report
+from ..results.figure import (
+    BELOW,
+    CARD,
+    escaped,
+    Figure,
+    headline,
+    MEASURED,
+    PALE,
+    PREDICTED,
+    raised,
+    RESIDUAL,
+    ROW,
+    TEXT,
+)
 from ..version import __version__
-from .comparison import Series, significant, Tests
+from .comparison import DAY, Difference, Drift, FleetComparison
 from .store import FleetRecording
 
 FORMAT = 1
 """Number of the file's format; it changes when an older version could not read it."""
 
-DAY = 86400.0
-"""Seconds."""
-
 _SHOWN = 30
 """Robots and parameters that the summary lists; the report has all."""
 
+_DRAWN = 24
+"""Drifts that are drawn; the table has all."""
 
-@dataclass(frozen=True)
-class Difference:
-    """
-    A parameter of a robot that differs from the fleet.
+_LIMIT = 10.0
+"""Differences of more standard deviations have the same colour."""
 
-    ``usual`` is the fleet's value, ``std`` the standard deviation of the difference,
-    ``probability`` that equal robots show such a difference anywhere.
-    """
-
-    serial: str
-    parameter: str
-    unit: str
-    usual: float
-    value: float
-    difference: float
-    std: float
-    probability: float
-
-
-@dataclass(frozen=True)
-class Drift:
-    """
-    A parameter of a robot that changes over time.
-
-    ``per_day`` and ``std`` are the slope and its standard deviation [unit/day], ``change`` is that
-    over the ``days`` from the first to the last recording, by the straight line [unit], and
-    ``probability`` that a fleet without drift shows such a one anywhere.
-    """
-
-    serial: str
-    parameter: str
-    unit: str
-    per_day: float
-    std: float
-    days: float
-    change: float
-    probability: float
-
-
-@dataclass(frozen=True)
-class FleetComparison:
-    """
-    Tests of all robots.
-
-    Attributes
-    ----------
-    layout:
-        The e essential parameters.
-    serials, series:
-        The r robots and their values by recording.
-    tests:
-        Results of `compare`.
-    significance:
-        Probability below which a result is reported.
-
-    """
-
-    layout: ParameterLayout
-    serials: tuple[str, ...]
-    series: tuple[Series, ...]
-    tests: Tests
-    significance: float
-
-    @cached_property
-    def differences(self) -> tuple[Difference, ...]:
-        """Significant differences, by robot, the most certain ones first."""
-        t = self.tests
-        columns = (t.value, t.difference, t.difference_std, t.difference_probability)
-        return tuple(
-            Difference(*names, float(t.reference[p]), *(float(column[r, p]) for column in columns))
-            for r, p, names in self._found(t.difference / t.difference_std, columns[-1])
-        )
-
-    @cached_property
-    def drifts(self) -> tuple[Drift, ...]:
-        """Significant changes over time, by robot, the most certain ones first."""
-        t, found = self.tests, []
-        for r, p, names in self._found(t.slope / t.slope_std, t.slope_probability):
-            days = float(np.ptp(self.series[r].stamps)) / DAY
-            slope, std = float(t.slope[r, p]) * DAY, float(t.slope_std[r, p]) * DAY
-            found.append(
-                Drift(*names, slope, std, days, slope * days, float(t.slope_probability[r, p]))
-            )
-        return tuple(found)
-
-    def _found(
-        self, score: np.ndarray, probability: np.ndarray
-    ) -> Iterator[tuple[int, int, tuple[str, str, str]]]:
-        """Iterate over row, column and names of significant results, by robot and score."""
-        for r, columns in significant(probability, self.significance).items():
-            for p in sorted(columns, key=lambda p: -abs(score[r, p])):
-                yield r, p, (self.serials[r], self.layout.names[p], self.layout.units[p])
+_MOST_ROBOTS = 60
 
 
 @dataclass(frozen=True)
@@ -376,3 +301,193 @@ def _table(
         ]
         lines.append('  '.join([*padded, cells[-1]]))
     return lines + ([f'... and {count - _SHOWN} more'] if count > _SHOWN else [])
+
+
+# ---------------------------------------------------------------------------------------- report
+
+
+def fleet_html(result: FleetResult) -> str:
+    """Return the report as an HTML document."""
+    figures, missing = report.figure_store()
+    return report.render(
+        'fleet.html',
+        result=result,
+        warnings=(*result.warnings, *missing),
+        tiles=list(_tiles(result)),
+        robots=list(_robot_rows(result)),
+        parameters=list(_parameter_rows(result)),
+        figures=figures,
+        drawn=_figures(result) if figures else {},
+        settings=_settings_text(result),
+        efficiency=_efficiency(result),
+        date=date,
+    )
+
+
+def _tiles(result: FleetResult) -> Iterator[report.Tile]:
+    yield report.Tile(
+        'recordings',
+        f'{result.n_recordings}',
+        f'{result.factor.raw_rows:,} samples'.replace(',', '\u202f'),
+    )
+    yield report.Tile(
+        'robots', f'{len(result.robots)}', f'{len(result.estimate)} base parameters each'
+    )
+    rejected = len(result.rejected)
+    note = 'recordings that cannot be used' if rejected else 'every recording was used'
+    yield report.Tile('rejected', f'{rejected}', note, 'poor' if rejected else 'good')
+    yield report.Tile(
+        'relative error',
+        f'{report.percent(result.estimate.relative_error)} %',
+        'with the same parameters for all',
+    )
+    if result.comparison is None:
+        return
+    for label, serials in (('differ', result.different), ('drift', result.drifting)):
+        note = f'significance {result.settings.significance:g}, all tests together'
+        yield report.Tile(label, f'{len(serials)}', note, 'poor' if serials else 'good')
+
+
+def _robot_rows(result: FleetResult) -> Iterator[dict[str, Any]]:
+    """Iterate over the rows of the table of robots."""
+    for robot in result.robots:
+        words = result.remarks(robot)
+        state, text = 'poor', ', '.join(words)
+        if robot.estimate is None:
+            state, text = 'weak', 'not identified'
+        elif not words:
+            state, text = ('', '') if result.comparison is None else ('good', 'like the others')
+        yield {'robot': robot, 'state': state, 'word': text}
+
+
+def _parameter_rows(result: FleetResult) -> Iterator[dict[str, Any]]:
+    """Iterate over the rows of the table of the fleet's parameters."""
+    usual: Mapping[str, float] = {}
+    if result.comparison is not None:
+        reference = result.comparison.tests.reference.tolist()
+        usual = dict(zip(result.comparison.layout.names, reference, strict=True))
+    for parameter in result.estimate:
+        yield {'parameter': parameter, 'usual': usual.get(parameter.name)}
+
+
+def _figures(result: FleetResult) -> dict[str, Any]:
+    """Return the figures of the comparison by name."""
+    comparison = result.comparison
+    if comparison is None:
+        return {}
+    return {
+        'differences': difference_figure(comparison) if len(result.robots) > 1 else None,
+        'drifts': [drift_figure(comparison, drift) for drift in result.drifts[:_DRAWN]],
+    }
+
+
+def _efficiency(result: FleetResult) -> str:
+    """Return text on the run times."""
+    timing = result.timing
+    fresh = result.n_recordings + len(result.rejected) - result.kept
+    text = f'{fresh} recordings in {report.seconds(timing.reducing)} by {result.scheduler}'
+    if result.kept:
+        text += f', {result.kept} kept from an earlier run'
+    opening, comparing = report.seconds(timing.opening), report.seconds(timing.comparing)
+    return f'{text}; workers {opening}, comparison {comparing}'
+
+
+def _settings_text(result: FleetResult) -> str:
+    problem = result.problem
+    document = {
+        'robot': {
+            'urdf': problem.robot.name,
+            'joints': list(problem.robot.joints),
+            'effort_kind': problem.effort_kind,
+            'drives': to_mapping(problem.drives),
+            **to_mapping(problem.model),
+        },
+        'signals': to_mapping(problem.signals),
+        'estimation': to_mapping(problem.estimation),
+        'fleet': to_mapping(result.settings),
+    }
+    return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=88)
+
+
+def difference_figure(comparison: FleetComparison) -> Figure:
+    """Return parameters' differences in standard deviations, of 60 robots at most."""
+    tests = comparison.tests
+    with np.errstate(divide='ignore', invalid='ignore'):
+        score = tests.difference / tests.difference_std
+    rows = _shown(score)
+    names = [escaped(comparison.serials[r]) for r in rows]
+    columns = [escaped(name) for name in comparison.layout.names]
+    marks = np.argwhere(tests.difference_probability[rows] <= comparison.significance)
+    traces = [
+        {
+            'type': 'heatmap', 'x': columns, 'y': names, 'z': score[rows], 'xgap': 1, 'ygap': 1,
+            'zmin': -_LIMIT, 'zmax': _LIMIT,
+            'colorscale': [[0.0, RESIDUAL], [0.5, CARD], [1.0, PREDICTED]],
+            'colorbar': {'orientation': 'h', 'y': 1.0, 'yanchor': 'bottom', 'thickness': 10,
+                         'len': 0.6, 'outlinewidth': 0,
+                         'title': {'text': 'standard deviations from the median', 'side': 'top'}},
+            'hovertemplate': '%{y}: %{x}<br>%{z:.3g} standard deviations<extra></extra>',
+        },
+        {
+            'x': [columns[p] for _, p in marks], 'y': [names[r] for r, _ in marks],
+            'mode': 'markers', 'marker': {'color': TEXT, 'size': 5}, 'hoverinfo': 'skip',
+        },
+    ]  # fmt: skip
+    below = 16 + 7 * max(map(len, columns), default=0)
+    layout = {
+        'height': 100 + ROW * max(len(names), 3) + below,
+        'margin': {'l': 56, 'r': 12, 't': 84, 'b': below}, 'showlegend': False,
+        'xaxis': {'tickangle': -90, 'dtick': 1, 'showgrid': False, 'type': 'category'},
+        'yaxis': {'autorange': 'reversed', 'dtick': 1, 'showgrid': False, 'type': 'category'},
+    }  # fmt: skip
+    return Figure('Difference of each parameter of each robot from the median', traces, layout)
+
+
+def drift_figure(comparison: FleetComparison, drift: Drift) -> Figure:
+    """Return a parameter over time with its straight line and the other robots' values."""
+    row = comparison.serials.index(drift.serial)
+    p = comparison.layout.names.index(drift.parameter)
+    series, tests = comparison.series[row], comparison.tests
+    start = series.stamps.min()
+    days = (series.stamps - start) / DAY
+    others: list[tuple[float, float]] = []
+    for other, values in enumerate(comparison.series):
+        at = (values.stamps - start) / DAY
+        near = (at >= days.min() - 1.0) & (at <= days.max() + 1.0) & (other != row)
+        others += zip(at[near].tolist(), values.values[near, p].tolist(), strict=True)
+    own, std = series.values[:, p], tests.scatter[row, p] * series.std[:, p]
+    hover = {'hovertemplate': 'day %{x:.3g}: %{y:.4g}<extra></extra>'}
+    traces = [
+        {'x': np.array([x for x, _ in others]), 'y': np.array([y for _, y in others]),
+         'mode': 'markers', 'name': 'other robots', 'marker': {'color': PALE, 'size': 5}, **hover},
+        {'x': days, 'y': own, 'mode': 'markers', 'name': 'by recording, ± std', **hover,
+         'marker': {'color': MEASURED, 'size': 6},
+         'error_y': {'type': 'data', 'array': std, 'color': MEASURED, 'thickness': 1, 'width': 0}},
+        {**_line(days, own, series.std[:, p], drift), 'mode': 'lines', 'name': 'straight line',
+         'line': {'color': PREDICTED, 'width': 1.5}, 'hoverinfo': 'skip'},
+    ]  # fmt: skip
+    name = f'{escaped(drift.serial)}: {escaped(drift.parameter)}'
+    layout = {
+        'height': 320, 'title': headline(name), 'legend': BELOW,
+        'xaxis': {'title': {'text': 'days since its first recording'}},
+        'yaxis': {'title': {'text': f'[{raised(drift.unit)}]'}},
+    }  # fmt: skip
+    return Figure(f'{drift.parameter} of {drift.serial} over time', traces, layout)
+
+
+def _line(days: np.ndarray, values: np.ndarray, std: np.ndarray, drift: Drift) -> dict[str, Any]:
+    """Return the straight line through values."""
+    known = np.isfinite(values)
+    weights = 1.0 / std[known] ** 2
+    middle = np.average(days[known], weights=weights)
+    height = np.average(values[known], weights=weights)
+    ends = np.array([days[known].min(), days[known].max()])
+    return {'x': ends, 'y': height + drift.per_day * (ends - middle)}
+
+
+def _shown(score: np.ndarray) -> np.ndarray:
+    """Return the indices of the robots to draw."""
+    if len(score) <= _MOST_ROBOTS:
+        return np.arange(len(score))
+    largest = np.nanmax(np.abs(np.nan_to_num(score)), axis=1)
+    return np.sort(np.argsort(-largest, kind='stable')[:_MOST_ROBOTS])

@@ -25,9 +25,9 @@ from ..estimation.least_squares import joint_weights
 from ..options.document import dump
 from ..progress import part, Progress, silent
 from ..results.factor_file import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX
-from .comparison import compare, Series
+from .comparison import compare, FleetComparison, Series
 from .executor import Executor, open_executor
-from .result import FleetComparison, FleetResult, RobotResult, Timing
+from .result import fleet_html, FleetResult, RobotResult, Timing
 from .store import find_recordings, FleetRecording, open_store, Store, write_file
 from .tasks import (
     estimate_essentials,
@@ -167,10 +167,7 @@ def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
     numbers, report = Path(folder) / 'fleet.yaml', Path(folder) / 'fleet.html'
     write_file(numbers, dump(result.to_dict()))
     try:
-        # workers have no use for it
-        from .report import html
-
-        text = html(result)
+        text = fleet_html(result)
     except Exception as error:  # the numbers are worth more than a picture of them
         report.unlink(missing_ok=True)
         failure = f'{report.name} is not written: {type(error).__name__}: {error}'

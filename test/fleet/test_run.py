@@ -18,7 +18,8 @@ from robot_identification.errors import (
     RecordingError,
     SettingsError,
 )
-from robot_identification.fleet import identify_fleet, report, save_fleet
+from robot_identification.fleet import identify_fleet, save_fleet
+from robot_identification.fleet import result as fleet_result
 from robot_identification.fleet import tasks as fleet_tasks
 from robot_identification.fleet.tasks import ReductionPlan
 from robot_identification.pipeline import identify_sources
@@ -290,12 +291,12 @@ def test_the_numbers_are_kept_where_the_page_cannot_be_drawn(small, monkeypatch,
     # a serial number is no markup
     serials = ('<b>A', *result.comparison.serials[1:])
     strange = replace(result.comparison, serials=serials)
-    assert report.difference_figure(strange).traces[0]['y'][0] == '&lt;b&gt;A'
+    assert fleet_result.difference_figure(strange).traces[0]['y'][0] == '&lt;b&gt;A'
 
     def fail(*_):
         raise ValueError('no ink')
 
-    monkeypatch.setattr(report, 'difference_figure', fail)
+    monkeypatch.setattr(fleet_result, 'difference_figure', fail)
     with pytest.warns(IdentificationWarning, match='fleet.html is not written: ValueError'):
         files = save_fleet(result, small.folder / 'files')
     assert files == (small.folder / 'files' / 'fleet.yaml',)
