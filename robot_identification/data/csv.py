@@ -239,10 +239,7 @@ def _counts_columns(cells: list[str]) -> bool:
 
 
 def _delimiter(line: str) -> str:
-    for candidate in ('\t', ';', ','):
-        if candidate in line:
-            return candidate
-    return ' '
+    return next((candidate for candidate in '\t;,' if candidate in line), ' ')
 
 
 def _is_number(cell: str) -> bool:

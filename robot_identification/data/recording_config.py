@@ -188,9 +188,7 @@ class RecordingEntry:
     @property
     def is_factor(self) -> bool:
         """True if the file is a QR factor."""
-        if self.format is not None:
-            return self.format == FACTOR
-        return _SUFFIXES.get(Path(self.name).suffix.lower()) == FACTOR
+        return (self.format or _SUFFIXES.get(Path(self.name).suffix.lower())) == FACTOR
 
     def stamps(self, rows: np.ndarray) -> np.ndarray:
         """Return the times of (n,) 0-based rows by the sampling rate [s]."""

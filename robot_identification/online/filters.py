@@ -25,7 +25,7 @@ import numpy as np
 from ..data.recording import Motion
 from ..data.sampling import GAP, interpolated, ON_GRID
 from ..regressor.joint_terms import DryFriction
-from ..signals.windows import Windows
+from ..signals.windows import NewestRows, Windows
 
 _KEPT = 5
 """Samples that the cubic and the test for jitter depend on."""
@@ -154,19 +154,6 @@ class OnlineGrid:
         return np.asarray(interpolated(np.array(time), held, np.array([wanted]))[0])
 
 
-class _NewestRows:
-    """The newest ``length`` rows, contiguous: each is written twice, so many rows apart."""
-
-    def __init__(self, length: int, width: int) -> None:
-        self._length, self._rows = length, np.zeros((2 * length, width))
-
-    def push(self, index: int, row: np.ndarray) -> np.ndarray:
-        """Write the row with an index; return the view (length, width) that ends with it."""
-        place = index % self._length
-        self._rows[place] = self._rows[place + self._length] = row
-        return self._rows[place + 1 : place + 1 + self._length]
-
-
 class OnlineChannel:
     """
     Effort channel of a stream (`signals.decimation`), one row at a time.
@@ -201,7 +188,7 @@ class OnlineChannel:
             inside = (places >= 0) & (places < weights.size)
             taps = np.where(inside, weights[np.clip(places, 0, weights.size - 1)], 0.0)
             self._groups.append((part, taps))
-        self._rows = _NewestRows(self._length, width)
+        self._rows = NewestRows(self._length, width)
         self._count = 0
 
     def restart(self) -> None:
@@ -276,8 +263,8 @@ class OnlineWindows:
         self._kernels = np.array([*(operator.derivative(k) for k in range(3)), effort])
         self._smooth = np.array([centred.derivative(k) for k in (1, 2)])
         self._extra_kernel = operator.value()
-        self._rows = _NewestRows(2 * self._margin + operator.taps, 2 * n_joints)
-        self._extras = _NewestRows(operator.taps, n_filtered)
+        self._rows = NewestRows(2 * self._margin + operator.taps, 2 * n_joints)
+        self._extras = NewestRows(operator.taps, n_filtered)
         self._offset = np.zeros(n_joints)
         self._dry = None if breakaway is None else DryFriction(breakaway, operator.period)
         self._count = -self._skipped

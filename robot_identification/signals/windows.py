@@ -281,6 +281,19 @@ class FilteredState(NamedTuple):
     extra: np.ndarray
 
 
+class NewestRows:
+    """The newest ``length`` rows, contiguous: each is written twice, so many rows apart."""
+
+    def __init__(self, length: int, width: int) -> None:
+        self._length, self._rows = length, np.zeros((2 * length, width))
+
+    def push(self, index: int, row: np.ndarray) -> np.ndarray:
+        """Write the row with an index; return the view (length, width) that ends with it."""
+        place = index % self._length
+        self._rows[place] = self._rows[place + self._length] = row
+        return self._rows[place + 1 : place + 1 + self._length]
+
+
 class OnlineFilter:
     """
     Filter for the samples of a uniform stream, one in and one out.
@@ -311,10 +324,10 @@ class OnlineFilter:
         derivatives = [operator.derivative(k) for k in range(3)]
         # one product for all of them: the last kernel is that of the effort
         self._kernels = np.array([*derivatives, operator.value(hold=effort_hold)])
-        # every sample is written twice, a window's length apart, so that windows are contiguous
-        self._ring = np.zeros((2 * operator.taps, 2 * n_joints + n_extra))
+        self._rows = NewestRows(operator.taps, 2 * n_joints + n_extra)
+        self._missing = np.zeros(n_joints), np.zeros(n_extra)
         self._offset = np.zeros(n_joints)
-        self._next = self._count = 0
+        self._count = 0
 
     @property
     def delay(self) -> float:
@@ -328,7 +341,7 @@ class OnlineFilter:
 
     def reset(self) -> None:
         """Forget all samples, as after a gap in the stream."""
-        self._next = self._count = 0
+        self._count = 0
 
     def push(
         self,
@@ -342,22 +355,18 @@ class OnlineFilter:
         ``position`` and ``effort`` are (n_joints,) [rad or m, N m or N], ``extra`` (n_extra,);
         None counts as 0.
         """
-        n, row = self._n, self._next
+        n, (no_effort, no_extra) = self._n, self._missing
         if self._count == 0:
             # positions far from 0 would cost digits of the acceleration
             self._offset = np.array(position, dtype=float)
-        first, second = self._ring[row], self._ring[row + self._taps]
-        np.subtract(position, self._offset, out=first[:n])
-        first[n : 2 * n] = 0.0 if effort is None else effort
-        if first.size > 2 * n:
-            first[2 * n :] = 0.0 if extra is None else extra
-        second[:] = first
-        self._next = row + 1 if row + 1 < self._taps else 0
+        effort = no_effort if effort is None else effort
+        extra = no_extra if extra is None else extra
+        row = np.concatenate((position - self._offset, effort, extra))
+        window = self._rows.push(self._count, row)
         self._count += 1
         if self._count < self._taps:
             return None
-        # the oldest sample of the window stands where the next one will be written
-        products = self._kernels @ self._ring[self._next : self._next + self._taps]
+        products = self._kernels @ window
         value = products[0]
         value[:n] += self._offset
         return FilteredState(
