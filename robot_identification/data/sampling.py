@@ -277,13 +277,8 @@ def sample_rate(source: RecordingSource) -> float:
     """
     Return the sampling rate of a recording by its first stamps [Hz].
 
-    That is the inverse of the median step, refined by a straight line through the stamps.
-
-    Raises
-    ------
-    RecordingError
-        for fewer than two samples.
-
+    That is the inverse of the median step, refined by a straight line through the stamps.  Raises
+    RecordingError for fewer than two samples.
     """
     with warnings.catch_warnings():
         # reading the whole recording warns again

@@ -295,7 +295,7 @@ class McapScan:
     remark: str
 
     def messages(self, select: Select, topics: dict[str, str]) -> Iterator[Messages]:
-        """Iterate over messages, about a chunk at a time; as `McapFile.messages`."""
+        """Iterate over messages in the order of the file, as `stored_messages`."""
         schemas: dict[int, Schema] = {}
         wanted: set[int] = set()
         for records in self._chunks():
