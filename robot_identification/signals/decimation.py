@@ -113,6 +113,10 @@ class ParallelDecimator:
             return samples
         first = self._first
         self._samples += samples.shape[1]
+        if self._rest.shape[1] + samples.shape[1] < self.factor:
+            # online, most samples complete no period
+            self._rest = np.concatenate((self._rest, samples), axis=1)
+            return self._rest[:, :0]
         starts = range(0, max(1, samples.shape[1]), _PART)
         sums = [self._added(samples[:, start : start + _PART]) for start in starts]
         return self._normalised(first, np.concatenate(sums, axis=1))
