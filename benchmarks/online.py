@@ -22,7 +22,6 @@ from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import RecursiveLeastSquares
 from robot_identification.estimation.elimination import gauss_jordan
-from robot_identification.estimation.recursive import SampleRows
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.online import Change, ChangeDetector, ChangeSettings, OnlineIdentifier
@@ -165,7 +164,7 @@ def _stages(robot: Robot, given: Recording) -> Table:
     windows = Windows.of(SIGNALS, 1.0 / PERIOD)
     grid, filters = OnlineGrid(2 * n, PERIOD, PERIOD), OnlineWindows(windows, n, n)
     learner = RecursiveLeastSquares(online.layout)
-    sample, regressor, some = SampleRows.of(pattern), problem.regressor(), np.arange(n)
+    regressor, some, alike = problem.regressor(), np.arange(n), np.ones(n)
     solution = learner.solution()
     whole = np.ascontiguousarray(np.hstack((given.position, given.effort)))
     spent: dict[str, list[float]] = {
@@ -186,7 +185,7 @@ def _stages(robot: Robot, given: Recording) -> Table:
         marks.append(time.perf_counter())
         if now is None:
             continue
-        _, solution = learner.step(sample, now, state.effort, every, solution)
+        _, solution = learner.step(pattern, alike, now, state.effort, every, solution)
         marks.append(time.perf_counter())
         grid_time, push, rows, rest, step = np.diff(marks)
         for name, value in zip(spent, (grid_time, push + rest, rows, step), strict=True):

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from scipy.linalg import cholesky, solve_triangular
+
+from .estimate import nan_padded
 
 ACCEPTED, WEAK, DEPENDENT = 1, 0, -1
 """
@@ -228,3 +231,41 @@ def _back(triangle: np.ndarray, right: np.ndarray) -> np.ndarray:
     if triangle.size == 0:
         return np.zeros(right.shape)
     return np.asarray(solve_triangular(triangle, right, check_finite=False))
+
+
+def within(
+    triangle: np.ndarray, right: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
+    """
+    Return the minimiser of ``|triangle @ x - right|`` with ``lower <= x <= upper``, (k,).
+
+    By Stark and Parker's BVLS; ``triangle`` is upper triangular, (k, k), and equal ends hold a
+    parameter.
+    """
+    free = lower < upper
+    values = np.where(free, 0.0, lower)
+    if not free.any():
+        return values
+    norms = np.linalg.norm(triangle[:, free], axis=0)
+    found = scipy.optimize.lsq_linear(
+        triangle[:, free] / norms,
+        right - triangle @ values,
+        bounds=(lower[free] * norms, upper[free] * norms),
+        method='bvls',
+        tol=1e-14,
+        max_iter=100 * right.size,
+    )
+    inside = np.clip(found.x / norms, lower[free], upper[free])
+    # an end that holds is that number itself, whatever scaling there and back makes of it
+    ends = np.where(found.active_mask < 0, lower[free], upper[free])
+    values[free] = np.where(found.active_mask == 0, inside, ends)
+    return values
+
+
+def inverse_of_free(triangle: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """(k, k) inverse Gram matrix of the columns ``free``, (k,) bool; NaN elsewhere."""
+    if not free.any():
+        return np.full(triangle.shape, np.nan)
+    small = np.asarray(np.linalg.qr(triangle[:, free], mode='r'))
+    half = solve_triangular(small, np.eye(len(small)))
+    return nan_padded(half @ half.T, free)

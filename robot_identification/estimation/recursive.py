@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TYPE_CHECKING
 
 import numpy as np
-import scipy
-from scipy.linalg import solve_triangular
 
 from ..compiled import available
 from ..errors import one_of, RecordingError, SettingsError
@@ -26,9 +24,20 @@ from ..model.parameters import ParameterLayout
 from ..options.fields import option
 from ..regressor.inverse_dynamics import RowPattern
 from .bounds import by_precedence, named
-from .elimination import ACCEPTED, Elimination, gauss_jordan, GramElimination, triangular, WEAK
-from .estimate import nan_padded
+from .elimination import (
+    ACCEPTED,
+    Elimination,
+    gauss_jordan,
+    GramElimination,
+    inverse_of_free,
+    triangular,
+    WEAK,
+    within,
+)
 from .factor import append_rows
+
+if TYPE_CHECKING:
+    from .rls_kernel import Stepper
 
 FORMULATIONS = ('factor', 'gram')
 """How rows are accumulated: as R of [Y | tau], or as the paper's Y^T Y and Y^T tau."""
@@ -36,9 +45,6 @@ FORMULATIONS = ('factor', 'gram')
 BOUNDED = ('clip', 'least_squares')
 
 _PARTNER = 0.1
-_EXCHANGES = 12
-_NEVER = 1e150
-"""A threshold that no column exceeds."""
 
 
 @dataclass(frozen=True)
@@ -279,7 +285,8 @@ class RecursiveLeastSquares:
 
     def step(
         self,
-        sample: SampleRows,
+        pattern: RowPattern,
+        weights: np.ndarray,
         entries: np.ndarray,
         effort: np.ndarray,
         kept: np.ndarray,
@@ -296,8 +303,11 @@ class RecursiveLeastSquares:
 
         Parameters
         ----------
-        sample, entries:
-            Places of the K entries of the rows, and the entries.
+        pattern, weights:
+            Places of the K entries of n rows, and (n,) factor of each row and its effort; the same
+            in every call.
+        entries:
+            (K,) entries of the rows.
         effort, kept:
             (n,) [N m or N], and (n,) bool, which rows count.
         before:
@@ -314,22 +324,23 @@ class RecursiveLeastSquares:
 
         """
         if self._gram or not available():
-            rows = sample.pattern.expand(entries[:, None])[0]
+            rows = pattern.expand(entries[:, None])[0]
             residual = effort - rows @ before.values
             if not kept.any():
                 return residual, before
             self._accumulated *= memory**2 if self._gram else memory
             self._independent *= memory**2
-            rows, effort = rows * sample.weights[:, None], effort * sample.weights
+            rows, effort = rows * weights[:, None], effort * weights
             self.update(rows[kept], effort[kept], independence)
             return residual, self.solution()
         if self._stepper is None:
-            self._stepper = Stepper(self._relative, self._groups, len(sample.pattern.columns))
+            # imported here because Numba is optional
+            from .rls_kernel import Stepper
+
+            self._stepper = Stepper(self._relative, self._groups, pattern.columns, weights)
         stepper, factor = self._stepper, self._accumulated
         residual = np.empty(effort.size)
-        count = stepper.append(
-            factor, sample, entries, effort, kept, memory, before.values, residual
-        )
+        count = stepper.append(factor, entries, effort, kept, memory, before.values, residual)
         if count < 0:
             raise _not_finite()
         if count == 0:
@@ -458,185 +469,3 @@ def column_thresholds(layout: ParameterLayout, settings: RecursiveSettings) -> n
     for name, value in by_precedence(settings.thresholds):
         values[named(layout, name, 'estimation.mrls.thresholds')] = value
     return values
-
-
-def within(
-    triangle: np.ndarray, right: np.ndarray, lower: np.ndarray, upper: np.ndarray
-) -> np.ndarray:
-    """
-    Return the minimiser of ``|triangle @ x - right|`` with ``lower <= x <= upper``, (k,).
-
-    By Stark and Parker's BVLS; ``triangle`` is upper triangular, (k, k), and equal ends hold a
-    parameter.
-    """
-    free = lower < upper
-    values = np.where(free, 0.0, lower)
-    if not free.any():
-        return values
-    norms = np.linalg.norm(triangle[:, free], axis=0)
-    found = scipy.optimize.lsq_linear(
-        triangle[:, free] / norms,
-        right - triangle @ values,
-        bounds=(lower[free] * norms, upper[free] * norms),
-        method='bvls',
-        tol=1e-14,
-        max_iter=100 * right.size,
-    )
-    inside = np.clip(found.x / norms, lower[free], upper[free])
-    # an end that holds is that number itself, whatever scaling there and back makes of it
-    ends = np.where(found.active_mask < 0, lower[free], upper[free])
-    values[free] = np.where(found.active_mask == 0, inside, ends)
-    return values
-
-
-def inverse_of_free(triangle: np.ndarray, free: np.ndarray) -> np.ndarray:
-    """(k, k) inverse Gram matrix of the columns ``free``, (k,) bool; NaN elsewhere."""
-    if not free.any():
-        return np.full(triangle.shape, np.nan)
-    small = np.asarray(np.linalg.qr(triangle[:, free], mode='r'))
-    half = solve_triangular(small, np.eye(len(small)))
-    return nan_padded(half @ half.T, free)
-
-
-@dataclass(frozen=True, eq=False)
-class SampleRows:
-    """
-    Places of the entries of a sample's rows, and the weights of the rows.
-
-    Attributes
-    ----------
-    pattern:
-        The K entries of the n rows.
-    weights:
-        (n,) factor of each row and its effort.
-    places, offsets:
-        (K,) columns of the entries, and (n + 1,) where those of each row begin and end.
-    order:
-        (n,) the rows by their first column.
-
-    """
-
-    pattern: RowPattern
-    weights: np.ndarray
-    places: np.ndarray
-    offsets: np.ndarray
-    order: np.ndarray
-
-    @classmethod
-    def of(cls, pattern: RowPattern, weights: np.ndarray | None = None) -> SampleRows:
-        """Return the rows of a pattern; all count alike where there are no weights."""
-        n = len(pattern.columns)
-        first = [int(places[0]) if places.size else pattern.size for places in pattern.columns]
-        return cls(
-            pattern,
-            np.ones(n) if weights is None else np.array(weights, dtype=float),
-            np.ascontiguousarray(pattern.places, dtype=np.int64),
-            np.ascontiguousarray(pattern.offsets, dtype=np.int64),
-            np.argsort(first, kind='stable').astype(np.int64),
-        )
-
-
-class Stepper:
-    """
-    The functions of `rls_kernel` with work arrays that are made once.
-
-    Parameters
-    ----------
-    relative:
-        (b,) thresholds, relative to the longest column of the same group.
-    groups:
-        (b,) number of each column's group, below b.
-    n_rows:
-        Rows of a sample.
-
-    Attributes
-    ----------
-    free:
-        (b,) bool, all False: no parameter is at a bound.
-
-    """
-
-    def __init__(self, relative: np.ndarray, groups: np.ndarray, n_rows: int) -> None:
-        b = relative.size
-        self._relative, self._groups = np.ascontiguousarray(relative), groups.astype(np.int64)
-        self._rows = np.zeros((n_rows + 1, b + 1))
-        self._first = np.zeros(n_rows, dtype=np.int64)
-        self._work = np.zeros((b + 1, b + 1))
-        self._scratch = np.zeros((4, b + 1))
-        self.free = np.zeros(b, dtype=bool)
-        self.free.setflags(write=False)
-        # imported here because Numba is optional
-        from .rls_kernel import append_sample, solve_sample
-
-        # compiled now, so that no sample waits for it
-        self._append, self._solve = append_sample.machine_code(), solve_sample.machine_code()
-
-    def append(
-        self,
-        factor: np.ndarray,
-        sample: SampleRows,
-        entries: np.ndarray,
-        effort: np.ndarray,
-        kept: np.ndarray,
-        memory: float,
-        values: np.ndarray,
-        residual: np.ndarray,
-    ) -> int:
-        """Append a sample's rows to R in place, see `append_sample`."""
-        places, weights = (sample.places, sample.offsets, sample.order), sample.weights
-        numbers = (effort, weights, kept, memory, values, residual)
-        return int(self._append(entries, *places, *numbers, factor, self._rows, self._first))
-
-    def solve(
-        self, factor: np.ndarray, initial: np.ndarray, relative: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (b,) parameters and (b,) flags, see `solve_sample`; by other thresholds."""
-        values, flags = np.empty(initial.size), np.empty(initial.size, dtype=np.int64)
-        relative = self._relative if relative is None else relative
-        work = (self._work, self._scratch)
-        self._solve(factor, relative, self._groups, initial, *work, values, flags)
-        return values, flags
-
-    def within(
-        self,
-        factor: np.ndarray,
-        free: np.ndarray,
-        accepted: np.ndarray,
-        lower: np.ndarray,
-        upper: np.ndarray,
-        held: np.ndarray,
-    ) -> np.ndarray | None:
-        """
-        Solve within bounds, from those that held parameters before: quicker than `within`.
-
-        Parameters
-        ----------
-        factor:
-            (b + 1, b + 1) R of [Y | tau].
-        free, accepted:
-            (b,) the solution without bounds, or the initial values of what is not ``accepted``.
-        lower, upper, held:
-            (b,) ends, and -1 and 1 for parameters at the lower or upper one; changed.
-
-        Returns
-        -------
-        np.ndarray or None
-            (b,) parameters; None where the set of held ones was not found in a few steps.
-
-        """
-        held[~accepted] = 0
-        R, right = factor[:-1, :-1], factor[:-1, -1]
-        for _ in range(_EXCHANGES):
-            start = np.where(held < 0, lower, np.where(held > 0, upper, free))
-            values, _ = self.solve(factor, start, np.where(accepted & (held == 0), 0.0, _NEVER))
-            below, above = accepted & (values < lower), accepted & (values > upper)
-            if below.any() or above.any():
-                held[below], held[above] = -1, 1
-                continue
-            # an end holds where the fit would get worse inside
-            slope = R.T @ (R @ values - right)
-            loose = (held * slope > 0.0) & (lower < upper)
-            if not loose.any():
-                return values
-            held[np.argmax(np.where(loose, np.abs(slope), 0.0))] = 0
-        return None

@@ -9,6 +9,7 @@ that a row takes part only from its first entry on, and that nothing is allocate
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import math
 
 from numba import boolean, float64, int64
@@ -16,6 +17,11 @@ import numpy as np
 
 from ..compiled import compiled, constant
 from .elimination import ACCEPTED, DEPENDENT, WEAK
+
+_EXCHANGES = 12
+
+_NEVER = 1e150
+"""A threshold that no column exceeds."""
 
 
 @compiled()
@@ -316,3 +322,116 @@ def solve_sample(
                 right[r] -= work[r, c] * initial[c]
     values[:] = initial
     _back(work, flags, count, right, values)
+
+
+class Stepper:
+    """
+    `append_sample` and `solve_sample` with work arrays that are made once.
+
+    Parameters
+    ----------
+    relative:
+        (b,) thresholds, relative to the longest column of the same group.
+    groups:
+        (b,) number of each column's group, below b.
+    columns, weights:
+        Ascending columns of the entries of each of n rows, and (n,) factors of the rows.
+
+    Attributes
+    ----------
+    free:
+        (b,) bool, all False: no parameter is at a bound.
+
+    """
+
+    def __init__(
+        self,
+        relative: np.ndarray,
+        groups: np.ndarray,
+        columns: Sequence[np.ndarray],
+        weights: np.ndarray,
+    ) -> None:
+        b, n = relative.size, len(columns)
+        self._relative, self._groups = np.ascontiguousarray(relative), groups.astype(np.int64)
+        first = [int(places[0]) if places.size else b for places in columns]
+        self._places = (
+            np.concatenate(columns).astype(np.int64),
+            np.cumsum([0, *(places.size for places in columns)], dtype=np.int64),
+            np.argsort(first, kind='stable').astype(np.int64),
+        )
+        self._weights = np.ascontiguousarray(weights, dtype=float)
+        self._rows, self._first = np.zeros((n + 1, b + 1)), np.zeros(n, dtype=np.int64)
+        self._work = np.zeros((b + 1, b + 1))
+        self._scratch = np.zeros((4, b + 1))
+        self.free = np.zeros(b, dtype=bool)
+        self.free.setflags(write=False)
+        # compiled now, so that no sample waits for it
+        self._append, self._solve = append_sample.machine_code(), solve_sample.machine_code()
+
+    def append(
+        self,
+        factor: np.ndarray,
+        entries: np.ndarray,
+        effort: np.ndarray,
+        kept: np.ndarray,
+        memory: float,
+        values: np.ndarray,
+        residual: np.ndarray,
+    ) -> int:
+        """Append a sample's rows to R in place, see `append_sample`."""
+        numbers = (effort, self._weights, kept, memory, values, residual)
+        return int(self._append(entries, *self._places, *numbers, factor, self._rows, self._first))
+
+    def solve(
+        self, factor: np.ndarray, initial: np.ndarray, relative: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (b,) parameters and (b,) flags, see `solve_sample`; by other thresholds."""
+        values, flags = np.empty(initial.size), np.empty(initial.size, dtype=np.int64)
+        relative = self._relative if relative is None else relative
+        work = (self._work, self._scratch)
+        self._solve(factor, relative, self._groups, initial, *work, values, flags)
+        return values, flags
+
+    def within(
+        self,
+        factor: np.ndarray,
+        free: np.ndarray,
+        accepted: np.ndarray,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        held: np.ndarray,
+    ) -> np.ndarray | None:
+        """
+        Solve like `elimination.within`, but from the bounds that held parameters before.
+
+        Parameters
+        ----------
+        factor:
+            (b + 1, b + 1) R of [Y | tau].
+        free, accepted:
+            (b,) the solution without bounds, or the initial values of what is not ``accepted``.
+        lower, upper, held:
+            (b,) ends, and -1 and 1 for parameters at the lower or upper one; changed.
+
+        Returns
+        -------
+        np.ndarray or None
+            (b,) parameters; None where the set of held ones was not found in a few steps.
+
+        """
+        held[~accepted] = 0
+        R, right = factor[:-1, :-1], factor[:-1, -1]
+        for _ in range(_EXCHANGES):
+            start = np.where(held < 0, lower, np.where(held > 0, upper, free))
+            values, _ = self.solve(factor, start, np.where(accepted & (held == 0), 0.0, _NEVER))
+            below, above = accepted & (values < lower), accepted & (values > upper)
+            if below.any() or above.any():
+                held[below], held[above] = -1, 1
+                continue
+            # an end holds where the fit would get worse inside
+            slope = R.T @ (R @ values - right)
+            loose = (held * slope > 0.0) & (lower < upper)
+            if not loose.any():
+                return values
+            held[np.argmax(np.where(loose, np.abs(slope), 0.0))] = 0
+        return None

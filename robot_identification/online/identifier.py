@@ -28,7 +28,7 @@ from ..estimation import ModelSignature, RecursiveEstimate, RecursiveSettings
 from ..estimation.factor import probe
 from ..estimation.least_squares import prior_base
 from ..estimation.mrls import learner_of
-from ..estimation.recursive import RecursiveState, SampleRows
+from ..estimation.recursive import RecursiveState
 from ..estimation.rows import driven_rows
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..regressor import Regressor
@@ -190,7 +190,7 @@ class OnlineIdentifier:
         waits = 0 if self._channel is None else self._channel.ahead
         self._age = self._windows.delay + waits * self.step
         self.delay = self._age + self._grid.delay
-        self._sample_rows = SampleRows.of(self.pattern, weights)
+        self._weights = np.ones(n) if weights is None else np.array(weights, dtype=float)
         self._memory = 1.0 if memory is None else math.exp(-0.5 * factor * self.step / memory)
         self._learner = learner_of(structure, settings, prior)
         self._sample = np.empty(2 * n)
@@ -282,7 +282,8 @@ class OnlineIdentifier:
     def _learn(self, rows: np.ndarray, effort: np.ndarray, kept: np.ndarray) -> np.ndarray:
         """Learn from the rows that count; return the residual of the parameters before."""
         residual, self._solution = self._learner.step(
-            self._sample_rows,
+            self.pattern,
+            self._weights,
             rows,
             effort,
             self._none if self.frozen else kept,
@@ -339,7 +340,7 @@ class OnlineIdentifier:
             where the file cannot be written.
 
         """
-        _save(Path(path), self._learner.state, self._signature(), self._sample_rows.weights)
+        _save(Path(path), self._learner.state, self._signature(), self._weights)
 
     def load(self, path: str | Path) -> None:
         """
@@ -352,7 +353,7 @@ class OnlineIdentifier:
             changed then.
 
         """
-        state = _load(path, self._signature(), self._sample_rows.weights)
+        state = _load(path, self._signature(), self._weights)
         self._learner.restore(state)
         self._solution = self._learner.solution()
 

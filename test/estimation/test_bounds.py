@@ -14,7 +14,7 @@ from robot_identification.estimation.bounds import (
     read_boxes,
     standard_box,
 )
-from robot_identification.estimation.recursive import within
+from robot_identification.estimation.elimination import within
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from scipy.optimize import nnls
 

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from robot_identification.estimation.recursive import SampleRows, Stepper
+from robot_identification.estimation.rls_kernel import Stepper
 from robot_identification.regressor.inverse_dynamics import RowPattern
 
 B = 4
@@ -15,9 +15,8 @@ class Learner:
     """R and the rows that went into it, written out."""
 
     def __init__(self):
-        pattern = RowPattern(COLUMNS, B)
-        self.sample = SampleRows.of(pattern, WEIGHTS)
-        self.stepper = Stepper(np.zeros(B), np.zeros(B, dtype=int), len(COLUMNS))
+        self.pattern = RowPattern(COLUMNS, B)
+        self.stepper = Stepper(np.zeros(B), np.zeros(B, dtype=int), COLUMNS, WEIGHTS)
         self.factor, self.rows = np.zeros((B + 1, B + 1)), np.zeros((0, B + 1))
         self.rng = np.random.default_rng(6)
 
@@ -27,9 +26,9 @@ class Learner:
             entries[wrong] = np.inf
         values, residual = np.array([1.0, -2.0, 0.5, 3.0]), np.empty(3)
         count = self.stepper.append(
-            self.factor, self.sample, entries, effort, np.array(kept), memory, values, residual
+            self.factor, entries, effort, np.array(kept), memory, values, residual
         )
-        rows = self.sample.pattern.expand(entries[:, None])[0]
+        rows = self.pattern.expand(entries[:, None])[0]
         if wrong is None:
             np.testing.assert_allclose(residual, effort - rows @ values, rtol=1e-12)
             whole = WEIGHTS[:, None] * np.column_stack([rows, effort])
