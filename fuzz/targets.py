@@ -216,7 +216,7 @@ def _result(folder: Path, random: Random) -> None:
 
 def _plan(folder: Path, random: Random) -> None:
     stored = read_plan(folder / 'plan.yaml')
-    moved = robot().from_urdf(robot().urdf, stored.joints, locked=stored.locked)
+    moved = robot().from_urdf(robot().urdf, stored.robot.joints, locked=stored.robot.locked)
     points = as_points(stored.trajectory)
     check_trajectory(moved, points, motion_limits(moved, PlannerSettings(), margin=0.0))
 

@@ -189,7 +189,8 @@ class _Run:
             made = self.plan(number, targets)
             save_plan(folder, made, self.problem.robot, self.problem.model, self.collisions)
         stored = read_plan(folder / 'plan.yaml')
-        if not stored.is_of(self.problem.robot) or stored.joints != self.problem.robot.joints:
+        robot = self.problem.robot
+        if not stored.is_of(robot) or stored.robot.joints != robot.joints:
             raise ExcitationError(
                 f"'{folder}' is of a calibration of another robot",
                 value=str(folder),

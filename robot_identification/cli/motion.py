@@ -172,8 +172,9 @@ def preview(options: argparse.Namespace) -> int:
 
     settings = planning_of(options).planner
     stored = read_plan(options.plan)
+    made_for = stored.robot
     robot = Robot.from_urdf(
-        options.urdf, stored.joints, locked=stored.locked, gravity=stored.gravity
+        options.urdf, made_for.joints, locked=made_for.locked, gravity=made_for.gravity
     )
     own = {obstacle.name for obstacle in settings.all_obstacles}
     added = tuple(o for o in stored.obstacles if o.name not in own)
@@ -207,7 +208,8 @@ def preview(options: argparse.Namespace) -> int:
         write_whole(path, plan_html(page))
     warn(other)
     print(
-        f'{trajectory.duration:.4g} s of {", ".join(robot.joints)}; gravity {list(stored.gravity)}'
+        f'{trajectory.duration:.4g} s of {", ".join(robot.joints)}; '
+        f'gravity {list(made_for.gravity)}'
     )
     for joint, position in robot.locked.items():
         print(f'held: {joint} at {position:g}')

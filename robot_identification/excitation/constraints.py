@@ -220,6 +220,9 @@ def too_close(collisions: CollisionModel, nearest: Nearest) -> CollisionError:
     return error
 
 
+REST = 1e-6
+"""Largest speed at which a motion may begin and end [rad/s or m/s]."""
+
 JUMP_SECONDS = 1e-4
 """Jumps of the acceleration are rounding where the jerk limit makes them in this time [s]."""
 
@@ -247,24 +250,15 @@ class LimitUse:
     ----------
     joints:
         Names.
-    position:
-        (n_joints,) largest distance from the middle of the range, over half of the range.
-    velocity, acceleration, jerk, effort:
-        (n_joints,) largest size over the limit; 0 where there is no limit.
+    quantities:
+        (n_joints,) shares by the name of the quantity, one of `QUANTITIES` or ``effort``: for
+        positions the largest distance from the middle of the range, over half of the range; for
+        others the largest size over the limit, 0 where there is no limit.
 
     """
 
     joints: tuple[str, ...]
-    position: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray
-    jerk: np.ndarray
-    effort: np.ndarray
-
-    @property
-    def quantities(self) -> dict[str, np.ndarray]:
-        """The shares by the name of their quantity."""
-        return {name: getattr(self, name) for name in (*QUANTITIES, 'effort')}
+    quantities: dict[str, np.ndarray]
 
     def summary(self) -> str:
         """Say in a line which joint uses most of each limit."""
@@ -276,8 +270,10 @@ class LimitUse:
 
     def joined(self, other: LimitUse) -> LimitUse:
         """Return the larger share of both."""
-        mine, others = self.quantities, other.quantities
-        return LimitUse(self.joints, **{q: np.maximum(mine[q], others[q]) for q in mine})
+        shares = self.quantities.items()
+        return LimitUse(
+            self.joints, {q: np.maximum(mine, other.quantities[q]) for q, mine in shares}
+        )
 
 
 @dataclass(frozen=True)
@@ -367,9 +363,9 @@ def check_trajectory(
             value=trajectory.joints,
             remedy=f'it has to move {", ".join(robot.joints)}, in this order',
         )
-    check_rest(trajectory)
+    _check_rest(trajectory)
     reached = extremes(trajectory, max(rate, LEAST_RATE))
-    check_motion(reached, limits)
+    _check_motion(reached, limits)
     efforts, times = largest_efforts(
         trajectory, effort or nominal_effort(robot), limits.effort, rate
     )
@@ -378,12 +374,12 @@ def check_trajectory(
     return Findings(_use(reached, efforts, limits), nearest)
 
 
-def check_rest(trajectory: Trajectory, tolerance: float = 1e-6) -> None:
+def _check_rest(trajectory: Trajectory) -> None:
     """Raise `ExcitationError` where the trajectory's first or last velocity is not zero."""
     motion = trajectory.sample(np.array([0.0, trajectory.duration]))
     for row, end in enumerate(('start', 'end')):
         speed = np.abs(motion.velocity[row])
-        if speed.max() > tolerance:
+        if speed.max() > REST:
             joint = trajectory.joints[int(speed.argmax())]
             raise ExcitationError(
                 f"joint '{joint}' moves at {speed.max():.3g} at the {end} of the trajectory",
@@ -394,7 +390,7 @@ def check_rest(trajectory: Trajectory, tolerance: float = 1e-6) -> None:
             )
 
 
-def check_motion(reached: Extremes, limits: Limits) -> None:
+def _check_motion(reached: Extremes, limits: Limits) -> None:
     """Check position, velocity, acceleration and jerk; raise `LimitViolation` for the worst."""
     for sign, limit, values, times in (
         (1.0, limits.upper, reached.highest[0], reached.highest_time[0]),
@@ -477,9 +473,8 @@ def _use(reached: Extremes, efforts: np.ndarray, limits: Limits) -> LimitUse:
     with np.errstate(invalid='ignore'):
         middle, half = (limits.lower + limits.upper) / 2.0, (limits.upper - limits.lower) / 2.0
         away = np.maximum(reached.highest[0] - middle, middle - reached.lowest[0]) / half
-    shares = {
-        name: np.abs(reached.largest(order)[0]) / getattr(limits, name)
-        for order, name in enumerate(QUANTITIES[1:], 1)
-    }
-    effort = np.abs(efforts) / limits.effort
-    return LimitUse(limits.joints, np.where(bounded, away, 0.0), **shares, effort=effort)
+    shares = {'position': np.where(bounded, away, 0.0)}
+    for order, name in enumerate(QUANTITIES[1:], 1):
+        shares[name] = np.abs(reached.largest(order)[0]) / getattr(limits, name)
+    shares['effort'] = np.abs(efforts) / limits.effort
+    return LimitUse(limits.joints, shares)

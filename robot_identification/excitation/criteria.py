@@ -38,7 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from ..errors import ExcitationError, one_of, SettingsError
+from ..errors import ExcitationError, SettingsError
 
 
 def log_spread(sizes: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray]:
@@ -304,13 +304,6 @@ class PointCost:
     equilibrium_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.measure not in MEASURES:
-            raise SettingsError(
-                f"the measure of the condition number is '{self.measure}'",
-                key='points.measure',
-                value=self.measure,
-                remedy=f'it has to be one of {one_of(MEASURES)}',
-            )
         if self.condition_weight + self.equilibrium_weight <= 0.0:
             raise SettingsError(
                 'condition_weight and equilibrium_weight are both 0',

@@ -20,7 +20,6 @@ sides of the jump have been looked at by then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from math import comb
 
 import numpy as np
@@ -53,7 +52,6 @@ Pieces = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Polynomials: begin and length, (m,) [s], and coefficients of ascending powers, (m, 6, n)."""
 
 
-@dataclass
 class Extremes:
     """
     Extreme values of a motion.
@@ -70,19 +68,11 @@ class Extremes:
 
     """
 
-    n_joints: int
-    lowest: np.ndarray = field(init=False)
-    highest: np.ndarray = field(init=False)
-    lowest_time: np.ndarray = field(init=False)
-    highest_time: np.ndarray = field(init=False)
-    jump: np.ndarray = field(init=False)
-    jump_time: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        shape = len(QUANTITIES), self.n_joints
+    def __init__(self, n_joints: int) -> None:
+        shape = len(QUANTITIES), n_joints
         self.lowest, self.highest = np.full(shape, np.inf), np.full(shape, -np.inf)
         self.lowest_time, self.highest_time = np.zeros(shape), np.zeros(shape)
-        self.jump, self.jump_time = np.zeros(self.n_joints), np.zeros(self.n_joints)
+        self.jump, self.jump_time = np.zeros(n_joints), np.zeros(n_joints)
 
     def largest(self, order: int) -> tuple[np.ndarray, np.ndarray]:
         """Return (n_joints,) values of largest size of a quantity, with their sign, and when."""

@@ -18,7 +18,7 @@ its coefficients, which a basis of their null space takes out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import BSpline
@@ -182,30 +182,6 @@ class FourierTrajectory:
         )
 
 
-class Basis(Protocol):
-    """Motions from rest to rest that are linear in d coefficients and begin at 0."""
-
-    @property
-    def duration(self) -> float:
-        """Length of the motion [s]."""
-
-    @property
-    def grid(self) -> np.ndarray:
-        """(n,) times at which limits are kept [s]."""
-
-    @property
-    def tightness(self) -> float:
-        """Share of a limit on the grid with which it holds in between, too."""
-
-    def matrices(self, time: np.ndarray) -> Matrices:
-        """Return the matrices at times (n,) [s]."""
-
-    def trajectory(
-        self, joints: tuple[str, ...], start: np.ndarray, coefficients: np.ndarray
-    ) -> FourierTrajectory | PointTrajectory:
-        """Return the motion of coefficients (d, n_joints) from a start (n_joints,)."""
-
-
 @dataclass(frozen=True)
 class FourierBasis:
     r"""
@@ -254,7 +230,7 @@ class FourierBasis:
 @dataclass(frozen=True)
 class SplineBasis:
     """
-    Splines of degree 5 with ``intervals`` between equal knots over ``duration`` [s].
+    Splines of degree 5 with ``intervals``, two or more, between equal knots over ``duration`` [s].
 
     They are quintics between the knots, hence what ros2_control interpolates through points.
     """
@@ -264,13 +240,6 @@ class SplineBasis:
     _spline: BSpline = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.intervals < 2:
-            raise ExcitationError(
-                f'a spline of {self.intervals} interval(s) has no motion from rest to rest',
-                key='intervals',
-                value=self.intervals,
-                remedy='take at least 2',
-            )
         knots = np.linspace(0.0, self.duration, self.intervals + 1)
         ends = np.full(5, self.duration)
         # three control points at either end stand at the start: position and rest
@@ -302,6 +271,10 @@ class SplineBasis:
             self._spline(time, order) @ coefficients for order in range(3)
         )
         return PointTrajectory(joints, time, start + position, velocity, acceleration)
+
+
+Basis = FourierBasis | SplineBasis
+"""Motions from rest to rest that are linear in d coefficients and begin at 0."""
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,11 @@ def _kind(trajectory: Planned) -> str:
 
 @dataclass
 class PlanningWatch:
-    """Watch over the planning: reports the progress, and ends it on demand or when time is up."""
+    """
+    Watch over the planning: reports the progress, and ends it on demand or when time is up.
+
+    ``complete`` is whether all the work was done.
+    """
 
     settings: PlannerSettings
     progress: Progress | None
@@ -125,6 +129,7 @@ class PlanningWatch:
     clock: Callable[[], float]
     history: list[float] = field(default_factory=list)
     label: str = ''
+    complete: bool = True
     begin: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -134,18 +139,18 @@ class PlanningWatch:
     @property
     def ended(self) -> bool:
         """True where the caller wishes the end, or the time budget is used up."""
-        return self.on_request or self.late
+        budget = self.settings.time_budget
+        return self.on_request or (bool(budget) and self.seconds > budget)
+
+    def left(self) -> bool:
+        """Tell whether the work may go on; where it may not, it is not `complete`."""
+        self.complete = self.complete and not self.ended
+        return self.complete
 
     @property
     def on_request(self) -> bool:
         """True where the caller wishes the end."""
         return self.canceled is not None and self.canceled()
-
-    @property
-    def late(self) -> bool:
-        """True if the time budget is used up."""
-        budget = self.settings.time_budget
-        return bool(budget) and self.seconds > budget
 
     @property
     def seconds(self) -> float:
@@ -255,7 +260,6 @@ class PlanningTask:
         trajectory: Planned,
         amplitude: float,
         *,
-        complete: bool = True,
         points_condition_number: float | None = None,
     ) -> Plan:
         """Return the plan of a trajectory that passes the checks."""
@@ -272,15 +276,15 @@ class PlanningTask:
             findings=self.checks.require(trajectory),
             deviations=wanted.deviations(trajectory),
         )
-        return replace(made, warnings=self._warnings(made, complete))
+        return replace(made, warnings=self._warnings(made))
 
-    def _warnings(self, plan: Plan, complete: bool) -> tuple[str, ...]:
+    def _warnings(self, plan: Plan) -> tuple[str, ...]:
         remarks = list(self.collisions.warnings) if self.collisions else []
         if self.watch.on_request:
             remarks.append(
                 'the search ended early on request: with more time the plan may be better'
             )
-        elif not complete:
+        elif not self.watch.complete:
             remarks.append(
                 f'the search ended after time_budget ({plan.settings.time_budget:g} s): with more '
                 'time the plan may be better, and is the same each time'
@@ -347,10 +351,8 @@ def _share_within(trajectory: Planned, limits: Limits) -> float:
     return min(0.5, 0.97 * min(float(np.nanmin(share)) for share in shares))
 
 
-def condition_number(
-    trajectory: Trajectory, regressor: Regressor, columns: np.ndarray, n_samples: int = 1000
-) -> float:
+def condition_number(trajectory: Trajectory, regressor: Regressor, columns: np.ndarray) -> float:
     """Return the condition number of the column-scaled base regressor along a trajectory."""
-    time_ = (np.arange(n_samples) + 0.5) / n_samples * trajectory.duration
-    rows = regressor.rows(trajectory.sample(time_))
+    time = (np.arange(1000) + 0.5) / 1000 * trajectory.duration
+    rows = regressor.rows(trajectory.sample(time))
     return column_scaled_condition_number(rows[:, columns])

@@ -26,7 +26,7 @@ from .criteria import PointCost
 from .limits import Limits
 from .objective import effort_penalty, Wanted
 from .path import Obstacles, Path, PathProblem, shortest_times, through
-from .plans import BUFFER, largest_motion, Plan, PlanningTask, PlanningWatch
+from .plans import BUFFER, largest_motion, Plan, PlanningTask
 from .sequence import descend_all, EnergyEquations, PointBounds, search, Sequence
 from .settings import PlannerSettings
 from .trajectories import point_to_point, PointTrajectory
@@ -64,24 +64,28 @@ def plan_points(task: PlanningTask) -> Plan:
     n_equations = _n_equations(settings, equations.n_base)
     problem = PathProblem(equations, cost, limits, task.starts[0], n_equations)
     watch.label = 'cost of the points'
-    in_time = _InTime(watch, 6 + 3 * options.rounds)
+    expected = 6 + 3 * options.rounds
+
+    def look(cost: float) -> bool:
+        watch.step((len(watch.history) + 1) / expected, cost)
+        return watch.left()
+
     found = search(
         replace(problem, cost=cost.first),
         np.random.default_rng(settings.seed),
         starts=options.starts,
         rounds=options.rounds,
-        look=in_time.look,
-        go_on=in_time.left,
+        look=look,
+        go_on=watch.left,
         then=None if cost == cost.first else problem,
     )
-    passable = _passable(problem, found.x, task, in_time)
+    passable = _passable(problem, found.x, task)
     amplitude, trajectory = largest_motion(passable, task.checks, lambda: not watch.ended)
     assert isinstance(trajectory, PointTrajectory)
     points = Sequence(trajectory.position[1:-1], trajectory.velocity[1:-1])
     return task.plan(
         trajectory,
         amplitude,
-        complete=in_time.complete,
         points_condition_number=float(np.linalg.cond(equations.matrix(points))),
     )
 
@@ -125,9 +129,7 @@ def _n_equations(settings: PlannerSettings, n_base: int) -> int:
     return chosen
 
 
-def _passable(
-    problem: PathProblem, x: np.ndarray, task: PlanningTask, in_time: _InTime
-) -> PointTrajectory:
+def _passable(problem: PathProblem, x: np.ndarray, task: PlanningTask) -> PointTrajectory:
     """
     Return a way through points that passes the checks, or the one that comes nearest to it.
 
@@ -136,19 +138,20 @@ def _passable(
     both sides of it, their motion is made so small that it is free of it and then grows again:
     links that come close to each other from a free motion turn back.
     """
-    trajectory, free = _timed(problem.path(x[0]), task, in_time)
+    watch = task.watch
+    trajectory, free = _timed(problem.path(x[0]), task)
     if free:
         return trajectory
     penalised = replace(problem, weight=FINAL_WEIGHT, obstacles=_obstacles(task))
-    grown = penalised.shrunk(x[:1], _free_share(penalised, x[:1])) if in_time.left() else x[:1]
+    grown = penalised.shrunk(x[:1], _free_share(penalised, x[:1])) if watch.left() else x[:1]
     iterations = min(EVALUATIONS, task.settings.max_iterations)
     for begin, powers in ((x[:1], (FINAL_POWER,)), (grown, (8.0, FINAL_POWER, FINAL_POWER))):
         for power in powers:
-            if free or not in_time.left():
+            if free or not watch.left():
                 return trajectory
             function = penalised.function(power)
-            begin = descend_all(function, begin, iterations, go_on=in_time.left).x
-        trajectory, free = _timed(penalised.path(begin[0]), task, in_time)
+            begin = descend_all(function, begin, iterations, go_on=watch.left).x
+        trajectory, free = _timed(penalised.path(begin[0]), task)
     return trajectory
 
 
@@ -180,33 +183,15 @@ def _free_share(problem: PathProblem, x: np.ndarray) -> float:
     return share
 
 
-def _timed(path: Path, task: PlanningTask, in_time: _InTime) -> tuple[PointTrajectory, bool]:
+def _timed(path: Path, task: PlanningTask) -> tuple[PointTrajectory, bool]:
     """Return a path in the shortest times, or in its own, and whether it passes the checks."""
-    shortest = shortest_times(path.points, task.limits, in_time.left)
+    shortest = shortest_times(path.points, task.limits, task.watch.left)
     trajectory = through(path.points, path.times, task.limits)
     if not np.isnan(shortest).any():
         quick = through(path.points, shortest, task.limits)
         if task.checks.passes(quick):
             return quick, True
     return trajectory, task.checks.passes(trajectory)
-
-
-@dataclass
-class _InTime:
-    """Ends a search between its steps when it has to end."""
-
-    watch: PlanningWatch
-    expected: int
-    complete: bool = True
-
-    def look(self, cost: float) -> bool:
-        self.watch.step((len(self.watch.history) + 1) / self.expected, cost)
-        return self.left()
-
-    def left(self) -> bool:
-        """Tell whether there is time left, and remember where there is not."""
-        self.complete = self.complete and not self.watch.ended
-        return self.complete
 
 
 # ------------------------------------------------------------------------------ without a search

@@ -357,8 +357,8 @@ def plan_family(task: PlanningTask) -> Plan:
         if search.refused is None or watch.on_request:
             raise PlanningCanceled('the planning was canceled', remedy='start it again')
         raise search.refused
-    complete = search.done >= search.evaluations
-    return task.plan(found.trajectory, found.amplitude, complete=complete)
+    watch.complete = search.done >= search.evaluations
+    return task.plan(found.trajectory, found.amplitude)
 
 
 def _basis(settings: PlannerSettings, limits: Limits) -> Basis:

@@ -184,6 +184,12 @@ def renew_points(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
 SUFFICIENT = 1e-4
 """Share of the decrease that the slope promises which a step has to bring."""
 
+MEMORY = 12
+"""Steps that the curvature is taken from."""
+
+PATIENCE = 10
+"""Steps that have to bring something together, or a start rests."""
+
 CURVED = 1e-10
 """Least curvature along a step, relative to its length and the gradient's change, to learn of."""
 
@@ -215,9 +221,7 @@ def descend_all(
     x: np.ndarray,
     evaluations: int,
     *,
-    memory: int = 12,
     tolerance: float = 1e-5,
-    patience: int = 10,
     go_on: Callable[[], bool] = lambda: True,
 ) -> Descents:
     """
@@ -231,15 +235,13 @@ def descend_all(
         (s, d) starts.
     evaluations:
         How many times each start is evaluated at most.
-    memory:
-        Steps that the curvature is taken from.
-    tolerance, patience:
-        A start rests when so many steps in a row have brought less than ``tolerance`` together.
+    tolerance:
+        A start rests when `PATIENCE` steps in a row have brought less together.
     go_on:
         Asked before each evaluation; False ends all descents where they are.
 
     """
-    state = _State.at(function, x, memory, patience)
+    state = _State.at(function, x)
     for _ in range(evaluations - 1):
         active = np.flatnonzero(~state.resting)
         if active.size == 0 or not go_on():
@@ -258,14 +260,14 @@ class _State:
     gradient: np.ndarray
     direction: np.ndarray
     step: np.ndarray
-    moves: np.ndarray  # (s, memory, d), oldest first; zero where there is none yet
+    moves: np.ndarray  # (s, MEMORY, d), oldest first; zero where there is none yet
     changes: np.ndarray
-    inverse: np.ndarray  # (s, memory) 1 / (move . change), zero where there is none yet
-    recent: np.ndarray  # (s, patience) values of the last steps
+    inverse: np.ndarray  # (s, MEMORY) 1 / (move . change), zero where there is none yet
+    recent: np.ndarray  # (s, PATIENCE) values of the last steps
     resting: np.ndarray
 
     @classmethod
-    def at(cls, function: Function, x: np.ndarray, memory: int, patience: int) -> _State:
+    def at(cls, function: Function, x: np.ndarray) -> _State:
         x = np.array(x, dtype=float)
         values, gradient = function(x)
         starts, size = x.shape
@@ -275,10 +277,10 @@ class _State:
             gradient=np.array(gradient),
             direction=-gradient,
             step=np.ones(starts),
-            moves=np.zeros((starts, memory, size)),
-            changes=np.zeros((starts, memory, size)),
-            inverse=np.zeros((starts, memory)),
-            recent=np.full((starts, patience), np.inf),
+            moves=np.zeros((starts, MEMORY, size)),
+            changes=np.zeros((starts, MEMORY, size)),
+            inverse=np.zeros((starts, MEMORY)),
+            recent=np.full((starts, PATIENCE), np.inf),
             resting=np.asarray(~gradient.any(axis=1)),
         )
         state.aim(np.arange(starts))

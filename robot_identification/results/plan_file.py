@@ -49,8 +49,8 @@ QUANTITIES = ('position', 'velocity', 'acceleration')
 
 
 @dataclass(frozen=True, kw_only=True)
-class _StoredRobot:
-    """Section ``robot``: which joints move, and their limits."""
+class StoredRobot:
+    """Section ``robot`` of a plan: the one that it was made for (`Robot.from_urdf`)."""
 
     name: str = option(doc="The URDF's robot name")
     joints: tuple[str, ...] = option(doc='Joints that move, in the order of the columns')
@@ -106,8 +106,8 @@ class StoredPlan:
 
     Attributes
     ----------
-    name, joints, locked, gravity, sha256:
-        Of the robot that it was made for (`Robot.from_urdf`), the last one of its URDF.
+    robot:
+        The one that it was made for.
     trajectory:
         The motion.
     obstacles:
@@ -115,17 +115,13 @@ class StoredPlan:
 
     """
 
-    name: str
-    joints: tuple[str, ...]
-    locked: Mapping[str, float]
-    gravity: tuple[float, float, float]
-    sha256: str
+    robot: StoredRobot
     trajectory: Trajectory
     obstacles: tuple[Obstacle, ...]
 
     def is_of(self, robot: Robot) -> bool:
         """Tell whether the plan was made with the very URDF of a robot."""
-        return bool(robot_document(robot)['sha256'] == self.sha256)
+        return bool(robot_document(robot)['sha256'] == self.robot.sha256)
 
 
 def plan_text(plan: Plan, robot: Robot, model: ModelSettings) -> str:
@@ -217,15 +213,13 @@ def read_plan(path: str | os.PathLike) -> StoredPlan:
     if not isinstance(document, dict) or document.get('format') != FORMAT:
         raise _wrong(path, f"it is no plan: its key 'format' is not '{FORMAT}'")
     try:
-        robot = from_mapping(_StoredRobot, document.get('robot'), 'robot')
+        robot = from_mapping(StoredRobot, document.get('robot'), 'robot')
         motion = from_mapping(_StoredTrajectory, document.get('trajectory'), 'trajectory')
         around = _around(document.get('settings'))
         trajectory = motion.trajectory(robot.joints)
     except (IdentificationError, ValueError) as error:
         raise _wrong(path, getattr(error, 'message', str(error))) from error
-    return StoredPlan(
-        robot.name, robot.joints, robot.locked, robot.gravity, robot.sha256, trajectory, around
-    )
+    return StoredPlan(robot, trajectory, around)
 
 
 def _around(settings: Any) -> tuple[Obstacle, ...]:

@@ -48,7 +48,6 @@ class TruthComparison:
     """
 
     expressions: tuple[str, ...]
-    units: tuple[str, ...]
     true: np.ndarray
     identified: np.ndarray
     std: np.ndarray
@@ -102,7 +101,6 @@ def compare(result: StoredResult, truth: Mapping[str, float]) -> TruthComparison
     standard = ParameterSet(base.layout, values)
     return TruthComparison(
         expressions=result.expressions,
-        units=result.base.layout.units,
         true=base.project(standard).values,
         identified=result.base.values,
         std=result.base_std,

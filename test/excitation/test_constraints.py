@@ -169,21 +169,26 @@ def test_shares_are_what_is_left_to_the_limits(arm, limits):
     use = check_trajectory(arm, trajectory, limits).use
     tight = replace(
         limits,
-        velocity=use.velocity * limits.velocity,
-        acceleration=use.acceleration * limits.acceleration,
-        jerk=use.jerk * limits.jerk,
+        velocity=use.quantities['velocity'] * limits.velocity,
+        acceleration=use.quantities['acceleration'] * limits.acceleration,
+        jerk=use.quantities['jerk'] * limits.jerk,
         # a look that is closer, since the limit is near, finds a little more
-        effort=1.0001 * use.effort * limits.effort,
+        effort=1.0001 * use.quantities['effort'] * limits.effort,
     )
     again = check_trajectory(arm, trajectory, tight).use
-    for shares in (again.velocity, again.acceleration, again.jerk, again.effort):
+    for shares in (
+        again.quantities['velocity'],
+        again.quantities['acceleration'],
+        again.quantities['jerk'],
+        again.quantities['effort'],
+    ):
         np.testing.assert_allclose(shares, 1.0, rtol=2e-4)
     middle, half = (limits.upper + limits.lower) / 2, (limits.upper - limits.lower) / 2
     expected = np.maximum(np.abs(goal - middle), np.abs(middle)) / half
-    np.testing.assert_allclose(use.position, expected)
+    np.testing.assert_allclose(use.quantities['position'], expected)
     assert use.joints == arm.joints
-    fastest = arm.joints[int(use.velocity.argmax())]
-    assert f'velocity {100 * use.velocity.max():.0f} % ({fastest})' in use.summary()
+    fastest = arm.joints[int(use.quantities['velocity'].argmax())]
+    assert f'velocity {100 * use.quantities["velocity"].max():.0f} % ({fastest})' in use.summary()
 
 
 def test_jumps_of_the_acceleration_are_refused_where_jerks_are_limited(arm, limits):
@@ -197,7 +202,7 @@ def test_jumps_of_the_acceleration_are_refused_where_jerks_are_limited(arm, limi
     assert e.value.limit == limits.jerk[3]
     free = motion_limits(arm, PlannerSettings(jerk_time=None), margin=0.0)
     assert np.isinf(free.jerk).all()
-    assert check_trajectory(arm, cubic, free).use.jerk.max() == 0.0
+    assert check_trajectory(arm, cubic, free).use.quantities['jerk'].max() == 0.0
     # a jump that a controller's period makes a ramp of, as rounding leaves it, is none
     acceleration = np.zeros((3, 6))
     acceleration[2, 3] = 0.5e-4 * limits.jerk[3]
@@ -215,7 +220,9 @@ def test_efforts_keep_a_margin_of_their_own(arm):
     )
     trajectory = way(arm, np.array([0.5, 1.3, -0.7, 0.5, 0.4, 1.0]))
     none = replace(settings_, effort_margin=0.0)
-    used = check_trajectory(arm, trajectory, motion_limits(arm, none, margin=0.0)).use.effort
+    used = check_trajectory(arm, trajectory, motion_limits(arm, none, margin=0.0)).use.quantities[
+        'effort'
+    ]
     enough = replace(settings_, effort_margin=1.0 - 1.001 * used.max())
     check_trajectory(arm, trajectory, motion_limits(arm, enough, margin=0.0))
     too_much = replace(settings_, effort_margin=1.0 - 0.999 * used.max())

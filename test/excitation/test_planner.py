@@ -76,7 +76,7 @@ def test_a_plan_keeps_every_limit_and_its_number_is_true(arm):
     assert made.history[-1] == pytest.approx(np.exp(np.log(expected).mean()), rel=0.1)
     assert 'predicted deviations' in made.summary()
     # what was found on the way is told, with the closest link and obstacle
-    assert made.findings.use.effort.max() <= 1.0 and 'limits used' in made.summary()
+    assert made.findings.use.quantities['effort'].max() <= 1.0 and 'limits used' in made.summary()
     assert "to 'floor' at" in made.summary() or "'floor' to" in made.summary()
 
 
@@ -88,8 +88,10 @@ def test_plans_pass_as_they_are_sent_without_their_margin(planar, rate):
         made = plan(planar, chosen)
         sent = to_points(made.trajectory, rate)
         found = check_trajectory(planar, sent, motion_limits(planar, chosen, margin=0.0))
-        assert (found.use.jerk <= 1.0 - 0.9 * chosen.margin).all()
-    assert (found.use.jerk > 0.5).all() and found.use.acceleration.max() < 0.8
+        assert (found.use.quantities['jerk'] <= 1.0 - 0.9 * chosen.margin).all()
+    assert (found.use.quantities['jerk'] > 0.5).all() and found.use.quantities[
+        'acceleration'
+    ].max() < 0.8
 
 
 def test_a_motion_that_does_not_pass_is_not_kept(planar, monkeypatch):
@@ -128,9 +130,9 @@ def test_a_plan_is_better_than_chance(planar):
 
 def test_a_limit_is_used_up_by_every_joint(arm):
     use = plan(arm, QUICK).findings.use
-    largest = np.max([use.velocity, use.acceleration], axis=0)
+    largest = np.max([use.quantities['velocity'], use.quantities['acceleration']], axis=0)
     # a joint that none of these stops has reached its position limit
-    assert ((largest > 0.95) | (use.position > 0.9)).all()
+    assert ((largest > 0.95) | (use.quantities['position'] > 0.9)).all()
 
 
 def test_plans_are_the_same_for_the_same_seed_only(planar):

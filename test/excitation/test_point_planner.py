@@ -111,7 +111,7 @@ def test_jerks_are_kept_by_the_times_between_points(planar):
     smooth = replace(QUICK, jerk_time=0.1)
     made = plan(planar, smooth)
     found = check_trajectory(planar, made.trajectory, motion_limits(planar, smooth))
-    assert found.use.jerk.max() == pytest.approx(1.0, abs=1e-6)
+    assert found.use.quantities['jerk'].max() == pytest.approx(1.0, abs=1e-6)
     rough = plan(planar, replace(QUICK, jerk_time=None))
     assert rough.trajectory.duration < made.trajectory.duration
     with pytest.raises(LimitViolation, match='jerk of joint'):

@@ -67,7 +67,7 @@ def test_a_plan_reads_back_as_the_same_motion_of_the_same_robot(tmp_path, robot,
     wanted, found = trajectory.sample(time), read.trajectory.sample(time)
     for name in ('position', 'velocity', 'acceleration'):
         assert getattr(found, name) == pytest.approx(getattr(wanted, name), abs=1e-9)
-    assert read.joints == robot.joints and read.is_of(robot)
+    assert read.robot.joints == robot.joints and read.is_of(robot)
     assert read.obstacles == SETTINGS.all_obstacles
     assert not read.is_of(robot.from_urdf(robot.urdf.replace('<robot', '<!-- x --><robot')))
 

@@ -22,7 +22,6 @@ RATE = 500.0
 
 COMPARISON = TruthComparison(
     expressions=('link_1.Izz + 0.5 link_2.m', 'joint_1.fv', 'x' * 60),
-    units=('kg m^2', 'N m s/rad', 'kg m'),
     true=np.array([2.0, 0.5, 0.0]),
     identified=np.array([2.1, 0.8, 0.1]),
     std=np.array([0.1, 0.1, np.nan]),
