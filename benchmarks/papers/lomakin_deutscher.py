@@ -36,7 +36,7 @@ from robot_identification.signals.polynomial_approximation import (
     weighted,
 )
 from robot_identification.signals.settings import PolynomialApproximation
-from robot_identification.simulation.delta import DeltaPlant, drive, multisine, track
+from robot_identification.simulation.delta import DeltaPlant, multisine, track
 from scipy.signal import savgol_filter
 
 from . import recursive_table
@@ -220,6 +220,27 @@ def position_errors(
     missed = reached - np.tile(np.stack(wanted, axis=1), (1, count, 1))
     squares = (missed**2).sum(axis=2).reshape(pieces, count, runs)
     return np.sqrt(squares.mean(axis=(0, 2)))
+
+
+def drive(
+    plant: DeltaPlant,
+    start: tuple[np.ndarray, np.ndarray],
+    effort: np.ndarray,
+    period: float,
+) -> np.ndarray:
+    """
+    Return the positions of robots under recorded efforts, without any control.
+
+    They start at positions and velocities (n_robots, 3); efforts (n_samples, n_robots, 3) are held
+    for a ``period`` [s] each.  Positions (n_samples, n_robots, 3) are NaN where the platform
+    is out of reach.
+    """
+    position, velocity = start
+    positions = np.empty((*effort.shape[:1], *position.shape))
+    for k, held in enumerate(effort):
+        positions[k] = position
+        position, velocity = plant.advance(position, velocity, held, period)
+    return positions
 
 
 # ------------------------------------------------------------------------------------ the kernels

@@ -137,9 +137,7 @@ def wanted_parameters(
     names = layout.names
     if earlier is not None:
         earlier.require(names)
-    chosen = np.arange(len(names))
-    if not payload:
-        chosen = parameter_places(settings.parameters, names, robot)
+    chosen = parameter_places(() if payload else settings.parameters, names, robot)
     function = CRITERIA[settings.criterion]
     if targets:
         for name, target in targets.items():
@@ -275,8 +273,6 @@ class Value:
 
     Attributes
     ----------
-    total:
-        What is minimised.
     criterion:
         Without the penalties.
     penalty:
@@ -284,9 +280,13 @@ class Value:
 
     """
 
-    total: float
     criterion: float
     penalty: float
+
+    @property
+    def total(self) -> float:
+        """Sum of both, which is minimised."""
+        return self.criterion + self.penalty
 
 
 @dataclass(frozen=True)
@@ -390,8 +390,7 @@ class Objective:
         criterion, _ = self.criterion(self.information(rows)[0])
         effort, _ = effort_penalty(self._effort(rows), self.effort)
         distance, _ = self._distance(motion)
-        penalty = self.weight * (effort + distance)
-        return Value(criterion + penalty, criterion, penalty)
+        return Value(criterion, self.weight * (effort + distance))
 
     def gradient(self, x: np.ndarray) -> tuple[Value, np.ndarray]:
         """Return the value and its gradient by the variables."""
@@ -417,8 +416,7 @@ class Objective:
             missing = np.sign(rows[:, joint, column]) * np.sign(by_effort[:, joint])
             missing *= self.weight * by_effort[:, joint] * self.prior.values[column]
             by_dq[:, joint] += (by_sign - missing) * bent
-        penalty = self.weight * (effort + distance)
-        value = Value(criterion + penalty, criterion, penalty)
+        value = Value(criterion, self.weight * (effort + distance))
         return value, self.family.pull_back(x, self._matrices, (by_q, by_dq, by_ddq))
 
     def _distance(self, motion: Motion) -> tuple[float, np.ndarray]:

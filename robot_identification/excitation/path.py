@@ -68,9 +68,9 @@ class SegmentLimits(NamedTuple):
 
     lower: float
     upper: float
-    velocity: float = np.inf
-    acceleration: float = np.inf
-    jerk: float = np.inf
+    velocity: float
+    acceleration: float
+    jerk: float
 
 
 @dataclass(frozen=True)
@@ -190,17 +190,19 @@ def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tu
     Points are (2, n_joints) position and velocity.  The times are closed intervals in ascending
     order [s].
     """
-    segments = _segments(start, end)
     arrays = (limits.lower, limits.upper, limits.velocity, limits.acceleration, limits.jerk)
-    bounds = [SegmentLimits(*row) for row in np.transpose(arrays).tolist()]
+    rows = np.transpose([*start, *end, *arrays]).tolist()
+    segments = [
+        (Segment((qa, qb), (va, vb)), SegmentLimits(*bound)) for qa, va, qb, vb, *bound in rows
+    ]
     changes = {SHORTEST, _LONGEST}
-    for segment, bound in zip(segments, bounds, strict=True):
+    for segment, bound in segments:
         changes |= {float(u) for u in segment.changes(bound) if SHORTEST < u < _LONGEST}
     times = np.array(sorted(changes))
     intervals: list[tuple[float, float]] = []
     for low, high in zip(times[:-1], times[1:], strict=True):
         middle = np.sqrt(low * high)
-        if all(s.keeps(middle, bound) for s, bound in zip(segments, bounds, strict=True)):
+        if all(segment.keeps(middle, bound) for segment, bound in segments):
             if intervals and intervals[-1][1] == low:
                 intervals[-1] = (intervals[-1][0], float(high))
             else:
@@ -238,13 +240,6 @@ def through(sequence: Sequence, times: np.ndarray, limits: Limits) -> PointTraje
         sequence.velocity,
         np.zeros_like(sequence.position),
     )
-
-
-def _segments(start: np.ndarray, end: np.ndarray) -> list[Segment]:
-    return [
-        Segment((float(qa), float(qb)), (float(va), float(vb)))
-        for qa, va, qb, vb in zip(start[0], start[1], end[0], end[1], strict=True)
-    ]
 
 
 def _critical(polynomial: Polynomial) -> np.ndarray:

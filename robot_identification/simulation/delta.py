@@ -230,25 +230,3 @@ def track(
         Recording(time, seen[:, i], given[:, i], tuple(joints), source=f'simulated run {i + 1}')
         for i in range(len(reference))
     )
-
-
-def drive(
-    plant: DeltaPlant,
-    start: tuple[np.ndarray, np.ndarray],
-    effort: np.ndarray,
-    period: float,
-    steps: int = 4,
-) -> np.ndarray:
-    """
-    Return the positions of robots under recorded efforts, without any control.
-
-    They start at positions and velocities (n_robots, 3); efforts (n_samples, n_robots, 3) are held
-    for a ``period`` [s] each, which is cut into ``steps``.  Positions (n_samples, n_robots, 3) are
-    NaN once the platform is out of reach.
-    """
-    position, velocity = start
-    positions = np.empty((*effort.shape[:1], *position.shape))
-    for k, held in enumerate(effort):
-        positions[k] = position
-        position, velocity = plant.advance(position, velocity, held, period, steps)
-    return positions

@@ -22,7 +22,7 @@ from ..model.consistency import inertia_at_com
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import ElasticJoints
-from .mjcf import ENTRIES, rotation, set_inertia
+from .mjcf import ENTRIES, rotation, set_inertia, wxyz
 from .plant import Plant
 from .servo import Servo
 
@@ -248,15 +248,10 @@ def _set_rotor(model: mujoco.MjModel, motor: str, inertia: float, coupled: bool)
     axis = model.jnt_axis[joint.id]
     model.body_mass[body] = 0.0
     model.body_ipos[body] = 0.0
-    model.body_iquat[body] = _quaternion(axis)
+    turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), np.array(axis))
+    model.body_iquat[body] = wxyz(turn)
     model.body_inertia[body] = [0.0, 0.0, inertia if coupled else 0.0]
     model.dof_armature[joint.dofadr[0]] = 0.0 if coupled else inertia
-
-
-def _quaternion(axis: np.ndarray) -> np.ndarray:
-    """(4,) rotation that turns z to ``axis``."""
-    turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), np.array(axis))
-    return np.array([turn.w, turn.x, turn.y, turn.z])
 
 
 def _between(robot: Robot, joint: str, stator: str) -> np.ndarray:

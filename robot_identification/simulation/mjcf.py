@@ -81,13 +81,12 @@ def mechanism(robot: Robot) -> etree._Element:
 def _body(parent: etree._Element, joint: UrdfJoint, robot: Robot) -> etree._Element:
     """Add the body that a joint carries."""
     placement = joint_placement(joint, robot.locked.get(joint.name, 0.0))
-    turn = pin.Quaternion(placement.rotation).normalized()
     body = etree.SubElement(
         parent,
         'body',
         name=joint.child,
         pos=numbers(placement.translation),
-        quat=numbers((turn.w, turn.x, turn.y, turn.z)),
+        quat=numbers(wxyz(pin.Quaternion(placement.rotation).normalized())),
     )
     if joint.name not in robot.opened.joints:
         return body
@@ -389,11 +388,15 @@ def set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:
     principal, axes = np.linalg.eigh(inertia_at_com(inertial))
     if np.linalg.det(axes) < 0.0:
         axes[:, 0] = -axes[:, 0]
-    quaternion = pin.Quaternion(axes).normalized()
     model.body_mass[body] = inertial[0]
     model.body_ipos[body] = inertial[1:4] / inertial[0]
     model.body_inertia[body] = np.maximum(principal, 0.0)
-    model.body_iquat[body] = [quaternion.w, quaternion.x, quaternion.y, quaternion.z]
+    model.body_iquat[body] = wxyz(pin.Quaternion(axes).normalized())
+
+
+def wxyz(quaternion: pin.Quaternion) -> tuple[float, float, float, float]:
+    """Return a quaternion in the order of MuJoCo's."""
+    return quaternion.w, quaternion.x, quaternion.y, quaternion.z
 
 
 def rotation(quaternion: np.ndarray) -> np.ndarray:

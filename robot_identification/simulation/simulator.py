@@ -34,7 +34,7 @@ from .servo import (
     VelocityCommands,
     Waypoints,
 )
-from .truth import finite_effort, per_joint, SimulationSettings, true_model, truth
+from .truth import finite_effort, given, per_joint, SimulationSettings, true_model, truth
 
 RUNAWAY = 1e6
 """Velocity that no robot has [rad/s or m/s]; MuJoCo would go on for a while and then reset."""
@@ -107,7 +107,8 @@ class Simulator:
         self.parameters = truth(robot, settings) if parameters is None else parameters
         self.plant, self._servo = _mechanism(robot, settings, self.parameters)
         self._start = _initial_position(robot, settings)
-        self._noise = _effort_noise(robot, settings)
+        noise = settings.effort_noise * finite_effort(robot)
+        self._noise = given(settings, robot, 'effort_noise_std', noise)
         self._count = _encoder_count(robot, settings)
         self._channel = _EffortChannel.of(robot, settings)
         self.follower = TrajectoryFollower(robot.joints, self._start)
@@ -413,13 +414,6 @@ def _initial_position(robot: Robot, settings: SimulationSettings) -> np.ndarray:
             remedy=f'allowed is [{robot.limits.lower[i]:g}, {robot.limits.upper[i]:g}]',
         )
     return position
-
-
-def _effort_noise(robot: Robot, settings: SimulationSettings) -> np.ndarray:
-    given = per_joint(settings.effort_noise_std, robot, 'effort_noise_std')
-    if given is not None:
-        return given
-    return settings.effort_noise * finite_effort(robot)
 
 
 def _encoder_count(robot: Robot, settings: SimulationSettings) -> np.ndarray | None:

@@ -291,11 +291,12 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
         names = nominal.layout.names[nominal.layout.of(link)]
         values.update(zip(names, perturbed, strict=True))
     joint_values = _friction(robot, settings, nominal, random)
-    joint_values['Ia'] = _rotor_inertia(robot, settings)
+    rotors = finite_effort(robot) / ROTOR_ACCELERATION
+    joint_values['Ia'] = given(settings, robot, 'rotor_inertia', rotors)
     for symbol, key in (('fr', 'root'), ('fl', 'load'), *_SPRINGS.items()):
-        given = per_joint(getattr(settings, key), robot, key)
-        if given is not None:
-            joint_values[symbol] = given
+        entries = per_joint(getattr(settings, key), robot, key)
+        if entries is not None:
+            joint_values[symbol] = entries
     for symbol, entries in joint_values.items():
         named = {f'{j}.{symbol}': v for j, v in zip(robot.joints, entries, strict=True)}
         # joints that slide have no springs
@@ -370,6 +371,12 @@ def per_joint(values: Sequence[float], robot: Robot, key: str) -> np.ndarray | N
     return np.broadcast_to(np.asarray(values, dtype=float), robot.n_joints).copy()
 
 
+def given(settings: SimulationSettings, robot: Robot, key: str, default: np.ndarray) -> np.ndarray:
+    """Return a setting of one value a joint, (n_joints,); the default where it is empty."""
+    found = per_joint(getattr(settings, key), robot, key)
+    return default if found is None else found
+
+
 def perturb(inertial: np.ndarray, relative: float, random: np.random.Generator) -> np.ndarray:
     """
     Return the (10,) inertial parameters of a body that is a little different.
@@ -425,8 +432,8 @@ def _of_elastic(
     for name, value in values.items():
         owner, _, symbol = name.rpartition('.')
         owned[f'{motors.get(owner, owner)}.{symbol}'] = value
-    given = {'k': 'stiffness'} | ({'d': 'transmission_damping'} if elastic.damping else {})
-    for symbol, key in given.items():
+    keys = {'k': 'stiffness'} | ({'d': 'transmission_damping'} if elastic.damping else {})
+    for symbol, key in keys.items():
         entries = per_joint(getattr(settings, key), robot, key)
         if entries is None:
             raise SettingsError(
@@ -434,13 +441,6 @@ def _of_elastic(
             )
         owned.update({f'{j}.{symbol}': v for j, v in zip(robot.joints, entries, strict=True)})
     return owned
-
-
-def _rotor_inertia(robot: Robot, settings: SimulationSettings) -> np.ndarray:
-    given = per_joint(settings.rotor_inertia, robot, 'rotor_inertia')
-    if given is not None:
-        return given
-    return finite_effort(robot) / ROTOR_ACCELERATION
 
 
 def finite_effort(robot: Robot) -> np.ndarray:
@@ -453,17 +453,12 @@ def _friction(
 ) -> dict[str, np.ndarray]:
     # drawn in any case, so that giving one list does not change the others
     draws = settings.friction_perturbation * random.standard_normal((3, robot.n_joints))
-
-    def given(key: str, default: np.ndarray) -> np.ndarray:
-        found = per_joint(getattr(settings, key), robot, key)
-        return default if found is None else found
-
     friction = {}
     dry = ('ts', 'stiction') if settings.stiction else ('fc', 'coulomb')
     for symbol, key, draw in (('fv', 'viscous', draws[0]), (*dry, draws[1])):
         guess = np.array([nominal[f'{joint}.{symbol}'] for joint in robot.joints])
-        friction[symbol] = given(key, guess * np.exp(draw))
-    friction['off'] = given('offset', friction[dry[0]] * draws[2])
+        friction[symbol] = given(settings, robot, key, guess * np.exp(draw))
+    friction['off'] = given(settings, robot, 'offset', friction[dry[0]] * draws[2])
     if settings.stiction:
-        friction['tsc'] = given('stribeck', np.zeros(robot.n_joints))
+        friction['tsc'] = given(settings, robot, 'stribeck', np.zeros(robot.n_joints))
     return friction
