@@ -19,9 +19,9 @@ from .config.experiment_file import experiment_from
 from .config.sources import ArrayEntry
 from .data.drives import Drives
 from .data.recognition import ColumnGuess
-from .data.recording import Recording, SIGNALS
+from .data.recording import Recording, recording_error, SIGNALS
 from .data.recording_config import FACTOR, RecordingEntry
-from .errors import IdentificationWarning, once, one_of, RecordingError, SettingsError
+from .errors import IdentificationWarning, once, one_of, SettingsError
 from .model.robot import Robot
 from .options.fields import from_mapping, to_mapping
 from .progress import Progress, silent
@@ -168,7 +168,8 @@ def _experiment(
         for number, data in enumerate(recordings, 1):
             name = kind if len(recordings) == 1 else f'{kind} {number}'
             if isinstance(data, Recording):
-                arrays[kind].append(_entry(data))
+                signals = {s: getattr(data, s) for s in SIGNALS}
+                arrays[kind].append(ArrayEntry(data.source, data.time, **signals))
                 continue
             at_joints = False
             if isinstance(data, Mapping) and 'file' not in data:
@@ -216,12 +217,9 @@ def _completed(
             if section.setdefault('joints', guess.joints) is None:
                 section['joints'] = guess.joints
             if tuple(section['joints']) != guess.joints:
-                raise RecordingError(
-                    f'{entry.name}: its joints are {one_of(guess.joints)}, expected '
-                    f'{one_of(section["joints"])}',
-                    file=entry.name,
-                    remedy='name its columns',
-                )
+                expected = one_of(section['joints'])
+                text = f'its joints are {one_of(guess.joints)}, expected {expected}'
+                raise recording_error(entry.name, text, 'name its columns')
             remarks.append(_remark(entry, guess))
             content = to_mapping(entry).items()
             done[kind].append({k: v for k, v in content if v != getattr(_BARE, k)})
@@ -257,16 +255,6 @@ def _joints(urdf: str) -> tuple[str, ...]:
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', IdentificationWarning)
         return robot_with_inertia(urdf).joints
-
-
-def _entry(recording: Recording) -> ArrayEntry:
-    return ArrayEntry(
-        recording.source,
-        recording.time,
-        recording.position,
-        recording.effort,
-        recording.velocity,
-    )
 
 
 def _robot_section(robot: Robot | str | os.PathLike) -> dict[str, Any]:

@@ -354,7 +354,7 @@ def _payload(
     if wanted is None or not carrying:
         return None
     loaded = reducer.system(carrying)
-    found = payload(system, loaded, problem.robot, frame=wanted.frame, settings=wanted.settings)
+    found = payload(system, loaded, problem.robot, frame=wanted.frame, settings=wanted)
     if problem.effort_kind == 'joint_torque':
         return found
     return replace(found, warnings=(*found.warnings, _GAIN_ERROR))

@@ -26,29 +26,9 @@ from .results import check, compare, export, plot, replay, validate
 from .ros import demo, node, play, wait
 
 COMMANDS = (
-    init,
-    identify,
-    diagnose,
-    reduce,
-    validate,
-    compare,
-    plot,
-    check,
-    replay,
-    export,
-    structure,
-    filters,
-    fleet,
-    plan,
-    preview,
-    calibrate,
-    node,
-    play,
-    wait,
-    repair,
-    schema,
-    demo,
-)
+    init, identify, diagnose, reduce, validate, compare, plot, check, replay, export, structure,
+    filters, fleet, plan, preview, calibrate, node, play, wait, repair, schema, demo,
+)  # fmt: skip
 """In the order of the help text."""
 
 

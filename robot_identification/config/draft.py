@@ -28,7 +28,7 @@ from ..errors import IdentificationWarning, one_of, SettingsError
 from ..estimation.recording_faults import beginnings, effort_evidence, recording_faults
 from ..model.robot import Robot
 from ..results.urdf_export import robot_with_inertia
-from .experiment_file import modeline
+from .experiment_file import MODELINE
 from .sources import open_recording
 
 _FAR = 4.0
@@ -139,7 +139,7 @@ class Draft:
         """
         robot, settings = self.robot, self.settings
         lines = [
-            modeline(),
+            MODELINE,
             '# Written by `robot-identification init`; every key: docs/reference/experiment.md',
             '# Cut-off, dead zone and friction terms are left out: `auto` chooses them.',
             'robot:',

@@ -217,11 +217,6 @@ class PayloadRecordings(LoadRecordings, PayloadSettings):
     The fields of `PayloadSettings` belong to it, too.
     """
 
-    @property
-    def settings(self) -> PayloadSettings:
-        """The settings of the identification."""
-        return PayloadSettings(self.own_friction)
-
 
 @dataclass(frozen=True)
 class DataSettings:

@@ -42,10 +42,8 @@ from .sources import check_recording
 SCHEMA = Path(__file__).with_name('experiment.schema.json')
 """JSON schema of the experiment file; a test keeps it up to date."""
 
-
-def modeline(schema: str | Path = SCHEMA) -> str:
-    """Return the first line of an experiment file, by which editors find the schema."""
-    return f'# yaml-language-server: $schema={schema}'
+MODELINE = f'# yaml-language-server: $schema={SCHEMA}'
+"""First line of an experiment file, by which editors find the schema."""
 
 
 def schema_text() -> str:
@@ -379,14 +377,7 @@ def _check_files(experiment: Experiment) -> None:
             'give the path of a YAML of names and [lowest, highest], or leave it out',
         ),
     ):
-        if file is not None and not _is_file(Path(file)):
+        if file is not None and not os.path.isfile(file):
             key = f'estimation.{key}'
             message = f"'{key}': file '{file}' does not exist"
             raise SettingsError(message, key=key, file=file, remedy=remedy)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a name that is too long for the file system
-        return False

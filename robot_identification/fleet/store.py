@@ -31,6 +31,7 @@ import socket
 from typing import Any, IO
 
 from ..config.experiment import FleetSettings
+from ..data.recording import recording_error
 from ..errors import IdentificationError, RecordingError
 from ..options.document import dump, plain, write_whole
 from ..results.factor_file import FACTOR_SIZE, SUFFIX
@@ -130,12 +131,9 @@ def serial_of(path: str, custom: Mapping[str, str], settings: FleetSettings) -> 
     if settings.serial_key is not None:
         if custom.get(settings.serial_key):
             return custom[settings.serial_key]
-        raise RecordingError(
-            f"{path}: its custom data have no '{settings.serial_key}', which is to be the serial "
-            'number',
-            file=path,
-            remedy='record with --custom-data, or set fleet.serial to find it in the path',
-        )
+        text = f"its custom data have no '{settings.serial_key}', which is to be the serial number"
+        remedy = 'record with --custom-data, or set fleet.serial to find it in the path'
+        raise recording_error(path, text, remedy)
     if settings.serial is not None:
         return _matched(settings.serial, path, 'fleet.serial')
     folder = Path(path).parent
@@ -167,13 +165,11 @@ def stamp_of(path: str, began: float | None, settings: FleetSettings) -> float:
             return float(digits)
     except ValueError:
         pass
-    raise RecordingError(
-        f"{path}: '{text}' is no date",
-        file=path,
-        value=text,
-        remedy='let fleet.stamp match YYYYMMDD, with hhmm and ss behind it where they are there, '
-        'or seconds since 1970',
+    remedy = (
+        'let fleet.stamp match YYYYMMDD, with hhmm and ss behind it where they are there, or '
+        'seconds since 1970'
     )
+    raise recording_error(path, f"'{text}' is no date", remedy, value=text)
 
 
 def _matched(pattern: str, path: str, key: str) -> str:
@@ -181,12 +177,9 @@ def _matched(pattern: str, path: str, key: str) -> str:
     groups = () if match is None else match.groups()
     text = '' if match is None else ''.join(g or '' for g in groups) or match.group()
     if not text:
-        raise RecordingError(
-            f"{path}: '{key}' ({pattern}) is not found in its path",
-            file=path,
-            key=key,
-            remedy='change the regular expression, or leave the recording out',
-        )
+        why = f"'{key}' ({pattern}) is not found in its path"
+        remedy = 'change the regular expression, or leave the recording out'
+        raise recording_error(path, why, remedy, key=key)
     return text
 
 
