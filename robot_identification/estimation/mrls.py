@@ -76,7 +76,7 @@ def mrls(
     learner = learner_of(structure, settings, prior)
     weighted = settings.weights == 'wls'
     weights = joint_weights(system) if weighted else np.ones(system.n_joints)
-    course = _Course(structure.n_base)
+    course = _EstimateHistory(structure.n_base)
     for matrix, effort, independence in _pieces(blocks, weights, settings.block):
         learner.update(matrix, effort, independence)
         if learner.rows % settings.block == 0:
@@ -154,7 +154,7 @@ def _pieces(
             start = stop
 
 
-class _Course:
+class _EstimateHistory:
     """History of the estimate, block by block."""
 
     def __init__(self, n_base: int) -> None:
@@ -179,7 +179,7 @@ class _Course:
 
 
 def _notes(
-    course: _Course,
+    course: _EstimateHistory,
     last: RecursiveEstimate,
     settings: RecursiveSettings,
     names: tuple[str, ...],

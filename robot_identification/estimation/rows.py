@@ -199,12 +199,12 @@ def row_blocks(
     recorded = np.inf if signals.sample_rate is None else sample_rate(source)
     columns = Projection(regressor, structure.independent)
     for segment, blocks in enumerate(stretches(source, signals, driven=driven)):
-        stretch: _Stretch | None = None
+        stretch: _RowStretch | None = None
         for samples in blocks:
             for start in range(0, len(samples), BLOCK_SAMPLES):
                 piece = samples.rows(start, start + BLOCK_SAMPLES)
                 if stretch is None:
-                    stretch = _Stretch(
+                    stretch = _RowStretch(
                         samples,
                         signals,
                         zones,
@@ -220,7 +220,7 @@ def row_blocks(
             yield stretch.finish()
 
 
-class _Stretch:
+class _RowStretch:
     """A stretch of samples without gaps, on its way through the decimation."""
 
     def __init__(

@@ -258,9 +258,9 @@ def accumulate(
         where there are no rows at all, or the effort of a driven joint is zero throughout.
 
     """
-    builder: _Builder | None = None
+    builder: _SystemBuilder | None = None
     for block in blocks:
-        builder = _Builder(block.pattern, trace_points) if builder is None else builder
+        builder = _SystemBuilder(block.pattern, trace_points) if builder is None else builder
         builder.push(block)
     if builder is None or not builder.available:
         raise RecordingError(
@@ -324,7 +324,7 @@ def from_rows(
     return accumulate([block], structure, joints, driven=driven)
 
 
-class _Builder:
+class _SystemBuilder:
     """The growing parts of a `LinearSystem`, joint by joint in the columns that the joint sees."""
 
     def __init__(self, pattern: RowPattern, trace_points: int) -> None:
