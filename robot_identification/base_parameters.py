@@ -57,22 +57,20 @@ from .regressor.rigid import tree_of, TreeJoint
 from .regressor.settings import GROUPINGS
 
 
-def expression(
-    coefficients: np.ndarray, names: Sequence[str], *, first: int | None = None, digits: int = 3
-) -> str:
+def expression(coefficients: np.ndarray, names: Sequence[str], *, first: int | None = None) -> str:
     """
     Write a combination of parameters in words, as ``link_2.Ixx - link_2.Iyy - 0.0506 link_3.m``.
 
     Coefficients are (p,), zeros are left out; ``first`` is the place of the term to begin with,
-    and coefficients have ``digits`` significant digits.  No term at all is ``0``.
+    and coefficients have three significant digits.  No term at all is ``0``.
     """
     places = [int(i) for i in np.flatnonzero(coefficients)]
     places.sort(key=lambda i: (i != first, i))
     text = ''
     for i in places:
         # by way of more digits, so that rounding noise cannot decide a tie such as 0.05185
-        number = float(f'{float(f"{coefficients[i]:.10g}"):.{digits}g}')
-        magnitude = '' if abs(number) == 1.0 else f'{abs(number):.{digits}g} '
+        number = float(f'{float(f"{coefficients[i]:.10g}"):.3g}')
+        magnitude = '' if abs(number) == 1.0 else f'{abs(number):.3g} '
         sign = '-' if number < 0.0 else '+'
         text += f' {sign} {magnitude}{names[i]}'
     if not text:

@@ -66,11 +66,6 @@ class Projection:
     def __init__(self, regressor: Regressor, columns: np.ndarray) -> None:
         self._regressor, self._columns = regressor, np.asarray(columns)
 
-    @property
-    def size(self) -> int:
-        """Number of columns."""
-        return self._columns.size
-
     @cached_property
     def _forms(self) -> Forms:
         return forms(self._regressor, self._columns)
