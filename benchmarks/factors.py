@@ -60,7 +60,8 @@ def section() -> Section:
                 for title, b, size, triangles, header in sizes
             ],
             text='The file also holds the products of the samples before decimation (as large as '
-            'the triangles), for one of the figures of the fit. The header has settings, '
+            'the triangles), for one of the figures of the fit, and factors of stretches of time '
+            'for the bootstrap, which take most of it. The header has settings, '
             f'fingerprint and URDF. A recording three times as long: {longer / 1e3:.1f} kB.',
         ),
         Table(

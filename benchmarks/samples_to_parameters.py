@@ -53,8 +53,10 @@ A made-up recording of a Panda arm, {seconds:g} s of seven joints at 1 kHz, beco
 parameters with their standard deviations (rigid bodies, rotor inertia, viscous and Coulomb
 friction, offset; weighted by joint). The whole job is `pipeline.identify_sources`: finding the
 base parameters, filter, differences, regressor, streaming QR, weights, statistics and the check
-for physical consistency. Beside it, on the same {rows:,} rows of base columns, which are in memory
-already: one call of NumPy's QR without Q, and of its least squares.
+for physical consistency, and what the others have nothing of: factors of stretches of time with
+the block bootstrap, and the diagnosis of the recording, which together take most of it. Beside it,
+on the same {rows:,} rows of base columns, which are in memory already: one call of NumPy's QR
+without Q, and of its least squares.
 
 Figaroh's way is re-created from what figaroh 1.0.2 does (`benchmarks/figaroh_way.py` says step by
 step), with the same cut-off frequency, without decimation, on the same recording.
