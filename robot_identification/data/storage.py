@@ -397,9 +397,12 @@ def parts_of(stream: BinaryIO, begin: int, end: int) -> Iterator[Part]:
 
 
 def _bytes_of(stream: BinaryIO, part: Part) -> bytes:
-    """Return the bytes of a part; raises ValueError if they are not inside the file."""
+    """Return the bytes of a part; raises ValueError if it is too long or not inside the file."""
     if part.end > stream.seek(0, 2):
         raise ValueError(f'{part.length} bytes from byte {part.start} on are not in the file')
+    if part.length > MAX_BLOCK + _PIECE:  # holes of a file take no room on the disk
+        text = f'the record at byte {part.start} has {part.length} bytes'
+        raise ValueError(f'{text}, {MAX_BLOCK} are the most')
     stream.seek(part.start)
     return stream.read(part.length)
 

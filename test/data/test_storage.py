@@ -11,6 +11,7 @@ import tempfile
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcap.opcode import Opcode
 from mcap.writer import CompressionType, IndexType
 from mcap.writer import Writer as McapWriter
 import numpy as np
@@ -302,6 +303,29 @@ def test_a_file_without_chunks_or_summary_is_read_from_its_start(tmp_path):
     path.write_bytes(data)
     assert mcap_summary(path) is None
     assert in_bulk(path)[1] == [m[1:] for m in alike(50)]
+
+
+@pytest.mark.parametrize('chunks', [1, 2])
+def test_a_chunk_of_gigabytes_is_not_read(tmp_path, monkeypatch, chunks):
+    """A hole in the file, which takes no room on the disk, would take the memory."""
+    file = tmp_path / 'run.mcap'
+    length = 3 << 30
+    with file.open('wb') as stream:
+        stream.write(storage.MAGIC)
+        for _ in range(chunks):
+            stream.write(struct.pack('<BQ', Opcode.CHUNK, length))
+            stream.seek(length, 1)
+        stream.truncate()
+    bytes_of, read = storage._bytes_of, []
+    monkeypatch.setattr(
+        storage, '_bytes_of', lambda *part: read.append(len(data := bytes_of(*part))) or data
+    )
+    scan = storage.scan_mcap(file)
+    assert len(scan.parts) == chunks - 1  # the last one is not whole
+    refused = pytest.raises(ValueError, match='are the most')
+    with refused if scan.parts else contextlib.nullcontext():
+        list(scan.messages(lambda *_: True, {}))
+    assert not read
 
 
 def test_a_changed_byte_in_a_finished_bag_is_found(tmp_path):
