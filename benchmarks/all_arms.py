@@ -90,14 +90,14 @@ def planned(name: str) -> list[str]:
     seconds = time.process_time() - begin
     findings, deviations = made.findings, made.deviations
     assert findings is not None and deviations is not None
-    use = findings.use
-    used = np.maximum(use.velocity, use.acceleration)
+    use = findings.use.quantities
+    used = np.maximum(use['velocity'], use['acceleration'])
     known = (deviations.relative < 1.0)[deviations.values != 0.0]
     return [
         name,
         str(len(joints)),
         f'{100.0 * used.mean():.0f} %',
-        f'{100.0 * use.effort.max():.0f} %',
+        f'{100.0 * use["effort"].max():.0f} %',
         f'{known.sum()} of {known.size}',
         f'{seconds:.1f}',
         '' if seconds <= SECONDS else 'late',

@@ -219,8 +219,8 @@ def section() -> Section:
             # the last checks follow the search
             made, seconds = timed(robot, PlannerSettings(time_budget=0.85 * arm.seconds))
             found = information(robot, made)
-            use = made.findings.use
-            used = float(np.maximum(use.velocity, use.acceleration).mean())
+            use = made.findings.use.quantities
+            used = float(np.maximum(use['velocity'], use['acceleration']).mean())
             lines.append(
                 [
                     arm.name,
@@ -228,7 +228,7 @@ def section() -> Section:
                     f'{logdet(found):.1f}',
                     f'{mean_deviation(found):.3g}',
                     f'{100.0 * used:.0f} %',
-                    f'{100.0 * float(use.effort.max()):.0f} %',
+                    f'{100.0 * float(use["effort"].max()):.0f} %',
                     f'{made.condition_number:.1f}',
                     f'{seconds:.1f}',
                 ]
