@@ -16,7 +16,6 @@ from itertools import count
 import os
 from pathlib import Path
 import shutil
-import sys
 import time
 from typing import Any, BinaryIO, NamedTuple
 
@@ -353,28 +352,3 @@ def _damaged(file: Path, error: object) -> RecordingError:
     text = ' '.join(str(error).split()) or type(error).__name__
     remedy = 'copy it again from where it was recorded, or try `mcap recover`'
     return recording_error(file, f'is damaged ({text})', remedy)
-
-
-def main(arguments: Sequence[str]) -> None:
-    """
-    Complete the recordings in the folder that ``arguments`` has; print what is done.
-
-    Has the lowest priority, and leaves room to new recordings and time to other recorders.
-    """
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever the recorder has
-        os.nice(19)
-    output = Path(arguments[0])
-    for bag in recordings_in(output):
-        try:
-            if bag == output or is_complete(bag):
-                continue
-            lines = [f'{bag}: {line}' for line in repair_bag(bag, quiet=600.0, reserve=1 << 30)]
-        except (RecordingError, OSError) as error:
-            lines = [f'left as it is: {error}']
-        sys.stdout.writelines(f'{line}\n' for line in lines)
-        sys.stdout.flush()
-
-
-if __name__ == '__main__':
-    main(sys.argv[1:])

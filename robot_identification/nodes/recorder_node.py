@@ -9,13 +9,11 @@ woken by each of them, and would fall behind on a busy machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-import subprocess
 import sys
 import threading
 
@@ -40,8 +38,9 @@ from .common import (
     steady_timer,
 )
 from .common.joint_states import enlarge_receive_buffers, overflowed_packets, prefer_sockets
-from .common.processes import prioritise, start_module
+from .common.processes import prioritise
 from .common.requests import DataDirectories, FileOptions
+from .repair_process import RepairProcess
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
@@ -55,9 +54,6 @@ _FETCH_SECONDS = 0.01
 
 _DEPTH = 10_000
 """Messages that may wait in the middleware: ten seconds at 1 kHz."""
-
-REPAIR_SECONDS = 600.0
-"""Time after which the completion of earlier recordings is ended [s]."""
 
 
 @dataclass(frozen=True)
@@ -287,41 +283,6 @@ class RecorderNode(Node):
                 message='; '.join(filter(None, (last.message, self._reception()))),
             )
         )
-
-
-class RepairProcess:
-    """
-    Process that completes what an earlier recorder left in a folder, see `bag_repair.main`.
-
-    Its lines go to ``log``, called from a thread.  It can be killed at any moment: what it has not
-    completed stays as it was.
-    """
-
-    def __init__(self, output: Path, log: Callable[[str], None]) -> None:
-        self._process = start_module(
-            'robot_identification.data.bag_repair',
-            str(output),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self._timer = threading.Timer(REPAIR_SECONDS, self._process.kill)
-        self._timer.daemon = True
-        self._timer.start()
-        self._reader = threading.Thread(target=self._read, args=(log,), daemon=True)
-        self._reader.start()
-
-    def end(self) -> None:
-        """End it."""
-        with contextlib.suppress(OSError):
-            self._process.kill()
-        self._reader.join(2.0)
-
-    def _read(self, log: Callable[[str], None]) -> None:
-        for line in self._process.stdout or ():
-            log(line.rstrip('\n'))
-        self._process.wait()
-        self._timer.cancel()
 
 
 @dataclass
