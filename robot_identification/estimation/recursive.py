@@ -304,8 +304,7 @@ class RecursiveLeastSquares:
         Parameters
         ----------
         pattern, weights:
-            Places of the K entries of n rows, and (n,) factor of each row and its effort; the same
-            in every call.
+            Places of the K entries of n rows, and (n,) factor of each row and its effort.
         entries:
             (K,) entries of the rows.
         effort, kept:
@@ -333,12 +332,12 @@ class RecursiveLeastSquares:
             rows, effort = rows * weights[:, None], effort * weights
             self.update(rows[kept], effort[kept], independence)
             return residual, self.solution()
-        if self._stepper is None:
+        stepper, factor = self._stepper, self._accumulated
+        if stepper is None or stepper.pattern is not pattern or stepper.weights is not weights:
             # imported here because Numba is optional
             from .rls_kernel import Stepper
 
-            self._stepper = Stepper(self._relative, self._groups, pattern.columns, weights)
-        stepper, factor = self._stepper, self._accumulated
+            stepper = self._stepper = Stepper(self._relative, self._groups, pattern, weights)
         residual = np.empty(effort.size)
         count = stepper.append(factor, entries, effort, kept, memory, before.values, residual)
         if count < 0:

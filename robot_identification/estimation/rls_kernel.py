@@ -9,13 +9,13 @@ that a row takes part only from its first entry on, and that nothing is allocate
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import math
 
 from numba import boolean, float64, int64
 import numpy as np
 
 from ..compiled import compiled, constant
+from ..regressor.inverse_dynamics import RowPattern
 from .elimination import ACCEPTED, DEPENDENT, WEAK
 
 _EXCHANGES = 12
@@ -334,11 +334,13 @@ class Stepper:
         (b,) thresholds, relative to the longest column of the same group.
     groups:
         (b,) number of each column's group, below b.
-    columns, weights:
-        Ascending columns of the entries of each of n rows, and (n,) factors of the rows.
+    pattern, weights:
+        Places of the entries of n rows, and (n,) factors of the rows.
 
     Attributes
     ----------
+    pattern, weights:
+        As given.
     free:
         (b,) bool, all False: no parameter is at a bound.
 
@@ -348,9 +350,11 @@ class Stepper:
         self,
         relative: np.ndarray,
         groups: np.ndarray,
-        columns: Sequence[np.ndarray],
+        pattern: RowPattern,
         weights: np.ndarray,
     ) -> None:
+        self.pattern, self.weights = pattern, weights
+        columns = pattern.columns
         b, n = relative.size, len(columns)
         self._relative, self._groups = np.ascontiguousarray(relative), groups.astype(np.int64)
         first = [int(places[0]) if places.size else b for places in columns]

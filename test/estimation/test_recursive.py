@@ -16,6 +16,7 @@ from robot_identification.estimation.recursive import (
     RecursiveSettings,
 )
 from robot_identification.model.parameters import ParameterLayout
+from robot_identification.regressor.inverse_dynamics import RowPattern
 
 forms = pytest.mark.parametrize('form', FORMULATIONS)
 
@@ -251,6 +252,26 @@ def test_a_row_that_is_not_finite_is_refused_and_does_no_harm():
 
 
 # --------------------------------------------------------------------------------------- bounds
+
+
+@forms
+def test_samples_may_have_other_patterns_and_weights_each(form):
+    b, rng = 4, np.random.default_rng(5)
+    learner, rows, efforts = learner_of(b, form), [], []
+    patterns = [
+        RowPattern(tuple(map(np.array, places)), b)
+        for places in ([[0, 1], [2, 3]], [[0, 2, 3], [1]])
+    ]
+    before = learner.solution()
+    for number in range(40):
+        pattern, weights = patterns[number % 2], rng.uniform(0.5, 2.0, 2)
+        entries, effort = rng.normal(size=4), rng.normal(size=2)
+        counts = np.array([True, True])
+        _, before = learner.step(pattern, weights, entries, effort, counts, before)
+        rows.append(pattern.expand(entries[:, None])[0] * weights[:, None])
+        efforts.append(effort * weights)
+    batch = np.linalg.lstsq(np.vstack(rows), np.hstack(efforts), rcond=None)[0]
+    np.testing.assert_allclose(before.values, batch, rtol=1e-9)
 
 
 def correlated(seed=11):
