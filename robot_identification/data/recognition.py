@@ -28,7 +28,7 @@ from .recording import SIGNALS
 from .recording_config import Column, FACTOR
 
 _STORAGE = {
-    '.mcap': (b'\x89MCAP0\r\n',),
+    '.mcap': (b'\x89MCAP0\r\n',),  # as `storage.MAGIC`, which brings the mcap library
     '.db3': (b'SQLite format 3\0',),
     '.zstd': (b'\x28\xb5\x2f\xfd',),
 }

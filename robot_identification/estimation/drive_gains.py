@@ -306,7 +306,7 @@ def drive_gains(
 
     """
     n, b = len(drives), structure.n_base
-    runs = _Runs.of((without, loaded), load, structure, assumed)
+    runs = _GainRuns.of((without, loaded), load, structure, assumed)
     factors, shrinkage = np.full((2, n), np.nan)
     covariance = np.full((n, n), np.nan)
     identified = np.ones(n, dtype=bool)
@@ -340,7 +340,7 @@ def drive_gains(
 
 
 @dataclass(frozen=True)
-class _Runs:
+class _GainRuns:
     """Rows without and with the load, and what the load adds to the base parameters."""
 
     factors: np.ndarray  # (2, n, b + n, b + n) R of [W_j | T_jk c_k] of each joint j
@@ -357,7 +357,7 @@ class _Runs:
         load: Load,
         structure: BaseStructure,
         assumed: np.ndarray,
-    ) -> _Runs:
+    ) -> _GainRuns:
         """Fold the rows of each kind of run."""
         n, b = len(assumed), structure.n_base
         to_drives = _inverse(assumed).T
@@ -380,7 +380,7 @@ class _Runs:
             load.link,
         )
 
-    def part(self, joints: np.ndarray, drives: np.ndarray, b: int) -> _Runs:
+    def part(self, joints: np.ndarray, drives: np.ndarray, b: int) -> _GainRuns:
         """Return the rows of some joints with the columns of some drives, (n,) bool each."""
         columns = np.append(np.ones(b, dtype=bool), drives)
         return replace(
@@ -400,7 +400,7 @@ class _Solution:
     shrinkage: np.ndarray  # (n,) by how much noise has shrunk the factors
 
 
-def _iterated(runs: _Runs, assumed: np.ndarray, method: str) -> _Solution:
+def _iterated(runs: _GainRuns, assumed: np.ndarray, method: str) -> _Solution:
     """Solve again and again with the noise in the rows as it is at the gains found so far."""
     n = assumed.shape[1]
     found = _Solution(np.ones(n), np.eye(n), np.zeros(n))
@@ -417,7 +417,7 @@ def _iterated(runs: _Runs, assumed: np.ndarray, method: str) -> _Solution:
 
 
 def _weighted(
-    runs: _Runs, assumed: np.ndarray, noise: np.ndarray, gains: np.ndarray, method: str
+    runs: _GainRuns, assumed: np.ndarray, noise: np.ndarray, gains: np.ndarray, method: str
 ) -> _Solution:
     """Solve with rows weighted by the currents' (2, n) noise, without and with load."""
     # what the currents' noise amounts to in the rows of each run and joint
@@ -442,7 +442,7 @@ def _inverse(assumed: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.inv(assumed))
 
 
-def _row_spread(runs: _Runs, run: int, gains: np.ndarray) -> np.ndarray:
+def _row_spread(runs: _GainRuns, run: int, gains: np.ndarray) -> np.ndarray:
     """(n,) residual variance of each joint's own least squares at given gains."""
     b, variances = len(runs.known), []
     for factor, rows, independent in zip(
@@ -464,7 +464,7 @@ def _drive_noise(spread: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     return np.maximum(noise, 1e-3 * spread.min()) / size**2
 
 
-def _stack(runs: _Runs, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _stack(runs: _GainRuns, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Columns of beta and the load's unknown parameters; effort of the known ones; drives'."""
     b = len(runs.known)
     light, heavy = (weights[..., None, None] * runs.factors).reshape(2, -1, runs.factors.shape[-1])

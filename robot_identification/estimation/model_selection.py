@@ -201,7 +201,7 @@ def choose_model(
 
     """
     kept = tuple(thinned(source, THINNED_RATE, LONGEST) for source in sources)
-    search = _Search(kept, robot, model, signals, frozenset(given), present, progress)
+    search = _SettingsSearch(kept, robot, model, signals, frozenset(given), present, progress)
     search.choose_filter()
     search.choose_breakaway()
     search.choose_dead_zone()
@@ -214,7 +214,7 @@ def choose_model(
 
 
 @dataclass
-class _Search:
+class _SettingsSearch:
     """Settings as far as they are chosen, and the rows for them."""
 
     sources: Sequence[RecordingSource]

@@ -271,7 +271,7 @@ class Payload:
 
 
 @dataclass(frozen=True)
-class _Runs:
+class _PayloadRuns:
     """The rows of both runs by their R factors, weighted, one below the other."""
 
     without: LinearSystem
@@ -289,7 +289,7 @@ class _Runs:
         loaded: LinearSystem,
         columns: np.ndarray,
         settings: PayloadSettings,
-    ) -> _Runs:
+    ) -> _PayloadRuns:
         """Stack the rows; ``columns``, (b, k), are what the load adds to the base parameters."""
         light = heavy = joint_weights(without)
         with suppress(RecordingError):  # so short that its residuals tell nothing of its noise
@@ -390,7 +390,7 @@ def payload(
         )
     columns = structure.regrouping[:, structure.layout.of(link)] @ _moved(placement)
     layout = ParameterLayout.inertial(('load',))
-    runs = _Runs.of(without, loaded, columns, settings or PayloadSettings())
+    runs = _PayloadRuns.of(without, loaded, columns, settings or PayloadSettings())
     whole, independent = runs.projected()
     chosen, regrouping = _combinations(columns)
     told_layout = layout.select(chosen)

@@ -132,7 +132,7 @@ def physical(
         drawn = bootstrap(system, free, drawing or _DRAWING)
     except IdentifiabilityError as error:
         missing = error
-    search = _Search(system, free, fit, _inflation(drawn, free))
+    search = _StrengthSearch(system, free, fit, _inflation(drawn, free))
     scales = search.row_scales(free.base.values)
     folds = Folds.of(system) if settings.weight is None else None
     if folds is None:
@@ -173,7 +173,7 @@ def _inflation(drawn: Bootstrap | None, free: Estimate) -> float:
 
 
 @dataclass(frozen=True)
-class _Search:
+class _StrengthSearch:
     """
     Fits to a system's rows with noise that agrees with the residuals.
 
