@@ -264,7 +264,7 @@ def test_samples_may_have_other_patterns_and_weights_each(form):
     ]
     before = learner.solution()
     for number in range(40):
-        pattern, weights = patterns[number % 2], rng.uniform(0.5, 2.0, 2)
+        pattern, weights = patterns[number // 2 % 2], rng.uniform(0.5, 2.0, 2)
         entries, effort = rng.normal(size=4), rng.normal(size=2)
         counts = np.array([True, True])
         _, before = learner.step(pattern, weights, entries, effort, counts, before)

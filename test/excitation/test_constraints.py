@@ -18,6 +18,7 @@ from robot_identification.excitation.constraints import (
     check_trajectory,
     CollisionError,
     FINEST,
+    LimitUse,
     LimitViolation,
     sweep,
 )
@@ -396,3 +397,11 @@ def test_the_clearance_is_kept_between_the_looks(phase):
         else:
             with pytest.raises(CollisionError, match='closer than the clearance'):
                 check_collisions(way, model)
+
+
+def test_joined_findings_have_the_larger_share_of_each_limit():
+    ones, others = np.array([0.2, 0.9]), np.array([0.5, 0.1])
+    first = LimitUse(('a', 'b'), {'position': ones, 'effort': others})
+    second = LimitUse(('a', 'b'), {'position': others, 'effort': ones})
+    both = first.joined(second).quantities
+    np.testing.assert_array_equal([both['position'], both['effort']], [[0.5, 0.9]] * 2)
