@@ -333,11 +333,12 @@ class RecursiveLeastSquares:
             self.update(rows[kept], effort[kept], independence)
             return residual, self.solution()
         stepper, factor = self._stepper, self._accumulated
-        if stepper is None or stepper.pattern is not pattern or stepper.weights is not weights:
+        columns = pattern.columns
+        if stepper is None or stepper.columns is not columns or stepper.weights is not weights:
             # imported here because Numba is optional
             from .rls_kernel import Stepper
 
-            stepper = self._stepper = Stepper(self._relative, self._groups, pattern, weights)
+            stepper = self._stepper = Stepper(self._relative, self._groups, columns, weights)
         residual = np.empty(effort.size)
         count = stepper.append(factor, entries, effort, kept, memory, before.values, residual)
         if count < 0:

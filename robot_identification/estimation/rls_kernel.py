@@ -9,13 +9,13 @@ that a row takes part only from its first entry on, and that nothing is allocate
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import math
 
 from numba import boolean, float64, int64
 import numpy as np
 
 from ..compiled import compiled, constant
-from ..regressor.inverse_dynamics import RowPattern
 from .elimination import ACCEPTED, DEPENDENT, WEAK
 
 _EXCHANGES = 12
@@ -334,12 +334,12 @@ class Stepper:
         (b,) thresholds, relative to the longest column of the same group.
     groups:
         (b,) number of each column's group, below b.
-    pattern, weights:
-        Places of the entries of n rows, and (n,) factors of the rows.
+    columns, weights:
+        Ascending columns of the entries of each of n rows, and (n,) factors of the rows.
 
     Attributes
     ----------
-    pattern, weights:
+    columns, weights:
         As given.
     free:
         (b,) bool, all False: no parameter is at a bound.
@@ -350,11 +350,10 @@ class Stepper:
         self,
         relative: np.ndarray,
         groups: np.ndarray,
-        pattern: RowPattern,
+        columns: Sequence[np.ndarray],
         weights: np.ndarray,
     ) -> None:
-        self.pattern, self.weights = pattern, weights
-        columns = pattern.columns
+        self.columns, self.weights = columns, weights
         b, n = relative.size, len(columns)
         self._relative, self._groups = np.ascontiguousarray(relative), groups.astype(np.int64)
         first = [int(places[0]) if places.size else b for places in columns]

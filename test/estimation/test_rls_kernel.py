@@ -16,7 +16,7 @@ class Learner:
 
     def __init__(self):
         self.pattern = RowPattern(COLUMNS, B)
-        self.stepper = Stepper(np.zeros(B), np.zeros(B, dtype=int), self.pattern, WEIGHTS)
+        self.stepper = Stepper(np.zeros(B), np.zeros(B, dtype=int), COLUMNS, WEIGHTS)
         self.factor, self.rows = np.zeros((B + 1, B + 1)), np.zeros((0, B + 1))
         self.rng = np.random.default_rng(6)
 
