@@ -14,8 +14,10 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 # With a file's tests on one process, what they share is made once. Told are tests that were left
-# out, and why, and which took longest.
-PYTEST = $(BIN)/python -m pytest -rs --durations=25 --dist loadfile --no-loadscope-reorder
+# out, and why, and which took longest. A process that hangs outside of Python, where a test's
+# timeout does not reach, ends with its stack after a time that no test takes.
+PYTEST = $(BIN)/python -m pytest -rs --durations=25 --dist loadfile --no-loadscope-reorder \
+    -o faulthandler_timeout=660 -o faulthandler_exit_on_timeout=true --max-worker-restart 2
 
 # The environment is made from this Python. Without one, set-up keeps the one that it has, or
 # takes the first on PATH that fits.
