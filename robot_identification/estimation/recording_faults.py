@@ -58,6 +58,9 @@ SURE = 3.0
 _STATES = ('position', 'velocity', 'acceleration')
 _SAMPLES, _FOLDS = 300, 4
 _CUTOFF, _TRIM = 8.0, 0.2
+_FINEST = 0.02
+"""Periods of the cut-off frequency over which rows are averaged first."""
+
 _BRIDGED, _SHORTEST = 0.2, 2.0
 """Gaps that are bridged, and stretches between longer ones that are used [s]."""
 
@@ -400,18 +403,28 @@ def _filtered(recording: Recording) -> Iterator[Samples]:
     step = float(np.median(steps))
     settings = SignalSettings(cutoff=min(_CUTOFF, 0.2 / step), decimate_to=None, trim=_TRIM)
     cuts = np.flatnonzero(steps > max(_BRIDGED, 5.0 * step)) + 1
+    wide = max(1, int(_FINEST / _CUTOFF / step))
     for a, b in zip([0, *cuts], [*cuts, len(recording)], strict=True):
-        time = recording.time[a:b]
-        if time[-1] - time[0] < _SHORTEST:
+        time, *signals = (
+            _means(array[a:b], wide)
+            for array in (recording.time, recording.position, recording.effort)
+        )
+        if len(time) < 2 or time[-1] - time[0] < _SHORTEST:
             continue
-        even = np.arange(time[0], time[-1], step)
+        even = np.arange(time[0], time[-1], wide * step)
         position, effort = (
-            np.stack([np.interp(even, time, column) for column in array[a:b].T], axis=1)
-            for array in (recording.position, recording.effort)
+            np.stack([np.interp(even, time, column) for column in signal.T], axis=1)
+            for signal in signals
         )
         whole = Recording(even, position, effort, recording.joints, source=recording.source)
         with suppress(RecordingError, SettingsError):
             yield process(whole, settings)
+
+
+def _means(array: np.ndarray, k: int) -> np.ndarray:
+    """Return the means of each k rows; what is left at the end is left out."""
+    rows = array[: len(array) // k * k]
+    return np.asarray(rows.reshape(-1, k, *array.shape[1:]).mean(axis=1))
 
 
 @dataclass(frozen=True)
