@@ -45,7 +45,7 @@ BY_PARTS = ('ols', 'wls')
 """Methods whose estimate the bootstrap repeats; others take over the growth of wls."""
 
 _DEPENDENT, _DEPENDENT_COLUMNS = 1e-10, 1e-9
-_CHUNK_BYTES = 16_000_000
+_CHUNK_BYTES = 4_000_000
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from .rows import RowBlock
 TRACE_ROWS = 20_000
 """Rows of recordings that are kept for plots, as far as `TRACE_BYTES` allows."""
 
-TRACE_BYTES = 32_000_000
+TRACE_BYTES = 16_000_000
 """Memory for the base columns of these rows; `ANALYSED_ROWS` are kept in any case."""
 
 ANALYSED_ROWS = 2000
@@ -173,31 +173,45 @@ class TraceCollector:
         """Take the block's share of rows."""
         segment = np.full(len(block.time), block.segment)
         keep, effort = block.keep, block.effort
-        self._take(PlotSamples(block.time, segment, block.pattern, block.entries, effort, keep))
+        rows = PlotSamples(block.time, segment, block.pattern, block.entries, effort, keep)
+        self._take(rows.select(self._share(len(rows))), len(rows))
 
     def follow(self, trace: PlotSamples) -> None:
         """Take the share of rows of another recording's trace, its segments numbered on."""
         if len(trace):
             segment = trace.segment + self._segments
             self._segments = int(segment[-1]) + 1
-            self._take(replace(trace, segment=segment))
+            rows, share = replace(trace, segment=segment), self._share(len(trace))
+            self._take(rows if share == slice(0, None, 1) else rows.select(share), len(rows))
 
     def trace(self) -> PlotSamples:
         """Return what was collected."""
         return _joined(self._parts)
 
-    def _take(self, rows: PlotSamples) -> None:
-        first = -self._seen % self._stride
-        self._seen += len(rows)
-        if first >= len(rows):
+    def _share(self, rows: int) -> slice:
+        """Return which of the next rows are on the grid."""
+        return slice(min(rows, -self._seen % self._stride), None, self._stride)
+
+    def _take(self, part: PlotSamples, rows: int) -> None:
+        """Take in what is on the grid of so many rows."""
+        self._seen += rows
+        if not len(part):
             return
-        part = rows.select(slice(first, None, self._stride))
-        room = TRACE_BYTES // (8 * max(1, len(rows.entries)))
+        room = TRACE_BYTES // (8 * max(1, len(part.entries)))
         limit = min(self._limit, max(ANALYSED_ROWS, room))
         self._parts.append(part)
         self._held += len(part)
         while self._held > limit:
-            # every second row of an even grid that starts at the first row is an even grid again
-            thinned = _joined(self._parts).select(slice(None, None, 2))
-            self._parts, self._held = [thinned], len(thinned)
-            self._stride *= 2
+            self._halve()
+
+    def _halve(self) -> None:
+        """Keep every second row: of an even grid from the first row on, that is one again."""
+        thinned: list[PlotSamples] = []
+        place = 0
+        while self._parts:  # for the sake of memory, one is let go of after the other
+            part = self._parts.pop(0)
+            thinned.append(part.select(slice(place % 2, None, 2)))
+            place += len(part)
+        self._parts = [_joined(thinned)]
+        self._held = len(self._parts[0])
+        self._stride *= 2

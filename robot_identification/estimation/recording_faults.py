@@ -58,7 +58,7 @@ SURE = 3.0
 _STATES = ('position', 'velocity', 'acceleration')
 _SAMPLES, _FOLDS = 300, 4
 _CUTOFF, _TRIM = 8.0, 0.2
-_FINEST = 0.02
+_FINEST = 0.04
 """Periods of the cut-off frequency over which rows are averaged first."""
 
 _BRIDGED, _SHORTEST = 0.2, 2.0

@@ -39,7 +39,7 @@ BRIDGED = 0.2
 
 
 def stream(
-    source: RecordingSource, settings: SignalSettings, *, block: int = 16384
+    source: RecordingSource, settings: SignalSettings, *, block: int = 4096
 ) -> Iterator[Samples]:
     """
     Turn a recording into samples on a uniform grid, block by block.
@@ -55,7 +55,7 @@ def stretches(
     source: RecordingSource,
     settings: SignalSettings,
     *,
-    block: int = 16384,
+    block: int = 4096,
     driven: np.ndarray | None = None,
 ) -> Iterator[Iterator[Samples]]:
     """
