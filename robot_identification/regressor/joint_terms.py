@@ -132,21 +132,18 @@ class JointTerm:
 def state_functions(terms: Sequence[JointTerm], motion: Motion) -> np.ndarray:
     """Return the functions of the state (f, m), in the order of the module's head."""
     q, dq, ddq = motion.position.T, motion.velocity.T, motion.acceleration.T
-    n, m = q.shape
+    one = np.ones((1, len(motion)))
+    parts = [q, np.cos(q), np.sin(q), dq, ddq, one, np.sign(dq), further_functions(terms, motion)]
+    return np.concatenate(parts)
+
+
+def further_functions(terms: Sequence[JointTerm], motion: Motion) -> np.ndarray:
+    """Return the last functions of the state (·, m): signs of speeds, and the terms' own."""
+    dq = motion.velocity.T
     speeds = [sum(r * dq[k] for k, r in speed) for term in terms for speed in term.speeds]
-    others = [np.sign(speed)[None] for speed in speeds]
-    others += [term.other(motion).T for term in terms if term.other is not None]
-    states = np.empty((6 * n + 1 + sum(map(len, others)), m))
-    states[:n] = q
-    np.cos(states[:n], out=states[n : 2 * n])
-    np.sin(states[:n], out=states[2 * n : 3 * n])
-    states[3 * n : 4 * n] = dq
-    states[4 * n : 5 * n] = ddq
-    states[5 * n] = 1.0
-    np.sign(states[3 * n : 4 * n], out=states[5 * n + 1 : 6 * n + 1])
-    if others:
-        np.concatenate(others, out=states[6 * n + 1 :])
-    return states
+    parts = [np.sign(speed)[None] for speed in speeds]
+    parts += [term.other(motion).T for term in terms if term.other is not None]
+    return np.concatenate([np.empty((0, len(motion))), *parts])
 
 
 def summands(terms: Sequence[JointTerm], n: int) -> dict[tuple[int, int], list[tuple[int, float]]]:

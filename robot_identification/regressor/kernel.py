@@ -14,6 +14,8 @@ A motion is a spatial vector (w, l) in the link's frame, as in `rigid`.
 
 from __future__ import annotations
 
+import math
+
 from numba import boolean, float64, int64
 import numpy as np
 
@@ -24,6 +26,31 @@ BLOCK = 72
 
 TILE = 8
 """Dense rows that are written at once."""
+
+
+@compiled()
+def set_states(
+    position: np.ndarray,
+    velocity: np.ndarray,
+    acceleration: np.ndarray,
+    begin: int,
+    count: int,
+    states: np.ndarray,
+) -> None:
+    """Write the functions of the state of each joint, in the order of `joint_terms`."""
+    n = position.shape[1]
+    states[5 * n] = 1.0
+    for j in range(n):
+        for t in range(count):
+            q = position[begin + t, j]
+            states[j, t] = q
+            states[n + j, t] = math.cos(q)
+            states[2 * n + j, t] = math.sin(q)
+        for t in range(count):
+            dq = velocity[begin + t, j]
+            states[3 * n + j, t] = dq
+            states[5 * n + 1 + j, t] = np.sign(dq)
+            states[4 * n + j, t] = acceleration[begin + t, j]
 
 
 @compiled()
@@ -147,14 +174,19 @@ def write_rows(
     entries: np.ndarray, places: np.ndarray, out: np.ndarray, start: int, count: int
 ) -> None:
     """Write whole rows: zeros, then entries, a few rows at once that stay in the first cache."""
-    for first in range(0, count, TILE):
-        size = min(TILE, count - first)
-        rows = out[start + first : start + first + size]
+    whole = count - count % TILE
+    for first in range(0, whole, TILE):
+        rows = out[start + first : start + first + TILE]
         rows[:] = 0.0
         for k in range(places.size):
             place = places[k]
-            for t in range(size):
+            for t in range(TILE):  # unrolled, as the number is known
                 rows[t, place] = entries[k, first + t]
+    out[start + whole : start + count] = 0.0
+    for k in range(places.size):
+        place = places[k]
+        for t in range(whole, count):
+            out[start + t, place] = entries[k, t]
 
 
 @compiled()
@@ -180,6 +212,9 @@ def write_entries(
     constant(float64, 1),
     constant(int64, 1),
     constant(float64, 2),
+    constant(float64, 2),
+    constant(float64, 2),
+    constant(float64, 2),
     float64[:, ::1],
     int64,
     boolean,
@@ -193,7 +228,10 @@ def evaluate(
     functions: np.ndarray,
     weights: np.ndarray,
     places: np.ndarray,
-    states: np.ndarray,
+    position: np.ndarray,
+    velocity: np.ndarray,
+    acceleration: np.ndarray,
+    further: np.ndarray,
     out: np.ndarray,
     first: int,
     dense: bool,
@@ -205,15 +243,18 @@ def evaluate(
     ----------
     joints, frames, axes, gravity, sums, functions, weights, places, dense:
         As in `KernelData`.
-    states:
-        (f, m) functions of the state.
+    position, velocity, acceleration:
+        (m, n) states.
+    further:
+        (·, m) functions of the state beside those that `set_states` writes.
     out:
         Dense: (M, n p) numbers of M >= m samples.  Else: (K, M) entries.
     first:
         Place of the first of the m samples among the M.
 
     """
-    n, m = joints.shape[0], states.shape[1]
+    m, n = position.shape
+    states = np.empty((6 * n + 1, BLOCK))
     # velocity, acceleration and unit motions of the base and of each link
     motions = np.empty((n + 1, 2 + joints[:, 1].max(), 6 * BLOCK))
     motions[0] = 0.0
@@ -226,15 +267,14 @@ def evaluate(
     for begin in range(0, m, BLOCK):
         end = min(begin + BLOCK, m)
         count, start = end - begin, first + begin
+        set_states(position, velocity, acceleration, begin, count, states)
         pair = 0
         for i in range(n):
             parent, known, own = motions[joints[i, 0]], joints[i, 1], motions[i + 1]
-            one, other = states[joints[i, 2], begin:end], states[joints[i, 3], begin:end]
-            place_frame(frames[i], one, other, frame, count)
+            place_frame(frames[i], states[joints[i, 2]], states[joints[i, 3]], frame, count)
             for k in range(1 + known):
                 transform(parent[k], frame, own[k], count)
-            dq, ddq = states[joints[i, 4], begin:end], states[joints[i, 5], begin:end]
-            add_joint(own[0], own[1], axes[i], dq, ddq, count)
+            add_joint(own[0], own[1], axes[i], states[joints[i, 4]], states[joints[i, 5]], count)
             for c in range(6):
                 own[1 + known, c * BLOCK : (c + 1) * BLOCK] = axes[i, c]
             if joints[i, 6]:
@@ -246,7 +286,11 @@ def evaluate(
             entry = entries[n_inertial + i]
             entry[:] = 0.0
             for k in range(sums[i, 0], sums[i, 1]):
-                weight, function = weights[k], states[functions[k], begin:end]
+                weight, place = weights[k], functions[k]
+                if place < states.shape[0]:
+                    function = states[place, :count]
+                else:
+                    function = further[place - states.shape[0], begin:end]
                 for t in range(count):
                     entry[t] += weight * function[t]
         if dense:
@@ -345,6 +389,8 @@ def add_product(one: np.ndarray, other: np.ndarray, out: np.ndarray, count: int)
     constant(float64, 1),
     constant(int64, 1),
     constant(float64, 2),
+    constant(float64, 2),
+    constant(float64, 2),
     constant(float64, 3),
     float64[:, :, ::1],
 )
@@ -354,7 +400,9 @@ def pull_back(
     axes: np.ndarray,
     gravity: np.ndarray,
     rows: np.ndarray,
-    states: np.ndarray,
+    position: np.ndarray,
+    velocity: np.ndarray,
+    acceleration: np.ndarray,
     by_rows: np.ndarray,
     out: np.ndarray,
 ) -> None:
@@ -372,15 +420,16 @@ def pull_back(
         As in `KernelData`.
     rows:
         (pairs,) column of the joint of each link and joint on its path (`carried_links`).
-    states:
-        (f, m) functions of the state.
+    position, velocity, acceleration:
+        (m, n) states.
     by_rows:
         (m, n, >= 10 n) gradient by the rows.
     out:
         (3, n, m) for the gradient by positions, velocities and accelerations, by column.
 
     """
-    n, m = joints.shape[0], states.shape[1]
+    m, n = position.shape
+    states = np.empty((6 * n + 1, BLOCK))
     out[:] = 0.0
     most = 2 + joints[:, 1].max()
     motions, adjoints = np.empty((n + 1, most, 6 * BLOCK)), np.empty((n + 1, most, 6 * BLOCK))
@@ -393,17 +442,16 @@ def pull_back(
     for begin in range(0, m, BLOCK):
         end = min(begin + BLOCK, m)
         count = end - begin
+        set_states(position, velocity, acceleration, begin, count, states)
         adjoints[:] = 0.0
         pair = 0
         for i in range(n):
             parent, known, own = motions[joints[i, 0]], joints[i, 1], motions[i + 1]
-            one, other = states[joints[i, 2], begin:end], states[joints[i, 3], begin:end]
-            place_frame(frames[i], one, other, frame[i], count)
+            place_frame(frames[i], states[joints[i, 2]], states[joints[i, 3]], frame[i], count)
             for k in range(1 + known):
                 transform(parent[k], frame[i], own[k], count)
             arrived[i] = own[1]
-            dq, ddq = states[joints[i, 4], begin:end], states[joints[i, 5], begin:end]
-            add_joint(own[0], own[1], axes[i], dq, ddq, count)
+            add_joint(own[0], own[1], axes[i], states[joints[i, 4]], states[joints[i, 5]], count)
             for c in range(6):
                 own[1 + known, c * BLOCK : (c + 1) * BLOCK] = axes[i, c]
             column, adjoint = 10 * (joints[i, 4] - 3 * n), adjoints[i + 1]
@@ -437,7 +485,7 @@ def pull_back(
             # the acceleration holds v x S dq
             turned[:] = 0.0
             add_cross_force(unit, adjoint[1], 1.0, turned, count)
-            dq = states[joints[i, 4], begin:end]
+            dq = states[joints[i, 4]]
             for c in range(6):
                 for t in range(count):
                     adjoint[0, c * BLOCK + t] += turned[c * BLOCK + t] * dq[t]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.recording import Motion
-from .joint_terms import JointTerm, state_functions, summands
+from .joint_terms import further_functions, JointTerm, summands
 from .rigid import into_frame, RigidBodies, Tree
 
 PART = 1008
-"""Samples that are evaluated at once, so that sines and cosines stay in a core's cache."""
+"""Samples that are evaluated at once: a thread's share of work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +90,7 @@ class KernelData:
         # imported here because Numba is optional
         from .kernel import evaluate
 
+        part = motion.rows(start, start + PART)
         evaluate(
             self.joints,
             self.frames,
@@ -99,15 +100,12 @@ class KernelData:
             self.functions,
             self.weights,
             self.places,
-            self.states(motion, start),
+            *_contiguous(part),
+            further_functions(self.terms, part),
             out,
             start,
             self.dense,
         )
-
-    def states(self, motion: Motion, start: int) -> np.ndarray:
-        """Return the functions of the state (f, m) for the `PART` samples from ``start`` on."""
-        return state_functions(self.terms, motion.rows(start, start + PART))
 
     def pull_back(self, motion: Motion, by_rows: np.ndarray) -> np.ndarray:
         """
@@ -117,15 +115,17 @@ class KernelData:
         """
         from .kernel import pull_back
 
-        slopes, by_rows = np.empty((3, *motion.position.shape)), np.ascontiguousarray(by_rows)
-        for start in range(0, len(motion), PART):
-            states = self.states(motion, start)
-            out = np.empty((3, len(self.joints), states.shape[1]))
-            part = slice(start, start + PART)
-            tree = self.joints, self.frames, self.axes, self.gravity, self.carried
-            pull_back(*tree, states, by_rows[part], out)
-            slopes[:, part] = out.transpose(0, 2, 1)
-        return slopes
+        by_rows = np.ascontiguousarray(by_rows)
+        tree = self.joints, self.frames, self.axes, self.gravity, self.carried
+        out = np.empty((3, len(self.joints), len(motion)))
+        pull_back(*tree, *_contiguous(motion), by_rows, out)
+        return np.ascontiguousarray(out.transpose(0, 2, 1))
+
+
+def _contiguous(motion: Motion) -> tuple[np.ndarray, ...]:
+    """Return positions, velocities and accelerations as the kernel takes them."""
+    states = motion.position, motion.velocity, motion.acceleration
+    return tuple(np.ascontiguousarray(array, dtype=float) for array in states)
 
 
 def dense_data(rigid: RigidBodies, terms: Sequence[JointTerm], n_columns: int) -> KernelData:
