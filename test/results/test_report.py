@@ -40,6 +40,7 @@ from robot_identification.signals import SignalSettings
 import yaml
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'
+SECOND = '../../recordings/of_a_robot_with_a_long_name/run_2.mcap'
 
 
 def recording(robot, seed, source):
@@ -66,7 +67,7 @@ def result():
         robot, signals=SignalSettings(cutoff=15.0, dead_zone=0.05)
     )
     return pipeline.identify_sources(
-        problem, [recording(robot, 1, 'run <1> & more')], [recording(robot, 2, 'run 2')]
+        problem, [recording(robot, 1, 'run <1> & more')], [recording(robot, 2, SECOND)]
     )
 
 
@@ -171,7 +172,7 @@ def test_without_plotly_the_report_has_no_figures_and_says_so(result, monkeypatc
 
 
 def test_clocks_and_delays_are_told(result, checked):
-    assert [clock.source for clock in result.clocks] == ['run <1> & more', 'run 2']
+    assert [clock.source for clock in result.clocks] == ['run <1> & more', SECOND]
     assert [clock.samples for clock in result.clocks] == [2000, 2000]
     assert result.clocks[0].rate == pytest.approx(200.0)
     late = result.effort_delay
