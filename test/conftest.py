@@ -52,6 +52,13 @@ def pytest_configure(config):
     os.execv(sys.executable, sys.orig_argv)
 
 
+QUIET = 0.05
+"""
+Wait before a client leaves, so that no news of others is on its way [s]: Fast DDS can wait for
+itself for ever where a callback of discovery runs while a participant is destroyed
+(https://github.com/eProsima/Fast-DDS/issues/6513).
+"""
+
 DDS_PLACES = ('nodes', 'launch', 'test_fuzz.py')
 """Where `make test` looks for tests over DDS."""
 
@@ -293,6 +300,7 @@ class Ros:
         for process in self.processes:
             process.close()
         self.executor.shutdown(timeout_sec=1.0)
+        time.sleep(QUIET)
         self.node.destroy_node()
         self.context.try_shutdown()
 

@@ -40,6 +40,9 @@ from .requests import explain
 SHUTDOWN_SECONDS = 8.0
 """How long ``on_shutdown`` may take [s]; launch kills a node 10 s after its Ctrl-C."""
 
+LEAVE_SECONDS = 5
+"""How long a node may take to leave the graph, all else being done [s]."""
+
 NAMESAKE_SECONDS = 5.0
 """Period of the check that no other node has the name; it reads the whole graph [s]."""
 
@@ -107,8 +110,21 @@ def _build_and_spin(
                 _shut_down(node, executor)
     finally:
         executor.shutdown(timeout_sec=2.0)
-        node.destroy_node()
+        _leave(node)
     return EXIT_OK
+
+
+def _leave(node: Node) -> None:
+    """
+    Destroy a node; SIGALRM ends the process if that takes longer than `LEAVE_SECONDS`.
+
+    Fast DDS can wait for itself for ever, with Python's lock held, where other nodes come or go
+    in that moment (https://github.com/eProsima/Fast-DDS/issues/6513).
+    """
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(LEAVE_SECONDS)
+    node.destroy_node()
+    signal.alarm(0)
 
 
 def _look_for_namesakes(node: Node) -> None:

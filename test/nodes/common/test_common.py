@@ -17,7 +17,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 PROBE = """
 from collections.abc import Mapping
+import ctypes
 from dataclasses import dataclass
+import os
 import sys
 
 from rclpy.node import Node
@@ -75,6 +77,12 @@ class Probe(Node):
 
     async def on_shutdown(self):
         print('resting')
+
+    def destroy_node(self):
+        if 'JAMMED' in os.environ:
+            mutex, lock = ctypes.create_string_buffer(64), ctypes.PyDLL(None).pthread_mutex_lock
+            lock(mutex), lock(mutex)
+        super().destroy_node()
 
 
 if __name__ == '__main__':
@@ -303,6 +311,12 @@ def test_a_node_that_crashes_says_goodbye_all_the_same(ros, probe):
     assert process.wait() == 1
     assert 'resting' in process.lines
     assert 'ZeroDivisionError' in process.output
+
+
+def test_a_node_that_the_middleware_holds_up_at_its_end_ends_all_the_same(probe):
+    process = probe(JAMMED='1')
+    assert process.stop(timeout=60.0) == -signal.SIGALRM
+    assert 'resting' in process.lines
 
 
 @pytest.mark.skipif(not sys.platform.startswith('linux'), reason='looks into /proc')
