@@ -403,7 +403,7 @@ def _filtered(recording: Recording) -> Iterator[Samples]:
     step = float(np.median(steps))
     settings = SignalSettings(cutoff=min(_CUTOFF, 0.2 / step), decimate_to=None, trim=_TRIM)
     cuts = np.flatnonzero(steps > max(_BRIDGED, 5.0 * step)) + 1
-    wide = max(1, int(_FINEST / _CUTOFF / step))
+    wide = max(1, round(_FINEST / _CUTOFF / step))
     for a, b in zip([0, *cuts], [*cuts, len(recording)], strict=True):
         time, *signals = (
             _means(array[a:b], wide)

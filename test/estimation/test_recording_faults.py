@@ -13,6 +13,7 @@ from robot_identification.estimation import EstimationSettings
 from robot_identification.estimation.recording_faults import (
     effort_evidence,
     in_seconds,
+    observe,
     recording_faults,
 )
 from robot_identification.model.robot import Robot
@@ -176,3 +177,17 @@ def test_efforts_without_gravity_are_told(arm):
 def test_an_arm_without_gravity_says_nothing(arm):
     robot = Robot.from_urdf(ROOT / 'urdf' / 'demo_arm.urdf', gravity=(0.0, 0.0, 0.0))
     assert 'say nothing' in evidence((robot, *arm[1:]), arm[3]).summary()
+
+
+@pytest.mark.parametrize('rate', [100.0, 1000.0, 5000.0])
+def test_observed_samples_belong_together_at_every_rate(rate):
+    """Fast recordings are averaged first, which shifts no signal and lets no vibration alias."""
+    time, speed = np.arange(0.0, 6.0, 1.0 / rate), 2.0 * np.pi * 0.5
+    position = np.sin(speed * time)[:, None]
+    velocity = speed * np.cos(speed * time)[:, None]
+    vibration = np.cos(2.0 * np.pi * 400.0 * time)[:, None] if rate > 800.0 else 0.0
+    observed = observe([Recording(time, position, velocity + vibration, ('hinge',))])
+    motion = observed.motion
+    assert motion.velocity == pytest.approx(observed.moved[0.0], abs=2e-3 * speed)
+    assert motion.acceleration == pytest.approx(-(speed**2) * motion.position, abs=2e-3 * speed**2)
+    assert np.ptp(motion.position) > 1.9
