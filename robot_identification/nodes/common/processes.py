@@ -123,8 +123,10 @@ def _leave(node: Node) -> None:
     """
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(LEAVE_SECONDS)
-    node.destroy_node()
-    signal.alarm(0)
+    try:
+        node.destroy_node()
+    finally:
+        signal.alarm(0)
 
 
 def _look_for_namesakes(node: Node) -> None:
