@@ -65,8 +65,8 @@ medians over rounds in which every way has its turn; ways that take long have ro
 The kernel is written in Numba as documented, which has no stores past the caches and leaves the
 width of vector registers to the compiler (256 bits on many processors that have 512), and a slice
 of an array takes some nanoseconds. A kernel in hand-written LLVM IR, which had both, took 0.41
-microseconds for the Panda's dense rows and 0.29 for their entries, where this one takes 1.1 and
-0.59 (Intel Xeon whose memory takes zeros in 0.45; best of ten rounds): dense rows take 2.7 times
+microseconds for the Panda's dense rows and 0.29 for their entries, where this one took 1.1 and
+0.59 (Intel Xeon whose memory takes zeros in 0.45; best of ten rounds): dense rows took 2.7 times
 as long, entries twice. On such a machine dense rows miss their bounds; where memory takes zeros
 faster still, they miss the one by zeros by more.
 

@@ -37,7 +37,12 @@ def set_states(
     count: int,
     states: np.ndarray,
 ) -> None:
-    """Write the functions of the state of each joint, in the order of `joint_terms`."""
+    """
+    Write the functions of the state that every joint has, in the order of `joint_terms`.
+
+    ``states`` is (6 n + 1, BLOCK); of the other arrays, (m, n), ``count`` rows from ``begin`` on
+    are taken.
+    """
     n = position.shape[1]
     states[5 * n] = 1.0
     for j in range(n):
