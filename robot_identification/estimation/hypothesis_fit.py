@@ -57,8 +57,8 @@ _BARRIER = 0.05
 _USUAL = 0.2
 _ROUNDS = 6
 _SETTLED = 0.1
-_NEAR = 0.1
-"""Newton decrement at which a fit ends: hundredths of a nat decide nothing."""
+_NEAR = 1.0
+"""Newton decrement at which a fit ends: the half of a nat that is left decides nothing."""
 
 _RIDGE, _UNSEEN = 1e-6, 1e-9
 _FREE_ROUNDS, _FREE_RIDGE = 3, 1e-8

@@ -34,8 +34,8 @@ def source():
     }
     entry = {
         'rate': 5000.0,
-        'position': {'file': 'pos_read_data.csv.xz'},
-        'effort': {'file': 'curr_data.csv.xz'},
+        'position': {'file': 'pos_read_data.csv.gz'},
+        'effort': {'file': 'curr_data.csv.gz'},
     }
     return open_recording(
         from_mapping(RecordingEntry, entry), JOINTS, from_mapping(Drives, drives), DATA

@@ -44,7 +44,7 @@ def tx40():
     regressor = build(robot, model)
     motor, torque = (
         np.loadtxt(DATA / name, delimiter=',', skiprows=1)
-        for name in ('pos_read_data.csv.xz', 'curr_data.csv.xz')
+        for name in ('pos_read_data.csv.gz', 'curr_data.csv.gz')
     )
     P = np.diag([32.0, 32.0, 45.0, -48.0, 45.0, 32.0])
     T = P.copy()

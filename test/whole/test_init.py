@@ -56,7 +56,7 @@ def test_a_file_is_not_replaced_unless_it_is_asked_for(workspace):
 
 
 def test_the_tx40_is_identified_by_its_gears_and_zeros(fresh):
-    files = [TX40 / 'pos_read_data.csv.xz', TX40 / 'curr_data.csv.xz']
+    files = [TX40 / 'pos_read_data.csv.gz', TX40 / 'curr_data.csv.gz']
     done = fresh.run(
         'init', ROOT / 'urdf' / 'tx40.urdf', *files, '--rate', 5000,
         '--effort-kind', 'motor_torque', '--gear-ratios', 32, 32, 45, -48, 45, 32,
