@@ -39,7 +39,7 @@ LIBRARIES = (
     'robot_identification.simulation',
     'robot_identification_msgs.action',
     'robot_identification_msgs.srv',
-    'scipy.signal',
+    'scipy.ndimage',
     'std_srvs.srv',
     'trajectory_msgs.msg',
     'visualization_msgs.msg',

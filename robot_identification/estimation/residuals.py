@@ -245,38 +245,41 @@ def effort_delay(
     if not parts:
         return EffortDelay(joints, *np.full((2, len(joints)), np.nan))
     smooth = _smoothed(trace, parts)
-    curves = [scipy.interpolate.CubicSpline(smooth.time[p], smooth.effort[p]) for p in parts]
+    splines = [_spline(smooth.effort[part]) for part in parts]
     spacing = float(np.median(np.diff(trace.time[parts[0]])))
     delay, base = np.zeros(len(joints)), np.asarray(base, dtype=float)
-    rows = _moved(smooth, parts, curves, delay)
+    rows = _moved(smooth, parts, splines, delay / spacing)
     weights = _weights(rows, base)
     for _ in range(_ROUNDS):
-        step = _step(rows, parts, base, weights)
+        step = _step(rows, parts, spacing, base, weights)
         base = step.base
         delay = delay + np.nan_to_num(step.delay)
         if (np.abs(step.delay[step.identified]) < _SETTLED * spacing).all():
             break
-        rows = _moved(smooth, parts, curves, delay)
+        rows = _moved(smooth, parts, splines, delay / spacing)
     std = _std(rows, weights, step, np.inf if independent is None else independent)
     model = trace.pattern.product(trace.entries, base)
     identified = np.isfinite(std) & _resolved(model, parts)
     return EffortDelay(joints, *np.where(identified, [delay, std], np.nan))
 
 
+def _spline(rows: np.ndarray) -> np.ndarray:
+    """Return the coefficients of cubic splines through rows (m, n); ends are `_TURNING` away."""
+    return np.asarray(scipy.ndimage.spline_filter1d(rows, order=3, axis=0, mode='mirror'))
+
+
 def _moved(
-    trace: PlotSamples,
-    parts: list[slice],
-    curves: list[scipy.interpolate.CubicSpline],
-    delay: np.ndarray,
+    trace: PlotSamples, parts: list[slice], splines: list[np.ndarray], delay: np.ndarray
 ) -> PlotSamples:
-    """Return rows with the effort so much later; NaN where it was not recorded or is not used."""
+    """Return the effort so many rows later; NaN where it was not recorded or is not used."""
     moved = np.full(trace.effort.shape, np.nan)
-    for curve, part in zip(curves, parts, strict=True):
+    for spline, part in zip(splines, parts, strict=True):
         moved[part] = trace.effort[part]
         for joint in np.flatnonzero(delay):
-            wanted = trace.time[part] + delay[joint]
-            outside = (wanted < curve.x[0]) | (wanted > curve.x[-1])
-            moved[part, joint] = np.where(outside, np.nan, curve(wanted)[:, joint])
+            wanted = np.arange(len(spline)) + delay[joint]
+            moved[part, joint] = scipy.ndimage.map_coordinates(
+                spline[:, joint], wanted[None], order=3, cval=np.nan, prefilter=False
+            )
     moved[~trace.keep] = np.nan
     return replace(trace, effort=moved)
 
@@ -309,7 +312,13 @@ def _weights(rows: PlotSamples, base: np.ndarray) -> np.ndarray:
     return np.asarray(1.0 / np.maximum(mean, 1e-9 * max(float(size.max()), np.finfo(float).tiny)))
 
 
-def _step(trace: PlotSamples, parts: list[slice], base: np.ndarray, weights: np.ndarray) -> _Step:
+def _step(
+    trace: PlotSamples,
+    parts: list[slice],
+    spacing: float,
+    base: np.ndarray,
+    weights: np.ndarray,
+) -> _Step:
     """
     Return the delays that are left, and the parameters beside them.
 
@@ -320,8 +329,8 @@ def _step(trace: PlotSamples, parts: list[slice], base: np.ndarray, weights: np.
     n, b = effort.shape[1], trace.pattern.size
     rate = np.full(effort.shape, np.nan)
     for part in parts:
-        curve = scipy.interpolate.CubicSpline(trace.time[part], model[part])
-        rate[part] = curve(trace.time[part], 1)
+        spline, central = _spline(model[part]), [-0.5, 0.0, 0.5]
+        rate[part] = scipy.ndimage.correlate1d(spline, central, axis=0, mode='mirror') / spacing
     whole, count, lengths = np.zeros((b + n + 1, b + n + 1)), 0, np.zeros(n)
     for joint, weight in enumerate(weights):
         used = np.isfinite(effort[:, joint])

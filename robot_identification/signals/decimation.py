@@ -51,7 +51,9 @@ def kernel(factor: int) -> np.ndarray:
 
     The pass band ends at 0.8 of the new Nyquist frequency.
     """
-    taps = scipy.signal.firwin(2 * HALF_TAPS * factor + 1, 0.8 / factor, window=('kaiser', 6.0))
+    half = HALF_TAPS * factor
+    taps = np.sinc(0.8 / factor * np.arange(-half, half + 1)) * np.kaiser(2 * half + 1, 6.0)
+    taps /= taps.sum()
     taps.setflags(write=False)
     return taps
 

@@ -6,15 +6,6 @@ Each turns the rows of a gap-free stretch, block by block, into position, veloci
 at the same instants.  Central differences are of fourth order: at a hundredth of the sampling rate
 their gain is off by 5e-7 for the velocity and 2e-7 for the acceleration, where those of second
 order are off by 7e-4 and, run twice, 1.3e-3.
-
-The Butterworth filter runs forward, whose state carries over from block to block exactly, and then
-backward.  The backward run of a block starts a halo later, where the wrong initial state has died
-out to rounding; so the blocks give what one run over the whole stretch gives.  Both ends of the
-stretch are continued by their odd extension, as `scipy.signal.sosfiltfilt` does.
-
-A second derivative at 5 kHz multiplies rounding errors by 1e8, and a recursive filter with a low
-cut-off frequency has more of them than one.  So smoothed rows are extended-precision numbers until
-they have been differentiated (where the platform has them; elsewhere this costs some digits).
 """
 
 from __future__ import annotations
@@ -22,25 +13,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 import math
-import warnings
 
 import numpy as np
 import scipy
-from scipy.ndimage import correlate1d
 
 from ..data.recording import Samples
 from ..options.fields import key_error
+from .butterworth import Butterworth, joined, MARGIN, smooth
 from .settings import SignalSettings
 from .windows import fir_response, inner_rows, Windows
-
-MARGIN = 2
-"""Rows beyond both ends that smoothed blocks have, for central differences."""
-
-_PAD_PERIODS = 2.0  # of the cut-off frequency: what is continued beyond an end
-_FORGOTTEN = 37.0  # natural logarithm of what a wrong initial state has to lose: 1e16
 
 _FIRST = np.array([1.0, -8.0, 0.0, 8.0, -1.0]) / 12.0
 _SECOND = np.array([-1.0, 16.0, -30.0, 16.0, -1.0]) / 12.0
@@ -49,130 +32,8 @@ _SECOND = np.array([-1.0, 16.0, -30.0, 16.0, -1.0]) / 12.0
 _OF_STEPS = -np.cumsum(12.0 * _FIRST)[:-1] / 12.0
 _OF_BENDS = np.cumsum(np.cumsum(12.0 * _SECOND))[:-2] / 12.0
 
-
-@dataclass(frozen=True)
-class Butterworth:
-    """
-    A Butterworth low-pass filter that is run forward and backward.
-
-    Attributes
-    ----------
-    sections:
-        (n_sections, 6) second-order sections of one pass.
-    pad:
-        Rows by which a stretch is continued at each end.
-    halo:
-        Rows after which a wrong initial state is forgotten.
-    steady:
-        (n_sections, 2, 1) state of one pass after a constant of 1.
-
-    """
-
-    sections: np.ndarray
-    pad: int
-    halo: int
-    steady: np.ndarray
-
-    @classmethod
-    @lru_cache(maxsize=64)  # many short recordings have one filter
-    def design(cls, cutoff: float, order: int, rate: float) -> Butterworth:
-        """Design the filter whose passes of an order have -3 dB at a cut-off frequency [Hz]."""
-        zeros, poles, gain = scipy.signal.butter(order, cutoff, fs=rate, output='zpk')
-        sections = scipy.signal.zpk2sos(zeros, poles, gain)
-        slowest = -math.log(max(np.abs(poles)))
-        pad = max(MARGIN, math.ceil(_PAD_PERIODS * rate / cutoff))
-        steady = scipy.signal.sosfilt_zi(sections)[:, :, None]
-        for array in (sections, steady):
-            array.setflags(write=False)
-        return cls(sections, pad, math.ceil(_FORGOTTEN / slowest), steady)
-
-    @property
-    def shortest(self) -> int:
-        """Smallest number of rows that can be filtered."""
-        return self.pad + 1
-
-    def run(self, rows: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Filter along the rows once, in extended precision; return the last state, too."""
-        sections = self.sections.astype(np.longdouble)
-        with warnings.catch_warnings():
-            # SciPy 1.15 and 1.16 announce an end of extended precision
-            warnings.simplefilter('ignore', DeprecationWarning)
-            return scipy.signal.sosfilt(sections, rows, axis=0, zi=state)
-
-    def run_back(self, rows: np.ndarray) -> np.ndarray:
-        """Filter from the last row to the first."""
-        return self.run(rows[::-1], self.steady * rows[-1])[0][::-1]
-
-
-def smooth(
-    blocks: Iterator[np.ndarray], n_smoothed: int, design: Butterworth
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """
-    Filter the first columns of a stretch and keep the others in step.
-
-    Parameters
-    ----------
-    blocks:
-        (n_rows, n_columns) consecutive rows of the stretch, on a uniform grid.
-    n_smoothed:
-        Number of leading columns that are filtered.
-    design:
-        The filter.
-
-    Yields
-    ------
-    Pairs of ``(m + 2 MARGIN, n_smoothed)`` filtered rows (extended precision), from `MARGIN` rows
-    before to `MARGIN` rows behind the ``(m, n_columns - n_smoothed)`` rows of the other columns.
-    Nothing where the stretch is shorter than ``design.shortest``.
-
-    """
-    others: list[np.ndarray] = []
-
-    def first_columns() -> Iterator[np.ndarray]:
-        for block in blocks:
-            others.append(block[:, n_smoothed:])
-            yield block[:, :n_smoothed]
-
-    smoothed: np.ndarray = np.empty((0, n_smoothed), dtype=np.longdouble)
-    for part in _forward_backward(first_columns(), design):
-        smoothed = np.concatenate((smoothed, part))
-        n_rows = len(smoothed) - 2 * MARGIN
-        if n_rows > 0:
-            rows = np.concatenate(others)
-            yield smoothed, rows[:n_rows]
-            smoothed, others[:] = smoothed[n_rows:], [rows[n_rows:]]
-
-
-def _forward_backward(blocks: Iterator[np.ndarray], design: Butterworth) -> Iterator[np.ndarray]:
-    """Filter, in parts, from `MARGIN` rows before the first to `MARGIN` behind the last."""
-    pad, halo = design.pad, design.halo
-    head = _at_least(blocks, design.shortest)
-    if len(head) < design.shortest:
-        return
-    # filtering what remains of the first row keeps a large constant part out of the rounding
-    offset = head[0].copy()
-    rows = (head - offset).astype(np.longdouble)
-    extended = np.concatenate((-rows[pad:0:-1], rows))
-    passed, state = design.run(extended, design.steady * extended[0])
-    skip = pad - MARGIN
-    tail = rows[-pad - 1 :]
-    pending, n_pending = [passed], len(passed)
-    for block in blocks:
-        if len(block) == 0:
-            continue
-        rows = (block - offset).astype(np.longdouble)
-        passed, state = design.run(rows, state)
-        tail = np.concatenate((tail, rows[-pad - 1 :]))[-pad - 1 :]
-        pending.append(passed)
-        n_pending += len(passed)
-        if n_pending >= 5 * halo + skip:
-            buffer = np.concatenate(pending)
-            yield design.run_back(buffer)[skip:-halo] + offset
-            pending, n_pending, skip = [buffer[-halo:]], halo, 0
-    beyond = 2.0 * tail[-1] - tail[-2::-1]
-    pending.append(design.run(beyond, state)[0])
-    filtered = design.run_back(np.concatenate(pending))
-    yield filtered[skip : len(filtered) - pad + MARGIN] + offset
+_ROUNDING = 1e-15
+"""Step of a position that is none [rad, m]."""
 
 
 def window_products(
@@ -198,7 +59,7 @@ def window_products(
 
     """
     half = kernels.shape[1] // 2
-    head = _at_least(blocks, half + 1)
+    head = joined(blocks, half + 1)
     if len(head) <= half:
         return
     offset = head[0].copy()
@@ -211,20 +72,12 @@ def window_products(
         n_rows = len(rows) - 2 * half
         if n_rows > 0:
             weighted, inner = rows[:, :n_smoothed], slice(half, half + n_rows)
-            parts = [correlate1d(weighted, k, axis=0, mode='nearest')[inner] for k in kernels]
+            parts = [
+                scipy.ndimage.correlate1d(weighted, kernel, axis=0, mode='nearest')[inner]
+                for kernel in kernels
+            ]
             yield [parts[0] + offset[:n_smoothed], *parts[1:]], rows[inner, n_smoothed:]
             rows = rows[n_rows:]
-
-
-def _at_least(blocks: Iterator[np.ndarray], n_rows: int) -> np.ndarray:
-    """Join the first blocks until there are ``n_rows`` rows, or all."""
-    parts, count = [], 0
-    for block in blocks:
-        parts.append(block)
-        count += len(block)
-        if count >= n_rows:
-            break
-    return np.concatenate(parts) if parts else np.empty((0, 0))
 
 
 @dataclass(frozen=True)
@@ -262,6 +115,8 @@ class _RowByRow(ABC):
         for part in _rebatched(inner, block):
             signals = (np.ascontiguousarray(signal) for signal in np.split(part, 4, axis=1))
             position, velocity, acceleration, effort = signals
+            # at rest nothing but rounding is left, whose sign would be that of friction
+            velocity[np.abs(velocity) < _ROUNDING * self.rate] = 0.0
             time = start + (row + np.arange(len(part))) / self.rate
             yield Samples(
                 position=position,
@@ -278,7 +133,7 @@ class _RowByRow(ABC):
 def _rebatched(parts: Iterator[np.ndarray], size: int) -> Iterator[np.ndarray]:
     """Cut rows into blocks of ``size``, the last one of what is left."""
     held: list[np.ndarray] = []
-    while len(rows := _at_least(chain(held, parts), size)):
+    while len(rows := joined(chain(held, parts), size)):
         for start in range(0, len(rows) - size + 1, size):
             yield rows[start : start + size]
         if len(rows) < size:
@@ -319,10 +174,9 @@ class LowPass(_RowByRow):
         """Yield (m, 4 n_joints) position, velocity, acceleration and effort side by side."""
         n_smoothed = (2 if self.measured_velocity else 1) * n_joints
         period = 1.0 / self.rate
-        for smoothed, effort in smooth(blocks, n_smoothed, self.design):
+        for smoothed, steps, effort in smooth(blocks, n_smoothed, self.design):
             # the position, and the measured velocity
-            signals = [smoothed[MARGIN:-MARGIN].astype(float)]
-            steps = np.diff(smoothed, axis=0)
+            signals = [smoothed]
             if self.measured_velocity:
                 signals += [_weighted(steps[:, n_joints:], _OF_STEPS) / period]
             else:
@@ -332,8 +186,7 @@ class LowPass(_RowByRow):
 
     def response(self, frequency: np.ndarray) -> np.ndarray:
         """Return complex amplitudes (4, f) of the signals for a sine of amplitude 1."""
-        _, once = scipy.signal.sosfreqz(self.design.sections, frequency, fs=self.rate)
-        both = np.abs(once) ** 2
+        both = np.abs(self.design.response(frequency, self.rate)) ** 2
         kernels = np.array([_FIRST * self.rate, _SECOND * self.rate**2])
         steps = fir_response(kernels, np.arange(-MARGIN, MARGIN + 1), self.rate, frequency)
         velocity, acceleration = (1.0, steps[0]) if self.measured_velocity else steps
@@ -341,12 +194,7 @@ class LowPass(_RowByRow):
 
 
 def _weighted(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """
-    Weight sliding windows of steps or bends.
-
-    The difference of neighbours, exact in extended precision, has lost nothing as a double.
-    """
-    rows = rows.astype(float)
+    """Weight sliding windows of steps or bends."""
     n_rows = len(rows) - len(weights) + 1
     total = weights[0] * rows[:n_rows]
     for k, weight in enumerate(weights[1:], 1):

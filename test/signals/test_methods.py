@@ -5,12 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.signals.methods import (
-    Butterworth,
-    MARGIN,
-    smooth,
-    window_products,
-)
+from robot_identification.signals.butterworth import Butterworth, MARGIN, smooth
+from robot_identification.signals.methods import LowPass, METHODS, window_products
+from robot_identification.signals.settings import SignalSettings
 from scipy import signal
 
 
@@ -30,11 +27,11 @@ def cut(rows, sizes):
 
 
 def smoothed(rows, n_smoothed, design, sizes):
-    """Join what `smooth` yields, without its margins."""
-    pairs = list(smooth(cut(rows, sizes), n_smoothed, design))
+    """Join the filtered rows and the others that `smooth` yields."""
+    parts = list(smooth(cut(rows, sizes), n_smoothed, design))
     return (
-        np.concatenate([filtered[MARGIN:-MARGIN] for filtered, _ in pairs]),
-        np.concatenate([others for _, others in pairs]),
+        np.concatenate([filtered for filtered, _, _ in parts]),
+        np.concatenate([others for _, _, others in parts]),
     )
 
 
@@ -48,9 +45,7 @@ def test_equals_scipy_on_the_whole_stretch(cutoff, order):
     )
     got, others = smoothed(rows, 2, design, [700])
     np.testing.assert_array_equal(others, rows[:, 2:])
-    np.testing.assert_allclose(
-        np.asarray(got, dtype=float), expected[:, :2], rtol=0, atol=1e-10 * np.abs(rows).max()
-    )
+    np.testing.assert_allclose(got, expected[:, :2], rtol=0, atol=1e-10 * np.abs(rows).max())
 
 
 def test_default_padding_of_scipy_differs_at_the_ends_only():
@@ -75,18 +70,61 @@ def test_blocks_make_no_difference(n_rows, sizes, cutoff):
     parts, others = smoothed(rows, 1, design, sizes)
     assert parts.shape == whole.shape == (n_rows, 1)
     np.testing.assert_array_equal(others, rows[:, 1:])
-    np.testing.assert_allclose(
-        np.asarray(parts - whole, dtype=float), 0.0, atol=1e-14 * np.abs(rows).max()
-    )
+    np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-14 * np.abs(rows).max())
 
 
-def test_margins_join_the_blocks():
+@pytest.mark.parametrize('sizes', [[800], [5000], [1, 33, 700]])
+def test_steps_are_those_of_the_filtered_rows(sizes):
     rows = walk(5000, 1)
     design = Butterworth.design(50.0, 4, 1000.0)
-    pairs = [filtered for filtered, _ in smooth(cut(rows, [800]), 1, design)]
-    assert len(pairs) > 2
-    for first, second in zip(pairs[:-1], pairs[1:], strict=True):
-        np.testing.assert_array_equal(first[-2 * MARGIN :], second[: 2 * MARGIN])
+    parts = list(smooth(cut(rows, sizes), 1, design))
+    steps = [step for _, step, _ in parts]
+    for first, second in zip(steps[:-1], steps[1:], strict=True):
+        np.testing.assert_array_equal(first[-2 * MARGIN + 1 :], second[: 2 * MARGIN - 1])
+    inner = np.concatenate([step[MARGIN : 1 - MARGIN] for step in steps])
+    filtered = np.concatenate([filtered for filtered, _, _ in parts])
+    np.testing.assert_allclose(inner[:-1], np.diff(filtered, axis=0), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize('order', [1, 2, 4, 7, 10])
+@pytest.mark.parametrize('cutoff', [2.0, 20.0, 250.0, 450.0])
+def test_response_is_scipys(order, cutoff):
+    frequency = np.geomspace(0.1, 490.0, 40)
+    sections = signal.butter(order, cutoff, fs=1000.0, output='sos')
+    _, expected = signal.sosfreqz(sections, frequency, fs=1000.0)
+    got = Butterworth.design(cutoff, order, 1000.0).response(frequency, 1000.0)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-10)
+
+
+def test_derivatives_at_a_high_rate_are_exact_to_eleven_digits():
+    # 5 Hz at 5 kHz: rounding of a radian, differentiated twice, would be 1e-8 rad/s^2
+    rate, speed = 5000.0, 2.0 * np.pi
+    time = np.arange(40_000) / rate
+    rows = 1.0 + np.column_stack([np.sin(speed * time), np.zeros_like(time)])
+    method = LowPass.of(SignalSettings(cutoff=5.0), rate)
+    position, velocity, acceleration, _ = np.concatenate(list(method.rows(cut(rows, [900]), 1))).T
+    both = float(np.abs(method.design.response(np.array([1.0]), rate)[0]) ** 2)
+    x = speed / rate  # responses of central differences, without differences of near numbers
+    first = both * rate * (8.0 * np.sin(x) - np.sin(2.0 * x)) / 6.0
+    second = both * rate**2 * (16.0 * np.sin(x / 2.0) ** 2 - np.sin(x) ** 2) / 3.0
+    for got, expected in (
+        (position - 1.0, both * np.sin(speed * time)),
+        (velocity, first * np.cos(speed * time)),
+        (acceleration, -second * np.sin(speed * time)),
+    ):
+        assert np.abs(got - expected)[12_000:-12_000].max() < 1e-11 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize('name', ['butterworth', 'savitzky_golay'])
+def test_a_joint_at_rest_has_no_velocity(name):
+    # what is left of its motion has a sign, which Coulomb friction would take
+    moved = 2.0 + np.cos(np.linspace(0.0, np.pi, 2000))
+    rows = np.column_stack([np.append(moved, np.full(6000, moved[-1])), np.zeros(8000)])
+    method = METHODS[name](SignalSettings(method=name, cutoff=20.0), 1000.0)
+    parts = method.samples(cut(rows, [900]), 0.0, ('joint_1',), trim=0.0, block=1000)
+    velocity = np.concatenate([part.velocity[:, 0] for part in parts])
+    assert (velocity[100:1900] < 0.0).all()
+    assert (velocity[3000:] == 0.0).all()
 
 
 def test_a_stretch_that_is_too_short_gives_nothing():
