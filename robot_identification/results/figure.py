@@ -147,7 +147,7 @@ def library() -> str:
     with _plotly():
         from plotly.offline import get_plotlyjs
 
-    return _base64(zlib.compress(get_plotlyjs().encode(), 1))
+    return _base64(zlib.compress(get_plotlyjs().encode(), 4))
 
 
 @contextmanager
