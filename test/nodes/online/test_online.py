@@ -107,8 +107,12 @@ def test_quality_of_clock_and_effort_is_told(live):
     told = np.isfinite(delay)
     assert (std[told] > 0.0).all()
     assert (np.abs(delay - late / RATE)[told] < 4.0 * std[told]).all()
-    live.diagnostics.clear()
-    values = {pair.key: pair.value for pair in live.report('online').values}
+    live.ros.wait_until(
+        lambda: values_of(live)['joint states'] == str(len(messages)),
+        60.0,
+        'the diagnostic of all joint states',
+    )
+    values = values_of(live)
     assert float(values['rate [Hz]']) > 0.0 or values['rate [Hz]'] == 'nan'
     assert float(values['jitter [ms]']) == pytest.approx(1e3 * clock.jitter, abs=1e-3)
     assert (values['without effort'], values['with an effort at its limit']) == ('1', '1')
