@@ -48,6 +48,7 @@ BENCHMARKS = (
     'all_arms',
     'calibration',
     'energy_tx40',
+    'whole_commands',
     'real_robots',
 )
 """In the order of the sections."""

@@ -134,7 +134,11 @@ class Timing:
 
 
 def interleaved(
-    works: Mapping[str, Callable[[], object]], *, repeats: int = 7, warm: int = 1
+    works: Mapping[str, Callable[[], object]],
+    *,
+    repeats: int = 7,
+    warm: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
     """
     Time several ways to do the same thing, turn by turn.
@@ -147,6 +151,8 @@ def interleaved(
         Rounds that count; in each, every work has its turn.
     warm:
         Rounds before them that do not.
+    clock:
+        What tells the time [s].
 
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
@@ -156,9 +162,9 @@ def interleaved(
             for name, work in works.items():
                 gc.collect()
                 gc.disable()
-                start = time.perf_counter()
+                start = clock()
                 work()
-                elapsed = time.perf_counter() - start
+                elapsed = clock() - start
                 gc.enable()
                 if count >= 0:
                     seconds[name].append(elapsed)
