@@ -78,7 +78,8 @@ class Butterworth:
         for array in (poles, residues):
             array.setflags(write=False)
         pad = max(MARGIN, math.ceil(_PAD_PERIODS * rate / cutoff))
-        halo = math.ceil(_FORGOTTEN / -math.log(max(np.abs(poles))))
+        slowest = -math.log(max(*np.abs(poles), np.finfo(float).tiny))
+        halo = math.ceil(_FORGOTTEN / slowest)
         return cls(poles, residues, gain, order, pad, halo)
 
     @property
