@@ -27,9 +27,9 @@ PYTHON ?=
 STARTER := $(or $(PYTHON),$(firstword $(foreach name,python3 python3.12 python3.11 \
     python3.13 python3.10 python,$(shell command -v $(name) 2>/dev/null))))
 
-# Tests run on this many processes; those over DDS on one more, since they wait for each other.
+# Tests run on this many processes. Those over DDS have further processes, the nodes: more at a time
+# would hold each other up.
 JOBS ?= 2
-DDS_JOBS := $(shell expr $(JOBS) + 1)
 
 # What is made here runs on the ROS wheels of .venv. A sourced ROS would mix its packages in, which
 # are built for another Python; with it, tests run by `python3 -m pytest` or `colcon test`.
@@ -74,7 +74,7 @@ DDS_TESTS := test/nodes test/launch test/test_fuzz.py
 test: setup lint  ## run the checks and all tests (ARGS: options of pytest)
 	@failed=0; \
 	$(PYTEST) -n $(JOBS) -m 'not ros and not soak' --ignore=test/nodes $(ARGS) || [ $$? -eq 5 ] || failed=1; \
-	$(PYTEST) -n $(DDS_JOBS) -m 'ros and not soak' $(or $(ARGS),$(DDS_TESTS)) || [ $$? -eq 5 ] || failed=1; \
+	$(PYTEST) -n $(JOBS) -m 'ros and not soak' $(or $(ARGS),$(DDS_TESTS)) || [ $$? -eq 5 ] || failed=1; \
 	exit $$failed
 
 soak: setup  ## long tests: nodes killed in every step of the demo, false states 20 times, long pages

@@ -158,12 +158,12 @@ class Demonstration:
             'regressor': clock,
             'identification': identification,
             # the arm stands on the ground: no link may touch it
-            # no robot can be damaged: on a busy machine joint states may be later than usual
+            # no robot can be damaged: a busy machine may hold a node up, and joint states be late
             'excitation': {
                 **clock,
                 'execute': True,
                 'planner.floor': 0.0,
-                'horizon': 2.0,
+                'horizon': 5.0,
                 'stale_timeout': 1.0,
                 'output': str(self.folder / 'plans'),
             },
