@@ -35,6 +35,15 @@ def test_works_have_their_turns_and_first_rounds_do_not_count():
     assert [len(found[name].seconds) for name in works] == [3, 3]
 
 
+def test_any_clock_tells_the_time():
+    now = [0.0]
+
+    def work():
+        now[0] += 3.0
+
+    assert interleaved({'a': work}, repeats=2, clock=lambda: now[0])['a'].seconds == (3.0, 3.0)
+
+
 def test_ratio_is_the_median_of_the_rounds_ratios():
     # the ratio of the medians would be 3
     assert ratio(Timing((1.0, 3.0, 8.0)), Timing((1.0, 1.0, 4.0))) == 2.0

@@ -44,8 +44,6 @@ class Butterworth:
         (k,) complex: one pole of each pair, with twice its residue, and a real one.
     gain:
         Of a row in its own output.
-    order:
-        Number of poles, with both of each pair.
     pad:
         Rows by which a stretch is continued at each end.
     halo:
@@ -56,7 +54,6 @@ class Butterworth:
     poles: np.ndarray
     residues: np.ndarray
     gain: float
-    order: int
     pad: int
     halo: int
 
@@ -80,7 +77,7 @@ class Butterworth:
         pad = max(MARGIN, math.ceil(_PAD_PERIODS * rate / cutoff))
         slowest = -math.log(max(*np.abs(poles), np.finfo(float).tiny))
         halo = math.ceil(_FORGOTTEN / slowest)
-        return cls(poles, residues, gain, order, pad, halo)
+        return cls(poles, residues, gain, pad, halo)
 
     @property
     def shortest(self) -> int:

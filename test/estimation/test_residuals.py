@@ -173,6 +173,13 @@ def test_delays_of_any_part_of_a_sample_are_found(delays):
     np.testing.assert_allclose(found.delay, delays, atol=5e-5)
 
 
+def test_a_late_effort_is_not_known_beyond_the_ends():
+    # as many rows late as are left out at the ends of a stretch, and some more
+    delays = (0.15, -0.15)
+    found = effort_delay(*trace_of(delays, seconds=6.0))
+    np.testing.assert_allclose(found.delay, delays, atol=5e-4)
+
+
 def test_noise_makes_them_as_uncertain_as_is_told():
     found = effort_delay(*trace_of((0.004, 0.004), noise=0.5))
     assert (np.abs(found.delay - 0.004) < 4.0 * found.std).all()
