@@ -13,7 +13,7 @@ from ..errors import missing_extra
 if find_spec('mujoco') is None:
     raise missing_extra('mujoco', 'sim')
 
-from .mjcf import mujoco_model
+from ..model.mujoco_model import mujoco_model
 from .plant import Plant
 from .servo import Servo, TrajectoryFollower, Waypoints
 from .simulator import simulate, SimulatedSample, Simulator

@@ -19,10 +19,10 @@ import pinocchio as pin
 
 from ..errors import SettingsError
 from ..model.consistency import inertia_at_com
+from ..model.mujoco_model import ENTRIES, rotation, set_inertia, wxyz
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import ElasticJoints
-from .mjcf import ENTRIES, rotation, set_inertia, wxyz
 from .plant import Plant
 from .servo import Servo
 

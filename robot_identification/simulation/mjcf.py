@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Robots in MuJoCo: the bare mechanism and an identified robot as MJCF, and the model to simulate.
+Identified robots as MJCF, for MuJoCo.
 
 Inertias, rotor inertia (``armature``), viscous and Coulomb friction (``damping``,
 ``frictionloss``), coupled drives (fixed tendons with the same three) and closed loops (equality
@@ -11,7 +11,7 @@ in a comment, and a warning names them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 import warnings
 
 from lxml import etree
@@ -22,9 +22,9 @@ import pinocchio as pin
 from ..errors import ConsistencyError, IdentificationWarning, ModelError, one_of
 from ..model.consistency import inertia_at_com
 from ..model.mechanisms import LoopSettings
+from ..model.mujoco_model import mechanism, numbers
 from ..model.parameters import ParameterSet
-from ..model.robot import joint_placement, Robot
-from ..model.urdf import UrdfJoint
+from ..model.robot import Robot
 from ..regressor import ModelSettings
 from ..regressor.closed_chain import ClosedBodies
 from ..results.urdf_export import centre_of_mass, set_comment, terms_without_element
@@ -35,71 +35,9 @@ SMALLEST = 2e-14
 ROUNDING = 1e-12
 """Share of a body's inertia that is added where rounding breaks the triangle inequality."""
 
-ENTRIES = ([0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2])
-"""Places in a (3, 3) inertia of its six entries, in the order of the inertial parameters."""
-
-_PLACEHOLDER = {
-    'pos': '0.1 0.2 0.3',
-    'quat': '0.9 0.1 0.2 0.3',
-    'mass': '1',
-    'diaginertia': '1 1.1 1.2',
-}
-"""Off the axes, so that MuJoCo compiles no short cut for bodies whose frames coincide."""
-
 _DRIVE = {'armature': ('Iam',), 'damping': ('fvm',), 'frictionloss': ('fcm',)}
 _JOINT = {'armature': ('Ia',), 'damping': ('fv',), 'frictionloss': ('fc', 'ts', 'tsc')}
 _WRITTEN = ('Ia', 'fv', 'fc', 'Iam', 'fvm', 'fcm')
-
-
-def mechanism(robot: Robot) -> etree._Element:
-    """
-    Return MJCF of the links and joints of a robot's URDF.
-
-    Every link is a body, fixed ones and the base included (a root link ``world`` is MuJoCo's own);
-    passive joints move, the other joints
-    that are not identified are locked as in ``robot``.  Numbers have all their digits.
-    """
-    document = etree.Element('mujoco', model=robot.name)
-    etree.SubElement(document, 'compiler', angle='radian')
-    etree.SubElement(document, 'option', gravity=numbers(robot.gravity))
-    children: dict[str, list[UrdfJoint]] = {}
-    for joint in robot.contents.joints.values():
-        children.setdefault(joint.parent, []).append(joint)
-    world = etree.SubElement(document, 'worldbody')
-    root = robot.contents.root_link
-    # MuJoCo's own base is called so, and many URDFs' root link is
-    base = world if root == 'world' else etree.SubElement(world, 'body', name=root)
-    # a stack, not a recursion: chains of links may be long
-    waiting = [(root, base)]
-    while waiting:
-        name, parent = waiting.pop()
-        for joint in children.get(name, ()):
-            waiting.append((joint.child, _body(parent, joint, robot)))
-    return document
-
-
-def _body(parent: etree._Element, joint: UrdfJoint, robot: Robot) -> etree._Element:
-    """Add the body that a joint carries."""
-    placement = joint_placement(joint, robot.locked.get(joint.name, 0.0))
-    body = etree.SubElement(
-        parent,
-        'body',
-        name=joint.child,
-        pos=numbers(placement.translation),
-        quat=numbers(wxyz(pin.Quaternion(placement.rotation).normalized())),
-    )
-    if joint.name not in robot.opened.joints:
-        return body
-    attributes = {'type': 'slide' if joint.type == 'prismatic' else 'hinge'}
-    if joint.lower < joint.upper and np.isfinite([joint.lower, joint.upper]).any():
-        attributes |= {'limited': 'true', 'range': numbers((joint.lower, joint.upper))}
-    etree.SubElement(body, 'joint', name=joint.name, axis=numbers(joint.axis), **attributes)
-    return body
-
-
-def numbers(values: Iterable[float]) -> str:
-    """Return numbers as text that reads back as the same numbers."""
-    return ' '.join(repr(float(value) + 0.0) for value in values)
 
 
 def mjcf(robot: Robot, parameters: ParameterSet, model: ModelSettings | None = None) -> str:
@@ -337,77 +275,3 @@ def _compile(document: etree._Element, robot: Robot) -> mujoco.MjModel:
 
 def _warn(text: str) -> None:
     warnings.warn(text, IdentificationWarning, stacklevel=4)
-
-
-# ------------------------------------------------------------------------- the model to simulate
-
-
-def mujoco_model(
-    robot: Robot,
-    parameters: ParameterSet,
-    extend: Callable[[mujoco.MjSpec], None] = lambda spec: None,
-) -> mujoco.MjModel:
-    """
-    Make MuJoCo's model of a robot from its URDF, with the inertias of ``parameters``.
-
-    Other moving joints are locked as in ``robot``, fixed links are lumped with what carries them;
-    shapes, and tags that are not URDF's own, are left out.  ``extend`` may add to it.
-    Raises ModelError if MuJoCo refuses the robot.
-    """
-    try:
-        spec = mujoco.MjSpec.from_string(_with_placeholders(robot))
-        extend(spec)
-        spec.compiler.fusestatic = True
-        model = spec.compile()
-    except ValueError as error:
-        raise ModelError(
-            f"MuJoCo cannot simulate robot '{robot.name}': {error}", remedy='correct the URDF'
-        ) from error
-    model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
-    for joint, link in zip(robot.joints, robot.links, strict=True):
-        model.dof_armature[model.joint(joint).dofadr[0]] = parameters.get(f'{joint}.Ia')
-        set_inertia(model, model.body(link).id, parameters.inertial(link))
-    mujoco.mj_setConst(model, mujoco.MjData(model))
-    return model
-
-
-def _with_placeholders(robot: Robot) -> str:
-    """Return MJCF of a robot's mechanism; MuJoCo insists on some inertias and refuses others."""
-    document = mechanism(robot)
-    for body in document.iter('body'):
-        etree.SubElement(body, 'inertial', _PLACEHOLDER)
-    return str(etree.tostring(document, encoding='unicode'))
-
-
-def set_inertia(model: mujoco.MjModel, body: int, inertial: np.ndarray) -> None:
-    """Give a body of MuJoCo's model the (10,) inertial parameters of a link."""
-    if not inertial.any():
-        model.body_mass[body] = 0.0
-        model.body_inertia[body] = 0.0
-        return
-    principal, axes = np.linalg.eigh(inertia_at_com(inertial))
-    if np.linalg.det(axes) < 0.0:
-        axes[:, 0] = -axes[:, 0]
-    model.body_mass[body] = inertial[0]
-    model.body_ipos[body] = inertial[1:4] / inertial[0]
-    model.body_inertia[body] = np.maximum(principal, 0.0)
-    model.body_iquat[body] = wxyz(pin.Quaternion(axes).normalized())
-
-
-def wxyz(quaternion: pin.Quaternion) -> tuple[float, float, float, float]:
-    """Return a quaternion in the order of MuJoCo's."""
-    return quaternion.w, quaternion.x, quaternion.y, quaternion.z
-
-
-def rotation(quaternion: np.ndarray) -> np.ndarray:
-    """Return the (3, 3) rotation of a quaternion of MuJoCo's."""
-    return np.asarray(pin.Quaternion(*quaternion).toRotationMatrix())
-
-
-def body_inertial(model: mujoco.MjModel, body: int) -> np.ndarray:
-    """Return the (10,) inertial parameters of a body, as `set_inertia` takes them."""
-    turned = rotation(model.body_iquat[body])
-    mass, centre = float(model.body_mass[body]), model.body_ipos[body]
-    inertia = turned @ np.diag(model.body_inertia[body]) @ turned.T
-    inertia += mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
-    return np.array([mass, *(mass * centre), *inertia[ENTRIES]])

@@ -26,10 +26,10 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 
+from ..model.mujoco_model import body_inertial, ENTRIES, mujoco_model, set_inertia
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor.joint_terms import arctan_shape
-from .mjcf import body_inertial, ENTRIES, mujoco_model, set_inertia
 from .truth import per_joint, SimulatedPayload, Wear
 
 _GEARED = {'fv': 2.0, 'fc': 1.0, 'fr': 4.0 / 3.0, 'fl': 0.0, 'ts': 1.0, 'tsc': 1.0}

@@ -14,6 +14,7 @@ import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
+from robot_identification.model.mujoco_model import mechanism
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
@@ -27,7 +28,6 @@ from robot_identification.regressor import (
     Regressor,
 )
 from robot_identification.regressor.rigid import BLOCK
-from robot_identification.simulation.mjcf import mechanism
 from scipy.integrate import solve_ivp
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
