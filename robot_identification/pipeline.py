@@ -56,7 +56,7 @@ from .estimation.validation import (
 from .gains import gains_by_load, with_gains
 from .model.consistency import check
 from .model.parameters import ParameterSet
-from .model.plausibility import plausibility, robot_shapes
+from .model.plausibility import plausibility, robot_reach, robot_shapes
 from .options.fields import to_mapping
 from .progress import (
     part,
@@ -252,6 +252,7 @@ def identify_sources(
             closest,
             prior,
             robot_shapes(problem.robot),
+            reach=robot_reach(problem.robot),
             masses=problem.estimation.physical.masses,
             total_mass=problem.estimation.physical.total_mass_interval,
         ),

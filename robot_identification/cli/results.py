@@ -397,7 +397,7 @@ def check(options: argparse.Namespace) -> int:
     robot-identification check my_robot.urdf --repair -o repaired.urdf
     """
     from ..model.consistency import check
-    from ..model.plausibility import plausibility, robot_shapes
+    from ..model.plausibility import plausibility, robot_reach, robot_shapes
     from ..model.robot import Robot
     from ..results.result import read_result
 
@@ -411,7 +411,7 @@ def check(options: argparse.Namespace) -> int:
         result = read_result(options.file)
         robot, prior, parameters = result.robot, result.prior, result.standard
     report = check(parameters, options.tolerance)
-    likeness = plausibility(parameters, prior, robot_shapes(robot))
+    likeness = plausibility(parameters, prior, robot_shapes(robot), reach=robot_reach(robot))
     show(f'{report.summary()}\n\n{likeness.summary()}')
     plausible = report.physical and likeness.plausible
     return require(options.require, physical=report.physical, plausible=plausible)

@@ -8,7 +8,9 @@ shapes, and the total mass with that of the prior.  Where the prior itself lies 
 bounds that shapes give, the shapes are rough, and the bounds are widened around the prior.  The
 radius of gyration is k = sqrt(integral of |r - c|^2 dm / m), with c the centre of mass: at most
 the distance from c to the farthest corner, and at least that of the densest ball of this mass,
-sqrt(3/5) R with m = 4/3 pi R^3 density.
+sqrt(3/5) R with m = 4/3 pi R^3 density.  Without shapes, at most a multiple of the robot's reach.
+A shape in which the body would be denser than any metal, and which its centre of mass or radius of
+gyration does not fit either, is a placeholder and no evidence.
 
 A prior body that is impossible keeps its mass and centre of mass; of the second moments about it,
 the nearest positive definite ones are taken (Frobenius norm).  A missing one, or one without a
@@ -42,6 +44,9 @@ SMALL = 0.1
 
 LEAST_SPREAD = 1e-2
 """Smallest second moment of a repaired body by its largest: a tenth of the length."""
+
+DENSEST = 22600.0
+"""Density of osmium, the densest metal [kg/m^3]."""
 
 _BALL = (1.0, 0.05)
 """Mass [kg] and spread [m] of a body without neighbours."""
@@ -186,6 +191,7 @@ def plausibility(
     prior: ParameterSet | None = None,
     shapes: Mapping[str, LinkShape] | None = None,
     *,
+    reach: float = np.inf,
     masses: Mapping[str, Interval] | None = None,
     total_mass: Interval | None = None,
     bounds: PlausibilityBounds | None = None,
@@ -202,6 +208,8 @@ def plausibility(
         Standard parameters before the identification; None compares with shapes alone.
     shapes:
         By link.
+    reach:
+        Of the robot [m], see `robot_reach`.
     masses:
         Masses that are known by link [kg]; they stand in place of the ratio to the prior.
     total_mass:
@@ -213,12 +221,16 @@ def plausibility(
     bounds = bounds or PlausibilityBounds()
     shapes, masses = shapes or {}, masses or {}
     findings: list[PlausibilityFinding] = []
+    dummies: list[str] = []
     links = [link for link in body_links(parameters.layout) if parameters.inertial(link).any()]
     for link in links:
         known = prior is not None and f'{link}.m' in prior.layout
         before = Spread.of(prior.inertial(link)) if prior is not None and known else None
         vector, shape = parameters.inertial(link), shapes.get(link)
-        checks = _link_checks(vector, before, shape, masses.get(link), bounds)
+        if shape is not None and _stands_in(shape, before or Spread.of(vector), bounds):
+            dummies.append(link)
+            shape = None
+        checks = _link_checks(vector, before, shape, masses.get(link), reach, bounds)
         findings += _found(link, checks)
     if links:
         total = sum(parameters[f'{link}.m'] for link in links)
@@ -228,8 +240,10 @@ def plausibility(
         elif usual > 0.0:
             findings += _found('', [_ratio('total_mass', total, usual, bounds.total_mass_ratio)])
     bare = [link for link in links if link not in shapes]
-    remarks = (f'without shapes to compare with: {", ".join(bare)}',) if bare else ()
-    return PlausibilityReport(tuple(findings), remarks)
+    remarks = [f'without shapes to compare with: {", ".join(bare)}'] if bare else []
+    if dummies:
+        remarks.append(f'with shapes too small to be theirs, not compared: {", ".join(dummies)}')
+    return PlausibilityReport(tuple(findings), tuple(remarks))
 
 
 def robot_shapes(robot: Robot) -> dict[str, LinkShape]:
@@ -238,6 +252,29 @@ def robot_shapes(robot: Robot) -> dict[str, LinkShape]:
         return link_shapes(robot)
     except ModelError:
         return {}
+
+
+def robot_reach(robot: Robot) -> float:
+    """
+    Return the length of the longest chain of identified links [m]; infinite where none shows.
+
+    Along a chain the distances of the joints and the ranges of sliding joints are summed up, and
+    twice the distance of the last centre of mass from its joint.
+    """
+    tree, lengths = robot.opened, {0: 0.0}
+    limits = tree.limits
+    ranges = dict(zip(tree.joint_ids, limits.upper - limits.lower, strict=True))
+    for index in range(1, tree.model.njoints):
+        parent = int(tree.model.parents[index])
+        placement = tree.model.jointPlacements[index].translation
+        length = lengths[parent] + (float(np.linalg.norm(placement)) if parent else 0.0)
+        slides = 'JointModelP' in tree.model.joints[index].shortname()
+        if slides and np.isfinite(ranges.get(index, np.inf)):
+            length += float(ranges[index])
+        lengths[index] = length
+    centres = [float(np.linalg.norm(inertia.lever)) for inertia in tree.model.inertias]
+    reach = max(lengths[k] + 2.0 * centres[k] for k in lengths if k)
+    return reach or np.inf
 
 
 _Check = tuple[str, float, Interval, str, str]
@@ -249,6 +286,7 @@ def _link_checks(
     before: Spread | None,
     shape: LinkShape | None,
     known: Interval | None,
+    reach: float,
     bounds: PlausibilityBounds,
 ) -> Iterator[_Check]:
     mass, body = float(vector[0]), Spread.of(vector)
@@ -260,26 +298,47 @@ def _link_checks(
         return
     usual = None if before is None else _gyration(before)
     ball = (3.0 * mass / (4.0 * np.pi * bounds.density[1])) ** (1.0 / 3.0)
-    reach, words = np.inf if usual is None else bounds.widening * usual, "against the prior's"
+    longest, words = bounds.widening * reach, f"against the robot's reach of {reach:.3g} m"
+    if usual is not None and usual < reach:
+        longest, words = bounds.widening * usual, "against the prior's"
     if shape is not None:
         if shape.volume > 0.0:
             prior_density = None if before is None else before.mass / shape.volume
             plausible = bounds.widened(bounds.density, prior_density)
             volume = f'{mass:.3g} kg in shapes of {1e3 * shape.volume:.3g} dm^3'
             yield 'density', mass / shape.volume, plausible, 'kg/m^3', volume
-        slack = bounds.outside * float(np.linalg.norm(np.ptp(shape.points, axis=0)))
+        slack = _slack(shape, bounds)
         outside = -np.inf if before is None else _outside(shape, before.centre)
         upper = slack if outside <= slack else outside + slack
         beyond = max(0.0, _outside(shape, body.centre))
         yield 'centre_of_mass', beyond, (0.0, upper), 'm', 'outside of the hull of its shapes'
-        reach = float(np.linalg.norm(shape.points - body.centre, axis=1).max())
-        words = 'larger than its shapes'
-    lower, upper = bounds.widened((np.sqrt(0.6) * ball, reach), usual)
+        longest, words = _farthest(shape, body), 'larger than its shapes'
+    lower, upper = bounds.widened((np.sqrt(0.6) * ball, longest), usual)
     value = _gyration(body)
-    if value is not None:
+    # a shape that cannot even hold a ball of the mass is found by its density
+    if value is not None and lower <= upper:
         if value < lower:
             words = f'as of a ball denser than {bounds.density[1]:g} kg/m^3'
         yield 'radius_of_gyration', value, (lower, upper), 'm', words
+
+
+def _stands_in(shape: LinkShape, body: Spread | None, bounds: PlausibilityBounds) -> bool:
+    """Tell whether a shape is a placeholder that says nothing of a body."""
+    if body is None or body.mass <= DENSEST * shape.volume:
+        return False
+    return _outside(shape, body.centre) > _slack(shape, bounds) or (
+        (_gyration(body) or 0.0) > _farthest(shape, body)
+    )
+
+
+def _slack(shape: LinkShape, bounds: PlausibilityBounds) -> float:
+    """Return how far outside of a shape's hull a centre of mass may be [m]."""
+    return bounds.outside * float(np.linalg.norm(np.ptp(shape.points, axis=0)))
+
+
+def _farthest(shape: LinkShape, body: Spread) -> float:
+    """Return the distance from a body's centre of mass to the farthest corner of a shape [m]."""
+    return float(np.linalg.norm(shape.points - body.centre, axis=1).max())
 
 
 def _ratio(quantity: str, value: float, prior: float, ratios: Interval) -> _Check:

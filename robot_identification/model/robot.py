@@ -430,6 +430,10 @@ def _moved(vector: np.ndarray, pose: pin.SE3) -> np.ndarray:
 
 
 def _vector(inertial: UrdfInertial) -> np.ndarray:
+    # pin.Inertia refuses what no body has, which is to be checked and repaired
     turn = pin.rpy.rpyToMatrix(inertial.rpy)
-    inertia = turn @ inertial.inertia @ turn.T
-    return np.asarray(pin.Inertia(inertial.mass, inertial.xyz, inertia).toDynamicParameters())
+    about = turn @ inertial.inertia @ turn.T
+    pose = np.append(inertial.xyz, 1.0)
+    matrix = inertial.mass * np.outer(pose, pose)
+    matrix[:3, :3] += 0.5 * np.trace(about) * np.eye(3) - about
+    return from_pseudo_inertia(matrix)

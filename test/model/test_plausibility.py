@@ -21,6 +21,7 @@ from robot_identification.model.plausibility import (
     plausibility,
     PlausibilityBounds,
     repaired_body,
+    robot_reach,
     robot_shapes,
     shape_body,
     small_body,
@@ -275,3 +276,47 @@ def test_shapes_of_robots_are_read_with_their_volumes():
         part.format(0.0).replace('box size="0.2 0.1 0.1"', 'mesh filename="none.stl"')
     )
     assert robot_shapes(Robot.from_urdf(torn)) == {}
+
+
+def test_without_shapes_the_radius_of_gyration_is_bounded_by_the_reach():
+    """An inertia in g mm^2 is 1e9 times too large, a radius of gyration 3e4 times."""
+    robot = Robot.from_urdf(URDF / 'szabo_3r.urdf')
+    reach = robot_reach(robot)
+    places = [placement.translation for placement in robot.model.jointPlacements]
+    stretched = sum(np.linalg.norm(place) for place in places[2:])
+    last = np.linalg.norm(robot.model.inertias[3].lever)
+    assert reach == pytest.approx(stretched + 2.0 * last)
+    assert not findings(robot.prior, reach=reach)
+    moments = {
+        f'link_2.I{axis}': 1e9 * robot.prior[f'link_2.I{axis}'] for axis in ('xx', 'yy', 'zz')
+    }
+    wrong = robot.prior.updated(moments)
+    assert set(findings(wrong, reach=reach)) == {('link_2', 'radius_of_gyration')}
+    assert "robot's reach" in plausibility(wrong, reach=reach).summary()
+
+
+def test_a_slide_reaches_as_far_as_its_range():
+    text = """<robot name="gantry"><link name="base"/><link name="a"><inertial><mass value="1"/>
+      <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+      <joint name="x" type="{}"><parent link="base"/><child link="a"/>
+      <limit lower="-1" upper="2" effort="1" velocity="1"/></joint></robot>"""
+    assert robot_reach(Robot.from_urdf(text.format('prismatic'))) == pytest.approx(3.0)
+    assert robot_reach(Robot.from_urdf(text.format('revolute'))) == np.inf
+
+
+def test_a_shape_that_stands_in_for_one_is_no_evidence():
+    """A cube of a millimetre for a link of 0.5 kg whose inertia is that of a box of 40 cm."""
+    cube = LinkShape(CENTRE + 0.0005 * BOX / (0.5 * SIZE), 1e-9)
+    report = plausibility(robot_of(a=box()), None, {'a': cube})
+    assert report.plausible and 'too small' in report.summary()
+    # a mass in g within its own shape is as dense, and found
+    grams = box(1000.0 * MASS) * np.where(np.arange(10) > 3, 1e-3, 1.0)
+    assert ('a', 'density') in findings(robot_of(a=grams), None, SHAPES)
+
+
+def test_intervals_are_never_inverted():
+    """A ball of the mass, as dense as steel, is larger than the shape."""
+    small = LinkShape(CENTRE + 0.35 * BOX, float(SIZE.prod()) * 0.35**3)
+    body = box(20000.0 * small.volume, size=0.3 * SIZE)
+    for found in findings(robot_of(a=body), None, {'a': small}).values():
+        assert found.lower <= found.upper

@@ -383,6 +383,25 @@ def test_impossible_and_missing_bodies_are_repaired_and_others_kept():
     assert repaired_urdf(after)[1] == ()
 
 
+def test_a_negative_moment_is_repaired_and_exported_as_identified():
+    """The nearest second moments of mass: those below a hundredth of the largest are raised."""
+    negative = SOUND.replace('ixx="', 'ixx="-')
+    assert negative != SOUND
+    robot = Robot.from_urdf(three_links(inertial(negative), *[inertial(SOUND)] * 3))
+    assert not check(robot.prior).physical
+    repaired, remarks = repaired_urdf(robot)
+    assert len(remarks) == 1
+    after = Robot.from_urdf(repaired)
+    assert check(after.prior).physical
+    for name in ('a.m', 'a.mx', 'a.my', 'a.mz'):
+        assert after.prior[name] == pytest.approx(robot.prior[name])
+    assert mujoco.MjModel.from_xml_string(repaired).nv == 3
+    # an identified robot is written whatever its prior was
+    sound = after.prior
+    again = Robot.from_urdf(identified_urdf(robot, sound))
+    np.testing.assert_allclose(again.prior.values, sound.values, atol=1e-9)
+
+
 def test_a_sound_urdf_stays_as_it_is_to_the_letter():
     text = three_links(*[inertial(SOUND)] * 4)
     assert repaired_urdf(Robot.from_urdf(text)) == (text, ())
