@@ -7,7 +7,9 @@ Nothing here trusts the planner; any trajectory can be checked, however it came 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -128,7 +130,7 @@ def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tupl
 
     No point of the robot moves by more than the clearance between two looks, so nothing thin is
     jumped over.  Where a pair could come closer between two looks, these become denser until it
-    cannot (conservative advancement), or `FINEST` of the clearance is all that it could.
+    cannot (`closer_between`).
 
     Raises
     ------
@@ -136,67 +138,89 @@ def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tupl
         naming the first two links, or link and obstacle, that do not, and when.
 
     """
-    times = sweep(trajectory, collisions.reach, collisions.clearance)
+    clearance = collisions.clearance
+    times = sweep(trajectory, collisions.reach, clearance)
     position = _positions(trajectory, times)
     found = tuple(
         Nearest.of(contact, float(times[contact.sample]), position[contact.sample])
         for contact in collisions.closest(position)
     )
-    if found and found[0].distance < collisions.clearance:
+    if found and found[0].distance < clearance:
         raise too_close(collisions, found[0])
-    if found and found[0].distance < 2.0 * collisions.clearance + RESOLUTION:
-        _check_between(trajectory, collisions, times)
+    if found and found[0].distance < 2.0 * clearance + RESOLUTION:
+        at = partial(_positions, trajectory)
+        nearest = closer_between(at, collisions, times[:-1], times[1:], clearance)
+        if nearest is not None:
+            raise too_close(collisions, nearest)
     return found
 
 
-def _check_between(trajectory: Trajectory, collisions: CollisionModel, times: np.ndarray) -> None:
+Positions = Callable[[np.ndarray], np.ndarray]
+"""Positions (n, n_joints) at times (n,), or at other places on a way."""
+
+
+def closer_between(
+    at: Positions, collisions: CollisionModel, begin: np.ndarray, end: np.ndarray, step: float
+) -> Nearest | None:
     """
-    Raise `CollisionError` where links may be closer than the clearance between two looks.
+    Return where links may be closer than the clearance in intervals; None if nowhere.
 
     Two bodies whose points move by at most s against each other from one look to the next, at
-    distances d1 and d2, are never closer than (d1 + d2) / 2 - s.
+    distances d1 and d2, are never closer than (d1 + d2) / 2 - s.  Intervals in which that is not
+    enough are divided until it is (conservative advancement), or `FINEST` of the clearance is all
+    by which they could be closer.
+
+    Parameters
+    ----------
+    at:
+        The way.
+    collisions:
+        The robot's collision model.
+    begin, end:
+        (n,) intervals, in each of which positions go on in one direction or nearly so.
+    step:
+        By which points move in an interval at most [m].
+
     """
-    clearance, step = collisions.clearance, collisions.clearance
+    clearance = collisions.clearance
     pairs = np.arange(len(collisions.pairs))
-    begin, end = times[:-1], times[1:]
-    while True:
+    while pairs.size and begin.size:
         looks = np.unique(np.concatenate([begin, end]))
-        position = _positions(trajectory, looks)
+        position = at(looks)
         margins = np.full(len(collisions.pairs), -np.inf)
-        margins[pairs] = clearance + _most_moved(
-            trajectory, begin, end, collisions.pair_reach[pairs]
-        )
+        margins[pairs] = clearance + _most_moved(at, begin, end, collisions.pair_reach[pairs])
         near, pairs = collisions.near(position, margins)
         ends = near[np.searchsorted(looks, begin)] | near[np.searchsorted(looks, end)]
         if not ends.any():
-            return
+            return None
         if step <= FINEST * clearance:
-            break
+            contact = next(collisions.contacts(position[near]), None)
+            if contact is None:
+                return None
+            row = np.flatnonzero(near)[contact.sample]
+            return Nearest.of(contact, float(looks[row]), position[row])
         step /= DIVISION
         # of the pairs that are near alone
         reach = collisions.pair_reach[pairs].max(axis=0)
-        begin, end = _divided(trajectory, begin[ends], end[ends], reach, step)
-    for contact in collisions.contacts(position[near]):
-        row = np.flatnonzero(near)[contact.sample]
-        raise too_close(collisions, Nearest.of(contact, float(looks[row]), position[row]))
+        begin, end = divided(at, begin[ends], end[ends], reach, step)
+    return None
 
 
 def _most_moved(
-    trajectory: Trajectory, begin: np.ndarray, end: np.ndarray, reach: np.ndarray
+    at: Positions, begin: np.ndarray, end: np.ndarray, reach: np.ndarray
 ) -> np.ndarray:
     """Return by how much the bodies of each pair (k,) move against each other at most [m]."""
-    way = np.abs(_positions(trajectory, end) - _positions(trajectory, begin))
+    way = np.abs(at(end) - at(begin))
     blocks = np.array_split(way, len(way) // _BLOCK + 1)
     return np.asarray(np.max([(block @ reach.T).max(axis=0) for block in blocks], axis=0))
 
 
-def _divided(
-    trajectory: Trajectory, begin: np.ndarray, end: np.ndarray, reach: np.ndarray, step: float
+def divided(
+    at: Positions, begin: np.ndarray, end: np.ndarray, reach: np.ndarray, step: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Halve intervals (n,) until no point moves by more than ``step`` in any of them."""
     while True:
-        way = _positions(trajectory, end) - _positions(trajectory, begin)
-        far = np.flatnonzero((np.abs(way) @ reach > step) & (end - begin > 1e-9))
+        far = np.flatnonzero((np.abs(at(end) - at(begin)) @ reach > step) & (end - begin > 1e-9))
         if not far.size:
             return begin, end
         middle = 0.5 * (begin[far] + end[far])
@@ -208,7 +232,7 @@ def too_close(collisions: CollisionModel, nearest: Nearest) -> CollisionError:
     """Return the error that names both bodies, and when they are too close."""
     when = f'at {nearest.time:.3f} s' if nearest.time > 0.0 else 'at the start'
     error = CollisionError(
-        f'{collisions.in_words(nearest.first, nearest.second)} are {nearest.distance:.4f} m apart '
+        f'{collisions.in_words(nearest.first, nearest.second)} are {nearest.distance:.4g} m apart '
         f'{when}, closer than the clearance of {collisions.clearance:.4g} m',
         link=nearest.first,
         key='clearance',

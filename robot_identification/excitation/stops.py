@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""
+Stops that a joint_trajectory_controller makes where a goal is canceled or aborted.
+
+Each joint brakes on its own, from where it is, by its ``max_deceleration_on_cancel`` :math:`a`:
+
+.. math:: q(t) = q_0 + v_0 t - \tfrac{1}{2} \operatorname{sign}(v_0)\, a\, t^2, \quad
+          0 \le t \le |v_0| / a,
+
+and then rests until the others do.  So a stop leaves the path, and the joints come to rest one
+after the other.  A controller without ``decelerate_on_cancel``, or with a deceleration of 0 for
+any joint, holds the position at once; that one is on the path.
+
+Source: decelerate_to_hold_position in joint_trajectory_controller 4.42.1 (ROS 2 Jazzy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..data.recording import Motion
+from ..errors import ExcitationError
+from ..model.robot import Robot
+from .collisions import CollisionModel
+from .constraints import closer_between, CollisionError, divided, LimitViolation
+from .extremes import check_times, LEAST_RATE
+from .limits import Limits
+from .trajectories import Trajectory
+
+STEP = 0.05
+"""Time from one stop that is checked for collisions to the next [s]."""
+
+COARSE = 16.0
+"""Clearances by which points move between the first looks at a stop; closer where links are."""
+
+AT_ONCE = 1e9
+"""Deceleration that counts as infinite [rad/s^2 or m/s^2]."""
+
+_ROUNDING = 1e-9
+_BLOCK = 65_536
+
+
+@dataclass(frozen=True)
+class Stops:
+    """
+    Stops from instants of a path.
+
+    Attributes
+    ----------
+    time:
+        (n_stops,) when they begin [s].
+    position, velocity:
+        (n_stops, n_joints) states in which they begin.
+    deceleration:
+        (n_joints,) positive [rad/s^2 or m/s^2].
+
+    """
+
+    time: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+    deceleration: np.ndarray
+
+    @property
+    def duration(self) -> np.ndarray:
+        """Time until the last joint rests, (n_stops,) [s]."""
+        return np.asarray((np.abs(self.velocity) / self.deceleration).max(axis=1))
+
+    @property
+    def end(self) -> np.ndarray:
+        """Positions at rest, (n_stops, n_joints) [rad or m]."""
+        way = self.velocity * np.abs(self.velocity) / (2.0 * self.deceleration)
+        return np.asarray(self.position + way)
+
+    def positions(self, place: np.ndarray) -> np.ndarray:
+        """
+        Return positions (n, n_joints) on the stops.
+
+        Places (n,) are numbers: stop k is all that lies from 2 k, its begin, to 2 k + 1, its end.
+        """
+        stop = (place // 2.0).astype(int)
+        velocity = self.velocity[stop]
+        passed = ((place - 2.0 * stop) * self.duration[stop])[:, None]
+        t = np.minimum(passed, np.abs(velocity) / self.deceleration)
+        braked = 0.5 * np.sign(velocity) * self.deceleration * t**2
+        return np.asarray(self.position[stop] + velocity * t - braked)
+
+
+def decelerations(
+    joints: Sequence[str], values: Sequence[float] | np.ndarray | None
+) -> np.ndarray | None:
+    """
+    Return the decelerations (n_joints,) with which a controller brakes; None where it holds.
+
+    Parameters
+    ----------
+    joints:
+        Names.
+    values:
+        ``max_deceleration_on_cancel`` of each; None or empty without ``decelerate_on_cancel``.
+        One that is not positive makes the controller hold all joints at once.
+
+    Raises
+    ------
+    ExcitationError
+        where there is not one for each joint.
+
+    """
+    if values is None or not len(values):
+        return None
+    if len(values) != len(joints):
+        raise ExcitationError(
+            f'{len(values)} stop decelerations are given for {len(joints)} joints',
+            key='stop_deceleration',
+            value=tuple(values),
+            remedy=f'give one for each of {", ".join(joints)}, or none',
+        )
+    found = np.array(values, dtype=float)
+    return np.minimum(found, AT_ONCE) if (found > 0.0).all() else None
+
+
+def check_stops(
+    robot: Robot,
+    trajectory: Trajectory,
+    limits: Limits,
+    deceleration: Sequence[float] | np.ndarray | None,
+    collisions: CollisionModel | None = None,
+    step: float = STEP,
+) -> float:
+    """
+    Check that a controller's stops keep position limits and clearance, wherever they begin.
+
+    The positions at which they end are checked at all instants of the check of the path, distances
+    along a stop from every ``step``; no point of the robot moves farther between two looks than
+    was looked at.  The path itself has to be checked by `check_trajectory`.
+
+    Parameters
+    ----------
+    robot:
+        The robot.
+    trajectory:
+        As it is executed: the motion of the robot's joints, in its order.
+    limits:
+        Limits in force.
+    deceleration:
+        As for `decelerations`, in the order of the robot's joints.
+    collisions:
+        The robot's collision model; None leaves distances aside.
+    step:
+        Time from one stop to the next [s].
+
+    Returns
+    -------
+    float
+        Longest time from a cancel to rest [s]; 0 where the controller holds at once.
+
+    Raises
+    ------
+    LimitViolation
+        naming the joint, the time from which a stop leaves its position limits, and the remedy.
+    CollisionError
+        naming the links and the time from which a stop brings them too close to each other.
+    ExcitationError
+        where there is not one deceleration for each joint.
+
+    """
+    braking = decelerations(robot.joints, deceleration)
+    if braking is None:
+        return 0.0
+    longest = 0.0
+    times = check_times(trajectory, LEAST_RATE)
+    for first in range(0, times.size, _BLOCK):
+        time = times[first : first + _BLOCK]
+        stops = _stops(time, trajectory.sample(time), braking)
+        _check_ends(stops, limits)
+        longest = max(longest, float(stops.duration.max()))
+    if collisions is not None:
+        time = np.arange(0.0, trajectory.duration, step)
+        _check_distances(_stops(time, trajectory.sample(time), braking), collisions)
+    return longest
+
+
+def _stops(time: np.ndarray, motion: Motion, deceleration: np.ndarray) -> Stops:
+    return Stops(time, motion.position, motion.velocity, deceleration)
+
+
+def _check_ends(stops: Stops, limits: Limits) -> None:
+    """Raise `LimitViolation` for the stop that ends farthest beyond a position limit."""
+    end = stops.end
+    excess = np.maximum(end - limits.upper, limits.lower - end)
+    row, j = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    value, joint = float(end[row, j]), limits.joints[j]
+    if excess[row, j] <= _ROUNDING * max(1.0, abs(value)):
+        return
+    limit = float(limits.upper[j] if value > limits.upper[j] else limits.lower[j])
+    unit, speed = limits.unit('position', int(j)), abs(float(stops.velocity[row, j]))
+    error = LimitViolation(
+        f"a stop from {stops.time[row]:.3f} s takes joint '{joint}' to {value:.6g} {unit}, beyond "
+        f'its limit of {limit:.6g} {unit}: it brakes from {speed:.4g} {unit}/s with '
+        f'{stops.deceleration[j]:.4g} {unit}/s^2',
+        joint=joint,
+        key='position',
+        value=value,
+        remedy="raise the joint's max_deceleration_on_cancel, or plan with the controller's "
+        "decelerations in 'planner.stop_deceleration'",
+    )
+    error.limit, error.time = limit, float(stops.time[row])
+    raise error
+
+
+def _check_distances(stops: Stops, collisions: CollisionModel) -> None:
+    """Raise `CollisionError` where links come too close to each other on a stop."""
+    begin = 2.0 * np.flatnonzero((stops.end != stops.position).any(axis=1))
+    coarse = COARSE * collisions.clearance
+    begin, end = divided(stops.positions, begin, begin + 1.0, collisions.reach, coarse)
+    nearest = closer_between(stops.positions, collisions, begin, end, coarse)
+    if nearest is None:
+        return
+    # the place on the stops tells which one it is
+    time = float(stops.time[int(nearest.time // 2.0)])
+    error = CollisionError(
+        f'a stop from {time:.3f} s brings '
+        f'{collisions.in_words(nearest.first, nearest.second)} to {nearest.distance:.4g} m, '
+        f'closer than the clearance of {collisions.clearance:.4g} m',
+        link=nearest.first,
+        key='clearance',
+        value=nearest.distance,
+        remedy="plan with the controller's decelerations in 'planner.stop_deceleration', or raise "
+        'its max_deceleration_on_cancel',
+    )
+    error.links, error.time = (nearest.first, nearest.second), time
+    error.nearest = replace(nearest, time=time)
+    raise error
