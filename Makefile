@@ -43,7 +43,7 @@ export ROS_LOG_DIR ?= $(CURDIR)/log/ros
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup environment demo test soak bench fuzz papers docs lint format types clean \
+.PHONY: help setup demo test soak bench fuzz papers docs lint format types clean \
     distclean
 
 help:  ## this list
@@ -52,17 +52,13 @@ help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## */  \1|/p' $(firstword $(MAKEFILE_LIST)) \
 	    | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
 
-setup: environment  ## make .venv with all that tests need, or bring it up to date
-	@'$(STARTER)' scripts/set_up.py --tests
-
-# What users need of it.
-environment:
+setup:  ## make .venv, or bring it up to date
 	@if [ -z '$(STARTER)' ]; then \
 	    echo 'No Python was found. Install one of 3.10 to 3.13:' >&2; \
 	    echo '  sudo apt install python3.12 python3.12-venv python3.12-dev' >&2; exit 1; fi
 	@'$(STARTER)' scripts/set_up.py $(if $(PYTHON),--python '$(PYTHON)')
 
-demo: environment  ## identify a simulated arm over ROS (ARGS: options of the command)
+demo: setup  ## identify a simulated arm over ROS (ARGS: options of the command)
 	@$(BIN)/robot-identification demo $(ARGS)
 
 DDS_TESTS := test/nodes test/launch test/test_fuzz.py
@@ -81,21 +77,21 @@ soak: setup  ## long tests: nodes killed in every step of the demo, false states
 	@$(BIN)/python -m pytest -rs -m soak $(ARGS)
 
 # Without a network, benchmarks tell which of the others they could not compare with.
-bench: environment  ## time what has to be fast (ARGS: names of benchmarks)
+bench: setup  ## time what has to be fast (ARGS: names of benchmarks)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --retries 1 \
 	    -r requirements/benchmarks.txt -c requirements/constraints.txt 2>/dev/null \
 	    || echo 'requirements/benchmarks.txt could not be installed: comparing with less'
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 # Bounded by --inputs and --seconds; findings go to log/fuzz, and --reproduce runs one again.
-fuzz: environment  ## feed mutated files and requests to every reader (ARGS: --inputs, --targets, ...)
+fuzz: setup  ## feed mutated files and requests to every reader (ARGS: --inputs, --targets, ...)
 	@$(BIN)/python -m fuzz $(ARGS)
 
-papers: environment  ## reproduce the papers' tables into docs/reference/papers.md (ARGS: names of papers)
+papers: setup  ## reproduce the papers' tables into docs/reference/papers.md (ARGS: names of papers)
 	@$(BIN)/python -m benchmarks.papers $(ARGS)
 
 # Warnings are errors: a link that leads nowhere, a page that no list has, a docstring amiss.
-docs: environment  ## build the documentation as a site in build/docs, warnings as errors
+docs: setup  ## build the documentation as a site in build/docs, warnings as errors
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	    -r requirements/docs.txt -c requirements/constraints.txt
 	@$(BIN)/python -m sphinx -q -W --keep-going docs build/docs

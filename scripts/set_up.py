@@ -3,10 +3,9 @@
 Make ``.venv``: a Python environment in which the whole suite runs, ROS included.
 
 Each step is repeated only if its inputs have changed or it was interrupted: an empty environment;
-the pinned wheels of ``requirements/``; ``robot_identification_msgs``, built by colcon into the
-environment; this package in editable form; with ``--tests`` the ROS interfaces that have no
-wheels, in a folder of their own.  Digests of the inputs are in ``.venv/set-up.json``, the output
-of all commands is in ``log/set-up.log``.
+the pinned wheels of ``requirements/``; ``robot_identification_msgs`` and the ROS interfaces that
+have no wheels, built by colcon into the environment; this package in editable form.  Digests of
+the inputs are in ``.venv/set-up.json``, the output of all commands is in ``log/set-up.log``.
 
 The script needs the standard library alone, in the syntax of Python 3.6, so that an old Python can
 report that it is too old.
@@ -38,7 +37,7 @@ WHEELS = (
     'ros-jazzy-wheels.txt',
     'dev.txt',
 )
-MESSAGES, INTERFACES = 'robot_identification_msgs', 'test/interfaces'
+MESSAGES = ('robot_identification_msgs', 'interfaces')
 SHARED = ('config', 'examples', 'launch', 'package.xml', 'urdf')
 FOREIGN = (
     'AMENT_PREFIX_PATH',
@@ -157,22 +156,19 @@ def digest(*names, more=''):
     return whole.hexdigest()[:16]
 
 
-def digests(python, tests):
+def digests(python):
     """Return the steps to be done in order, and digests of their inputs."""
     wheels = [f'requirements/{name}' for name in (*WHEELS, 'constraints.txt')]
     repair = 'scripts/repair_wheel_paths.py'
     building = ('requirements/ros-jazzy-wheels.txt', 'requirements/cmake.txt', repair)
     sources = ('setup.py', 'setup.cfg', 'robot_identification/version.py')
-    wanted = {
+    return {
         # scripts in .venv/bin have their own path inside
         'environment': f'{python["version"]} {python["machine"]} {ROOT}',
         'packages': digest(*wheels, repair),
-        'messages': digest(*building, MESSAGES),
+        'messages': digest(*building, *MESSAGES),
         'package': digest(*sources, more='\n'.join(files_in(*SHARED))),
     }
-    if tests:
-        wanted['interfaces'] = digest(*building, INTERFACES)
-    return wanted
 
 
 # --- the steps ------------------------------------------------------------------------------
@@ -238,8 +234,12 @@ class SetUp:
         self.run(self.venv / 'bin' / 'python', ROOT / 'scripts' / 'repair_wheel_paths.py')
 
     def messages(self, python):
-        """Build robot_identification_msgs into the environment."""
-        self.build([ROOT / MESSAGES], self.venv, 'messages')
+        """Build robot_identification_msgs, and interfaces without wheels, into the environment."""
+        found = [path.parent for name in MESSAGES for path in (ROOT / name).rglob('package.xml')]
+        wheels = 'lib/python*/site-packages/ros_{}-*.dist-info'
+        self.build(
+            [path for path in sorted(found) if not any(self.venv.glob(wheels.format(path.name)))]
+        )
 
     def package(self, python):
         """Install robot_identification from its sources, and link what ROS looks for."""
@@ -253,16 +253,6 @@ class SetUp:
         # hot loops into Numba's cache; an error shows at their first use
         with suppress(SetUpError):
             self.run(self.venv / 'bin' / 'python', '-m', 'robot_identification.compiled')
-
-    def interfaces(self, python):
-        """Build ROS interfaces without wheels for the tests alone."""
-        prefix = self.venv / 'test-interfaces'
-        shutil.rmtree(str(prefix), ignore_errors=True)
-        packages = [path.parent for path in sorted((ROOT / INTERFACES).glob('*/package.xml'))]
-        packages = [path for path in packages if not (self.venv / 'share' / path.name).is_dir()]
-        if packages:
-            self.build(packages, prefix, 'test-interfaces')
-        prefix.mkdir(exist_ok=True)  # tests require it
 
     def link(self, site_packages):
         """Link shared files and programs, which an editable installation leaves out."""
@@ -285,8 +275,8 @@ class SetUp:
             for name in entries['console_scripts']:
                 (programs / name).symlink_to(self.venv / 'bin' / name)
 
-    def build(self, packages, prefix, name):
-        """Build interface packages with colcon and the ROS wheels."""
+    def build(self, packages):
+        """Build interface packages into the environment with colcon and the ROS wheels."""
         path = os.pathsep.join([str(self.venv / 'bin'), os.environ.get('PATH', os.defpath)])
         environment = dict(
             clean_environment(),
@@ -301,13 +291,14 @@ class SetUp:
             found = subprocess.run([cmake, '--version'], stdout=subprocess.PIPE).stdout
         if version_in(found.decode(errors='replace')) < OLDEST_CMAKE:
             self.pip('--ignore-installed', '-r', ROOT / 'requirements' / 'cmake.txt')
-        build = ROOT / 'build' / name
+        build = ROOT / 'build' / 'messages'
         # a build folder remembers its compiler, CMake and Python
         shutil.rmtree(str(build), ignore_errors=True)
         self.run(
             *(self.venv / 'bin' / 'colcon', '--log-base', ROOT / 'log' / 'colcon', 'build'),
-            *['--base-paths', *packages, '--build-base', build, '--install-base', prefix],
-            *['--merge-install', '--event-handlers', 'console_direct+', '--cmake-args'],
+            *['--base-paths', *packages, '--build-base', build],
+            *['--install-base', self.venv, '--merge-install'],
+            *['--event-handlers', 'console_direct+', '--cmake-args'],
             *['-DBUILD_TESTING=OFF', '-DCMAKE_BUILD_TYPE=Release'],
             '-DPython3_EXECUTABLE={}'.format(self.venv / 'bin' / 'python'),
             environment=environment,
@@ -315,12 +306,12 @@ class SetUp:
 
     # --- their order ------------------------------------------------------------------------
 
-    def make(self, requested, tests):
+    def make(self, requested):
         """Do the steps that are due; ``requested`` is the user's Python or None."""
         present = python = describe_python(self.venv / 'bin' / 'python')
         if requested or not fits(present):
             python = choose_python(requested)
-        wanted = digests(python, tests)
+        wanted = digests(python)
         done = self.read_stamp()
         same = present is not None and present['version'] == python['version']
         # an interrupted pip may leave half a package that passes for a whole one
@@ -373,7 +364,6 @@ def main(arguments=None):
         help='make .venv from this Python (3.10 to 3.13); otherwise from the one that .venv has, '
         'or the first that fits',
     )
-    parser.add_argument('--tests', action='store_true', help='make what only tests need, too')
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with (ROOT / '.venv.lock').open('w') as lock:
@@ -383,7 +373,7 @@ def main(arguments=None):
             print('Another set-up of this folder is running; waiting for its end ...', flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            SetUp(lock).make(options.python, options.tests)
+            SetUp(lock).make(options.python)
         except SetUpError as error:
             print(f'\nset-up: {error}', file=sys.stderr)
             return 1

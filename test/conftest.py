@@ -27,7 +27,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from node_server import COMMAND, ForkedProcess, NODES, start_server
-from search_paths import add_interfaces, python_path
 
 # the same examples in every run
 settings.register_profile('fixed', derandomize=True)
@@ -38,18 +37,6 @@ LONGEST = 60.0
 """Bound on a wait that a busy machine, too, ends long before [s]."""
 
 NO_ROS = 'needs ROS 2 (rclpy): source a ROS installation, or run `make test`'
-
-
-def pytest_configure(config):
-    """Restart pytest once with the interfaces for tests in its paths, where ROS is from wheels."""
-    if not add_interfaces():
-        return
-    capture = config.pluginmanager.getplugin('capturemanager')
-    if capture is not None:
-        capture.stop_global_capturing()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execv(sys.executable, sys.orig_argv)
 
 
 QUIET = 0.05
@@ -160,6 +147,12 @@ def module_ros(ros_domain):
         yield suite
     finally:
         suite.close()
+
+
+def python_path():
+    """Return where nodes look for packages: in these sources, and where PYTHONPATH has it."""
+    # a sourced ROS names its packages there
+    return os.pathsep.join(filter(None, (str(ROOT), os.environ.get('PYTHONPATH'))))
 
 
 @functools.cache

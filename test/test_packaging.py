@@ -73,9 +73,8 @@ WITHOUT_WHEELS = {'control_msgs', 'controller_manager_msgs', 'launch', 'launch_r
 """
 There with ROS alone.
 
-Launch files need the last two, and nobody else does.  Without the first, controllers cannot be
-commanded by the action FollowJointTrajectory, but by topics; without the second, nobody asks
-whether a controller is active.
+Launch files need the last two, and nobody else does; set-up builds the first two from
+``interfaces/``.
 """
 
 
@@ -262,6 +261,7 @@ def test_nodes_without_ros_say_so_in_one_line(tmp_path):
     ('module', 'node', 'problem'),
     [
         ('robot_identification_msgs', 'recorder', 'nodes need their messages'),
+        ('control_msgs', 'excitation', "controllers' messages are missing"),
         ('mujoco', 'simulation', 'the simulation needs MuJoCo'),
     ],
 )

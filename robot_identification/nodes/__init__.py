@@ -29,6 +29,10 @@ def _require_libraries() -> None:
         'rclpy': ('nodes need ROS 2', ros),
         'robot_identification_msgs': ('nodes need their messages', ros),
     }
+    if any(node in word for word in sys.orig_argv[1:4] for node in ('excitation', 'simulation')):
+        packages = 'sudo apt install ros-${ROS_DISTRO}-control-msgs; without ROS from packages, '
+        made = f"{packages}run 'make setup' in the sources"
+        needed['control_msgs'] = ("controllers' messages are missing", made)
     if any('simulation' in word for word in sys.orig_argv[1:4]):
         sim = "pip install 'robot-identification[sim]' brings it"
         needed['mujoco'] = ('the simulation needs MuJoCo', sim)

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interfaces of other packages that tests have to have: the real ones, or some just like them."""
+"""Interfaces of packages without wheels: the real ones, or some just like them."""
 
 import importlib
 import json
+import os
 from pathlib import Path
 import runpy
+import subprocess
+import sys
 
 import pytest
 import setuptools
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
-from search_paths import INTERFACES
-
 ROOT = Path(__file__).resolve().parents[2]
 
 HASHES = {
     'control_msgs/action/FollowJointTrajectory': (
         'RIHS01_738ebcb7a2d7cfa42f9f1001cc99ce3a4383d1cfe508015d9be8485e4b1c66f6'
+    ),
+    'control_msgs/msg/JointTrajectoryControllerState': (
+        'RIHS01_51d8dd89cc624cbe9daaeeb4d80d6de9b86168ffdc3be41fefc0953e3c26e480'
     ),
     'controller_manager_msgs/srv/ListControllers': (
         'RIHS01_4f8e36bb1fa5afdeba45c2d56ae6a2097b1493a253f961dd6290c085033bd189'
@@ -31,12 +35,17 @@ Two ends whose types have the same hash have the same fields, so they talk with 
 
 
 def described(kind):
-    """Return the hash that the generator has written beside an interface for tests."""
+    """Return the hash that the generator has written beside an interface of set-up."""
     package = kind.partition('/')[0]
     module = Path(importlib.import_module(package).__file__)
-    if INTERFACES not in module.parents:
+    share = Path(sys.prefix, 'share')
+    manifest = share / package / 'package.xml'
+    if (
+        Path(sys.prefix) not in module.parents
+        or 'robot_identification' not in manifest.read_text()
+    ):
         pytest.skip(f'the real {package} is installed, of whatever version')
-    text = (INTERFACES / 'share' / f'{kind}.json').read_text(encoding='utf-8')
+    text = (share / f'{kind}.json').read_text(encoding='utf-8')
     return next(
         e['hash_string'] for e in json.loads(text)['type_hashes'] if e['type_name'] == kind
     )
@@ -58,9 +67,23 @@ def shipped():
     return [*told['packages'], *files]
 
 
-def test_the_interfaces_for_tests_are_nobody_elses():
-    folder = ROOT / 'test' / 'interfaces'
+def test_real_interfaces_win(tmp_path):
+    for name in ('control_msgs', 'controller_manager_msgs'):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / '__init__.py').touch()
+        # where a sourced ROS names its packages
+        found = subprocess.run(
+            [sys.executable, '-c', f'import {name}; print({name}.__file__)'],
+            env={**os.environ, 'PYTHONPATH': str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+        assert Path(found.stdout.strip()).parent == tmp_path / name
+
+
+def test_no_workspace_and_no_wheel_has_the_interfaces_of_set_up():
+    folder = ROOT / 'interfaces'
     # neither colcon nor rosdep takes them for packages of a workspace
     for name in ('COLCON_IGNORE', 'CATKIN_IGNORE'):
         assert (folder / name).is_file()
-    assert not [path for path in shipped() if path.startswith('test')]
+    assert not [path for path in shipped() if path.startswith('interfaces')]

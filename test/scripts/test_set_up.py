@@ -14,7 +14,7 @@ import set_up
 from set_up import SetUp, SetUpError
 
 ROOT = set_up.ROOT
-STEPS = ('environment', 'packages', 'messages', 'package', 'interfaces')
+STEPS = ('environment', 'packages', 'messages', 'package')
 PYTHON = {
     'version': '3.12',
     'executable': sys.executable,
@@ -27,7 +27,7 @@ PYTHON = {
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """Return a small repository with the inputs of set-up."""
-    for name in ('requirements', 'robot_identification_msgs', 'scripts', 'test/interfaces'):
+    for name in ('requirements', 'robot_identification_msgs', 'scripts', 'interfaces'):
         shutil.copytree(ROOT / name, tmp_path / name)
     for name in ('setup.py', 'setup.cfg'):
         shutil.copy(ROOT / name, tmp_path)
@@ -49,23 +49,23 @@ def made(root):
     [
         ('requirements/runtime.txt', {'packages'}),
         ('requirements/constraints.txt', {'packages'}),
-        ('requirements/ros-jazzy-wheels.txt', {'packages', 'messages', 'interfaces'}),
-        ('requirements/cmake.txt', {'messages', 'interfaces'}),
+        ('requirements/ros-jazzy-wheels.txt', {'packages', 'messages'}),
+        ('requirements/cmake.txt', {'messages'}),
         ('robot_identification_msgs/msg/New.msg', {'messages'}),
         ('robot_identification/version.py', {'package'}),
         ('launch/new.launch.py', {'package'}),
         ('launch/simulation.launch.py', set()),
         ('examples/demo_arm/results/result.yaml', set()),
-        ('test/interfaces/control_msgs/msg/JointTolerance.msg', {'interfaces'}),
+        ('interfaces/control_msgs/msg/JointTolerance.msg', {'messages'}),
         ('README.md', set()),
     ],
 )
 def test_a_change_repeats_the_steps_that_it_touches(root, changed, steps):
-    before = set_up.digests(PYTHON, tests=True)
+    before = set_up.digests(PYTHON)
     (root / changed).parent.mkdir(parents=True, exist_ok=True)
     with (root / changed).open('a') as file:
         file.write('# changed\n')
-    after = set_up.digests(PYTHON, tests=True)
+    after = set_up.digests(PYTHON)
     assert {step for step in before if before[step] != after[step]} == steps
     assert tuple(before) == STEPS
 
@@ -106,16 +106,15 @@ def machine(monkeypatch):
     return machine
 
 
-def steps_done(machine, made, requested=None, tests=True):
+def steps_done(machine, made, requested=None):
     machine.done.clear()
-    made.make(requested, tests)
+    made.make(requested)
     return tuple(machine.done)
 
 
 def test_once_and_again_only_what_changed(machine, made, root):
-    assert steps_done(machine, made, tests=False) == STEPS[:-1]
-    assert steps_done(machine, made, tests=False) == ()
-    assert steps_done(machine, made) == ('interfaces',)
+    assert steps_done(machine, made) == STEPS
+    assert steps_done(machine, made) == ()
     with (root / 'requirements' / 'runtime.txt').open('a') as file:
         file.write('new==1.0\n')
     assert steps_done(machine, made) == ('packages',)
@@ -144,7 +143,7 @@ def test_a_moved_repository_makes_the_environment_anew(machine, made, monkeypatc
         ('environment', STEPS, STEPS),
         ('packages', STEPS, STEPS[1:]),
         ('messages', STEPS[2:], STEPS[2:]),
-        ('interfaces', STEPS[4:], STEPS[4:]),
+        ('package', STEPS[3:], STEPS[3:]),
     ],
 )
 def test_a_step_that_did_not_end_is_repeated(machine, made, step, after_interrupt, after_failure):
@@ -232,6 +231,18 @@ def test_the_lock_outlives_a_killed_run_whose_command_goes_on(root, monkeypatch)
     monkeypatch.setattr(SetUp, 'make', lambda *_: None)
     assert set_up.main([]) == 0
     assert time.monotonic() - began > 1.0
+
+
+def test_interfaces_are_built_unless_there_is_a_wheel(made, root, monkeypatch):
+    built = []
+    monkeypatch.setattr(SetUp, 'build', lambda self, packages: built.append(packages))
+    made.messages(PYTHON)
+    names = ('interfaces/control_msgs', 'interfaces/controller_manager_msgs')
+    assert built.pop() == [root / name for name in (*names, 'robot_identification_msgs')]
+    packages = made.venv / 'lib' / 'python3.12' / 'site-packages'
+    (packages / 'ros_control_msgs-5.8.0.dist-info').mkdir(parents=True)
+    made.messages(PYTHON)
+    assert built.pop() == [root / name for name in (names[1], 'robot_identification_msgs')]
 
 
 def test_an_old_python_can_read_the_script():

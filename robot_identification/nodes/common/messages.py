@@ -262,7 +262,8 @@ def require_follow_joint_trajectory() -> Any:
             'not installed',
             key='controller_kind',
             value='follow_joint_trajectory',
-            remedy='sudo apt install ros-${ROS_DISTRO}-control-msgs, or choose trajectory_topic',
+            remedy='sudo apt install ros-${ROS_DISTRO}-control-msgs; in an environment of wheels, '
+            'run make setup in the sources',
         )
     return kind
 
