@@ -19,8 +19,8 @@ import yaml
 
 from ..data.csv import read_head
 from ..data.drives import Drives, EffortDrive, PositionDrive
-from ..data.readers import array_shapes, read_parquet_head
-from ..data.recognition import ColumnGuess, guess_by_content, guess_by_name
+from ..data.readers import array_shapes, read_parquet_head, read_tables
+from ..data.recognition import ColumnGuess, guess_by_content, guess_by_name, named_by_cells
 from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import columns_of, RecordingEntry, SignalColumns
 from ..data.sampling import clock_of, likely_unit
@@ -116,11 +116,13 @@ class Draft:
                 lines.append(f'  joints by name from the topic {entry.topic}')
                 continue
             shown = [name for name in SIGNALS if name in guess.columns]
-            width = max(len(joint) for joint in guess.joints)
-            lines.append(f'  {f"columns ({told})":{width}}' + ''.join(f'  {s:12}' for s in shown))
+            rows = [[f'columns ({told})', *shown]]
             for j, joint in enumerate(guess.joints):
-                cells = ''.join(f'  {guess.columns[name][j]!s:12}' for name in shown)
-                lines.append(f'  {joint:{max(width, len(told) + 10)}}{cells}'.rstrip())
+                rows.append([joint, *(str(guess.columns[name][j]) for name in shown)])
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            for row in rows:
+                cells = (f'  {cell:{width}}' for cell, width in zip(row, widths, strict=True))
+                lines.append(''.join(cells).rstrip())
         lines += ['', *(f'effort: {text}' for text in self.evidence)]
         lines += [f'remark: {text}' for text in self.remarks]
         return '\n'.join(lines)
@@ -190,7 +192,10 @@ class Draft:
         if kind == 'rosbag2':
             lines.append(f'topic: {_flow(entry.topic)}')
         if entry.time is not None:
-            lines += [f'time: {_flow(entry.time)}', f'time_unit: {entry.time_unit}']
+            if isinstance(entry.time, tuple):
+                lines.append(f'time: {_flow(list(entry.time))}  # seconds, nanoseconds')
+            else:
+                lines += [f'time: {_flow(entry.time)}', f'time_unit: {entry.time_unit}']
         if entry.rate is not None:
             lines.append(f'rate: {entry.rate}  # Hz')
         for name in SIGNALS:
@@ -334,6 +339,7 @@ def _evidence(
 def _clock_text(entry: RecordingEntry, recording: Recording) -> str:
     clock = clock_of([recording.time], entry.name)
     unit = f', stamps in {entry.time_unit}' if entry.time is not None else ''
+    unit = ', stamps in s and ns' if isinstance(entry.time, tuple) else unit
     return f'{clock.rate:.4g} Hz, {clock.duration:.4g} s{unit}'
 
 
@@ -428,10 +434,14 @@ def _of_bag(file: Path, joints: tuple[str, ...]) -> tuple[str, ColumnGuess]:
 
 def _of_table(file: Path, joints: tuple[str, ...]) -> ColumnGuess:
     """Return the columns by their names, or by their content where these mean nothing."""
-    labels, head = read_head(file, _HEAD)
+    labels, head, cells = read_head(file, _HEAD)
     guess = ColumnGuess()
     if not isinstance(labels[0], int):
-        guess = guess_by_name([str(label) for label in labels], joints, file.name)
+        names = [str(label) for label in labels]
+        plain = dict(zip(named_by_cells(names, cells), names, strict=True))
+        guess = guess_by_name(list(plain), joints, file.name)
+        columns = {s: tuple(plain[str(c)] for c in found) for s, found in guess.columns.items()}
+        guess = replace(guess, columns=columns)
     if guess.columns or head is None:
         return guess
     return guess_by_content(head, labels, joints)
@@ -507,9 +517,14 @@ def joined(
 
 
 def timed(entry: RecordingEntry, joints: tuple[str, ...], drives: Drives | None) -> RecordingEntry:
-    """Return the entry with the unit of its stamps, by the rate that is likely."""
-    if entry.time is None:
+    """Return the entry with the unit of its stamps, by their size and the rate that is likely."""
+    if entry.time is None or isinstance(entry.time, tuple):
         return entry
-    recording = beginnings([open_recording(entry, joints, drives)])[0]
-    step = float(np.median(np.diff(recording.time))) if len(recording) > 1 else 0.0
-    return replace(entry, time_unit=likely_unit(step))
+    # unchecked: stamps in another unit may be larger than any in seconds
+    counts = (drives or Drives()).recorded(len(joints))
+    tables = read_tables(entry, joints, counts, Path('.'), _HEAD)
+    time = next((table.time for table in tables), np.empty(0))
+    time = time[np.isfinite(time)]
+    if len(time) < 2:
+        return entry
+    return replace(entry, time_unit=likely_unit(float(np.median(np.diff(time))), float(time[0])))

@@ -4,6 +4,10 @@ Recordings in text files with one sample a line.
 
 Columns are named by the header, or counted from 0 without one.  The delimiter is detected; empty
 lines and lines that start with ``#`` do not count as rows.  Files may be compressed by gzip or xz.
+
+Spreadsheets write ``sep=;`` before the header, and decimal commas where the delimiter is another
+character.  ``ros2 topic echo --csv`` writes no header: stamp, frame, names and values of a joint
+state are the cells of a line, and the columns are named after these.
 """
 
 from __future__ import annotations
@@ -11,17 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from io import TextIOWrapper
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
+import re
 
 import numpy as np
 
 from ..errors import one_of, RecordingError
 from ..untrusted.compressed import COMPRESSED_TEXT, DAMAGED_TEXT, open_text_file
-from .recording import damage_named, recording_error
+from .recording import damage_named, recording_error, SIGNALS
 from .recording_config import Block, Column, columns_of, Counts, RecordingEntry, Signal
 
 MAX_LINE = 1 << 20
@@ -33,16 +38,28 @@ _COMPRESSION = 4.0
 _COMMENT = '#'
 _BEGINNINGS = frozenset('0123456789-.')  # of lines of numbers
 _QUOTE = '"'
+_SEPARATOR = re.compile(r'sep=([;,|\t ])')
+"""First line of spreadsheets' files, without quotes."""
+
+_ECHO_REMEDY = 'record a bag in its place, which keeps publishers apart: ros2 bag record'
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Layout of the lines of a file; ``delimiter`` None stands for white space."""
+    """
+    Layout of the lines of a file.
+
+    ``delimiter`` None stands for white space, ``header`` for columns that are counted; ``before``
+    are the lines before the first row.  ``names`` are the texts that each row repeats behind its
+    first three cells.
+    """
 
     file: Path
     delimiter: str | None
-    header: tuple[str, ...] | None
-    width: int
+    header: tuple[str, ...] | None = None
+    width: int = 0
+    before: int = 0
+    names: tuple[str, ...] = ()
 
     def split(self, line: str) -> list[str]:
         if self.delimiter is not None and _QUOTE in line:
@@ -56,6 +73,10 @@ class _Layout:
         else:
             cells = line.strip().split(self.delimiter)
         return [cell.strip().strip(_QUOTE) for cell in cells]
+
+    def with_point(self, text: str) -> str:
+        """Return a text with points in place of decimal commas."""
+        return text if self.delimiter == ',' else text.replace(',', '.')
 
     def label(self, index: int) -> str:
         return str(index) if self.header is None else self.header[index]
@@ -94,7 +115,7 @@ def read_csv(entry: RecordingEntry, counts: Counts, base: Path, size: int) -> It
     files, signals = entry.files(base), entry.wanted(counts)
     layouts = {files[name]: _layout(files[name], entry.delimiter) for name in signals}
     columns = {
-        name: _columns(layouts[files[name]], signal, counts.get(name, 1), name)
+        name: _columns(layouts[files[name]], signal, entry.count_of(name, counts), name)
         for name, signal in signals.items()
     }
     labels = {
@@ -125,9 +146,13 @@ def read_csv(entry: RecordingEntry, counts: Counts, base: Path, size: int) -> It
         yield arrays, labels
 
 
-def read_head(file: Path, rows: int) -> tuple[tuple[Column, ...], np.ndarray | None]:
+def read_head(
+    file: Path, rows: int
+) -> tuple[tuple[Column, ...], np.ndarray | None, tuple[str, ...]]:
     """
-    Return the names (or indices) of all columns, and the first rows, None if any is no number.
+    Return names (or indices) of all columns, the first rows, and the cells of the first row.
+
+    The rows are None if any cell is no number.
 
     Raises
     ------
@@ -142,7 +167,14 @@ def read_head(file: Path, rows: int) -> tuple[tuple[Column, ...], np.ndarray | N
         head = next(_blocks(layout, wanted, rows), None)
     except RecordingError:
         head = None
-    return tuple(labels[index] for index in wanted), head
+    with _lines(file) as found:
+        first = next(islice(filter(_is_data, found), layout.before, None), '')
+    cells = [*layout.split(first), *[''] * layout.width]
+    return (
+        tuple(labels[index] for index in wanted),
+        head,
+        tuple(cells[index] for index in wanted),
+    )
 
 
 def estimated_rows(file: Path) -> float:
@@ -192,6 +224,7 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
     """Find delimiter and header in the first lines."""
     comment: str | None = None
     lines: list[str] = []
+    before = 0
     with _lines(file) as found:
         for line in found:
             if '\0' in line:
@@ -199,32 +232,62 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
                 raise recording_error(file, 'is no text in UTF-8', remedy)
             if line.lstrip().startswith(_COMMENT) and not lines:
                 comment = line.lstrip().lstrip(_COMMENT)
+            elif not lines and (separator := _SEPARATOR.fullmatch(line.strip(' "\r\n'))):
+                delimiter = delimiter or separator[1]
+                before = 1
             elif line.strip():
                 lines.append(line)
             if len(lines) == 2:
                 break
     if not lines:
         raise recording_error(file, 'is empty', remedy='record it again')
+    if lines[0].strip() == 'header:':
+        text = 'is the output of `ros2 topic echo` for people'
+        remedy = 'record a bag (ros2 bag record /joint_states), or write it with --csv'
+        raise recording_error(file, text, remedy)
     delimiter = _delimiter(lines[-1]) if delimiter is None else delimiter
-    layout = _Layout(
-        file, None if delimiter.isspace() and delimiter != '\t' else delimiter, None, 0
-    )
+    layout = _Layout(file, None if delimiter.isspace() and delimiter != '\t' else delimiter)
     first = layout.split(lines[0])
-    header: tuple[str, ...] | None
-    if _counts_columns(first):
-        header = tuple(first)
-    elif not all(_is_number(cell) for cell in first):
-        # a line that has no number at all can only be a header
-        header = tuple(first) if not any(_is_number(cell) for cell in first if cell) else None
-    else:
-        header = None if comment is None else tuple(layout.split(comment))
-        header = header if header is not None and len(header) == len(first) else None
+    if (names := _echoed_names(first)) is not None:
+        stamped = ('sec', 'nanosec', 'frame_id', *(f'name[{k}]' for k in range(len(names))))
+        signals = (len(first) - len(stamped)) // len(names)
+        values = tuple(f'{name}.{signal}' for signal in SIGNALS[:signals] for name in names)
+        return _Layout(file, ',', (*stamped, *values), len(first), before, names)
+    header, of_comment = _header(layout, first, comment)
     width = len(first)
     if header is not None and len(lines) == 2:
         second = layout.split(lines[1])
         if len(second) == width + 1 and not second[-1]:
             header, width = (*header, ''), width + 1  # every row ends in a delimiter
-    return _Layout(file, layout.delimiter, header, width)
+    before += header is not None and not of_comment
+    return replace(layout, header=header, width=width, before=before)
+
+
+def _header(
+    layout: _Layout, first: list[str], comment: str | None
+) -> tuple[tuple[str, ...] | None, bool]:
+    """Return the names in the first line or in a comment, and if it was the comment."""
+    numbers = [_is_number(layout.with_point(cell)) for cell in first]
+    if _counts_columns(first):
+        return tuple(first), False
+    if not all(numbers):
+        # a line that has no number at all can only be a header
+        none = not any(number for cell, number in zip(first, numbers, strict=True) if cell)
+        return (tuple(first) if none else None), False
+    named = () if comment is None else tuple(layout.split(comment))
+    return (named, True) if named and len(named) == len(first) else (None, False)
+
+
+def _echoed_names(cells: list[str]) -> tuple[str, ...] | None:
+    """Return the names in a row of `ros2 topic echo --csv` with a joint state; None for others."""
+    if not all(cell.isdecimal() for cell in cells[:2]):
+        return None
+    numbers = [_is_number(cell) for cell in cells[3:]]
+    count = numbers.index(True) if True in numbers else 0
+    values = len(numbers) - count
+    if not count or not all(numbers[count:]) or values not in (count, 2 * count, 3 * count):
+        return None
+    return tuple(cells[3 : 3 + count])
 
 
 def _is_data(line: str) -> bool:
@@ -239,7 +302,12 @@ def _counts_columns(cells: list[str]) -> bool:
 
 
 def _delimiter(line: str) -> str:
-    return next((candidate for candidate in '\t;,' if candidate in line), ' ')
+    found = next((candidate for candidate in '\t;,' if candidate in line), ' ')
+    if found == ',' and not all(map(_is_number, line.split(','))):
+        # decimal commas between blanks
+        cells = line.replace(',', '.').split()
+        return ' ' if len(cells) > 1 and all(map(_is_number, cells)) else found
+    return found
 
 
 def _is_number(cell: str) -> bool:
@@ -255,11 +323,7 @@ def _blocks(layout: _Layout, columns: list[int], size: int) -> Iterator[np.ndarr
     with _lines(layout.file) as found:
         # the first character tells it of nearly all lines
         lines: Iterator[str] = (line for line in found if line[0] in _BEGINNINGS or _is_data(line))
-        if layout.header is not None:
-            first = next(lines)
-            cells = layout.split(first)
-            if all(_is_number(cell) for cell in cells) and not _counts_columns(cells):
-                lines = chain((first,), lines)  # the header was a comment
+        lines = islice(lines, layout.before, None)
         row = 0
         while block := list(islice(lines, size)):
             yield _parse(layout, columns, block, row)
@@ -271,6 +335,10 @@ def _parse(layout: _Layout, columns: list[int], block: list[str], row: int) -> n
         widths = [len(line.split()) for line in block]
     else:
         widths = [line.count(layout.delimiter) + 1 for line in block]
+    if layout.delimiter != ',' and any(',' in line for line in block):
+        block = _with_points(layout, columns, block, row)
+    if layout.names:
+        _require_names(layout, block, row)
     if widths.count(layout.width) != len(widths):
         at = next(i for i, width in enumerate(widths) if width != layout.width)
         many = widths[at] > layout.width
@@ -296,6 +364,33 @@ def _parse(layout: _Layout, columns: list[int], block: list[str], row: int) -> n
         raise _unreadable(layout, columns, block, row, error) from error
 
 
+def _with_points(layout: _Layout, columns: list[int], block: list[str], row: int) -> list[str]:
+    """Return rows with points in place of decimal commas; raise where there are both."""
+    if any('.' in line for line in block):
+        cells = [layout.split(line) for line in block]
+        wanted = [[each[c] for c in columns if c < len(each)] for each in cells]
+        pointed = any('.' in cell for each in wanted for cell in each)
+        for at, each in enumerate(wanted if pointed else ()):
+            for cell in each:
+                if ',' in cell:
+                    text = f"'{cell[:60]}' in row {row + at} has a comma, other cells have points"
+                    remedy = 'write numbers with a decimal point, and none between thousands'
+                    raise recording_error(layout.file, text, remedy, value=cell[:60])
+    return [layout.with_point(line) for line in block]
+
+
+def _require_names(layout: _Layout, block: list[str], row: int) -> None:
+    """Require that the rows of `ros2 topic echo` have the same names in the same order."""
+    for at, line in enumerate(block):
+        cells = line.strip().split(',')
+        if tuple(cells[3 : 3 + len(layout.names)]) != layout.names:
+            text = f'row {row + at} has other joints than the first one: there are two publishers'
+            raise recording_error(layout.file, text, _ECHO_REMEDY)
+        if len(cells) != layout.width:
+            text = f'row {row + at} has {len(cells)} cells, expected {layout.width}'
+            raise recording_error(layout.file, text, _ECHO_REMEDY, value=len(cells))
+
+
 def _unreadable(
     layout: _Layout, columns: list[int], block: list[str], row: int, cause: ValueError
 ) -> RecordingError:
@@ -305,15 +400,10 @@ def _unreadable(
             # quotes may have joined cells
             cell = cells[column][:60] if column < len(cells) else ''
             if not _is_number(cell):
-                comma = ',' in cell and layout.delimiter != ','
                 return recording_error(
                     layout.file,
                     f"'{cell}' in row {row + at}, column '{layout.label(column)}' is not a number",
-                    remedy=(
-                        'write numbers with a decimal point'
-                        if comma
-                        else 'repair or remove this line'
-                    ),
+                    remedy='repair or remove this line',
                     value=cell,
                 )
     text = f'rows {row} to {row + len(block) - 1} cannot be read ({cause})'

@@ -27,7 +27,6 @@ from .recording_config import (
     Counts,
     RecordingEntry,
     Signal,
-    TIME_UNITS,
 )
 
 MAX_COLUMNS, MAX_LENGTH = 10_000, 1000
@@ -113,11 +112,9 @@ def _tables(entry: RecordingEntry, blocks: Iterator[Block]) -> Iterator[Table]:
         n_rows = len(signals['position'])
         rows = np.arange(row, row + n_rows)
         given = signals.get('time')
-        time = entry.stamps(rows) if given is None else given[:, 0]
-        unit = 1.0 if given is None else TIME_UNITS[entry.time_unit]
         yield Table(
             rows=rows,
-            time=time if unit == 1.0 else time * unit,
+            time=entry.stamps(rows) if given is None else entry.seconds(given),
             position=signals['position'],
             velocity=signals.get('velocity'),
             effort=signals.get('effort', np.empty((n_rows, 0))),
@@ -141,10 +138,11 @@ def _read_npz(entry: RecordingEntry, counts: Counts, base: Path, size: int) -> I
     labels: dict[str, tuple[str, ...]] = {}
     for name, signal in entry.wanted(counts).items():
         if name == 'time':
-            time = _array(files[name], signal)
-            if time.ndim != 1:
-                raise _wrong_shape(files[name], str(signal), time.shape, '(n_samples,)')
-            signals[name] = time[:, None]
+            times = [_array(files[name], key) for key in columns_of(signal) or ()]
+            for time in times:
+                if time.ndim != 1 or time.shape != times[0].shape:
+                    raise _wrong_shape(files[name], str(signal), time.shape, '(n_samples,)')
+            signals[name] = np.stack(times, axis=1)
         else:
             signals[name], labels[name] = _signal(files[name], signal, name, counts[name])
     n_samples = len(signals['position'])
@@ -225,10 +223,10 @@ def _read_parquet(entry: RecordingEntry, counts: Counts, base: Path, size: int) 
             for name, signal in entry.wanted(counts).items()
         }
         for name, columns in names.items():
-            if len(columns) != counts.get(name, 1):
+            if len(columns) != entry.count_of(name, counts):
                 raise recording_error(
                     file,
-                    f'{name} has {len(columns)} columns, expected {counts[name]}',
+                    f'{name} has {len(columns)} columns, expected {entry.count_of(name, counts)}',
                     remedy='name one column a joint',
                     value=columns,
                 )

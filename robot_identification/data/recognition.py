@@ -153,6 +153,10 @@ _WORDS = {
     'current': 'i cur curr current currents amp amps',
     'time': 't time times timestamp timestamps stamp sec secs seconds clock',
 }
+_SECONDS = [(word,) for word in ['sec', 'secs', 'seconds', 's']]
+_NANOSECONDS = [(word,) for word in ['nanosec', 'nanosecs', 'nanoseconds', 'nsec', 'nsecs', 'ns']]
+"""Last words of the columns of a stamp in two parts."""
+
 _KIND = {word: kind for kind, words in _WORDS.items() for word in words.split()}
 _OTHER = {
     *('tcp', 'pose', 'cartesian', 'ee', 'tool', 'force', 'wrench', 'ft', 'ext', 'external'),
@@ -179,7 +183,7 @@ class ColumnGuess:
     Attributes
     ----------
     time:
-        Column of the time stamps; None if there is none.
+        Column of the time stamps, or those of seconds and nanoseconds; None if there is none.
     columns:
         Columns of ``position``, ``velocity`` and ``effort``, as far as they were found.
     joints:
@@ -191,7 +195,7 @@ class ColumnGuess:
 
     """
 
-    time: Column | None = None
+    time: Column | tuple[Column, Column] | None = None
     columns: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
     joints: tuple[str, ...] = ()
     effort_name: str = ''
@@ -227,15 +231,15 @@ def guess_by_name(names: Sequence[str], joints: Sequence[str], stem: str = '') -
         Name of the file, which gives the signal where the columns name joints alone.
 
     """
-    times = [name for name in names if _kind(_words(name)) == 'time']
+    time = _time(names)
     groups = [
         group for group in _groups(names, joints, stem) if group.kind in (*SIGNALS, *_EFFORT)
     ]
     places = [group for group in groups if group.kind == 'position'] or groups
     if not places:
-        return ColumnGuess(times[0] if times else None)
+        return ColumnGuess(time)
     of = max(places, key=lambda group: (len(group.joints), group.merit)).joints
-    guess = ColumnGuess(times[0] if times else None, joints=of)
+    guess = ColumnGuess(time, joints=of)
     for signal in SIGNALS:
         kinds = _EFFORT if signal == 'effort' else (signal,)
         fitting = [group for group in groups if group.kind in kinds and group.joints == of]
@@ -245,6 +249,25 @@ def guess_by_name(names: Sequence[str], joints: Sequence[str], stem: str = '') -
             if signal == 'effort':
                 guess = replace(guess, effort_name=best.kind)
     return guess
+
+
+def named_by_cells(names: Sequence[str], cells: Sequence[str]) -> list[str]:
+    """
+    Return column names with joints in place of their numbers.
+
+    In what ``rostopic echo -p`` writes, columns ``field.name0``, ``field.name1`` and so on have in
+    their first row, ``cells``, the joints of the columns ``field.position0``, ``field.position1``.
+    """
+    words = [_words(name) for name in names]
+    joints = {
+        each[-1]: cell
+        for each, cell in zip(words, cells, strict=True)
+        if each[-2:-1] == ('name',) and each[-1].isdigit()
+    }
+    return [
+        f'{joints[each[-1]]}.{_kind(each)}' if _kind(each) and each[-1] in joints else name
+        for name, each in zip(names, words, strict=True)
+    ]
 
 
 def guess_by_content(
@@ -296,6 +319,18 @@ def _likeness(table: np.ndarray, clock: np.ndarray, first: list[int], second: li
     other = table[:, second].ravel()
     scale = np.linalg.norm(slope) * np.linalg.norm(other)
     return float(slope @ other / scale) if scale > 0.0 else 0.0
+
+
+def _time(names: Sequence[str]) -> Column | tuple[Column, Column] | None:
+    """Return the column of the stamps, or those of seconds and nanoseconds."""
+    times = [name for name in names if _kind(_words(name)) == 'time']
+    parts = {
+        what: next((name for name in names if _words(name)[-1:] in words), None)
+        for what, words in (('whole', _SECONDS), ('rest', _NANOSECONDS))
+    }
+    if parts['whole'] is not None and parts['rest'] is not None:
+        return parts['whole'], parts['rest']
+    return times[0] if times else None
 
 
 def _words(name: str) -> tuple[str, ...]:

@@ -154,6 +154,8 @@ class Table:
             row, column = np.argwhere(bad)[0]
             value, label = float(array[row, column]), self.labels[name][column]
             remedy = 'repair or cut these rows (rows, time_range)'
+            if name == 'time' and np.isfinite(value):
+                remedy = 'set time_unit: ms, us or ns beside the time column'
             if name == 'effort' and bad[:, column].all():
                 remedy = 'the driver does not report it: record a robot state that has efforts'
             when = f', at {self.time[row]:.9g} s' if np.isfinite(self.time[row]) else ''

@@ -107,6 +107,28 @@ _SUFFIXES = {
 }
 
 
+_SHEET = 'save its sheet as CSV (UTF-8)'
+_HDF = 'write its arrays with numpy.savez, or its table as CSV'
+_FOREIGN = {
+    '.bag': (
+        'a bag of ROS 1',
+        "convert it: 'rosbags-convert --src {file} --dst {stem}' (of the package rosbags, which "
+        'is installed), and give the folder {stem}',
+    ),
+    **dict.fromkeys(('.xlsx', '.xls', '.ods'), ('a spreadsheet', _SHEET)),
+    '.mat': (
+        'a file of MATLAB',
+        'in MATLAB: writetable(array2table([t q tau]), "{stem}.csv"); in Python: '
+        'numpy.savez("{stem}.npz", **scipy.io.loadmat("{file}"))',
+    ),
+    **dict.fromkeys(('.h5', '.hdf5'), ('an HDF5 file', _HDF)),
+    **dict.fromkeys(('.pkl', '.pickle', '.feather'), ('a data frame of pandas', _HDF)),
+    '.npy': ('a single array', 'write it by name: numpy.savez("{stem}.npz", position=..., ...)'),
+    '.ulg': ('a log of PX4', "convert it: 'ulog2csv {file}' (of the package pyulog)"),
+}
+"""Kinds of files that others write, and the way from them to one of `FORMATS`."""
+
+
 @dataclass(frozen=True)
 class RecordingEntry:
     """Location of a recording and layout of its columns."""
@@ -125,9 +147,14 @@ class RecordingEntry:
     topic: str = option(
         '/joint_states', doc='Topic with sensor_msgs/msg/JointState messages (rosbag2)'
     )
-    time: Column | None = option(None, doc='Column or array with the time stamps (csv, npz)')
+    time: Column | tuple[Column, Column] | None = option(
+        None,
+        doc='Column or array with the time stamps, or two of seconds and nanoseconds (csv, npz)',
+    )
     time_unit: str = option(
-        's', doc='Unit of the time stamps (csv, npz)', choices=tuple(TIME_UNITS)
+        's',
+        doc='Unit of the time stamps, if they are one column (csv, npz)',
+        choices=tuple(TIME_UNITS),
     )
     rate: float | None = option(
         None,
@@ -181,6 +208,13 @@ class RecordingEntry:
         try:
             return _SUFFIXES[file.suffix.lower()]
         except KeyError:
+            if (foreign := _FOREIGN.get(file.suffix.lower())) is not None:
+                title, remedy = foreign
+                raise RecordingError(
+                    f"'{self.name}' is {title}, which is not read",
+                    file=self.name,
+                    remedy=remedy.format(file=self.name, stem=file.stem),
+                ) from None
             text = f"is missing and the name of '{self.name}' does not imply it"
             remedy = f'set it to one of {one_of((*FORMATS, FACTOR))}'
             raise key_error(joined(path, 'format'), text, remedy, file=self.name) from None
@@ -212,6 +246,19 @@ class RecordingEntry:
         if 'position' in files:
             files.setdefault('time', files['position'])
         return files
+
+    def count_of(self, name: str, counts: Counts) -> int:
+        """Return the number of columns of a signal, or of the time."""
+        if name == 'time':
+            return len(columns_of(self.time) or ())
+        return counts[name]
+
+    def seconds(self, stamps: np.ndarray) -> np.ndarray:
+        """Return (n,) times [s] of (n, 1) stamps, or of (n, 2) seconds and nanoseconds."""
+        if stamps.shape[1] == 2:
+            return np.asarray(stamps[:, 0] + 1e-9 * stamps[:, 1])
+        unit = TIME_UNITS[self.time_unit]
+        return np.asarray(stamps[:, 0] if unit == 1.0 else stamps[:, 0] * unit)
 
     def wanted(self, counts: Counts) -> dict[str, Signal]:
         """Return the signals that are named and counted, and the time."""

@@ -46,6 +46,9 @@ ENOUGH = 1000
 SLOWEST = 2.0
 """Rate below which time stamps are hardly in the unit that they are taken to be in [Hz]."""
 
+LATEST = 1e10
+"""Time since 1970 that stamps do not exceed [s]: that of the year 2286."""
+
 _FIRST_BLOCK = 16384
 _STEPS_AT_ONCE = 256
 
@@ -166,9 +169,16 @@ class ClockWatch:
         self._longest = max(self._longest, float(steps.max()))
 
 
-def likely_unit(step: float) -> str:
-    """Return the largest of `TIME_UNITS` in which steps come at a likely rate; ``s`` for none."""
-    return next((name for name, unit in TIME_UNITS.items() if step * unit < 1.0 / SLOWEST), 's')
+def likely_unit(step: float, stamp: float = 0.0) -> str:
+    """
+    Return the largest of `TIME_UNITS` in which steps come at a likely rate; ``s`` for none.
+
+    A stamp counts from a start or since 1970, in any case less than until `LATEST`.
+    """
+    for name, unit in TIME_UNITS.items():
+        if step * unit < 1.0 / SLOWEST and abs(stamp) * unit < LATEST:
+            return name
+    return 's'
 
 
 def clock_of(stamps: Iterable[np.ndarray], source: str = 'recording') -> Clock:

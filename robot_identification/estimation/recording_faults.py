@@ -134,7 +134,7 @@ def in_seconds(
     right, found = [], {}
     for recording in recordings:
         step = float(np.median(np.diff(recording.time))) if len(recording) > 1 else 0.0
-        name = likely_unit(step)
+        name = likely_unit(step, float(recording.time[0]) if len(recording) else 0.0)
         unit = TIME_UNITS[name]
         right.append(recording if unit == 1.0 else replace(recording, time=recording.time * unit))
         if unit < 1.0:

@@ -84,13 +84,85 @@ def test_a_table_without_names_is_told_apart_by_content(tmp_path, motion):
     assert 'by content, check them' in found.summary()
 
 
-@pytest.mark.parametrize(('unit', 'scale'), [('ms', 1e3), ('us', 1e6), ('ns', 1e9)])
-def test_the_unit_of_stamps_is_found(tmp_path, motion, unit, scale):
+@pytest.mark.parametrize(('unit', 'scale'), [('s', 1.0), ('ms', 1e3), ('us', 1e6), ('ns', 1e9)])
+@pytest.mark.parametrize('since', [0.0, 5e5, 1.7e9], ids=['start', 'boot', '1970'])
+def test_the_unit_of_stamps_is_found(tmp_path, motion, unit, scale, since):
     time, *others = motion
-    path = table(tmp_path / 'run.csv', (scale * time, *others))
-    experiment, block = written(draft(URDF, [path], KNOWN), tmp_path)
+    path = tmp_path / 'run.csv'
+    stamps = np.char.mod('%.6f', scale * (since + time))
+    rows = np.column_stack((stamps, *(np.char.mod('%.12g', signal) for signal in others)))
+    header = 't,q1,q2,q3,v1,v2,v3,tau1,tau2,tau3'
+    np.savetxt(path, rows, '%s', ',', header=header, comments='')
+    found = draft(URDF, [path], KNOWN)
+    assert '250 Hz' in found.summary()
+    experiment, block = written(found, tmp_path)
     assert experiment.data.identification[0].time_unit == unit
     check(block, motion)
+
+
+def test_a_high_rate_in_milliseconds_since_1970_is_no_low_one_in_seconds(tmp_path, motion):
+    """Steps of 0.25: 4 Hz or 4 kHz."""
+    stamps = 1.7e12 + 0.25 * np.arange(len(motion[0]))
+    path = table(tmp_path / 'run.npz', motion)
+    arrays = dict(zip(('t', 'q', 'v', 'tau'), (stamps, *motion[1:]), strict=True))
+    np.savez(path, **arrays)
+    experiment, _ = written(draft(URDF, [path], KNOWN), tmp_path)
+    assert experiment.data.identification[0].time_unit == 'ms'
+
+
+def test_a_stamp_in_two_columns_is_read(tmp_path, motion):
+    time, *others = motion
+    whole, rest = np.divmod(np.rint(1e9 * time), 10**9)
+    header = 'sec,nanosec,q1,q2,q3,v1,v2,v3,tau1,tau2,tau3'
+    path = table(tmp_path / 'run.csv', (1.7e9 + whole, rest, *others), header)
+    found = draft(URDF, [path], KNOWN)
+    assert 'stamps in s and ns' in found.summary()
+    check(written(found, tmp_path)[1], motion)
+
+
+def test_the_output_of_topic_echo_is_read(tmp_path, motion, robot):
+    time, *signals = motion
+    names = robot.joints[::-1]
+    lines = [
+        ','.join([str(1_700_000_000 + int(t)), str(round(1e9 * (t % 1.0))), '', *names, *values])
+        for t, values in zip(
+            time, np.char.mod('%.12g', np.hstack([s[:, ::-1] for s in signals])), strict=True
+        )
+    ]
+    (tmp_path / 'run.csv').write_text('\n'.join(lines))
+    check(written(draft(URDF, [tmp_path / 'run.csv'], KNOWN), tmp_path)[1], motion)
+
+
+def test_the_joints_of_rostopic_echo_are_those_in_its_cells(tmp_path, motion, robot):
+    time, *signals = motion
+    names = robot.joints[::-1]
+    header = ['%time', 'field.header.frame_id', *(f'field.name{k}' for k in range(3))]
+    header += [f'field.{s}{k}' for s in ('position', 'velocity', 'effort') for k in range(3)]
+    lines = [
+        ','.join([str(17 * 10**17 + round(1e9 * t)), 'base', *names, *values])
+        for t, values in zip(
+            time, np.char.mod('%.12g', np.hstack([s[:, ::-1] for s in signals])), strict=True
+        )
+    ]
+    (tmp_path / 'run.csv').write_text('\n'.join([','.join(header), *lines]))
+    check(written(draft(URDF, [tmp_path / 'run.csv'], KNOWN), tmp_path)[1], motion)
+
+
+def test_a_table_of_a_spreadsheet_is_read(tmp_path, motion):
+    path = table(tmp_path / 'run.csv', motion)
+    text = path.read_text().replace(',', ';').replace('.', ',')
+    path.write_bytes(b'\xef\xbb\xbfsep=;\r\n' + text.replace('\n', '\r\n').encode())
+    check(written(draft(URDF, [path], KNOWN), tmp_path)[1], motion)
+
+
+def test_the_table_of_columns_is_aligned(tmp_path, motion):
+    signals = ('joint_position', 'joint_velocity', 'measured_torque')
+    header = ','.join(['t', *(f'{s}_{k}' for s in signals for k in (1, 2, 3))])
+    found = draft(URDF, [table(tmp_path / 'run.csv', motion, header)], KNOWN)
+    lines = found.summary().splitlines()
+    at = next(k for k, line in enumerate(lines) if 'columns (by name)' in line)
+    for signal, column in zip(('position', 'velocity', 'effort'), signals, strict=True):
+        assert lines[at].index(signal) == lines[at + 1].index(f'{column}_1')
 
 
 def test_degrees_are_refused_until_they_are_named(tmp_path, motion):

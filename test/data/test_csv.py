@@ -184,12 +184,102 @@ def test_the_duration_is_about_right(tmp_path):
         assert source.duration == pytest.approx(30.0, rel=0.02)
 
 
-def test_a_decimal_comma_is_recognised(tmp_path):
-    (tmp_path / 'run.csv').write_text('q;c\n1,5;2,5\n2,5;3,5\n')
+@pytest.mark.parametrize('delimiter', [';', '\t', ' '])
+@pytest.mark.parametrize('whole', [False, True])
+def test_decimal_commas(tmp_path, delimiter, whole):
+    """The first row may have whole numbers alone."""
+    table = numbers()
+    if whole:
+        table[0] = np.rint(table[0])
+    write(tmp_path / 'run.csv', table, delimiter, HEADER)
+    text = (tmp_path / 'run.csv').read_text()
+    text = text.replace('.0' + delimiter, delimiter) if whole else text
+    (tmp_path / 'run.csv').write_text(text.replace('.', ','))
+    matches(load(tmp_path, {'file': 'run.csv', **BY_NAME}), table)
+
+
+def test_points_beside_commas_are_refused(tmp_path):
+    """A comma may stand between thousands."""
+    (tmp_path / 'run.csv').write_text('q;c\n1.5;2,500\n2.5;3.5\n')
     entry = {'file': 'run.csv', 'rate': 1.0, 'position': 'q', 'effort': 'c', 'delimiter': ';'}
     error, _ = refused(tmp_path, entry, joints=('a',))
-    assert error.value == '1,5'
+    assert error.value == '2,500'
     assert 'decimal point' in error.remedy
+
+
+@pytest.mark.parametrize('first', ['sep=;', '"sep=;"', '\ufeffsep=;', 'sep=,', 'sep=\t'])
+@pytest.mark.parametrize('header', [None, HEADER])
+def test_the_separator_line_of_spreadsheets_is_passed_over(tmp_path, first, header):
+    table = numbers(20)
+    write(tmp_path / 'run.csv', table, first.strip('"')[-1], header)
+    text = (tmp_path / 'run.csv').read_text()
+    (tmp_path / 'run.csv').write_bytes(f'{first}\r\n{text}'.encode())
+    matches(load(tmp_path, {'file': 'run.csv', **(BY_NAME if header else BY_INDEX)}), table)
+
+
+@pytest.mark.parametrize('time', [['t', 'rest'], [0, 3]])
+def test_seconds_and_nanoseconds(tmp_path, time):
+    """Since 1970, to the 0.2 us that float64 has left there."""
+    rest = np.array([999_999_998, 3_000_000, 5_000_000])
+    whole = 1_700_000_000 + np.array([0, 1, 1])
+    rows = [f'{w},0.5,1.5,{r}' for w, r in zip(whole, rest, strict=True)]
+    (tmp_path / 'run.csv').write_text('\n'.join(['t,q,c,rest', *rows]))
+    entry = {'file': 'run.csv', 'time': time, 'position': [1], 'effort': [2]}
+    got = load(tmp_path, entry, ('a',))
+    np.testing.assert_allclose(np.diff(got['time']), [0.003000002, 0.002], atol=1e-6)
+    assert got['time'][0] == pytest.approx(1_700_000_000.999999998, abs=1e-6)
+
+
+def echoed(table, names=('b', 'a'), frame=''):
+    """Return lines of `ros2 topic echo --csv`, joints in their own order."""
+    order = [JOINTS.index(name) for name in names]
+    return [
+        ','.join(
+            [
+                *(str(part) for part in divmod(round(1e9 * row[0]) + 17 * 10**17, 10**9)),
+                *(frame, *names),
+                *(repr(float(row[1 + 2 * signal + j])) for signal in range(3) for j in order),
+            ]
+        )
+        for row in table
+    ]
+
+
+@pytest.mark.parametrize('frame', ['', 'base_link'])
+def test_the_output_of_topic_echo_is_read_by_the_names_in_it(tmp_path, frame):
+    table = numbers()
+    (tmp_path / 'run.csv').write_text('\n'.join(echoed(table, frame=frame)))
+    signals = {
+        signal: [f'{joint}.{signal}' for joint in JOINTS]
+        for signal in ('position', 'velocity', 'effort')
+    }
+    got = load(tmp_path, {'file': 'run.csv', 'time': ['sec', 'nanosec'], **signals})
+    table[:, 0] = got['time']
+    matches(got, table)
+    np.testing.assert_allclose(np.diff(got['time']), 0.01, atol=1e-6)
+
+
+def test_two_publishers_in_the_output_of_topic_echo_are_named(tmp_path):
+    lines = echoed(numbers())
+    entry = {'file': 'run.csv', 'rate': 10.0, 'position': 'a.position', 'effort': 'a.effort'}
+    for other in ('1700000000,5,,b,a,0.0,0.0', lines[7].replace(',b,a,', ',a,b,')):
+        (tmp_path / 'run.csv').write_text('\n'.join([*lines[:7], other, *lines[8:]]))
+        error, _ = refused(tmp_path, entry, joints=('a',))
+        assert 'row 7' in str(error) and 'record a bag' in error.remedy
+
+
+def test_topic_echo_for_people_is_named(tmp_path):
+    (tmp_path / 'run.txt').write_text('header:\n  stamp:\n    sec: 1\nname:\n- a\n---\n')
+    error, _ = refused(tmp_path, {'file': 'run.txt', **BY_INDEX})
+    assert '--csv' in error.remedy and 'ros2 bag record' in error.remedy
+
+
+def test_stamps_in_another_unit_are_named_by_their_size(tmp_path):
+    table = numbers(5)
+    table[:, 0] = 17e17 + 1e7 * np.arange(5)
+    write(tmp_path / 'run.csv', table, header=HEADER)
+    error, _ = refused(tmp_path, {'file': 'run.csv', **BY_NAME})
+    assert 'time_unit' in error.remedy
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):

@@ -3,7 +3,11 @@
 
 import numpy as np
 import pytest
-from robot_identification.data.recognition import guess_by_content, guess_by_name
+from robot_identification.data.recognition import (
+    guess_by_content,
+    guess_by_name,
+    named_by_cells,
+)
 
 UR = (
     'shoulder_pan_joint',
@@ -157,3 +161,35 @@ def test_content_that_says_nothing_is_not_guessed():
     table = np.random.default_rng(0).normal(size=(100, 8))
     assert not guess_by_content(table, range(8), ARM[:3]).columns
     assert not guess_by_content(table, range(8), ARM).columns
+
+
+@pytest.mark.parametrize(
+    ('names', 'time'),
+    [
+        (('sec', 'nanosec', 'q1', 'tau1'), ('sec', 'nanosec')),
+        (
+            ('header.stamp.sec', 'header.stamp.nanosec'),
+            ('header.stamp.sec', 'header.stamp.nanosec'),
+        ),
+        (('secs', 'nsecs', 'q1', 'tau1'), ('secs', 'nsecs')),
+        (('time [s]', 'q1', 'tau1'), 'time [s]'),
+        (('sec', 'q1', 'tau1'), 'sec'),
+    ],
+)
+def test_stamps_in_one_column_or_in_two(names, time):
+    assert guess_by_name(names, ('a',)).time == time
+
+
+def test_joints_in_the_cells_of_rostopic_echo():
+    """The order is that of the driver, not of the URDF."""
+    names = ['%time', *(f'field.{s}{k}' for s in ('name', 'position', 'effort') for k in (0, 1))]
+    cells = ['1700000000000000000', 'elbow', 'base', '0.1', '0.2', '3', '4']
+    named = named_by_cells(names, cells)
+    guess = guess_by_name(named, ('base', 'elbow'))
+    columns = {s: [names[named.index(c)] for c in found] for s, found in guess.columns.items()}
+    assert columns == {
+        'position': ['field.position1', 'field.position0'],
+        'effort': ['field.effort1', 'field.effort0'],
+    }
+    assert guess.time == '%time'
+    assert named_by_cells(['t', 'q0'], ['0', '1']) == ['t', 'q0']

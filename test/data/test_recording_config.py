@@ -113,3 +113,19 @@ def test_links_in_a_circle_are_told(tmp_path):
     (tmp_path / 'run.csv').symlink_to(tmp_path / 'run.csv')
     with pytest.raises(RecordingError, match=r'run\.csv cannot be opened \(Too many levels'):
         check(tmp_path, COMPLETE)
+
+
+@pytest.mark.parametrize(
+    ('name', 'way'),
+    [
+        ('run.bag', 'rosbags-convert --src run.bag --dst run'),
+        ('run.xlsx', 'CSV'),
+        ('RUN.MAT', 'writetable'),
+        ('run.h5', 'numpy.savez'),
+        ('run.pkl', 'CSV'),
+    ],
+)
+def test_what_others_write_is_named_with_the_way_out(name, way):
+    with pytest.raises(RecordingError, match='is not read') as caught:
+        RecordingEntry(file=name).kind()
+    assert way in caught.value.remedy
