@@ -65,9 +65,17 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
     'simulation': (
         _subscribes('joint_trajectory', 'What to follow, as joint_trajectory_controller takes it'),
         _action(
-            'follow_joint_trajectory',
-            'The same with tolerances and an answer; only where control_msgs is installed',
-            kind='control_msgs/action/FollowJointTrajectory',
+            'joint_trajectory_controller/follow_joint_trajectory',
+            'Execute a trajectory, as joint_trajectory_controller does; see controller',
+        ),
+        _publishes(
+            'joint_trajectory_controller/controller_state',
+            "The controller's reference, feedback and error, at controller_state_rate",
+        ),
+        _service(
+            'joint_trajectory_controller/get_parameters',
+            "The controller's joints, interfaces and constraints",
+            kind='rcl_interfaces/srv/GetParameters',
         ),
         _subscribes('position_commands', 'Positions, as forward_command_controller takes them'),
         _subscribes('velocity_commands', 'Velocities, likewise; the latest stay in force'),

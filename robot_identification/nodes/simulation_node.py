@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The ``simulation`` node: a robot in MuJoCo that is commanded and publishes what it measures.
+The ``simulation`` node: a robot in MuJoCo with a controller, which publishes what it measures.
 
-The physics runs in a thread of its own and publishes from there; the executor waits for
-trajectories and services.
+The physics and the controller run in a thread of its own and publish from there; the executor
+waits for goals and services.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from ..errors import IdentificationError, SettingsError
 from ..options.document import write_whole
 from ..options.fields import option
 from ..simulation import SimulatedPayload, SimulatedSample, SimulationSettings, Simulator, Wear
+from ..simulation.controller import Constraints, TrajectoryController
 from ..simulation.truth import per_joint
 from .common import declare_options, JOINT_STATES, LATCHED, read_options, run, serve, steady_timer
-from .common.messages import follow_joint_trajectory, time_message
+from .common.messages import time_message
 from .common.robot_description import RobotOptions
-from .simulation_inputs import Inputs, SimulatedRobot, START, TrajectoryAction
+from .simulation_controller import ControllerInterfaces, SimulatedRobot, START
+from .simulation_inputs import Inputs
 
 DEMO_ARM = 'package://robot_identification/urdf/demo_arm.urdf'
 
@@ -74,9 +76,22 @@ class NodeOptions:
         maximum=10000.0,
         read_only=True,
     )
+    controller: str = option(
+        'joint_trajectory_controller',
+        doc="Name of the robot's controller, with which the names of its interfaces begin",
+        read_only=True,
+    )
+    controller_state_rate: float = option(
+        100.0,
+        doc="Rate of the controller's state in simulated time",
+        unit='Hz',
+        minimum=1.0,
+        maximum=10000.0,
+        read_only=True,
+    )
     speed_scaling: float = option(
         1.0,
-        doc='Speed of trajectories and commanded velocities, as set by a slider on the robot',
+        doc='Speed of trajectories, as set by a slider on the robot: the rate of their time',
         minimum=0.0,
         maximum=1.0,
     )
@@ -113,7 +128,7 @@ class Pace:
 
 class SimulationNode(Node):
     """
-    Publishes joint states, clock and robot description; takes trajectories and commands.
+    Publishes joint states, clock and robot description; its controller executes trajectories.
 
     Of a robot with elastic joints it publishes the motors' states, too.
     """
@@ -123,6 +138,7 @@ class SimulationNode(Node):
         robot_options = declare_options(self, RobotOptions)
         self._options = declare_options(self, NodeOptions)
         self._settings = declare_options(self, SimulationSettings)
+        constraints = declare_options(self, Constraints, 'constraints')
         robot = robot_options.build(robot_options.robot_description or self._options.urdf)
         for warning in robot.warnings:
             self.get_logger().warning(warning)
@@ -141,11 +157,12 @@ class SimulationNode(Node):
         self._clocks = self.create_publisher(ClockMessage, '/clock', QoSProfile(depth=10))
         self._descriptions = self.create_publisher(String, 'robot_description', LATCHED)
         self._descriptions.publish(String(data=robot.urdf))
-        self._robot = SimulatedRobot(self._simulator)
+        controller = TrajectoryController(self._simulator, constraints)
+        self._robot = SimulatedRobot(self._simulator, controller)
         self._declare_disturbances()
         self._inputs = Inputs(self, self._robot)
-        action = follow_joint_trajectory()
-        self._action = None if action is None else TrajectoryAction(self, self._robot, action)
+        name = self._options.controller
+        self._controller = ControllerInterfaces(self, name, self._robot, constraints)
         serve(self, Trigger, '~/reset', self._reset)
 
         self._stop = threading.Event()
@@ -197,8 +214,7 @@ class SimulationNode(Node):
     def _reset(self, *_: Any) -> str:
         with self._robot.lock:
             self._simulator.reset()
-            if self._action is not None:
-                self._action.abandon('the simulation was reset')
+            self._robot.controller.abandon('the simulation was reset')
         return 'at rest in the initial position'
 
     def _supervise(self) -> None:
@@ -217,15 +233,17 @@ class SimulationNode(Node):
     def _loop(self) -> None:
         settings, factor = self._settings, self._options.real_time_factor
         pace = Pace(1.0 / (settings.servo_rate * factor)) if factor > 0.0 else None
-        ticks = max(round(settings.servo_rate / self._options.clock_rate), 1)
+        ticks, reports = (
+            max(round(settings.servo_rate / rate), 1)
+            for rate in (self._options.clock_rate, self._options.controller_state_rate)
+        )
         warned = False
         while not self._stop.is_set():
             self._inputs.apply_commands()
             with self._robot.lock:
                 periods = self._simulator.periods
                 sample = self._simulator.advance()
-                if self._action is not None:
-                    self._action.check(sample)
+                self._controller.take(sample)
             nanoseconds = START * 10**9 + round(periods * 1e9 / settings.servo_rate)
             stamp = time_message(nanoseconds)
             if periods % ticks == 0:
@@ -233,6 +251,8 @@ class SimulationNode(Node):
                 self._clocks.publish(self._clock_message)
             if periods % settings.decimation == 0:
                 self._publish(sample, stamp)
+            if periods % reports == 0:
+                self._controller.publish_state(stamp)
             if pace is not None:
                 pace.wait()
                 if pace.lost > 1.0 and not warned:

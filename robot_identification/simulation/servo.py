@@ -279,6 +279,25 @@ class TrajectoryFollower:
         self._now: float | None = None
         self._clock = 0.0
 
+    def brake(
+        self, position: np.ndarray, velocity: np.ndarray, deceleration: np.ndarray, now: float
+    ) -> None:
+        """Bring each joint to rest by its own constant deceleration, (n_joints,) each."""
+        time = np.abs(velocity) / deceleration
+        if not time.any():
+            self.hold(position)
+            return
+        knots = np.unique(np.append(0.0, time))
+        # each joint's parabola, counted backwards from where it comes to rest
+        slope = np.sign(velocity) * deceleration
+        left = np.maximum(time - knots[:-1, None], 0.0)
+        coefficients = np.zeros((knots.size - 1, 6, len(self.joints)))
+        coefficients[:, 0] = position + 0.5 * slope * (time**2 - left**2)
+        coefficients[:, 1] = slope * left
+        coefficients[:, 2] = -0.5 * slope * (left > 0.0)
+        self._path = _Path(now, now + knots, coefficients)
+        self._clock, self._now = now, None
+
     def follow(
         self,
         waypoints: Waypoints,
@@ -328,9 +347,9 @@ class TrajectoryFollower:
         return self._clock - self._path.start
 
     @property
-    def over(self) -> bool:
-        """True if the last point was reached at the latest look."""
-        return self._clock >= self._path.end
+    def late(self) -> float:
+        """Time since the last point in the trajectory's own time, negative before it [s]."""
+        return self._clock - self._path.end
 
     def sample(self, time: float) -> np.ndarray:
         """Position, velocity, acceleration of the reference, (3, n_joints), in its own time."""
@@ -343,7 +362,7 @@ class TrajectoryFollower:
         else:
             self._clock += self.speed * (now - self._now)
         self._now = now
-        return self._path.sample(self._clock)
+        return self._path.sample(self._clock) * [[1.0], [self.speed], [self.speed**2]]
 
 
 def _path_of(waypoints: Waypoints, start: float, now: float, state: np.ndarray) -> _Path:

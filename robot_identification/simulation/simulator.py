@@ -160,6 +160,12 @@ class Simulator:
         self.follower.hold(self.plant.position if position is None else position)
         self._reference = self.follower
 
+    def brake(self, deceleration: np.ndarray) -> None:
+        """Bring each joint to rest from what is measured now, by ``deceleration`` (n_joints,)."""
+        plant = self.plant
+        self.follower.brake(plant.position, plant.velocity, deceleration, self.time)
+        self._reference = self.follower
+
     def command_position(self, position: np.ndarray) -> None:
         """
         Hold ``position`` (n_joints,) until something else is commanded.

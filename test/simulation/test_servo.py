@@ -149,12 +149,12 @@ def test_time_is_stretched_and_a_new_trajectory_begins_in_real_time():
         places.append(follower.advance(now)[0, 0])
     np.testing.assert_allclose(places, [0.0, 1.0, 1.0, 6.0, 7.0])
     assert follower.elapsed == pytest.approx(7.0)
-    assert not follower.over
+    assert follower.late == pytest.approx(-3.0)
     # JTC counts the time of a new message from the present, not from where the former one was
     follower.follow(line, now=10.5, start=5.0)
     assert follower.advance(10.5)[0, 0] == pytest.approx(5.5)
     follower.advance(20.0)
-    assert follower.over
+    assert follower.late > 0.0
 
 
 def test_joints_are_matched_by_name():

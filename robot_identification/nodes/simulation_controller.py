@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Interfaces of the simulated robot's controller: those of joint_trajectory_controller.
+
+Its names begin with that of the controller: the action ``follow_joint_trajectory``, the topic
+``controller_state`` and the service ``get_parameters``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+import threading
+from typing import Any
+
+from action_msgs.msg import GoalStatus
+from builtin_interfaces.msg import Time
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTrajectoryControllerState
+import numpy as np
+from rcl_interfaces.msg import ParameterValue
+from rcl_interfaces.srv import GetParameters
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.task import Future
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from ..errors import ExcitationError, IdentificationError
+from ..simulation import SimulatedSample, Simulator, Waypoints
+from ..simulation.controller import Constraints, Goal, Outcome, Tolerances, TrajectoryController
+from .common import explain, steady_timer
+from .common.messages import duration_message, nanoseconds, seconds, time_message
+
+START = 1
+"""Simulated time at the start [s]; ROS takes the time 0 for no time."""
+
+MONITOR_RATE = 20.0
+"""Rate of the action's feedback, and of looks for goals that have ended [Hz]."""
+
+_RESULT = FollowJointTrajectory.Result
+
+ENDS = {
+    Outcome.SUCCEEDED: (GoalStatus.STATUS_SUCCEEDED, _RESULT.SUCCESSFUL),
+    Outcome.CANCELED: (GoalStatus.STATUS_CANCELED, _RESULT.SUCCESSFUL),
+    Outcome.REPLACED: (GoalStatus.STATUS_ABORTED, _RESULT.INVALID_GOAL),
+    Outcome.PATH_TOLERANCE_VIOLATED: (
+        GoalStatus.STATUS_ABORTED,
+        _RESULT.PATH_TOLERANCE_VIOLATED,
+    ),
+    Outcome.GOAL_TOLERANCE_VIOLATED: (
+        GoalStatus.STATUS_ABORTED,
+        _RESULT.GOAL_TOLERANCE_VIOLATED,
+    ),
+}
+"""Status and error code of a goal's result."""
+
+
+@dataclass
+class SimulatedRobot:
+    """A simulator and its controller, which several threads use, each only with the lock held."""
+
+    simulator: Simulator
+    controller: TrajectoryController
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass
+class _Request:
+    """Handle of an accepted goal, the goal, and a future that is done when it has ended."""
+
+    handle: Any
+    goal: Goal
+    done: Future
+
+
+class ControllerInterfaces:
+    """Action server, state publisher and parameters of the controller called ``name``."""
+
+    def __init__(
+        self, node: Node, name: str, robot: SimulatedRobot, constraints: Constraints
+    ) -> None:
+        self._node, self._robot = node, robot
+        self._constraints = constraints
+        self._requests: dict[bytes, _Request] = {}
+        self._sample: SimulatedSample | None = None
+        self._reference = np.zeros((3, len(robot.simulator.joints)))
+        ActionServer(
+            node,
+            FollowJointTrajectory,
+            f'{name}/follow_joint_trajectory',
+            self._execute,
+            goal_callback=self._requested,
+            handle_accepted_callback=self._accepted,
+            cancel_callback=self._canceled,
+        )
+        node.create_service(GetParameters, f'{name}/get_parameters', self._get_parameters)
+        self._states = node.create_publisher(
+            JointTrajectoryControllerState, f'{name}/controller_state', 10
+        )
+        steady_timer(node, 1.0 / MONITOR_RATE, self._monitor)
+
+    # ---------------------------------------------------------------------------------- goals
+
+    def _requested(self, request: Any) -> GoalResponse:
+        simulator = self._robot.simulator
+        try:
+            waypoints = waypoints_of(request.trajectory).ordered(simulator.joints)
+            start = start_of(request.trajectory)
+            if start is not None and start + waypoints.time[-1] < simulator.time:
+                raise ExcitationError('trajectory refused, it is over', remedy='send it earlier')
+        except IdentificationError as error:
+            explain(self._node, error)
+            return GoalResponse.REJECT
+        return GoalResponse.ACCEPT
+
+    def _accepted(self, handle: Any) -> None:
+        trajectory = handle.request.trajectory
+        waypoints, start = waypoints_of(trajectory), start_of(trajectory)
+        tolerances = self._tolerances(handle.request)
+        done = Future(executor=self._node.executor)
+        with self._robot.lock:
+            try:
+                goal = self._robot.controller.accept(waypoints, start, tolerances)
+            except IdentificationError as error:
+                # its end has passed since it was looked at
+                goal = Goal(tolerances, Outcome.REPLACED, str(error))
+            self._sample = None  # of the goal before
+        self._requests[bytes(handle.goal_id.uuid)] = _Request(handle, goal, done)
+        self._node.get_logger().info(
+            f'following a trajectory of {len(trajectory.points)} points, '
+            f'{waypoints.time[-1]:.3g} s'
+        )
+        self._finish()
+        handle.execute()
+
+    def _tolerances(self, request: Any) -> Tolerances:
+        own = self._robot.controller.tolerances
+        try:
+            return own.replaced(
+                self._robot.simulator.joints,
+                {each.name: each.position for each in request.path_tolerance},
+                {each.name: each.position for each in request.goal_tolerance},
+                seconds(request.goal_time_tolerance),
+            )
+        except ExcitationError as error:
+            explain(self._node, error)
+            return own
+
+    def _canceled(self, handle: Any) -> CancelResponse:
+        request = self._requests.get(bytes(handle.goal_id.uuid))
+        if request is not None:
+            with self._robot.lock:
+                self._robot.controller.cancel(request.goal)
+        return CancelResponse.ACCEPT
+
+    async def _execute(self, handle: Any) -> Any:
+        identifier = bytes(handle.goal_id.uuid)
+        request = self._requests[identifier]
+        await request.done
+        del self._requests[identifier]
+        assert request.goal.outcome is not None
+        status, code = ENDS[request.goal.outcome]
+        if status == GoalStatus.STATUS_SUCCEEDED:
+            handle.succeed()
+        elif status == GoalStatus.STATUS_CANCELED:
+            handle.canceled()
+        else:
+            handle.abort()
+        return _RESULT(error_code=code, error_string=request.goal.reason)
+
+    def _finish(self) -> None:
+        for request in list(self._requests.values()):
+            if request.goal.outcome is not None and not request.done.done():
+                request.done.set_result(None)
+
+    def _monitor(self) -> None:
+        self._finish()
+        with self._robot.lock:
+            goal, sample = self._robot.controller.goal, self._sample
+            reference, elapsed = self._reference, self._robot.simulator.follower.elapsed
+        if goal is None or sample is None:
+            return
+        feedback = FollowJointTrajectory.Feedback(joint_names=list(self._robot.simulator.joints))
+        feedback.header.stamp = _stamp(sample)
+        feedback.desired = _point(elapsed, *reference)
+        feedback.actual = _point(elapsed, sample.position, sample.velocity)
+        feedback.error = _point(elapsed, reference[0] - sample.position)
+        for request in self._requests.values():
+            if request.goal is goal:
+                request.handle.publish_feedback(feedback)
+
+    # ---------------------------------------------------------------------------------- state
+
+    def take(self, sample: SimulatedSample) -> None:
+        """Compare a sample with the goal; called in every servo period, with the lock held."""
+        self._robot.controller.check(sample)
+        self._sample, self._reference = sample, self._robot.simulator.reference
+
+    def publish_state(self, stamp: Time) -> None:
+        """Publish the controller's state at the latest sample."""
+        with self._robot.lock:
+            sample, reference = self._sample, self._reference
+            elapsed = self._robot.simulator.follower.elapsed
+        if sample is None:
+            return
+        message = JointTrajectoryControllerState(
+            joint_names=list(self._robot.simulator.joints),
+            speed_scaling_factor=float(self._robot.simulator.follower.speed),
+        )
+        message.header.stamp = stamp
+        message.reference = _point(elapsed, *reference)
+        message.feedback = _point(elapsed, sample.position, sample.velocity)
+        message.error = _point(elapsed, reference[0] - sample.position)
+        message.output = JointTrajectoryPoint(positions=reference[0].tolist())
+        self._states.publish(message)
+
+    # ----------------------------------------------------------------------------- parameters
+
+    def _get_parameters(
+        self, request: GetParameters.Request, response: GetParameters.Response
+    ) -> GetParameters.Response:
+        known = self._parameters()
+        response.values = [
+            Parameter(name, value=known[name]).get_parameter_value()
+            if name in known
+            else ParameterValue()
+            for name in request.names
+        ]
+        return response
+
+    def _parameters(self) -> dict[str, Any]:
+        """Return the parameters of the real controller, as it would be set up for this robot."""
+        simulator, controller = self._robot.simulator, self._robot.controller
+        own, joints = controller.tolerances, simulator.joints
+        deceleration = controller.deceleration
+        known = {
+            'use_sim_time': bool(self._node.get_parameter('use_sim_time').value),
+            'update_rate': round(simulator.settings.servo_rate),
+            'joints': list(joints),
+            'command_interfaces': ['position'],
+            'state_interfaces': ['position', 'velocity'],
+            'interpolation_method': 'splines',
+            'action_monitor_rate': MONITOR_RATE,
+            'allow_partial_joints_goal': False,
+            'allow_nonzero_velocity_at_trajectory_end': False,
+            'open_loop_control': False,
+            'interpolate_from_desired_state': False,
+            'constraints.goal_time': own.goal_time,
+            'constraints.decelerate_on_cancel': self._constraints.decelerate_on_cancel,
+        }
+        for i, joint in enumerate(joints):
+            prefix = f'constraints.{joint}'
+            known[f'{prefix}.trajectory'] = float(own.path[i])
+            known[f'{prefix}.goal'] = float(own.goal[i])
+            known[f'{prefix}.max_deceleration_on_cancel'] = (
+                0.0 if deceleration is None else float(deceleration[i])
+            )
+        return known
+
+
+def waypoints_of(message: JointTrajectory) -> Waypoints:
+    """Return the waypoints of a message; raise `ExcitationError` where something is wrong."""
+    points, joints = message.points, tuple(message.joint_names)
+    if any(len(point.effort) for point in points):
+        raise ExcitationError(
+            'trajectory refused, its points have efforts',
+            remedy='leave them empty: the controller commands positions',
+        )
+    time = np.array([seconds(point.time_from_start) for point in points])
+    position, velocity, acceleration = (
+        _column([getattr(point, name) for point in points], len(joints))
+        for name in ('positions', 'velocities', 'accelerations')
+    )
+    none = np.empty((0, len(joints)))
+    return Waypoints(joints, time, none if position is None else position, velocity, acceleration)
+
+
+def start_of(message: JointTrajectory) -> float | None:
+    """Return the simulated time of a trajectory's start [s]; None where that is its arrival."""
+    stamp = nanoseconds(message.header.stamp)
+    return 1e-9 * (stamp - START * 10**9) if stamp else None
+
+
+def _column(rows: Sequence[Any], width: int) -> np.ndarray | None:
+    """(points, joints) of one quantity; NaN where a point has not as many numbers as joints."""
+    if not any(len(row) for row in rows):
+        return None
+    filled = np.full((len(rows), width), np.nan)
+    for i, row in enumerate(rows):
+        if len(row) == width:
+            filled[i] = row
+    return filled
+
+
+def _stamp(sample: SimulatedSample) -> Time:
+    return time_message(START * 10**9 + round(1e9 * sample.time))
+
+
+def _point(elapsed: float, *rows: np.ndarray) -> JointTrajectoryPoint:
+    """Return a point with positions, velocities and accelerations, as many as there are rows."""
+    names = ('positions', 'velocities', 'accelerations')
+    values = {name: row.tolist() for name, row in zip(names, rows, strict=False)}
+    return JointTrajectoryPoint(time_from_start=duration_message(elapsed), **values)
