@@ -102,7 +102,11 @@ def run(folder, *words):
 def require_parsed(words):
     """Require that a command and its options exist, those of the nodes where ROS is."""
     parsed = build_parser().parse_args(words)
-    if words[0] == 'node' and words[1] != 'watch' and importlib.util.find_spec('rclpy'):
+    if (
+        words[0] == 'node'
+        and words[1] not in ('stop', 'watch')
+        and importlib.util.find_spec('rclpy')
+    ):
         from robot_identification.nodes.client import add_fields, VERBS
 
         parser = argparse.ArgumentParser()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 import os
 from pathlib import Path
 import sys
@@ -27,11 +28,12 @@ from .command import (
 VERBS = {
     'plan': 'plan a motion that excites the parameters',
     'preview': 'check a planned motion and show it; nothing moves',
+    'stop': 'cancel all goals of the controller, whoever sent them',
     'excite': 'check a planned motion, execute and record it; Ctrl-C brings the robot to rest',
     'calibrate': 'move and identify until the parameters are known well enough',
     'confirm': 'have the motion that a calibration asks about executed, or end it',
     'record': 'start a recording',
-    'stop': 'end the recording',
+    'end': 'end the recording',
     'identify': 'identify the parameters from a recording',
     'validate': 'predict the efforts of another recording',
     'check': 'check whether the parameters are physical',
@@ -44,6 +46,7 @@ VERBS = {
 
 
 @command(
+    argument('--namespace', 'namespace of the nodes (default: none)', metavar='NAME', default=''),
     argument('verb', 'see above', choices=VERBS, metavar='VERB'),
     argument('fields', 'fields of the request', nargs=argparse.REMAINDER, metavar='...'),
     verbs='\n'.join(f'  {name:10} {text}' for name, text in VERBS.items()),
@@ -74,9 +77,14 @@ def _call(options: argparse.Namespace) -> int:
     )
     own = parser.add_argument_group('client')
     own.add_argument(
-        '--namespace', default='', metavar='NAME', help='namespace of the nodes (default: none)'
+        '--namespace',
+        default=options.namespace,
+        metavar='NAME',
+        help='namespace of the nodes (default: none)',
     )
 
+    if options.verb == 'stop':
+        return _stop(parser, own, options.fields)
     if options.verb == 'watch':
         parser.add_argument('topic', choices=client.TOPICS)
         own.add_argument('--once', action='store_true', help='end after one message')
@@ -94,12 +102,42 @@ def _call(options: argparse.Namespace) -> int:
     )
     fields = vars(parser.parse_args(options.fields))
     namespace, timeout = fields.pop('namespace'), fields.pop('timeout')
-    with progress_bar(delay=0.0) as progress:
-        answer = client.request(
-            interface, fields, namespace=namespace, timeout=timeout, progress=progress
+
+    def show(answer: dict[str, Any]) -> None:
+        # one that is no success is an error
+        shown = {k: value for k, value in answer.items() if k not in ('success', 'error_code')}
+        bar.close()
+        _show(shown)
+
+    with ExitStack() as bar:
+        progress = bar.enter_context(progress_bar(delay=0.0))
+        client.request(
+            interface, fields, show, namespace=namespace, timeout=timeout, progress=progress
         )
-    # one that is no success is an error
-    _show({key: value for key, value in answer.items() if key not in ('success', 'error_code')})
+    return EXIT_OK
+
+
+def _stop(parser: Parser, own: Any, fields: list[str]) -> int:
+    from ..nodes import client
+
+    parser.add_argument(
+        '--controller',
+        default='joint_trajectory_controller',
+        metavar='NAME',
+        help='name of the controller (default: %(default)s)',
+    )
+    own.add_argument(
+        '--timeout',
+        type=positive,
+        default=10.0,
+        metavar='S',
+        help='seconds to wait for the controller, and for the end of its goals (default: '
+        '%(default)g)',
+    )
+    given = parser.parse_args(fields)
+    goals = client.stop(given.controller, namespace=given.namespace, timeout=given.timeout)
+    told = f'{goals} goal{"s"[: goals != 1]} canceled' if goals else 'no goal to cancel'
+    print(f"'{given.controller}': {told}")
     return EXIT_OK
 
 

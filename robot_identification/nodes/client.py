@@ -21,17 +21,20 @@ import sys
 import time
 from typing import Any
 
-import rclpy
+from action_msgs.msg import GoalStatus, GoalStatusArray
+from action_msgs.srv import CancelGoal
 from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
-from rclpy.signals import SignalHandlerOptions
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.task import Future
 
 from ..errors import IdentificationError, one_of
 from ..model.urdf_files import package_folders
 from ..progress import Progress, silent
+from .common import LATCHED
+from .common.messages import nanoseconds
+from .common.processes import client_node
 from .common.requests import SERVICES
 
 PATIENCE = 60.0
@@ -39,6 +42,17 @@ PATIENCE = 60.0
 
 _START = 10.0
 """Time to wait for the publisher of a topic [s]."""
+
+_LATCHED_WAIT = 1.0
+"""Time for latched messages to arrive [s]."""
+
+_REPEAT = 1.0
+"""Period of requests to stop [s]."""
+
+_GONE = 3.0
+"""How long a service has to be missing until it has gone, and not only its discovery [s]."""
+
+_ACTIVE = (GoalStatus.STATUS_ACCEPTED, GoalStatus.STATUS_EXECUTING, GoalStatus.STATUS_CANCELING)
 
 _LONG, _TEXT = 24, 1000
 """Entries of a list, and characters of a text, from which on they are only counted."""
@@ -84,7 +98,7 @@ VERBS: Mapping[str, Interface] = {
     'calibrate': Interface(f'{_OWN}/action/Calibrate', 'excitation/calibrate', 'folder'),
     'confirm': Interface('std_srvs/srv/SetBool', 'excitation/confirm', 'data'),
     'record': Interface(f'{_OWN}/srv/StartRecording', 'recorder/start', 'name'),
-    'stop': Interface(f'{_OWN}/srv/StopRecording', 'recorder/stop'),
+    'end': Interface(f'{_OWN}/srv/StopRecording', 'recorder/stop'),
     'identify': Interface(f'{_OWN}/srv/Identify', 'identification/identify', 'source'),
     'validate': Interface(f'{_OWN}/srv/Validate', 'identification/validate', 'source'),
     'check': Interface(f'{_OWN}/srv/CheckConsistency', 'identification/check_consistency'),
@@ -207,25 +221,25 @@ def _caller() -> Iterator[ServiceCaller]:
         if interrupted:
             raise KeyboardInterrupt
 
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     previous = signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))
     try:
-        yield ServiceCaller(rclpy.create_node('robot_identification_client'), check)
+        with client_node('robot_identification_client') as node:
+            yield ServiceCaller(node, check)
     finally:
         signal.signal(signal.SIGINT, previous)
-        rclpy.try_shutdown()
 
 
 def request(
     interface: Interface,
     fields: Mapping[str, Any],
+    show: Callable[[dict[str, Any]], None],
     *,
     namespace: str = '',
     timeout: float = 600.0,
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> None:
     """
-    Send a request and return the answer as plain values; initialises and shuts down ROS.
+    Send a request and show the answer as plain values; initialises and shuts down ROS.
 
     The interface is one of `VERBS`; fields that are left out are 0, empty or false.  The answer
     has to come within the timeout [s]; ``progress`` is called with an action's feedback.
@@ -247,7 +261,7 @@ def request(
             answer = caller.act(interface.type, name, timeout, told, patience=PATIENCE, **fields)
         else:
             answer = caller.call(interface.type, name, timeout, **fields)
-    return plain(answer)
+        show(plain(answer))
 
 
 def watch(
@@ -257,6 +271,7 @@ def watch(
     Pass on messages of a topic of `TOPICS` until Ctrl-C; initialises and shuts down ROS.
 
     ``show`` is called with each message as plain values; with ``once`` the first one ends it.
+    Where several nodes latch their latest message, the first one is the newest of these.
 
     Raises
     ------
@@ -264,23 +279,95 @@ def watch(
         where no node publishes it.
 
     """
-    interface, seen = TOPICS[topic], []
-
-    def take(message: Any) -> None:
-        seen.append(True)
-        show(plain(message))
-
-    name = _name(interface, namespace)
+    interface, name = TOPICS[topic], _name(TOPICS[topic], namespace)
+    waiting: list[Any] = []
     with _caller() as caller:
         node = caller.node
         caller.wait_for(lambda: node.count_publishers(name) > 0, _START, f"topic '{name}'")
         # as the publisher offers it: late subscribers of a status get the last message
-        offered = node.get_publishers_info_by_topic(name)[0].qos_profile
+        publishers = node.get_publishers_info_by_topic(name)
+        offered = publishers[0].qos_profile
         quality = QoSProfile(
             depth=10, durability=offered.durability, reliability=offered.reliability
         )
-        node.create_subscription(interface.type, name, take, quality)
-        caller.wait_for(lambda: once and bool(seen), math.inf, f"topic '{name}'")
+        node.create_subscription(interface.type, name, waiting.append, quality)
+        caller.wait_for(lambda: bool(waiting), math.inf, f"topic '{name}'")
+        if offered.durability == DurabilityPolicy.TRANSIENT_LOCAL:
+            caller.spin(lambda: len(waiting) >= len(publishers), _LATCHED_WAIT)
+        show(plain(max(waiting, key=_stamp)))
+        waiting.clear()
+        while not once:
+            caller.wait_for(lambda: bool(waiting), math.inf, f"topic '{name}'")
+            show(plain(waiting.pop(0)))
+
+
+def stop(controller: str, *, namespace: str = '', timeout: float = 10.0) -> int:
+    """
+    Cancel all goals of a trajectory controller; initialises and shuts down ROS.
+
+    The request is repeated until the goals have ended; how the robot comes to rest is the
+    controller's matter.
+
+    Parameters
+    ----------
+    controller, namespace:
+        Name of the controller, and its namespace where the name is relative.
+    timeout:
+        Time for the controller to appear, and for its goals to end [s].
+
+    Returns
+    -------
+    int
+        Number of goals that were in execution.
+
+    Raises
+    ------
+    RequestFailedError
+        where the controller does not answer, or goals do not end.
+
+    """
+    action = _place(f'{controller.rstrip("/")}/follow_joint_trajectory', namespace)
+    statuses: dict[bytes, int] = {}
+    stopped: set[bytes] = set()
+
+    def take(message: GoalStatusArray) -> None:
+        statuses.update((bytes(s.goal_info.goal_id.uuid), s.status) for s in message.status_list)
+
+    def have_ended() -> bool:
+        stopped.update(goal for goal, status in statuses.items() if status in _ACTIVE)
+        return not any(statuses.get(goal, _ACTIVE[0]) in _ACTIVE for goal in stopped)
+
+    with _caller() as caller:
+        caller.node.create_subscription(GoalStatusArray, f'{action}/_action/status', take, LATCHED)
+        service = caller.node.create_client(CancelGoal, f'{action}/_action/cancel_goal')
+
+        def cancel() -> bool:
+            # with neither a goal nor a time it means all goals
+            answer = service.call_async(CancelGoal.Request())
+            caller.spin(answer.done, _REPEAT)
+            if not answer.done():
+                return False
+            stopped.update(bytes(each.goal_id.uuid) for each in answer.result().goals_canceling)
+            caller.spin(lambda: bool(statuses), _LATCHED_WAIT)
+            caller.spin(have_ended, _REPEAT)
+            return have_ended()
+
+        try:
+            caller.wait_for(service.service_is_ready, timeout, action)
+            caller.wait_for(cancel, timeout, action)
+        except RequestFailedError as error:
+            raise RequestFailedError(
+                f"use the emergency stop: action '{action}' "
+                + ('does not end its goals' if stopped else f'does not answer in {timeout:g} s'),
+                remedy='then see whether the controller runs, in which namespace, and in the same '
+                'ROS_DOMAIN_ID',
+            ) from error
+    return len(stopped)
+
+
+def _stamp(message: Any) -> int:
+    """Return the stamp of a message [ns]; 0 of one without."""
+    return nanoseconds(message.header.stamp) if hasattr(message, 'header') else 0
 
 
 def share_of(feedback: Any, fields: Mapping[str, Any]) -> tuple[float, str]:
@@ -330,8 +417,13 @@ def _plain(value: Any) -> Any:
 
 
 def _name(interface: Interface, namespace: str) -> str:
+    return _place(interface.name, namespace)
+
+
+def _place(name: str, namespace: str) -> str:
+    """Return a name in a namespace, unless it is absolute."""
     space = namespace.strip('/')
-    return f'/{space}/{interface.name}' if space else interface.name
+    return f'/{space}/{name}' if space and not name.startswith('/') else name
 
 
 # ------------------------------------------------------------------------------ blocking calls
@@ -375,7 +467,8 @@ class ServiceCaller:
         Raises
         ------
         RequestFailedError
-            where there is no answer in time, or the response has ``success: false``.
+            where there is no answer in time, the service goes, or the response has
+            ``success: false``.
 
         """
         # the answers to other clients of the service arrive here, too
@@ -383,7 +476,8 @@ class ServiceCaller:
         client = self._client(kind, name, make)
         what = f"service '{name}'"
         self.wait_for(client.service_is_ready, seconds, what)
-        response = self._result(client.call_async(kind.Request(**fields)), seconds, what)
+        answer = client.call_async(kind.Request(**fields))
+        response = self._result(answer, seconds, what, client.service_is_ready)
         if not response.success:
             raise RequestFailedError(f"service '{name}' refuses: {response.message}")
         return response
@@ -413,8 +507,8 @@ class ServiceCaller:
         Raises
         ------
         RequestFailedError
-            where the goal is refused, not done in time (it is canceled then), or its
-            ``error_code`` is not 0.
+            where the goal is refused, not done in time (it is canceled then), the action goes, or
+            its ``error_code`` is not 0.
 
         """
         client = self._client(kind, name, partial(ActionClient, self.node))
@@ -425,28 +519,30 @@ class ServiceCaller:
             sent = client.send_goal_async(
                 kind.Goal(**fields), feedback_callback=lambda message: feedback(message.feedback)
             )
-            handle = self._result(sent, 30.0, what)
+            handle = self._result(sent, 30.0, what, client.server_is_ready)
             if not handle.accepted:
                 raise RequestFailedError(f'{what}: the goal is refused')
-            result = self._result(handle.get_result_async(), seconds, what).result
+            done = handle.get_result_async()
+            result = self._result(done, seconds, what, client.server_is_ready).result
             sent = None
         finally:
             if sent is not None:
-                self._cancel(sent, patience)
+                self._cancel(sent, patience, client.server_is_ready)
         if result.error_code:
             raise RequestFailedError(f'{what} fails: {result.error_msg}', value=result.error_code)
         return result
 
-    def _cancel(self, sent: Future, patience: float) -> None:
+    def _cancel(self, sent: Future, patience: float, is_there: Callable[[], bool]) -> None:
         """Cancel a goal, whose acceptance may be on its way, and wait for its end."""
-        self._spin(sent.done, min(patience, 5.0))
+        self.spin(sent.done, min(patience, 5.0))
         handle = sent.result() if sent.done() else None
         if handle is None or not handle.accepted:
             return
         handle.cancel_goal_async()
-        self._spin(handle.get_result_async().done, patience)
+        ended = handle.get_result_async()
+        self.spin(lambda: ended.done() or not is_there(), patience)
 
-    def _spin(self, condition: Callable[[], bool], seconds: float) -> None:
+    def spin(self, condition: Callable[[], bool], seconds: float) -> None:
         """Spin until a condition holds, or for a time; at least once."""
         end = time.monotonic() + seconds
         while not condition():
@@ -459,6 +555,24 @@ class ServiceCaller:
             self._clients[kind, name] = make(kind, name)
         return self._clients[kind, name]
 
-    def _result(self, future: Future, seconds: float, what: str) -> Any:
-        self.wait_for(future.done, seconds, what)
+    def _result(
+        self, future: Future, seconds: float, what: str, is_there: Callable[[], bool]
+    ) -> Any:
+        """Wait for an answer, for as long as the one who is to give it is there."""
+        seen = time.monotonic()
+
+        def is_done() -> bool:
+            nonlocal seen
+            now = time.monotonic()
+            if future.done():
+                return True
+            if is_there():
+                seen = now
+            elif now > seen + _GONE:
+                raise RequestFailedError(
+                    f'{what}: the node has gone without an answer', remedy="see the node's log"
+                )
+            return False
+
+        self.wait_for(is_done, seconds, what)
         return future.result()

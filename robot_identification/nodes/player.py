@@ -18,7 +18,6 @@ from itertools import repeat
 from pathlib import Path
 import time
 
-import rclpy
 from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -33,6 +32,7 @@ from ..errors import IdentificationError, RecordingError, SettingsError
 from ..progress import Progress, silent
 from .common import LATCHED
 from .common.messages import time_message
+from .common.processes import client_node
 
 READY = (OnlineStatus.WAITING, OnlineStatus.LEARNING, OnlineStatus.FROZEN)
 
@@ -129,15 +129,11 @@ def play(
         )
     length = max(0.0, bag_duration(bag) - start_offset)
     length = length if duration is None else min(length, duration)
-    rclpy.init(args=[])
-    try:
-        node = rclpy.create_node('player', start_parameter_services=False)
+    with client_node('player', start_parameter_services=False) as node:
         player = _Player(node, to or topic, rate, clock_rate, clock_topic)
         if follower is not None:
             player.wait_for_follower(Readiness(node, follower), wait)
         return player.run(repeat(part) if loop else [part], wait, length, progress)
-    finally:
-        rclpy.try_shutdown()
 
 
 def _part(
@@ -325,9 +321,5 @@ def wait_for_identification(identification: str, seconds: float) -> None:
         where it is not ready by then.
 
     """
-    rclpy.init(args=[])
-    try:
-        node = rclpy.create_node('wait', start_parameter_services=False)
+    with client_node('wait', start_parameter_services=False) as node:
         Readiness(node, identification).wait(seconds)
-    finally:
-        rclpy.try_shutdown()

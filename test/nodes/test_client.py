@@ -4,22 +4,32 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
+import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 pytest.importorskip('rclpy')
 
+from action_msgs.msg import GoalStatus
+from control_msgs.action import FollowJointTrajectory
 from diagnostic_msgs.msg import KeyValue
-from rclpy.action import ActionServer, CancelResponse
+import rclpy
+from rclpy.action import ActionClient, ActionServer, CancelResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.executors import MultiThreadedExecutor
+from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
+from rclpy.signals import SignalHandlerOptions
 from robot_identification.cli.ros import VERBS as TOLD
 from robot_identification.nodes.client import add_fields, comments, plain, share_of, VERBS
+from robot_identification.nodes.common import LATCHED
 from robot_identification_msgs.action import Excite, PlanExcitation
+from robot_identification_msgs.msg import OnlineStatus
 from robot_identification_msgs.srv import Identify
+from std_srvs.srv import Trigger
 import yaml
 
 from scripts.node_interfaces import INTERFACES
@@ -34,7 +44,7 @@ def parsed(verb, *words):
 
 
 def test_every_verb_has_a_line_and_an_interface_of_a_node():
-    assert set(TOLD) == {*VERBS, 'watch'}
+    assert set(TOLD) == {*VERBS, 'stop', 'watch'}
     names = {each.name.replace('~', node) for node, known in INTERFACES.items() for each in known}
     assert {interface.name for interface in VERBS.values()} <= names
 
@@ -109,10 +119,10 @@ def started(ros, *words):
 def test_a_service_is_called_and_its_refusal_is_one_line(ros, tmp_path):
     absent = started(ros, 'check', '--timeout', '1')
     ros.start('recorder', parameters={'output': str(tmp_path / 'bags')})
-    stop, watch = started(ros, 'stop'), started(ros, 'watch', 'recorder', '--once')
-    assert stop.wait(60.0) == 2
-    assert len(stop.lines) == 1
-    assert stop.output.startswith("error: service 'recorder/stop' refuses: ")
+    end, watch = started(ros, 'end'), started(ros, 'watch', 'recorder', '--once')
+    assert end.wait(60.0) == 2
+    assert len(end.lines) == 1
+    assert end.output.startswith("error: service 'recorder/stop' refuses: ")
     assert watch.wait(60.0) == 0
     assert yaml.safe_load(watch.output)['recording'] is False
     # a node that is not there
@@ -155,8 +165,13 @@ def excitation(ros):
 
 
 def test_a_goal_is_sent_to_a_namespace(ros, excitation):
-    words = ('excite', 'plan_7', '--dry-run', '--speed', '0.5', '--namespace', '/arm')
-    client = started(ros, *words)
+    words = ('excite', 'plan_7', '--dry-run', '--speed', '0.5')
+    before, behind = (
+        started(ros, '--namespace', 'arm', *words),
+        started(ros, *words, '--namespace', '/arm'),
+    )
+    assert before.wait(60.0) == 0, before.output
+    client = behind
     assert client.wait(60.0) == 0, client.output
     assert (excitation['goal'].plan_id, excitation['goal'].speed) == ('plan_7', 0.5)
     assert 'max_tracking_error: 0.5' in client.output
@@ -169,3 +184,136 @@ def test_ctrl_c_cancels_the_goal_and_waits_until_the_robot_is_at_rest(ros, excit
     assert client.lines[-1] == 'error: interrupted'
     # the client did not end before
     assert excitation['canceled'].is_set()
+
+
+# ------------------------------------------------------------------------------------------- stop
+
+
+@pytest.fixture
+def controller(ros):
+    """Give an action server of a controller, spun in a thread, that cancels as it is told."""
+    told = {'cancel': CancelResponse.ACCEPT, 'handles': []}
+
+    def execute(handle):
+        told['handles'].append(handle)
+        end = time.monotonic() + 60.0
+        while not handle.is_cancel_requested and time.monotonic() < end:
+            time.sleep(0.02)
+        time.sleep(0.3)  # it decelerates
+        handle.canceled()
+        return FollowJointTrajectory.Result()
+
+    node = ros.node
+    server = ActionServer(
+        node, FollowJointTrajectory, '/left/arm/follow_joint_trajectory', execute,
+        cancel_callback=lambda _: told['cancel'], callback_group=ReentrantCallbackGroup(),
+    )  # fmt: skip
+    client = ActionClient(node, FollowJointTrajectory, '/left/arm/follow_joint_trajectory')
+    executor = MultiThreadedExecutor(num_threads=4, context=node.context)
+    executor.add_node(node)
+    spinner = threading.Thread(target=executor.spin, daemon=True)
+    spinner.start()
+    told['client'] = client
+    yield told
+    executor.shutdown()
+    spinner.join(5.0)
+    client.destroy()
+    server.destroy()
+
+
+def wait(condition):
+    end = time.monotonic() + 60.0
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+STOP = ('--namespace', 'left', 'stop', '--controller', 'arm', '--timeout')
+
+
+def test_stop_cancels_every_goal_and_waits_for_its_end(ros, controller):
+    idle = started(ros, *STOP, '30')
+    assert (idle.wait(60.0), idle.output) == (0, "'arm': no goal to cancel")
+    assert controller['client'].wait_for_server(60.0)
+    for _ in range(2):
+        controller['client'].send_goal_async(FollowJointTrajectory.Goal())
+    wait(lambda: len(controller['handles']) == 2)
+    stop = started(ros, *STOP, '30')
+    assert (stop.wait(60.0), stop.output) == (0, "'arm': 2 goals canceled")
+    assert [h.status for h in controller['handles']] == [GoalStatus.STATUS_CANCELED] * 2
+
+
+def test_a_controller_that_does_not_stop_needs_the_emergency_stop(ros, controller):
+    absent = started(ros, 'stop', '--timeout', '1')
+    assert controller['client'].wait_for_server(60.0)
+    controller['client'].send_goal_async(FollowJointTrajectory.Goal())
+    wait(lambda: controller['handles'])
+    controller['cancel'] = CancelResponse.REJECT
+    stop = started(ros, *STOP, '3')
+    for process, reason in (
+        (absent, "'joint_trajectory_controller/follow_joint_trajectory' does not answer in 1 s"),
+        (stop, "'/left/arm/follow_joint_trajectory' does not end its goals"),
+    ):
+        assert process.wait(60.0) == 2
+        assert len(process.lines) == 1
+        assert process.output.startswith('error: use the emergency stop: action ' + reason)
+    controller['cancel'] = CancelResponse.ACCEPT
+    assert started(ros, *STOP, '30').wait(60.0) == 0
+
+
+# ---------------------------------------------------------------------- watch, and servers that go
+
+
+def test_of_two_latched_messages_the_newest_is_shown(ros):
+    publishers = [
+        ros.node.create_publisher(OnlineStatus, 'identification/online/status', LATCHED)
+        for _ in range(2)
+    ]
+    for order in ((2, 1), (1, 2)):
+        for publisher, second in zip(publishers, order, strict=True):
+            message = OnlineStatus(messages=second)
+            message.header.stamp.sec = second
+            publisher.publish(message)
+        watch = started(ros, 'watch', 'online', '--once')
+        assert watch.wait(60.0) == 0
+        assert yaml.safe_load(watch.output)['messages'] == 2
+
+
+def test_a_server_that_goes_is_not_waited_for(ros):
+    context = rclpy.Context()
+    rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
+    node = rclpy.create_node('identification', context=context)
+    asked = []
+    node.create_service(Trigger, 'identification/online/save', lambda *_: asked.append(1))
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    client = started(ros, 'save')
+    end = time.monotonic() + 60.0
+    while not asked and time.monotonic() < end:
+        # the handler gives no answer
+        with contextlib.suppress(TypeError):
+            executor.spin_once(timeout_sec=0.1)
+    assert asked and client.returncode is None
+    executor.shutdown()
+    node.destroy_node()
+    context.try_shutdown()
+    assert client.wait(30.0) == 2
+    assert 'the node has gone without an answer' in client.output
+
+
+HANGS = """
+import sys, time
+from robot_identification.nodes.common import processes
+from rclpy.node import Node
+processes.LEAVE_SECONDS = 1
+Node.destroy_node = lambda self: time.sleep(60.0)
+with processes.client_node('client'):
+    print('the answer', flush=True)
+"""
+
+
+def test_a_client_that_hangs_while_it_leaves_is_ended_after_its_answer(ros):
+    begun = time.monotonic()
+    done = subprocess.run([sys.executable, '-c', HANGS], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (-signal.SIGALRM, 'the answer\n')
+    assert time.monotonic() - begun < 30.0

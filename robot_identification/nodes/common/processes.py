@@ -121,12 +121,31 @@ def _leave(node: Node) -> None:
     Fast DDS can wait for itself for ever, with Python's lock held, where other nodes come or go
     in that moment (https://github.com/eProsima/Fast-DDS/issues/6513).
     """
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    previous = signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(LEAVE_SECONDS)
     try:
         node.destroy_node()
     finally:
         signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+@contextlib.contextmanager
+def client_node(name: str, **options: Any) -> Iterator[Node]:
+    """
+    Give a node of a program that is no node, in its main thread; initialises and shuts down ROS.
+
+    Signals stay the program's.  What it has to say it says before it leaves, see `_leave`.
+    """
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        node = rclpy.create_node(name, **options)
+        try:
+            yield node
+        finally:
+            _leave(node)
+    finally:
+        rclpy.try_shutdown()
 
 
 def _look_for_namesakes(node: Node) -> None:

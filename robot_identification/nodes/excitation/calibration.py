@@ -12,12 +12,10 @@ from pathlib import Path
 import threading
 from typing import Any
 
-import rclpy
 from rclpy import create_node
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 from robot_identification_msgs.action import Calibrate, Excite
 from std_srvs.srv import SetBool
 
@@ -39,6 +37,7 @@ from ...regressor import ModelSettings
 from ...results.saving import reported_failures, require_writable
 from ..client import ServiceCaller
 from ..common import declare_options, explain, given_path, read_options, serve, serve_action
+from ..common.processes import client_node
 from .senders import message_of
 
 GOAL_FIELDS = ('target', 'least_share', 'prediction_error', 'motions')
@@ -362,9 +361,5 @@ def executing(
 ) -> Iterator[ActionExecutor]:
     """Give an `ActionExecutor` with a ROS node of its own, in the namespace of the robot's."""
     # Ctrl-C is to reach the caller, which cancels the goal: the robot comes to rest then
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
-    try:
-        node = rclpy.create_node(CLIENT, namespace=namespace)
+    with client_node(CLIENT, namespace=namespace) as node:
         yield ActionExecutor(ServiceCaller(node), problem, speed)
-    finally:
-        rclpy.try_shutdown()
