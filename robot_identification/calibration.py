@@ -42,7 +42,7 @@ from .excitation.planner import plan
 from .excitation.plans import Plan
 from .excitation.settings import PlannerSettings
 from .excitation.trajectories import PointTrajectory
-from .options.document import dump, plain, write_whole
+from .options.document import dump, plain
 from .options.fields import to_mapping
 from .pipeline import identify_factors, identify_sources
 from .progress import Progress
@@ -52,6 +52,7 @@ from .results.plan_file import as_points, read_plan
 from .results.plan_page import save_plan
 from .results.saving import reported_failures, save
 from .signals import SignalSettings
+from .untrusted.writing import write_whole
 
 PlanMotion = Callable[
     [IdentificationProblem, PlannerSettings, Sequence[StoredFactor], Mapping[str, float]], Plan

@@ -171,6 +171,43 @@ def test_the_core_prints_nothing():
     assert not printing
 
 
+WRITER = 'untrusted/writing.py'
+WRITES = {
+    *('write_text', 'write_bytes', 'replace', 'rename', 'copyfile', 'copy', 'copy2', 'move'),
+    *('savefig', 'to_csv', 'write_html', 'write_table', 'NamedTemporaryFile', 'mkstemp'),
+}
+"""Calls that write or move files, where they are called on a path or on these modules."""
+
+
+def test_one_module_writes_files():
+    calls = [
+        f'{name(path)}:{node.lineno}'
+        for path in MODULES
+        if name(path) != WRITER
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and writes(node)
+    ]
+    assert not calls
+
+
+def writes(call):
+    """Return whether a call opens a file for writing, writes to a path, or moves a file."""
+    function = getattr(call.func, 'attr', getattr(call.func, 'id', None))
+    if function == 'open':
+        modes = [
+            value.value
+            for value in (*call.args, *(word.value for word in call.keywords))
+            if isinstance(value, ast.Constant) and isinstance(value.value, str)
+        ]
+        # a descriptor has its file already
+        given = bool(call.args) and isinstance(call.args[0], ast.Call)
+        return not given and any(set('wax+') & set(mode) and len(mode) < 4 for mode in modes)
+    of_module = getattr(getattr(call.func, 'value', None), 'id', None)
+    if function in ('replace', 'rename', 'copy', 'move'):
+        return of_module in ('os', 'shutil')
+    return function in WRITES
+
+
 def test_every_module_names_its_licence():
     line = '# SPDX-License-Identifier: Apache-2.0'
     texts = {name(path): path.read_text(encoding='utf-8') for path in MODULES}

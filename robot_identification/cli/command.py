@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import warnings
 
 from ..errors import ConsistencyError, IdentificationError, IdentificationWarning, SettingsError
+from ..untrusted.writing import write_whole
 
 EXIT_OK, EXIT_STOPPED, EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_REJECTED = range(5)
 EXIT_NOT_WRITTEN, EXIT_INTERRUPTED = 5, 130
@@ -94,7 +95,7 @@ def show(text: str) -> None:
 def write(path: Path, text: str) -> None:
     """Write a file and print its path; raises IdentificationError where that is impossible."""
     try:
-        path.write_text(text, encoding='utf-8')
+        write_whole(path, text)
     except OSError as error:
         raise IdentificationError(
             f"cannot write '{path}': {error.strerror}", file=str(path)

@@ -35,6 +35,7 @@ from .command import (
     show,
     warn,
     without_collection,
+    write,
 )
 
 KINDS = ('joint_torque', 'motor_torque', 'motor_current')
@@ -115,8 +116,9 @@ def init(options: argparse.Namespace) -> int:
         found = replace(found, settings=replace(settings, effort_kind=_asked()))
     text = found.text(options.urdf, options.out.parent)
     experiment_from(parse_document(text, str(options.out)), options.out.parent)
-    options.out.write_text(text, encoding='utf-8')
-    print(f'\nwrote {options.out}\nnext: robot-identification identify {options.out}')
+    print()
+    write(options.out, text)
+    print(f'next: robot-identification identify {options.out}')
     return EXIT_OK
 
 

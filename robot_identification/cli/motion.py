@@ -165,10 +165,10 @@ def preview(options: argparse.Namespace) -> int:
     from ..excitation.constraints import check_trajectory
     from ..excitation.limits import motion_limits
     from ..model.robot import Robot
-    from ..options.document import write_whole
     from ..results.plan_file import as_points, read_plan
     from ..results.plan_page import MotionPage, plan_html
     from ..results.saving import reported_failures
+    from ..untrusted.writing import write_whole
 
     settings = planning_of(options).planner
     stored = read_plan(options.plan)

@@ -201,7 +201,7 @@ def fleet(options: argparse.Namespace) -> int:
     --------
     robot-identification fleet recordings/ --experiment arm.yaml --out fleet
     robot-identification fleet 'data/*/*.mcap' --experiment arm.yaml --out fleet \
-        --serial 'data/([^/]+)/' --scheduler tcp://cluster:8786
+        --serial 'data/([^/]+)/' --scheduler tls://cluster:8786
     """
     from ..fleet import identify_fleet, save_fleet
 

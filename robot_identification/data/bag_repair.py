@@ -10,7 +10,6 @@ made from the files.  The recorder may have been ours or ``ros2 bag record``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-import contextlib
 import fcntl
 from itertools import count
 import os
@@ -26,6 +25,7 @@ import yaml
 
 from ..errors import RecordingError
 from ..untrusted.files import load_yaml, open_regular
+from ..untrusted.writing import remove_leftovers, whole_file
 from .bag import (
     custom_data_in,
     description_in,
@@ -38,7 +38,6 @@ from .bag_writer import (
     DISTRO,
     FileSpan,
     LIBRARY,
-    sync_folder,
     topic_entry,
     write_metadata,
 )
@@ -115,6 +114,8 @@ def repair_bag(bag: Path, *, quiet: float = QUIET, reserve: int = 0) -> tuple[st
         for file in files:
             if file_info(file) is None:
                 done.append(_completed(file, quiet, reserve))
+        if done and bag.is_dir():
+            remove_leftovers(bag)
         old = _readable_metadata(bag) if bag.is_dir() else {}
         if bag.is_dir() and (done or old is None):
             done += _write_metadata(bag, files, old or {})
@@ -141,29 +142,22 @@ def _completed(file: Path, quiet: float, reserve: int) -> str:
             )
             remedy = 'make room, or copy it to another disk and repair it there'
             raise recording_error(file, text, remedy)
-        beside = file.with_name(f'.{file.name}.repairing')
         try:
             scan = scan_mcap(file)
-            with beside.open('wb') as target:
+            with whole_file(file, sync=True) as target:
                 rewrite(scan, target)
                 target.flush()
-                os.fsync(target.fileno())
-            after = file.stat()
-            if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-                raise _in_use(file, 'has changed meanwhile')
-            info = file_info(beside)
-            if info is None:
-                raise _damaged(file, 'the rewritten file cannot be read')
-            kept = _keep(file)
-            beside.replace(file)
-            sync_folder(file.parent)
+                after = file.stat()
+                if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+                    raise _in_use(file, 'has changed meanwhile')
+                info = file_info(Path(target.name))
+                if info is None:
+                    raise _damaged(file, 'the rewritten file cannot be read')
+                kept = _keep(file)
         except (OSError, RecordingError):
             raise
         except Exception as error:  # of mcap, lz4 and zstd, each its own
             raise _damaged(file, error) from error
-        finally:
-            with contextlib.suppress(OSError):
-                beside.unlink(missing_ok=True)
     return (
         f'{file.name}: {scan.remark}; written anew with {info.span.count} messages, index and '
         f"end; the old one is '{KEPT}/{kept.name}'"
@@ -304,16 +298,13 @@ def _keep(file: Path) -> Path:
     folder.mkdir(exist_ok=True)
     for number in count():
         kept = folder / f'{file.name}{f"_{number}" if number else ""}{UNFINISHED}'
-        if not kept.exists():
+        if not os.path.lexists(kept):
             break
     try:
         os.link(file, kept)
     except OSError:
-        try:
-            shutil.copy2(file, kept)
-        except OSError:
-            kept.unlink(missing_ok=True)
-            raise
+        with open_regular(file) as source, whole_file(kept) as copy:
+            shutil.copyfileobj(source, copy)
     return kept
 
 

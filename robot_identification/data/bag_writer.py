@@ -23,6 +23,7 @@ from mcap.writer import CompressionType, Writer
 import yaml
 
 from ..errors import RecordingError
+from ..untrusted.writing import open_new, sync_folder, write_whole
 from .bag import METADATA_KEY, METADATA_NAME
 from .joint_state import typestore
 from .storage import RECORD, RECORD_KEY
@@ -370,7 +371,7 @@ class _Appended:
     """File to which each flush appends all of what was written, or nothing."""
 
     def __init__(self, path: Path) -> None:
-        self._file: BinaryIO = open(path, 'xb', buffering=0)  # noqa: SIM115
+        self._file: BinaryIO = open_new(path)
         self._waiting = bytearray()
         self.size = 0
         with contextlib.suppress(OSError):  # a file system without locks
@@ -420,29 +421,8 @@ def as_yaml(content: Any) -> str:
 
 def write_metadata(folder: Path, description: Mapping[str, Any]) -> None:
     """Write ``metadata.yaml`` to the disk, as a whole or not at all; raises OSError."""
-    path = folder / METADATA_NAME
-    beside = folder / f'.{METADATA_NAME}.{os.getpid()}'
-    try:
-        with beside.open('x', encoding='utf-8') as stream:
-            stream.write(as_yaml({METADATA_KEY: dict(description)}))
-            stream.flush()
-            os.fsync(stream.fileno())
-        beside.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
-    sync_folder(folder)
-
-
-def sync_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk, if the system can do that."""
-    with contextlib.suppress(OSError):
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
+    content = as_yaml({METADATA_KEY: dict(description)})
+    write_whole(folder / METADATA_NAME, content, sync=True)
 
 
 @cache

@@ -270,7 +270,12 @@ def open_executor(
 
 @contextmanager
 def local_client(workers: int | None, retries: int) -> Iterator[Any]:
-    """Start a scheduler and workers on this machine."""
+    """
+    Start a scheduler and workers on this machine, which talk to no one else.
+
+    All of them listen on the loopback interface, where any user of the machine may connect, and
+    who can talk to them can run code.  So they do with certificates of this cluster alone.
+    """
     import dask
     from distributed import Client, LocalCluster
 
@@ -280,6 +285,9 @@ def local_client(workers: int | None, retries: int) -> Iterator[Any]:
         'distributed.scheduler.allowed-failures': retries,
         'distributed.worker.profile.enabled': False,
         'distributed.admin.system-monitor.interval': '5s',
+        # without pages, their server answers nothing
+        'distributed.scheduler.http.routes': [],
+        'distributed.worker.http.routes': [],
     }
     with (
         tempfile.TemporaryDirectory(prefix='robot_identification_') as folder,
@@ -291,12 +299,24 @@ def local_client(workers: int | None, retries: int) -> Iterator[Any]:
                 n_workers=workers,
                 threads_per_worker=1,
                 processes=True,
-                dashboard_address=':0',
+                security=_temporary_security(),
+                dashboard_address='127.0.0.1:0',
+                scheduler_kwargs={'dashboard': False},
                 silence_logs=logging.CRITICAL,
                 local_directory=folder,
             )
         with cluster, Client(cluster, set_as_default=False, direct_to_workers=True) as client:
             yield client
+
+
+def _temporary_security() -> Any:
+    """Return credentials that only this process and those it starts have."""
+    from distributed.security import Security
+
+    try:
+        return Security.temporary()
+    except ImportError as error:
+        raise missing_extra('cryptography', 'fleet') from error
 
 
 @contextmanager

@@ -28,15 +28,16 @@ import os
 from pathlib import Path
 import re
 import socket
-from typing import Any, IO
+from typing import Any, BinaryIO
 
 from ..config.experiment import FleetSettings
 from ..data.recording import recording_error
 from ..errors import IdentificationError, RecordingError
-from ..options.document import dump, plain, write_whole
+from ..options.document import dump, plain
 from ..results.factor_file import FACTOR_SIZE, SUFFIX
 from ..results.saving import reported_failures
 from ..untrusted.files import read_bytes
+from ..untrusted.writing import open_own, write_whole
 
 SUFFIXES = ('.mcap', '.db3', '.csv', '.tsv', '.npz')
 """Suffixes of the recordings that are found in folders."""
@@ -242,8 +243,8 @@ class Store:
         """Write a recording's factor, and return the entry with its key and checksum."""
         entry = replace(entry, key=key, digest=_digest(factor))
         write_file(self.factor_file(key), factor)
-        with _failures_reported(self.folder), self._journal.open('a', encoding='utf-8') as journal:
-            journal.write(json.dumps(asdict(entry)) + '\n')
+        with _failures_reported(self.folder), open_own(self._journal) as journal:
+            journal.write(json.dumps(asdict(entry)).encode() + b'\n')
         self._known[key] = entry
         return entry
 
@@ -253,7 +254,7 @@ class Store:
 
     def robot_file(self, serial: str) -> Path:
         """Return the path of a robot's factor, named by its serial number if possible."""
-        name = re.sub(r'[^\w.+-]', '_', serial).lstrip('.') or '_'
+        name = re.sub(r'[^\w.+-]', '_', serial).lstrip('.-') or '_'
         if name != serial or len(name.encode()) > 100:
             name = f'{name[:24]}-{hashlib.sha256(serial.encode()).hexdigest()[:8]}'
         return self.folder / 'robots' / f'{name}{SUFFIX}'
@@ -273,8 +274,8 @@ class Store:
         except FileNotFoundError:
             return
         if content and not content.endswith(b'\n'):
-            with self._journal.open('a', encoding='utf-8') as journal:
-                journal.write('\n')
+            with open_own(self._journal) as journal:
+                journal.write(b'\n')
         for line in content.split(b'\n'):
             # a line that was cut short is one that was never finished
             with suppress(ValueError, TypeError, KeyError, RecursionError):
@@ -299,7 +300,7 @@ def open_store(folder: Path | str) -> Iterator[Store]:
     folder = Path(folder)
     with _failures_reported(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / 'lock').open('a+', encoding='utf-8')
+        lock = open_own(folder / 'lock')
     with lock:
         _take(lock, folder)
         # the system lets go of the lock when the process ends, however it does
@@ -308,12 +309,12 @@ def open_store(folder: Path | str) -> Iterator[Store]:
         yield store
 
 
-def _take(lock: IO[str], folder: Path) -> None:
+def _take(lock: BinaryIO, folder: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         lock.seek(0)
-        owner = lock.read().strip()
+        owner = lock.read(200).decode(errors='replace').strip()
         raise IdentificationError(
             f"another fleet is at work in '{folder}'{f' ({owner})' if owner else ''}",
             file=str(folder),
@@ -327,8 +328,7 @@ def _take(lock: IO[str], folder: Path) -> None:
         ) from error
     lock.seek(0)
     lock.truncate()
-    lock.write(f'process {os.getpid()} on {socket.gethostname()}\n')
-    lock.flush()
+    lock.write(f'process {os.getpid()} on {socket.gethostname()}\n'.encode())
 
 
 _failures_reported = partial(

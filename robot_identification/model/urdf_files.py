@@ -59,7 +59,7 @@ def read_urdf(
             file=str(path),
             remedy='give a file in UTF-8 that may be read',
         ) from error
-    return expand_xacro(path, xacro_arguments or {}), path
+    return expand_xacro(path, xacro_arguments or {}, package_folders()), path
 
 
 def resolve_package_path(path: str | os.PathLike) -> Path:

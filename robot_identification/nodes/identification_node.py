@@ -45,11 +45,11 @@ from ..errors import (
 from ..estimation import ESTIMATORS
 from ..estimation.methods import without_unkept_bounds
 from ..model.consistency import check
-from ..options.document import write_whole
 from ..results.result import Result
 from ..results.saving import require_writable, save
 from ..results.urdf_export import identified_urdf
 from ..revalidation import add_validation
+from ..untrusted.writing import write_whole
 from .common import given_path, LATCHED, run, serve, steady_timer
 from .common.messages import (
     base_parameters_message,

@@ -29,9 +29,10 @@ from ..estimation import body_scale, EffortDelay, standard
 from ..estimation.elimination import ACCEPTED, WEAK
 from ..model.parameters import ParameterSet
 from ..online import DelayRows
-from ..options.document import dump, plain, write_together
+from ..options.document import dump, plain
 from ..results.saving import reported_failures
 from ..results.urdf_export import identified_urdf
+from ..untrusted.writing import write_together
 from .common import declare_options, LATCHED, serve, steady_timer
 from .common.messages import diagnostics
 from .common.processes import start_module

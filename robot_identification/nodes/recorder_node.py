@@ -27,6 +27,7 @@ from ..data.bag_recorder import BagRecorder, RecordingStatus
 from ..data.bag_writer import Qos, Topic
 from ..errors import RecordingError, SettingsError
 from ..options.fields import option
+from ..untrusted.files import plain_name
 from .common import (
     declare_options,
     FetchedJointStates,
@@ -321,17 +322,9 @@ def start_in_new_folder(
     output: Path, name: str, topics: Sequence[Topic], options: RecorderOptions
 ) -> BagRecorder:
     """Start a recording in a folder below ``output`` that did not exist before."""
-    name = name.strip()
-    plain = name.isprintable() and not any(c in name for c in '/\\')
-    shown = name[:80] if name.isprintable() else ascii(name[:80])[1:-1]
-    if name in ('.', '..') or not plain or len(name.encode()) > 200:
-        raise RecordingError(
-            f"the recording's name is '{shown}'",
-            value=name,
-            remedy='give a plain folder name of up to 200 bytes, without / and \\; the node makes '
-            'it in its output',
-        )
-    name = name or datetime.now().strftime('recording_%Y%m%d_%H%M%S')
+    name = plain_name(name, "the recording's name") or datetime.now().strftime(
+        'recording_%Y%m%d_%H%M%S'
+    )
     for number in count():
         folder = output / (f'{name}_{number}' if number else name)
         try:

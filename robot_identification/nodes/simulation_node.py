@@ -29,11 +29,11 @@ from std_srvs.srv import Trigger
 import yaml
 
 from ..errors import IdentificationError, SettingsError
-from ..options.document import write_whole
 from ..options.fields import option
 from ..simulation import SimulatedPayload, SimulatedSample, SimulationSettings, Simulator, Wear
 from ..simulation.controller import Constraints, TrajectoryController
 from ..simulation.truth import per_joint
+from ..untrusted.writing import write_whole
 from .common import declare_options, JOINT_STATES, LATCHED, read_options, run, serve, steady_timer
 from .common.messages import time_message
 from .common.robot_description import RobotOptions

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 import math
-import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,6 +45,7 @@ from ..signals import (
 from ..signals.windows import Windows
 from ..untrusted.compressed import ArrayArchive, DAMAGED
 from ..untrusted.files import open_regular
+from ..untrusted.writing import whole_file
 from .filters import GridRow, OnlineChannel, OnlineGrid, OnlineWindows, StreamCounts
 
 _FORMAT = 'robot_identification online 1'
@@ -380,9 +380,8 @@ def _save(
     path: Path, state: RecursiveState, signature: ModelSignature, weights: np.ndarray
 ) -> None:
     """Write the state of a model with (n,) weights of the joints; the file is replaced at once."""
-    part = path.with_name(f'.{path.name}.{os.getpid()}')
     try:
-        with open(part, 'wb') as file:
+        with whole_file(path) as file:
             np.savez(
                 file,
                 format=_FORMAT,
@@ -397,9 +396,7 @@ def _save(
                 rows=state.rows,
                 independent=state.independent,
             )
-        os.replace(part, path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise IdentificationError(
             f"cannot write '{path}': {error.strerror or error}",
             file=str(path),

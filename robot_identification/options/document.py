@@ -339,34 +339,6 @@ def read_section(cls: type[Options], name: str, overrides: Mapping[str, Any]) ->
 # --------------------------------------------------------------------------- writing
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """
-    Write a file that appears whole or not at all: it is written beside ``path`` and moved there.
-
-    Text is written as UTF-8.  Raises OSError where the folder does not exist or is not writable.
-    """
-    write_together({path: content})
-
-
-def write_together(files: Mapping[Path, str | bytes]) -> None:
-    """
-    Write contents by path, each as `write_whole`, and none where one cannot be written.
-
-    Raises OSError as `write_whole`.
-    """
-    temporary = {path: path.with_name(f'.{path.name}.{os.getpid()}') for path in files}
-    try:
-        for path, content in files.items():
-            data = content.encode() if isinstance(content, str) else content
-            temporary[path].write_bytes(data)
-        for path in files:
-            os.replace(temporary[path], path)
-    except BaseException:
-        for each in temporary.values():
-            each.unlink(missing_ok=True)
-        raise
-
-
 def plain(value: Any) -> Any:
     """Turn arrays, tuples, paths and NumPy numbers into what YAML has; NaN into None."""
     if isinstance(value, Mapping):

@@ -25,11 +25,12 @@ from ..estimation.factor import merge_all, QRFactor
 from ..estimation.methods import EstimationSettings
 from ..estimation.time_blocks import TimeBlocks
 from ..model.robot import read_robot, Robot
-from ..options.document import plain, write_whole
+from ..options.document import plain
 from ..options.fields import from_mapping, to_mapping
 from ..regressor import ModelSettings
 from ..signals import SignalSettings
 from ..untrusted.files import read_bytes
+from ..untrusted.writing import write_whole
 from .factor_archive import factor_of, read_archive, STORED_PARTS, unusable, write_archive
 
 SUFFIX = '.factor'

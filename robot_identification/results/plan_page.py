@@ -27,9 +27,10 @@ from ..excitation.plans import Plan
 from ..excitation.settings import Obstacle
 from ..excitation.trajectories import PointTrajectory, to_points, Trajectory
 from ..model.robot import Robot
-from ..options.document import dump, write_together
+from ..options.document import dump
 from ..options.fields import to_mapping
 from ..regressor import build, ModelSettings, predict, prior
+from ..untrusted.writing import write_together
 from .figure import resource
 from .plan_file import plan_text, points_csv, points_message
 from .report import number, render, Tile

@@ -24,8 +24,8 @@ import yaml
 from ..errors import IdentificationError, IdentificationWarning, once, SettingsError
 from ..estimation import JointFit
 from ..estimation.estimate import METHOD_TITLES, NOT_COVERED
-from ..options.document import write_whole
 from ..options.fields import to_mapping
+from ..untrusted.writing import write_whole
 from ..version import __version__
 from . import fit_plots, parameter_plots
 from .figure import Figure, FigureStore, library, raised, resource, templates

@@ -30,11 +30,12 @@ from ..model.consistency import ConsistencyReport
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.plausibility import PlausibilityReport
 from ..model.robot import read_robot, Robot, robot_document
-from ..options.document import dump, plain, write_whole
+from ..options.document import dump, plain
 from ..options.fields import from_mapping, LARGEST
 from ..regressor import ModelSettings
 from ..signals import Clock, SignalSettings
 from ..untrusted.files import load_yaml, read_text
+from ..untrusted.writing import write_whole
 from ..version import __version__
 from .tables import link_table, LinkTable, ResultView
 

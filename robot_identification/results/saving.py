@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import csv
 from dataclasses import dataclass, replace
 from functools import partial
+from io import TextIOWrapper
 from itertools import chain
-import os
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -17,7 +17,8 @@ import numpy as np
 
 from ..errors import collected_warnings, IdentificationError, once
 from ..estimation.validation import PredictedEfforts
-from ..options.document import dump, write_whole
+from ..options.document import dump
+from ..untrusted.writing import whole_file, write_whole
 from .report import html
 from .result import Result
 from .urdf_export import identified_urdf
@@ -113,23 +114,21 @@ def write_predictions(path: Path, blocks: Iterable[PredictedEfforts]) -> None:
     """
     blocks = iter(blocks)
     first = next(blocks)  # errors of the recording come before there is a file
-    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
     try:
-        with temporary.open('w', newline='', encoding='utf-8') as stream:
+        with whole_file(path) as file:
+            stream = TextIOWrapper(file, 'utf-8', newline='')
             table = csv.writer(stream, lineterminator='\n')
             names = (f'{joint}.{kind}' for joint in first.joints for kind in KINDS)
             table.writerow(['time', *names])
             for block in chain((first,), blocks):
                 table.writerows(_rows(block))
-        os.replace(temporary, path)
+            stream.detach()
     except OSError as error:
         raise IdentificationError(
             f"cannot write predictions to '{path}': {error.strerror or error}",
             file=str(path),
             remedy='choose another file, or make room',
         ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def numbered(path: Path, count: int) -> tuple[Path, ...]:

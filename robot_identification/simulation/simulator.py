@@ -18,12 +18,12 @@ from ..errors import ModelError, SettingsError
 from ..excitation.trajectories import PointTrajectory
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from ..options.document import write_whole
 from ..reduction import Source
 from ..regressor import ModelSettings, prior
 from ..regressor.joint_terms import slopes_of
 from ..regressor.rigid import tree_of
 from ..results.saving import reported_failures
+from ..untrusted.writing import write_whole
 from .elastic import ElasticPlant, ElasticServo, require_rotors
 from .plant import Plant
 from .servo import (

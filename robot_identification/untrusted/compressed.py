@@ -21,6 +21,7 @@ import zlib
 import numpy as np
 
 from .files import open_regular
+from .writing import whole_file
 
 MAX_BLOCK = 256 << 20
 """Largest size of a frame, such as a chunk of mcap [bytes]."""
@@ -99,7 +100,7 @@ def decompress_file(source: Path, target: Path) -> None:
     with (
         open_regular(source) as compressed,
         zstd.open(compressed, 'rb') as stream,
-        target.open('wb') as out,
+        whole_file(target) as out,
     ):
         while piece := stream.read(_PIECE):
             total += len(piece)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+import re
 import stat
 from typing import Any, BinaryIO
 
@@ -40,6 +41,9 @@ MAX_ALIASED_NODES = 100_000
 MAX_INTEGER_LENGTH = 40
 """Characters of an integer; one of 64 bits has 20 at most."""
 
+MAX_NAME = 200
+"""Bytes of the name of a file or folder that is made; most file systems have 255."""
+
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = (
     (stat.S_ISDIR, 'is a folder'),
@@ -63,6 +67,40 @@ def user_path(path: str | os.PathLike) -> Path:
         raise SettingsError(
             f'{text!r} is not a path: {reason}', file=text, remedy='correct the path'
         ) from None
+
+
+def plain_name(name: str, what: str, key: str | None = None) -> str:
+    """
+    Return a name for a file or folder, without white space around it.
+
+    A name that the commands of a shell take for an option, a home or a hidden file is refused,
+    and so is one that is not printable or leads to another folder.
+
+    Parameters
+    ----------
+    name:
+        The name; empty for that which the caller chooses.
+    what, key:
+        What it names, for errors, as ``the recording's name``, and its key.
+
+    Raises
+    ------
+    SettingsError
+        for any other name.
+
+    """
+    name = name.strip()
+    printable = name.isprintable()
+    if printable and not re.search(r'^[.~-]|[/\\]', name) and len(name.encode()) <= MAX_NAME:
+        return name
+    shown = name[:80] if printable else ascii(name[:80])[1:-1]
+    raise SettingsError(
+        f"{what} is '{shown}'",
+        key=key,
+        value=name,
+        remedy=f'give a plain name of up to {MAX_NAME} bytes, without / and \\, that does not '
+        "begin with '.', '-' or '~'",
+    )
 
 
 def require_regular(path: str | os.PathLike, limit: int | None = None) -> None:

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Conversion of files in a child process with limits on time and memory.
+Conversion of files in a child process with limits on time, memory and what it may read.
 
-A xacro file is a program: ``${9**9**9}`` never ends.
+A xacro file is a program: ``${9**9**9}`` never ends, and ``load_yaml`` reads any file.  It may
+read what lies in its own folder or package and in the packages of the environment, links resolved,
+and do nothing else with the system.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import all_suffixes
 import json
 import os
 from pathlib import Path
@@ -37,9 +40,12 @@ main(request, getattr(import_module(request['module']), request['function']))
 """
 
 
-def expand_xacro(path: Path, arguments: Mapping[str, str]) -> str:
+def expand_xacro(path: Path, arguments: Mapping[str, str], packages: Sequence[Path] = ()) -> str:
     """
     Return the URDF that a xacro file expands to.
+
+    It may read files in its folder, or in its package if it is in one, and in the folders
+    ``packages``, in which links are followed.
 
     Raises
     ------
@@ -48,7 +54,12 @@ def expand_xacro(path: Path, arguments: Mapping[str, str]) -> str:
 
     """
     texts = {str(name): str(value) for name, value in arguments.items()}
-    request = {'path': str(path), 'arguments': texts}
+    request = {
+        'path': str(path),
+        'arguments': texts,
+        'folders': [_home_of(path.absolute()), _home_of(path.resolve())],
+        'packages': [os.path.abspath(folder) for folder in packages],
+    }
     answer = answer_of(xacro_to_urdf, request, seconds=TIME_LIMIT, memory=MEMORY_LIMIT)
     if answer.get('missing'):
         raise ModelError(
@@ -60,9 +71,17 @@ def expand_xacro(path: Path, arguments: Mapping[str, str]) -> str:
         raise ModelError(
             f"xacro cannot expand '{path}': {answer['error']}",
             file=str(path),
-            remedy='correct the file, or give the arguments that it needs',
+            remedy='set ROS_PACKAGE_PATH to the folder of what it may read, or correct the file'
+            if _FORBIDDEN in answer['error']
+            else 'correct the file, or give the arguments that it needs',
         )
     return str(answer['text'])
+
+
+def _home_of(path: Path) -> str:
+    """Return the folder of the package that a file is in, or its own folder."""
+    found = (each for each in path.parents if (each / 'package.xml').is_file())
+    return os.path.realpath(next(found, path.parent))
 
 
 def answer_of(
@@ -133,8 +152,54 @@ def xacro_to_urdf(request: Mapping[str, Any]) -> dict[str, Any]:
         import xacro
     except ImportError:
         return {'missing': True}
+    _confine(request['folders'], request['packages'])
     document = xacro.process_file(request['path'], mappings=request['arguments'])
     return {'text': document.toprettyxml(indent='  ')}
+
+
+_FORBIDDEN = 'which it may not read'
+_CODE_SUFFIXES = tuple(all_suffixes())
+_LISTINGS = ('os.listdir', 'os.scandir', 'glob.glob', 'glob.glob/2')
+_ACTIONS = ('os.', 'subprocess.', 'socket.', 'shutil.', 'ctypes.', 'tempfile.', 'pty.', 'urllib.')
+
+
+class _Forbidden(Exception):
+    """Refusal that xacro and glob do not take for a missing file."""
+
+
+def _confine(folders: Sequence[str], packages: Sequence[str]) -> None:
+    """Refuse this process, from now on, everything but reading files in some folders."""
+    sys.dont_write_bytecode = True
+    modules = [os.path.realpath(folder) for folder in sys.path]
+
+    def may_read(path: str, listing: bool) -> bool:
+        plain = '..' not in path.split(os.sep)
+        if plain and any(_is_below(os.path.abspath(path), folder) for folder in packages):
+            return True  # an installed package may consist of links
+        real = os.path.realpath(path)
+        # modules that are imported late
+        code = modules if listing or real.endswith(_CODE_SUFFIXES) else ()
+        places = (*folders, *map(os.path.realpath, packages), *code)
+        return any(_is_below(real, folder) for folder in places)
+
+    def check(event: str, values: tuple[Any, ...]) -> None:
+        if event == 'open' or event in _LISTINGS:
+            path, flags = values[0], values[2] if event == 'open' else 0
+            if isinstance(path, int):
+                return
+            name = os.fsdecode(path or '.')
+            if not isinstance(flags, int) or flags & (os.O_WRONLY | os.O_RDWR):
+                raise _Forbidden(f"it writes '{name}', {_FORBIDDEN}")
+            if not event.startswith('glob') and not may_read(name, event != 'open'):
+                raise _Forbidden(f"it reads '{name}', {_FORBIDDEN}")
+        elif event.startswith(_ACTIONS):
+            raise _Forbidden(f'it calls {event}, which it may not')
+
+    sys.addaudithook(check)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _reason(error: Exception, megabytes: int) -> str:

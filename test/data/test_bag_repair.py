@@ -367,8 +367,7 @@ def test_a_damaged_file_is_named_and_left_as_it_is(tmp_path):
 
 def test_a_repair_that_was_interrupted_is_done_anew(tmp_path):
     raw = cut(our_bag(tmp_path / 'run'), 8000).read_bytes()
-    file = file_of(tmp_path / 'run')
-    (tmp_path / 'run' / f'.{file.name}.repairing').write_bytes(b'half of it')
+    (tmp_path / 'run' / '.0123456789abcdef.new').write_bytes(b'half of it')
     assert not is_complete(tmp_path / 'run')
     repair_bag(tmp_path / 'run')
     check_repaired(tmp_path / 'run', raw)

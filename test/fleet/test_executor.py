@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks for many items, through failures and killed workers, on real processes."""
 
+import asyncio
 import os
 import platform
 import signal
 import sys
+import urllib.error
+import urllib.request
 
 import pytest
 from robot_identification.errors import IdentificationError, SettingsError
@@ -12,6 +15,9 @@ from robot_identification.fleet import executor
 from robot_identification.fleet.executor import AHEAD, DaskExecutor, local_client, open_executor
 
 pytest.importorskip('distributed')
+from distributed.comm import CommClosedError, connect
+from distributed.security import Security
+import psutil
 
 ITEMS = range(12)
 RETRIES = 1
@@ -19,7 +25,9 @@ RETRIES = 1
 
 @pytest.fixture(scope='module')
 def client(tasks):
+    before = listening()
     with local_client(2, RETRIES) as client:
+        client.listening = listening() - before
         yield client
 
 
@@ -44,6 +52,57 @@ def by_item(run):
     done = list(run)
     assert sorted(one.item for one in done) == list(ITEMS)
     return {one.item: one for one in done}
+
+
+def listening():
+    """List address and port on which this process and those it started listen."""
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    return {
+        socket.laddr
+        for process in processes
+        for socket in process.net_connections('tcp')
+        if socket.status == psutil.CONN_LISTEN
+    }
+
+
+@pytest.mark.parametrize('protocol', ['tcp', 'tls'])
+def test_strangers_are_refused(client, protocol):
+    sockets = client.listening
+    others = None if protocol == 'tcp' else Security.temporary()  # of another cluster
+    assert len(sockets) >= 5  # scheduler, workers, their supervisors
+    assert {address for address, _ in sockets} == {'127.0.0.1'}
+    for _, port in sockets:
+        with pytest.raises((OSError, CommClosedError, asyncio.TimeoutError)):
+            asyncio.run(identity(f'{protocol}://127.0.0.1:{port}', others, 2.0))
+    own = asyncio.run(identity(client.scheduler.address, client.security, 60.0))
+    assert own['type'] == 'Scheduler'
+
+
+async def identity(address, security, seconds):
+    """Ask who listens at an address, as a stranger would before sending code."""
+    arguments = {} if security is None else security.get_connection_args('client')
+
+    async def answer():
+        found = await connect(address, timeout=1.0, **arguments)
+        await found.write({'op': 'identity', 'reply': True})
+        read = await found.read()
+        found.abort()
+        return read
+
+    # those who wait for a greeting in TLS never answer
+    return await asyncio.wait_for(answer(), seconds)
+
+
+def test_there_is_no_dashboard(client):
+    ports = [
+        client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.http_server.port),
+        *client.run(lambda dask_worker: dask_worker.http_server.port).values(),
+    ]
+    for port in ports:
+        for page in ('', 'status', 'info/main/workers.html', 'json/counts.json', 'metrics'):
+            with pytest.raises(urllib.error.HTTPError) as raised:
+                urllib.request.urlopen(f'http://127.0.0.1:{port}/{page}', timeout=20)
+            assert raised.value.code == 404
 
 
 def test_every_item_is_done_with_the_payload(outcome, tasks, tmp_path):

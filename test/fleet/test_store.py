@@ -91,7 +91,7 @@ def test_files_of_robots_have_names_of_their_own(tmp_path):
     with open_store(tmp_path) as store:
         names = [
             store.robot_file(serial).name
-            for serial in ('A-7', 'a/b', 'a_b', '..', '', 'Ärm', 'x' * 300, '.A-7')
+            for serial in ('A-7', 'a/b', 'a_b', '..', '', 'Ärm', 'x' * 300, '.A-7', '-rf')
         ]
     assert names[0] == 'A-7.factor'
     assert names[2] == 'a_b.factor'

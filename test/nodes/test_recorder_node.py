@@ -195,7 +195,7 @@ def test_status_tells_rate_gaps_and_the_longest_one(ros, recorder):
 
 
 def test_a_name_that_leaves_the_output_folder_is_refused(requests):
-    for name in ('../run', '/tmp/run', '..', '.', 'a/b', 'a\\b'):
+    for name in ('../run', '/tmp/run', '..', '.', 'a/b', 'a\\b', '-rf', '~', '~root', '.hidden'):
         response = begin(requests, name)
         assert not response.success
         assert response.message.startswith(f"the recording's name is '{name}': give a plain")

@@ -15,12 +15,13 @@ from robot_identification.estimation import (
     EstimationSettings,
 )
 from robot_identification.model.parameters import ParameterSet
-from robot_identification.options.document import dump, write_together
+from robot_identification.options.document import dump
 from robot_identification.regressor import build
 from robot_identification.results.result import (
     read_result,
     write_result,
 )
+from robot_identification.untrusted.writing import write_together
 import yaml
 
 URDF = Path(__file__).parents[2] / 'urdf' / 'gautier_khalil_3r.urdf'

@@ -24,6 +24,7 @@ from robot_identification.untrusted.files import (
     load_yaml,
     MAX_DEPTH,
     open_regular,
+    plain_name,
     read_bytes,
     read_text,
     require_regular,
@@ -224,3 +225,35 @@ def test_no_reader_is_felled(tmp_path, text):
     # who reads the bag's messages says what is wrong
     assert bag_info(tmp_path) == BagInfo()
     assert bag_duration(Path(tmp_path)) == 0.0
+
+
+@pytest.mark.parametrize('name', ['', 'run 7', ' run ', 'Ärm-7_(left).b', 'a~', 'x' * 200])
+def test_plain_names_stay(name):
+    assert plain_name(name, 'the name') == name.strip()
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        *(
+            '-rf',
+            '~',
+            '~root',
+            '.hidden',
+            '.',
+            '..',
+            ' -rf',
+            'a/b',
+            'a\\b',
+            '/',
+            'x' * 201,
+            'ä' * 101,
+        ),
+        *('a\nb', 'a\rb', 'a\tb', 'a\x1b[2Jb', 'a\0b', '\u202eb', 'run\udcff'),
+    ],
+)
+def test_other_names_are_refused_in_one_line(name):
+    with pytest.raises(SettingsError, match="the name is '.*give a plain name") as caught:
+        plain_name(name, 'the name', 'key')
+    assert str(caught.value).isprintable()
+    assert caught.value.key == 'key'

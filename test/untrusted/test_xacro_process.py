@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Xacro files are expanded within limits of time and memory, or refused in one line."""
 
+import contextlib
 import os
 from pathlib import Path
 import sys
@@ -75,3 +76,98 @@ def test_an_included_pipe_is_not_waited_for(tmp_path, monkeypatch):
     path = write(tmp_path, '1')
     path.write_text(path.read_text().replace('<link', '<xacro:include filename="pipe"/><link'))
     assert 'longer than' in refusal(path)
+
+
+SECRET = 'name: nobody_may_read_this\n'
+INCLUDED = '<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><link name="included"/></robot>'
+
+
+def expanded(folder, line, name='arm.urdf.xacro'):
+    """Return what a file with one line expands to."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = f'<robot name="arm" xmlns:xacro="http://www.ros.org/wiki/xacro">{line}</robot>'
+    path.write_text(text)
+    return read_urdf(path)[0]
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """Make a folder with a secret, beside that of the robot."""
+    folder = tmp_path / 'outside'
+    folder.mkdir()
+    (folder / 'secret.yaml').write_text(SECRET)
+    (folder / 'part.xacro').write_text(INCLUDED)
+    return folder
+
+
+LOADS = '<link name="${xacro.load_yaml(\'%s\').name}"/>'
+INCLUDES = '<xacro:include filename="%s"/>'
+
+
+@pytest.mark.parametrize('way', ['absolute', 'dots', 'link', 'folder link', 'pattern'])
+@pytest.mark.parametrize('line', [LOADS, INCLUDES])
+def test_files_outside_its_folder_are_not_read(tmp_path, outside, way, line):
+    robot = tmp_path / 'robot'
+    robot.mkdir()
+    target = outside / ('part.xacro' if line == INCLUDES else 'secret.yaml')
+    (robot / 'link').symlink_to(target)
+    (robot / 'folder').symlink_to(outside)
+    path = {
+        'absolute': str(target),
+        'dots': f'../outside/{target.name}',
+        'link': 'link',
+        'folder link': f'folder/{target.name}',
+        'pattern': f'{outside}/{target.name[:4]}*',
+    }[way]
+    with pytest.raises(ModelError, match='may not read.*ROS_PACKAGE_PATH') as caught:
+        expanded(robot, line % path)
+    assert 'nobody_may' not in str(caught.value)
+    # a file that is not there gives the same answer
+    gone = str(caught.value)
+    target.unlink()
+    with pytest.raises(ModelError, match='may not read') as caught:
+        expanded(robot, line % path)
+    assert str(caught.value) == gone
+
+
+@pytest.mark.parametrize(
+    'code',
+    [
+        "(lambda: [c for c in ().__class__.__base__.__subclasses__() if c.__name__ == 'Popen'])()",
+        "(lambda: xacro.load_yaml.__globals__['os'].system('touch MARK'))()",
+        "(lambda: xacro.load_yaml.__globals__['os'].remove('MARK'))()",
+        "(lambda: xacro.load_yaml.__globals__['__builtins__']['open']('MARK', 'w'))()",
+    ],
+)
+def test_code_that_breaks_out_of_expressions_does_nothing(tmp_path, code):
+    mark = tmp_path / 'mark'
+    mark.write_text('here')
+    (tmp_path / 'arm.urdf.xacro').touch()
+    with contextlib.suppress(ModelError):
+        expanded(tmp_path, f'<link name="${{{code.replace("MARK", str(mark))}}}"/>')
+    assert mark.read_text() == 'here'
+
+
+def test_files_of_its_folder_and_package_are_read(tmp_path):
+    package = tmp_path / 'arm_description'
+    (package / 'config').mkdir(parents=True)
+    (package / 'package.xml').write_text('<package/>')
+    (package / 'config' / 'names.yaml').write_text('name: tool\n')
+    (package / 'part.xacro').write_text(INCLUDED)
+    line = LOADS % '../config/names.yaml' + INCLUDES % '../part.xacro'
+    text = expanded(package, line, 'urdf/arm.urdf.xacro')
+    assert 'tool' in text
+    assert 'included' in text
+
+
+def test_packages_of_the_environment_are_read_through_their_links(tmp_path, outside, monkeypatch):
+    """Packages that are installed by links (colcon's --symlink-install) consist of them."""
+    installed = tmp_path / 'install' / 'parts'
+    installed.mkdir(parents=True)
+    (installed / 'part.xacro').symlink_to(outside / 'part.xacro')
+    line = INCLUDES % (installed / 'part.xacro')
+    with pytest.raises(ModelError, match='may not read'):
+        expanded(tmp_path / 'robot', line)
+    monkeypatch.setenv('ROS_PACKAGE_PATH', str(installed.parent))
+    assert 'included' in expanded(tmp_path / 'robot', line)

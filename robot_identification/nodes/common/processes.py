@@ -35,6 +35,7 @@ from rclpy.timer import Timer
 import yaml
 
 from ...errors import IdentificationError
+from ...untrusted.writing import private_folder, whole_file
 from .requests import explain
 
 SHUTDOWN_SECONDS = 8.0
@@ -87,7 +88,8 @@ def run(factory: Callable[[], Node], args: Sequence[str] | None = None) -> int:
 def _find_log_folder() -> None:
     """Name a folder for rcl's logs where it would find none, as under some service managers."""
     if not any(os.environ.get(name) for name in ('HOME', 'ROS_HOME', 'ROS_LOG_DIR')):
-        os.environ['ROS_LOG_DIR'] = str(Path(tempfile.gettempdir(), f'ros_log_{os.getuid()}'))
+        place = Path(tempfile.gettempdir(), f'ros_log_{os.getuid()}')
+        os.environ['ROS_LOG_DIR'] = str(private_folder(place))
 
 
 def _build_and_spin(
@@ -242,7 +244,7 @@ class NodeProcesses:
         words = [] if not parameters else ['--ros-args']
         for name, value in (parameters or {}).items():
             words += ['-p', f'{name}:={_flow(value)}']
-        with open(self.log_of(node), 'wb') as log:
+        with whole_file(self.log_of(node)) as log:
             self._processes[node] = start_module(
                 f'robot_identification.nodes.{node}_node',
                 *words,

@@ -30,11 +30,13 @@ from ...excitation.plans import Plan
 from ...excitation.settings import PlannerSettings
 from ...excitation.trajectories import PointTrajectory
 from ...model.robot import Robot
-from ...options.document import dump, read_document, write_whole
+from ...options.document import dump, read_document
 from ...options.fields import from_mapping, option
 from ...reduction import Source
 from ...regressor import ModelSettings
 from ...results.saving import reported_failures, require_writable
+from ...untrusted.files import plain_name
+from ...untrusted.writing import write_whole
 from ..client import ServiceCaller
 from ..common import declare_options, explain, given_path, read_options, serve, serve_action
 from ..common.processes import client_node
@@ -268,14 +270,7 @@ class CalibrationService:
 
 def _folder(options: CalibrationOptions, name: str) -> Path:
     """Return the folder of a calibration, which is directly below that of all."""
-    name = name or 'calibration'
-    if not name.isprintable() or Path(name).name != name or name.startswith('.'):
-        raise SettingsError(
-            f'{name[:80]!a} is not the name of a folder',
-            key='folder',
-            value=name,
-            remedy="give a name without '/', which does not begin with '.'",
-        )
+    name = plain_name(name, "the calibration's folder", 'folder') or 'calibration'
     if not options.output:
         raise SettingsError(
             'the parameter calibration.output is empty',

@@ -26,8 +26,8 @@ from ...excitation.constraints import CollisionError, LimitViolation, Nearest
 from ...excitation.settings import Obstacle
 from ...excitation.trajectories import PointTrajectory, to_points, Trajectory
 from ...model.robot import Robot
-from ...options.document import write_whole
 from ...results.plan_file import points_csv, QUANTITIES
+from ...untrusted.writing import write_whole
 from ..common import declare_options, explain, LATCHED, read_options, steady_timer
 from ..common.requests import SERVICES
 from .motion_checks import MotionCheck

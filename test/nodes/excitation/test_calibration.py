@@ -94,7 +94,7 @@ def test_refusals_name_the_reason(ros, tmp_path):
     ros.start('excitation', parameters={'robot_description': PLANAR, 'planner.max_iterations': 5})
     assert not ros.call(SetBool, 'excitation/confirm', data=True).success
     for goal, code, words in (
-        ({'folder': '../outside'}, CODES.INVALID_SETTINGS, 'not the name of a folder'),
+        ({'folder': '../outside'}, CODES.INVALID_SETTINGS, "folder is '../outside'"),
         ({'speed': 2.0}, CODES.INVALID_SETTINGS, "'speed' is 2"),
         ({'target': -1.0}, CODES.INVALID_SETTINGS, 'target'),
         ({'duration': 0.1}, CODES.INVALID_SETTINGS, 'duration'),
