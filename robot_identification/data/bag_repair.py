@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import fcntl
 from itertools import count
 import os
-from pathlib import Path
+from pathlib import Path, PurePath
 import shutil
 import time
 from typing import Any, BinaryIO, NamedTuple
@@ -31,6 +31,7 @@ from .bag import (
     description_in,
     METADATA_NAME,
     read_metadata,
+    renamed_files,
     storage_files,
 )
 from .bag_writer import (
@@ -77,7 +78,8 @@ def is_complete(bag: Path) -> bool:
     files = _files(bag)
     if not files or not all(has_end(file) for file in files):
         return False
-    return bag.is_file() or _readable_metadata(bag) is not None
+    old = {} if bag.is_file() else _readable_metadata(bag)
+    return old is not None and not _renamed(bag, old)
 
 
 def repair_bag(bag: Path, *, quiet: float = QUIET, reserve: int = 0) -> tuple[str, ...]:
@@ -117,7 +119,7 @@ def repair_bag(bag: Path, *, quiet: float = QUIET, reserve: int = 0) -> tuple[st
         if done and bag.is_dir():
             remove_leftovers(bag)
         old = _readable_metadata(bag) if bag.is_dir() else {}
-        if bag.is_dir() and (done or old is None):
+        if bag.is_dir() and (done or old is None or _renamed(bag, old)):
             done += _write_metadata(bag, files, old or {})
         return tuple(done)
     except OSError as error:
@@ -322,6 +324,12 @@ def _readable_metadata(bag: Path) -> Mapping[str, Any] | None:
         return content if content['relative_file_paths'] else None
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
         return None
+
+
+def _renamed(bag: Path, description: Mapping[str, Any]) -> bool:
+    """Tell if ``metadata.yaml`` names files that are not there."""
+    names = [PurePath(str(path)).name for path in description.get('relative_file_paths', ())]
+    return bool(renamed_files(bag, names))
 
 
 def _no_bag(bag: Path) -> RecordingError:

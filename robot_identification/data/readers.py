@@ -72,7 +72,7 @@ def read_tables(
     """
     kind = entry.kind(base)
     if kind == 'rosbag2':
-        from .bag import read_rosbag  # with mcap and sqlite3, which take time to import
+        from .bag_rows import read_rosbag  # with mcap and sqlite3, which take time to import
 
         tables = read_rosbag(entry, joints, counts, base, size)
     else:

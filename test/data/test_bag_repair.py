@@ -429,3 +429,16 @@ def test_what_cannot_be_repaired_has_a_remedy(tmp_path):
     for path in (tmp_path / 'none', tmp_path / 'nowhere'):
         with pytest.raises(RecordingError, match='is no recording in mcap'):
             repair_bag(path)
+
+
+def test_the_metadata_of_a_renamed_file_is_written_anew(tmp_path):
+    bag = our_bag(tmp_path / 'bag')
+    [file] = bag.glob('*.mcap')
+    file.rename(bag / 'renamed.mcap')
+    assert not is_complete(bag)
+    done = repair_bag(bag)
+    assert 'made for 40 messages' in done[-1]
+    assert yaml.safe_load((bag / 'metadata.yaml').read_text())['rosbag2_bagfile_information'][
+        'relative_file_paths'
+    ] == ['renamed.mcap']
+    assert is_complete(bag) and repair_bag(bag) == ()

@@ -367,7 +367,7 @@ def test_what_is_not_a_number_is_named(tmp_path):
 
 def test_memory_does_not_grow_with_what_lies_between_two_links_rows(tmp_path, monkeypatch):
     """A second side that is much faster is passed through, not collected."""
-    from robot_identification.data import drives as module
+    from robot_identification.data import alignment as module
 
     write_two(tmp_path, np.arange(40) * 0.5, np.arange(0.0, 20.0, 1e-3))
     held = []

@@ -451,13 +451,115 @@ def test_a_single_nan_names_joint_and_row(tmp_path):
     assert 'row 321, at 0.321 s' in shown
 
 
-def test_joints_that_never_meet_are_refused(tmp_path):
+@pytest.mark.parametrize('size', [3, 128, 5000])
+@pytest.mark.parametrize('periods', [(1_000_000, 1_000_000), (1_000_000, 1_700_000)])
+def test_publishers_with_stamps_of_their_own_are_joined_by_time(tmp_path, size, periods):
+    """Sines are interpolated to an eighth of (speed * period)^2, at the ends; else better."""
+    speed = np.array([3.0, 5.0, 7.0])
     messages = []
-    for stamp in range(START, START + 10**8, 10**6):
-        for late, joint in enumerate(JOINTS):
-            message = serialised(stamp + late, [joint], [1.0], [1.0], [1.0])
-            messages.append((stamp + late, message))
-    assert 'never has all joints at one stamp' in refused(write(tmp_path / 'bag', messages))[1]
+    parts = ((slice(0, 2), 0), (slice(2, 3), 400_000))
+    for (part, late), period in zip(parts, periods, strict=True):
+        for stamp in range(START + late, START + 400_000_000, period):
+            angle = speed[part] * 1e-9 * (stamp - START)
+            values = np.sin(angle), speed[part] * np.cos(angle), 10.0 * np.cos(angle)
+            messages.append((stamp, serialised(stamp, JOINTS[part], *values)))
+    bag = write(tmp_path / 'bag', sorted(messages, key=lambda item: item[0]))
+    with pytest.warns(IdentificationWarning, match='wrist are interpolated .* shoulder, elbow'):
+        got = load(bag, size=size)
+    assert len(got['time']) > 390
+    assert got['time'][0] == pytest.approx(1e-3)  # what has no neighbours is left out
+    angle = speed * got['time'][:, None]
+    np.testing.assert_allclose(got['position'], np.sin(angle), atol=2e-5)
+    np.testing.assert_allclose(got['velocity'], speed * np.cos(angle), atol=2e-4)
+    np.testing.assert_allclose(got['effort'], 10.0 * np.cos(angle), atol=2e-4)
+
+
+def test_publishers_that_never_meet_are_refused(tmp_path):
+    messages = []
+    for late, joint in enumerate(JOINTS):
+        for stamp in range(START + late * 10**9, START + late * 10**9 + 10**8, 10**6):
+            messages.append((stamp, serialised(stamp, [joint], [1.0], [1.0], [1.0])))
+    assert 'have no time in common' in refused(write(tmp_path / 'bag', messages))[1]
+
+
+@pytest.mark.parametrize('size', [1, 7, 5000])
+@pytest.mark.parametrize('effort', [(), (0.0, 0.0, 0.0)], ids=['no effort', 'zeros'])
+@pytest.mark.parametrize('late', [0, 300_000], ids=['same stamps', 'own stamps'])
+@pytest.mark.parametrize('first', [False, True])
+def test_zeros_of_a_second_publisher_are_passed_over(tmp_path, size, effort, late, first):
+    messages = []
+    for stamp, message in ordinary():
+        zeros = serialised(stamp + late, JOINTS[::-1], [0.0] * 3, effort and [0.0] * 3, effort)
+        pair = [(stamp, message), (stamp + late, zeros)]
+        messages += pair[::-1] if first and not late else pair
+    bag = write(tmp_path / 'bag', messages)
+    with pytest.warns(IdentificationWarning, match=r'(second publisher|no effort)'):
+        matches(load(bag, size=size))
+
+
+@pytest.mark.parametrize('size', [1, 5000])
+def test_positions_without_effort_do_not_stand_in_for_those_of_the_driver(tmp_path, size):
+    """joint_state_publisher repeats positions that it got earlier."""
+    messages = []
+    for stamp, message in ordinary():
+        messages += [(stamp, message), (stamp, serialised(stamp, JOINTS, [1.0, 2.0, 3.0]))]
+    with pytest.warns(IdentificationWarning, match='500 messages .* second publisher'):
+        matches(load(write(tmp_path / 'bag', messages), size=size))
+
+
+def test_efforts_from_another_publisher_than_positions_are_joined(tmp_path):
+    stamps, q, v, c = motion()
+    messages = []
+    for i, stamp in enumerate(stamps.tolist()):
+        messages += [
+            (stamp, serialised(stamp, JOINTS, q[i], v[i])),
+            (stamp, serialised(stamp, JOINTS, effort=c[i])),
+        ]
+    matches(load(write(tmp_path / 'bag', messages)))
+
+
+def test_a_robot_at_its_zero_is_no_second_publisher(tmp_path):
+    """It rests there before and after the motion."""
+    stamps, q, v, c = motion()
+    still = np.zeros(500, dtype=bool)
+    still[:100] = still[400:] = True
+    q[still], v[still], c[still] = 0.0, 0.0, 0.0
+    messages = [
+        (stamp, serialised(stamp, JOINTS, q[i], v[i], c[i]))
+        for i, stamp in enumerate(stamps.tolist())
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter('error', IdentificationWarning)
+        got = load(write(tmp_path / 'bag', messages))
+    np.testing.assert_array_equal(got['position'], q)
+
+
+def test_two_publishers_of_the_same_joints_are_named(tmp_path):
+    """A robot and its simulated twin, at the same stamps or at their own."""
+    for late, text in ((0, 'same stamp, which counts'), (500_000, 'alternate between two states')):
+        messages = []
+        for stamp in range(START, START + 10**9, 2_000_000):
+            angle = 1e-9 * (stamp - START)
+            for apart, name in ((0.0, JOINTS), (0.3, JOINTS[::-1])):
+                state = np.full(3, apart + np.sin(angle)), [1.0] * 3, np.full(3, 5.0 + apart)
+                own = stamp + (late if apart else 0)
+                messages.append((own, serialised(own, name, *state)))
+        with pytest.warns(IdentificationWarning, match=text):
+            load(write(tmp_path / str(late), messages))
+
+
+def test_a_renamed_file_is_read_in_place_of_the_one_in_the_metadata(tmp_path):
+    bag = write(tmp_path / 'bag', ordinary())
+    [file] = bag.glob('*.mcap')
+    file.rename(bag / 'renamed.mcap')
+    with pytest.warns(IdentificationWarning, match=f'names {file.name}, and renamed.mcap is read'):
+        matches(load(bag))
+    (bag / 'other.mcap').write_bytes((bag / 'renamed.mcap').read_bytes())
+    error, shown = refused(bag)
+    assert all(name in shown for name in (file.name, 'renamed.mcap', 'other.mcap'))
+    for path in bag.glob('*.mcap'):
+        path.unlink()
+    assert f'names {file.name}, which is not there' in refused(bag)[1]
 
 
 def test_stamps_that_were_never_set_are_refused(tmp_path):
