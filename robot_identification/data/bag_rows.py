@@ -102,8 +102,10 @@ def _publishers(bag: Path, topic: str, wanted: Wanted) -> tuple[list[Wanted], bo
     starts = np.flatnonzero(np.diff(states.stamp, prepend=states.stamp[0] - 1))
     merged = _merged(states, starts)[0]
     there = np.hstack([merged.present[name] for name in _NEEDED])
-    patterns, counts = np.unique(there[there.any(axis=1)], axis=0, return_counts=True)
-    if not patterns.any(axis=0).all() or there.all(axis=1).sum() >= _RARE * max(counts, default=0):
+    whole = there.all(axis=1)
+    some = there[there.any(axis=1) & ~whole]
+    patterns, counts = np.unique(some, axis=0, return_counts=True)
+    if not patterns.any(axis=0).all() or whole.sum() >= _RARE * max(counts):
         return [wanted], zeros
     parts: list[Wanted] = []
     left = np.ones(patterns.shape[1], dtype=bool)
