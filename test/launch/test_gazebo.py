@@ -7,6 +7,7 @@ The names that are held to constants here are those of gz_ros2_control and ros2_
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import product
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 from robot_identification.data.recording import Recording
 from robot_identification.errors import ModelError
 from robot_identification.excitation import plan, PlannerSettings
+from robot_identification.excitation.limits import motion_limits
 from robot_identification.model.robot import Robot
 from robot_identification.model.urdf_files import read_urdf
 from robot_identification.regressor import ModelSettings, prior
@@ -237,14 +239,27 @@ def test_the_types_and_keys_are_those_of_ros2_controllers():
     # one update a step of the physics: more is an error of the plugin, less makes joints tremble
     assert parameters('controller_manager') == {'update_rate': 1000}
     for name in CONTROLLER_OF.values():
-        values = dict(parameters(name))
+        values = deepcopy(parameters(name))
         assert values.pop('type') == 'joint_trajectory_controller/JointTrajectoryController'
         gains = values.pop('gains', {})
+        constraints = values.pop('constraints')
+        assert constraints.pop('decelerate_on_cancel') is True
+        assert set(constraints) == set(JOINTS)
         assert set(values) == {'joints', 'command_interfaces', 'state_interfaces'}
         assert set(gains) == (set(JOINTS) if 'effort' in name else set())
         for gain in gains.values():
-            assert set(gain) == {'p', 'i', 'd', 'i_clamp'}
+            assert gain.pop('antiwindup_strategy') == 'conditional_integration'
+            assert set(gain) == {'p', 'i', 'd', 'u_clamp_max', 'u_clamp_min'}
             assert all(isinstance(value, float) for value in gain.values()), 'a double in ROS'
+
+
+def test_stops_are_no_quicker_than_what_motions_are_planned_with():
+    robot = Robot.from_urdf(PLAIN)
+    planned = motion_limits(robot, PlannerSettings(), margin=0.0).acceleration
+    for name in CONTROLLER_OF.values():
+        by_joint = parameters(name)['constraints']
+        stops = np.array([by_joint[joint]['max_deceleration_on_cancel'] for joint in JOINTS])
+        assert (stops <= planned).all() and (stops > 0.5 * planned).all()
 
 
 def test_an_interface_that_no_controller_has_is_refused():
@@ -259,17 +274,19 @@ def test_the_gains_hold_the_arm_on_its_excitation():
     made = plan(robot, PlannerSettings(duration=6.0, harmonics=4, max_iterations=1, seed=1))
     motion = made.trajectory.sample(np.arange(0.0, 6.0, 1e-3))
     by_joint = parameters(CONTROLLER_OF['effort'])['gains']
-    p, i, d, clamp = (
-        np.array([by_joint[joint][key] for joint in JOINTS]) for key in ('p', 'i', 'd', 'i_clamp')
+    p, i, d, bound = (
+        np.array([by_joint[joint][key] for joint in JOINTS])
+        for key in ('p', 'i', 'd', 'u_clamp_max')
     )
+    np.testing.assert_array_equal(bound, robot.limits.effort)
     integral, largest = np.zeros(6), np.zeros(6)
     plant.set_state(motion.position[0], motion.velocity[0])
     for position, velocity in zip(motion.position, motion.velocity, strict=True):
         error, slip = position - plant.position, velocity - plant.velocity
         largest = np.maximum(largest, np.abs(error))
-        integral = np.clip(integral + i * error * 1e-3, -clamp, clamp)
         effort = p * error + integral + d * slip
-        assert (np.abs(effort) < robot.limits.effort).all()
+        assert (np.abs(effort) < bound).all()  # so the integral never stops
+        integral += i * error * 1e-3
         plant.step(effort)
     tolerance = yaml.safe_load((ROOT / 'config' / 'gazebo.yaml').read_text())
     tolerance = tolerance['/**/excitation']['ros__parameters']['tracking_tolerance']
