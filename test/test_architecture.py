@@ -22,6 +22,7 @@ ROOMS = (
     'base_parameters',
     'excitation',
     'estimation',
+    'servo',
     'online',
     'results',
     'config',

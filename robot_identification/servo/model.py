@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+MuJoCo's model of a robot with position servos, and its rollouts under recorded commands.
+
+The model is that of the simulator which the parameters are for: its step, its integrator, and its
+friction, with a constraint as stiff as the step allows (`FRICTION_STIFFNESS`).  The base is fixed,
+and there are no contacts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+import copy
+from dataclasses import dataclass
+from functools import cached_property
+import os
+from typing import Any
+
+import mujoco
+from mujoco import rollout
+import numpy as np
+
+from ..data.commands import CommandRecording
+from ..errors import ModelError
+from ..model.mujoco_model import mujoco_model
+from ..model.robot import Robot
+from .parameters import ServoParameters
+from .settings import INTEGRATORS, ServoSettings, SimulatorSettings
+
+FRICTION_STIFFNESS = 2.0
+"""Time constant of the friction constraint in steps: the least that MuJoCo takes."""
+
+BATCH = 8_000_000
+"""Numbers of the states of rollouts that are held at once."""
+
+FRICTION_STEP = 0.01
+"""Time after which a Coulomb friction that depends on the position is set anew [s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class ServoModel:
+    """
+    Robot with position servos in MuJoCo.
+
+    Attributes
+    ----------
+    robot:
+        The robot; its passive joints are refused.
+    stiffness, damping, limit:
+        (n,) gains [N m/rad, N m s/rad] and largest efforts, infinite for none [N m].
+    timestep, integrator:
+        Of the simulator.
+    held:
+        Whether commands are held between their stamps, or interpolated.
+    reference:
+        (n,) positions at which `ServoParameters.coulomb` holds [rad or m].
+
+    """
+
+    robot: Robot
+    stiffness: np.ndarray
+    damping: np.ndarray
+    limit: np.ndarray
+    timestep: float
+    integrator: str
+    held: bool
+    reference: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        robot: Robot,
+        servo: ServoSettings,
+        simulator: SimulatorSettings,
+        reference: np.ndarray | None = None,
+    ) -> ServoModel:
+        """
+        Make the model of a robot.
+
+        Raises
+        ------
+        SettingsError
+            for gains that do not fit the joints, or a simulator's step that is not known.
+        ModelError
+            for a robot with closed loops, or one that MuJoCo refuses.
+
+        """
+        robot.require_tree()
+        timestep, integrator = simulator.require()
+        n = robot.n_joints
+        limit = np.full(n, np.inf) if servo.limit is None else None
+        return cls(
+            robot,
+            servo.per_joint('stiffness', robot.joints),
+            servo.per_joint('damping', robot.joints),
+            servo.per_joint('limit', robot.joints) if limit is None else limit,
+            timestep,
+            integrator,
+            servo.commands == 'held',
+            np.zeros(n) if reference is None else np.asarray(reference, dtype=float),
+        )
+
+    @cached_property
+    def compiled(self) -> Any:
+        """MuJoCo's model without armature and friction, with one actuator a joint."""
+        model = mujoco_model(self.robot, self.robot.prior, self._add_actuators)
+        model.opt.timestep = self.timestep
+        model.opt.integrator = INTEGRATORS.index(self.integrator)
+        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+        model.jnt_limited[:] = 0
+        model.dof_solref[:] = (FRICTION_STIFFNESS * self.timestep, 1.0)
+        if model.nv != self.robot.n_joints:
+            raise ModelError(
+                f"robot '{self.robot.name}' has {model.nv} degrees of freedom in MuJoCo for "
+                f'{self.robot.n_joints} joints',
+                remedy='lock joints that have no servo (robot.locked)',
+            )
+        return model
+
+    def _add_actuators(self, spec: Any) -> None:
+        """Add affine actuators in the order of the joints: effort = control - kp q - kd v."""
+        for joint in self.robot.joints:
+            spec.add_actuator(
+                name=joint,
+                target=joint,
+                trntype=mujoco.mjtTrn.mjTRN_JOINT,
+                gaintype=mujoco.mjtGain.mjGAIN_FIXED,
+                biastype=mujoco.mjtBias.mjBIAS_AFFINE,
+            )
+
+    @cached_property
+    def dofs(self) -> np.ndarray:
+        """(n,) degrees of freedom of MuJoCo's model in the order of the joints."""
+        return np.array([self.compiled.joint(joint).dofadr[0] for joint in self.robot.joints])
+
+    @cached_property
+    def branches(self) -> np.ndarray:
+        """(n,) kinematic branch of each joint; on a fixed base, branches do not couple."""
+        model, roots = self.compiled, []
+        for joint in self.robot.joints:
+            body = int(model.joint(joint).bodyid[0])
+            root = body
+            while body:
+                root = body if model.body_jntnum[body] else root
+                body = int(model.body_parentid[body])
+            roots.append(root)
+        return np.unique(roots, return_inverse=True)[1]
+
+    def with_parameters(self, parameters: ServoParameters) -> Any:
+        """Return MuJoCo's model with the parameters of the joints."""
+        model, dofs, kp = copy.copy(self.compiled), self.dofs, self.stiffness
+        model.dof_armature[dofs] = parameters.armature
+        model.dof_damping.reshape(model.nv, -1)[dofs, 0] = parameters.viscous
+        model.dof_frictionloss[dofs] = parameters.coulomb
+        model.actuator_gainprm[:, 0] = 1.0
+        model.actuator_biasprm[:, 0] = -parameters.offset
+        model.actuator_biasprm[:, 1] = -kp * parameters.stiffness
+        model.actuator_biasprm[:, 2] = -self.damping * parameters.damping
+        model.actuator_forcelimited[:] = np.isfinite(self.limit)
+        bound = np.where(np.isfinite(self.limit), self.limit, 0.0)
+        model.actuator_forcerange[:] = np.column_stack((-bound, bound))
+        if parameters.center.any():
+            for link, shift in zip(self.robot.links, parameters.centers, strict=True):
+                model.body_ipos[model.body(link).id] += shift
+        # without it, the friction's constraint keeps the inertia that was compiled
+        mujoco.mj_setConst(model, mujoco.MjData(model))
+        return model
+
+    def controls(self, parameters: ServoParameters, recording: CommandRecording) -> np.ndarray:
+        """
+        Return (n_steps, n) controls: the means of the late commands over the simulator's steps.
+
+        A mean is a smooth function of the delay, as an instantaneous value of held commands is
+        not.  Before its first stamp, a command is the first.
+        """
+        kp = self.stiffness * parameters.stiffness
+        kd = self.damping * parameters.damping
+        signal = kp * recording.command
+        if recording.command_velocity is not None:
+            signal = signal + kd * recording.command_velocity
+        if recording.feedforward is not None:
+            signal = signal + recording.feedforward
+        stamps = recording.time - recording.time[0]
+        edges = np.arange(self.n_steps(recording) + 1) * self.timestep - parameters.delay
+        if not self.held:
+            return _interpolated(0.5 * (edges[1:] + edges[:-1]), stamps, signal)
+        # integral of the held commands from the first stamp on
+        steps = np.diff(np.append(stamps, stamps[-1] + recording.period))
+        integral = np.vstack((np.zeros(signal.shape[1]), np.cumsum(signal * steps[:, None], 0)))
+        knots = np.append(stamps, stamps[-1] + steps[-1])
+        inside = _interpolated(edges, knots, integral)
+        inside += np.minimum(edges, 0.0)[:, None] * signal[0]
+        inside += np.maximum(edges - knots[-1], 0.0)[:, None] * signal[-1]
+        return np.diff(inside, axis=0) / self.timestep
+
+    def n_steps(self, recording: CommandRecording) -> int:
+        """Return the number of steps that cover a recording."""
+        return int(np.ceil((recording.time[-1] - recording.time[0]) / self.timestep - 1e-9))
+
+    def rollouts(
+        self, sets: Sequence[ServoParameters], recording: CommandRecording
+    ) -> Iterator[np.ndarray]:
+        """
+        Iterate over (n_samples, n) positions at a recording's stamps, one array a parameter set.
+
+        Each rollout begins from the first measured state and sees commands alone after that.
+        """
+        steps, n = self.n_steps(recording), self.robot.n_joints
+        size = max(1, int(BATCH // (steps * (1 + 2 * n))))
+        for first in range(0, len(sets), size):
+            part = sets[first : first + size]
+            models = [self.with_parameters(each) for each in part]
+            controls = np.stack([self.controls(each, recording) for each in part])
+            start = np.zeros((len(part), 1 + 2 * n))
+            start[:, 1 + self.dofs] = recording.position[0]
+            start[:, 1 + n + self.dofs] = recording.initial_velocity
+            states = self._simulate(models, part, start, controls)
+            states = np.concatenate((start[:, None], states), axis=1)
+            for state in states:
+                yield self._at_stamps(state, recording)
+
+    def _simulate(
+        self,
+        models: list,
+        sets: Sequence[ServoParameters],
+        start: np.ndarray,
+        controls: np.ndarray,
+    ) -> np.ndarray:
+        """Return (n_sets, n_steps, 1 + 2 n) time, positions and velocities after each step."""
+        if not any(each.slope.any() for each in sets):
+            return np.asarray(rollout.rollout(models, self._data, start, controls)[0])
+        stride = max(1, round(FRICTION_STEP / self.timestep))
+        states, parts = start, []
+        for first in range(0, controls.shape[1], stride):
+            position = states[:, 1 + self.dofs]
+            for model, each, q in zip(models, sets, position, strict=True):
+                friction = each.coulomb + each.slope * (q - self.reference)
+                model.dof_frictionloss[self.dofs] = np.maximum(friction, 0.0)
+            some = np.ascontiguousarray(controls[:, first : first + stride])
+            parts.append(np.asarray(rollout.rollout(models, self._data, states, some)[0]))
+            states = np.ascontiguousarray(parts[-1][:, -1])
+        return np.concatenate(parts, axis=1)
+
+    @cached_property
+    def _data(self) -> list:
+        """MuJoCo's data, one a thread."""
+        return [mujoco.MjData(self.compiled) for _ in range(len(os.sched_getaffinity(0)))]
+
+    def _at_stamps(self, state: np.ndarray, recording: CommandRecording) -> np.ndarray:
+        """Return positions at the stamps, by cubics between the states of the steps."""
+        h, n = self.timestep, self.robot.n_joints
+        time = (recording.time - recording.time[0]) / h
+        k = np.minimum(time.astype(int), len(state) - 2)
+        s = (time - k)[:, None]
+        q, v = state[:, 1 + self.dofs], h * state[:, 1 + n + self.dofs]
+        return np.asarray(
+            (1 + 2 * s) * (1 - s) ** 2 * q[k]
+            + s * (1 - s) ** 2 * v[k]
+            + s**2 * (3 - 2 * s) * q[k + 1]
+            - s**2 * (1 - s) * v[k + 1]
+        )
+
+
+def _interpolated(at: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return (n, k) values between knots, column by column."""
+    return np.column_stack([np.interp(at, knots, column) for column in values.T])
