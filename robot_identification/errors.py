@@ -95,6 +95,18 @@ class IdentificationWarning(UserWarning):
     """Warning about data, model or result; also stored in the result."""
 
 
+class Omission(IdentificationWarning):
+    """Warning about input that was left out, changed or not judged, and how to have it."""
+
+
+class Notes(list[str]):
+    """Texts of warnings; ``omissions`` are those of what was left out (`Omission`)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.omissions: list[str] = []
+
+
 def missing_extra(package: str, extra: str) -> IdentificationError:
     """Return the error for an optional package that is not installed; an extra brings it."""
     return IdentificationError(
@@ -148,19 +160,21 @@ def reading_failure(error: Exception) -> str:
 
 
 @contextmanager
-def collected_warnings() -> Iterator[list[str]]:
+def collected_warnings() -> Iterator[Notes]:
     """
     Collect our own warnings as texts for a result; others pass.
 
     The list that it gives is filled when the block has ended.
     """
-    texts: list[str] = []
+    texts = Notes()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('always', IdentificationWarning)
         yield texts
     for warning in caught:
         if issubclass(warning.category, IdentificationWarning):
             texts.append(str(warning.message))
+            if issubclass(warning.category, Omission):
+                texts.omissions.append(str(warning.message))
         else:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno

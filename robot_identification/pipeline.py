@@ -13,11 +13,14 @@ import warnings
 from .base_parameters import BaseStructure, structure
 from .config.experiment import Experiment
 from .config.experiment_file import repeated
+from .config.locked import recorded_joints, remarks_on_locked
 from .config.problem import IdentificationProblem
+from .config.sources import FileSource
 from .errors import (
     collected_warnings,
     IdentifiabilityError,
     IdentificationWarning,
+    Omission,
     once,
 )
 from .estimation import (
@@ -113,6 +116,7 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
         validation = experiment.sources('validation', joints)
         loaded = experiment.sources('known_load', joints) if gains is None else ()
         carrying = experiment.sources('payload', joints)
+        _report_locked(problem, sources)
         room = KEPT_BYTES // max(1, len(sources))
         sources = tuple(s if is_factor(s) else KeptSource(s, room) for s in sources)
         selection = _selection(experiment, problem, sources, part(progress, 0.0, 0.3))
@@ -130,7 +134,18 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
         result,
         drive_gains=gains or result.drive_gains,
         warnings=once(notes, gains.warnings if gains else (), result.warnings),
+        omissions=once(notes.omissions, result.omissions),
     )
+
+
+def _report_locked(problem: IdentificationProblem, sources: Sequence[Source]) -> None:
+    """Warn of joints that are locked: not recorded, still, elsewhere or moving."""
+    robot = problem.robot
+    files = [source for source in sources if isinstance(source, FileSource)]
+    if robot.locked and files:
+        seen = [recorded_joints(source, robot, list(robot.locked)) for source in files]
+        for remark in remarks_on_locked(robot, seen):
+            warnings.warn(remark, Omission, stacklevel=2)
 
 
 def _selection(
@@ -277,6 +292,7 @@ def identify_sources(
             gains.warnings if gains else (),
             carried.warnings if carried else (),
         ),
+        omissions=once(notes.omissions),
     )
 
 

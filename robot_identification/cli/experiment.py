@@ -361,7 +361,9 @@ def identify(options: argparse.Namespace) -> int:
         texts = [part.summary() for part in parts if part is not None]
         show('\n\n'.join(text for text in texts if text))
     warnings = once(result.warnings, result.estimate.warnings, saved.warnings)
-    warn(text for text in warnings if text not in saved.failures)
+    # the verdict has said what was left out
+    said = saved.failures if options.quiet else (*saved.failures, *result.omissions)
+    warn(text for text in warnings if text not in said)
     for path in (saved.result, saved.verdict, saved.urdf, saved.report):
         if path is not None:
             print(f'wrote {path}')

@@ -7,12 +7,11 @@ Columns are guessed by their names, or by their content where these mean nothing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 import os
 from pathlib import Path
 from typing import Any
-import warnings
 
 import numpy as np
 import yaml
@@ -24,12 +23,18 @@ from ..data.recognition import ColumnGuess, guess_by_content, guess_by_name, nam
 from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import columns_of, RecordingEntry, SignalColumns
 from ..data.sampling import clock_of, likely_unit
-from ..errors import IdentificationWarning, one_of, SettingsError
-from ..estimation.recording_faults import beginnings, effort_evidence, recording_faults
+from ..errors import collected_warnings, once, one_of, SettingsError
+from ..estimation.recording_faults import (
+    beginnings,
+    effort_evidence,
+    recording_faults,
+    still_joints,
+)
 from ..model.robot import Robot
 from ..results.urdf_export import robot_with_inertia
 from .experiment_file import MODELINE
-from .sources import open_recording
+from .locked import recorded_joints, remarks_on_locked
+from .sources import FileSource, open_recording
 
 _FAR = 4.0
 """Times the range of the URDF that positions in its unit do not exceed."""
@@ -92,7 +97,9 @@ class Draft:
     remarks:
         What is wrong with the recordings, as far as it shows.
     settings:
-        As given.
+        As given, of the joints that are identified.
+    omissions:
+        What was left out or changed, in sentences.
 
     """
 
@@ -103,10 +110,14 @@ class Draft:
     evidence: tuple[str, ...]
     remarks: tuple[str, ...]
     settings: DraftSettings
+    omissions: tuple[str, ...] = ()
 
     def summary(self) -> str:
         """Return what was found, as text."""
-        lines = [f'robot {self.robot.name}: {len(self.robot.joints)} joints']
+        robot = self.robot
+        locked = f', {len(robot.locked)} locked' if robot.locked else ''
+        lines = [f'robot {robot.name}: {len(robot.joints)} joints{locked}']
+        lines += [f'  left out or changed: {text}' for text in self.omissions]
         for entry, recording, guess in zip(
             self.entries, self.recordings, self.guesses, strict=True
         ):
@@ -149,7 +160,8 @@ class Draft:
             f"  joints: {_flow(list(robot.joints))}  # the order of the data's columns",
         ]
         if robot.locked:
-            lines.append(f'  locked: {_flow(dict(robot.locked))}  # not in the recordings')
+            lines.append(f'  locked: {_flow(dict(robot.locked))}  # rad or m; not identified')
+            lines += [f'  # {text}' for text in self.omissions if 'locked' in text]
         lines += [
             '  gravity: [0.0, 0.0, -9.81]  # m/s^2 in the base frame',
             *(f'  # {text}' for text in self.evidence),
@@ -236,10 +248,10 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         naming the file and the part that cannot be read or guessed.
 
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', IdentificationWarning)
-        robot = robot_with_inertia(str(urdf))
-        found = joined([described(file, robot.joints, settings.rate) for file in files])
+    with collected_warnings():  # those of the joints that are identified follow
+        whole = robot_with_inertia(str(urdf))
+    with collected_warnings() as notes:
+        found = joined([described(file, whole.joints, settings.rate) for file in files])
         entries = tuple(entry for entry, _ in found)
         guesses = tuple(guess for _, guess in found)
         joints = guesses[0].joints
@@ -251,16 +263,28 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
                 )
                 remedy = 'give recordings of the same joints'
                 raise recording_error(entry.name, text, remedy)
-        if joints != robot.joints:
-            others = [joint for joint in robot.joints if joint not in joints]
-            robot = robot_with_inertia(str(urdf), joints, locked=dict.fromkeys(others, 0.0))
         _check_lengths(settings, joints)
-        drives = _drives(replace(settings, gains=None), len(joints))
-        at_joints = Drives(drives.position) if drives is not None else None
-        entries = tuple(timed(entry, joints, at_joints) for entry in entries)
-        recordings = beginnings([open_recording(e, joints, at_joints) for e in entries])
+        drives = _position_drives(settings, len(joints))
+        entries = tuple(timed(entry, joints, drives) for entry in entries)
+        recordings = beginnings([open_recording(e, joints, drives) for e in entries])
+        still = _still(whole, recordings)
+        if still:
+            moving = [j for j, joint in enumerate(joints) if joint not in still]
+            joints = tuple(joints[j] for j in moving)
+            settings = _of_joints(settings, moving)
+            drives = _position_drives(settings, len(joints))
+            entries = tuple(_entry_of(entry, moving) for entry in entries)
+            guesses = tuple(_guess_of(guess, moving) for guess in guesses)
+            recordings = tuple(recording.select(joints) for recording in recordings)
+        robot = _reduced(urdf, whole, joints, still, entries, recordings)
         _require_units(robot, recordings)
         faults = [str(finding) for finding in recording_faults(robot, recordings)]
+    sources = [open_recording(entry, joints, drives) for entry in entries]
+    seen = [
+        recorded_joints(source, robot, list(robot.locked))
+        for source in sources
+        if isinstance(source, FileSource)
+    ]
     return Draft(
         robot,
         entries,
@@ -269,7 +293,83 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         _evidence(robot, recordings, guesses),
         tuple(dict.fromkeys(faults)),
         settings,
+        once(remarks_on_locked(robot, seen), robot.warnings, notes),
     )
+
+
+def _position_drives(settings: DraftSettings, n_joints: int) -> Drives | None:
+    """Return the map from recorded positions to those of the joints; None for none."""
+    drives = _drives(replace(settings, gains=None), n_joints)
+    return None if drives is None else Drives(drives.position)
+
+
+def _still(robot: Robot, recordings: Sequence[Recording]) -> dict[str, float]:
+    """Return the joints that stand still in all recordings, unless all do, and their positions."""
+    joints = recordings[0].joints
+    position = np.concatenate([recording.position for recording in recordings])
+    chosen = [robot.joints.index(joint) for joint in joints]
+    wide = np.full((len(position), robot.n_joints), np.nan)
+    wide[:, chosen] = position
+    still = still_joints(robot, wide)[chosen]
+    if still.all():
+        return {}
+    return {joints[j]: round(float(np.median(position[:, j])), 6) for j in np.flatnonzero(still)}
+
+
+def _reduced(
+    urdf: Path,
+    whole: Robot,
+    joints: tuple[str, ...],
+    still: Mapping[str, float],
+    entries: Sequence[RecordingEntry],
+    recordings: Sequence[Recording],
+) -> Robot:
+    """Return the robot of the joints that move; the others are locked where they were recorded."""
+    if joints == whole.joints:
+        return whole
+    others = [joint for joint in whole.contents.moving if joint not in joints]
+    places = dict.fromkeys(others, 0.0)
+    for entry, recording in zip(entries, recordings, strict=True):
+        source = open_recording(entry, recording.joints)
+        if isinstance(source, FileSource):
+            wanted = [joint for joint in others if joint not in still]
+            seen = recorded_joints(source, whole, wanted).positions
+            places.update({joint: round(0.5 * (a + b), 6) for joint, (a, b) in seen.items()})
+    places.update(still)
+    for joint in others:
+        mimic = whole.contents.moving[joint].mimic
+        if mimic is not None and mimic.joint in others and joint not in still:
+            del places[joint]  # it follows
+    with collected_warnings():
+        return robot_with_inertia(str(urdf), joints, locked=places)
+
+
+def _of_joints(settings: DraftSettings, chosen: Sequence[int]) -> DraftSettings:
+    """Return the settings of chosen joints."""
+    names = ('gear_ratios', 'position_offsets', 'gains')
+    given: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    for name, values in given.items():
+        given[name] = None if values is None else tuple(values[j] for j in chosen)
+    return replace(settings, **given)
+
+
+def _entry_of(entry: RecordingEntry, chosen: Sequence[int]) -> RecordingEntry:
+    """Return the entry with the columns of chosen joints."""
+    parts: dict[str, Any] = {}
+    for name in SIGNALS:
+        signal = getattr(entry, name)
+        if isinstance(signal, SignalColumns) and signal.columns is not None:
+            columns = tuple(signal.columns[j] for j in chosen)
+            parts[name] = replace(signal, columns=columns)
+        elif isinstance(signal, tuple):
+            parts[name] = tuple(signal[j] for j in chosen)
+    return replace(entry, **parts)
+
+
+def _guess_of(guess: ColumnGuess, chosen: Sequence[int]) -> ColumnGuess:
+    """Return the guess for chosen joints."""
+    columns = {s: tuple(found[j] for j in chosen) for s, found in guess.columns.items()}
+    return replace(guess, columns=columns, joints=tuple(guess.joints[j] for j in chosen))
 
 
 def _check_lengths(settings: DraftSettings, joints: tuple[str, ...]) -> None:

@@ -16,7 +16,7 @@ import warnings
 
 import yaml
 
-from ..errors import IdentificationWarning, one_of, RecordingError
+from ..errors import IdentificationWarning, Omission, one_of, RecordingError
 from ..untrusted.compressed import decompress_file, decompress_message
 from ..untrusted.files import load_yaml, read_text, require_regular
 from .joint_state import from_json, JOINT_STATE, JSON_KINDS, Messages
@@ -253,7 +253,7 @@ def _named_files(bag: Path, content: Mapping[str, Any]) -> list[Path]:
         text += one_of(there) if there else 'no other file'
         raise recording_error(bag, text, 'copy the recording again, with all of its files')
     warnings.warn(
-        IdentificationWarning(
+        Omission(
             f'{bag}: metadata.yaml names {one_of(names)}, and {one_of(there)} is read in place '
             'of it: `robot-identification repair` writes the names anew'
         ),

@@ -25,7 +25,7 @@ import warnings
 
 import numpy as np
 
-from ..errors import IdentificationWarning, one_of, RecordingError
+from ..errors import Omission, one_of, RecordingError
 from ..options.fields import key_error
 from .alignment import Follower
 from .bag import joint_state_messages
@@ -74,7 +74,7 @@ def read_rosbag(
         return
     names = [one_of(dict.fromkeys(part['position'] + part['effort'])) for part in parts]
     warnings.warn(
-        IdentificationWarning(
+        Omission(
             f"{bag}: topic '{entry.topic}' has {len(parts)} publishers with stamps of their own; "
             f'{"; ".join(names[1:])} are interpolated at the stamps of {names[0]}'
         ),
@@ -135,7 +135,7 @@ def _report_alternation(bag: Path, topic: str, states: JointStates) -> None:
     double = np.median(np.abs(position[2:] - position[:-2]), axis=0)
     if ((step > _APART) & (step > _ALTERNATING * double)).any():
         warnings.warn(
-            IdentificationWarning(
+            Omission(
                 f"{bag}: the positions in topic '{topic}' alternate between two states: two "
                 'publishers send the same joints; stop one of them, or record it on a topic of '
                 'its own'
@@ -301,7 +301,7 @@ class _StampedRows:
             raise self._empty()
         if self._passed_over:
             warnings.warn(
-                IdentificationWarning(
+                Omission(
                     f"{self._source}: {self._passed_over} messages of topic '{self._topic}' with "
                     'zeros or without effort are passed over beside others with effort: they are '
                     'of a second publisher, such as joint_state_publisher'
@@ -310,7 +310,7 @@ class _StampedRows:
             )
         if self._differing:
             warnings.warn(
-                IdentificationWarning(
+                Omission(
                     f"{self._source}: {self._differing} messages of topic '{self._topic}' have "
                     'other positions than a later one with the same stamp, which counts: are '
                     'there two publishers of the same joints?'
@@ -319,7 +319,7 @@ class _StampedRows:
             )
         if self._incomplete:
             warnings.warn(
-                IdentificationWarning(
+                Omission(
                     f"{self._source}: {self._incomplete} stamps of topic '{self._topic}' have "
                     'only some of the joints or no effort and are left out, the first one at '
                     f'{self._first_incomplete * _NANOSECOND:.9f} s'

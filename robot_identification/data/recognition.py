@@ -239,16 +239,45 @@ def guess_by_name(names: Sequence[str], joints: Sequence[str], stem: str = '') -
     if not places:
         return ColumnGuess(time)
     of = max(places, key=lambda group: (len(group.joints), group.merit)).joints
+    efforts = [group for group in groups if group.kind in _EFFORT]
+    if efforts and not any(group.joints == of for group in efforts):
+        # a gripper may have a position, and no effort
+        common = [tuple(joint for joint in of if joint in group.joints) for group in efforts]
+        of = max(common, key=len) or of
     guess = ColumnGuess(time, joints=of)
     for signal in SIGNALS:
         kinds = _EFFORT if signal == 'effort' else (signal,)
-        fitting = [group for group in groups if group.kind in kinds and group.joints == of]
+        fitting = [g for g in groups if g.kind in kinds and set(of) <= set(g.joints)]
         if fitting:
-            best = max(fitting, key=lambda group: (group.merit, group.kind == 'torque'))
-            guess = replace(guess, columns={**guess.columns, signal: best.columns})
+            best = max(
+                fitting,
+                key=lambda group: (group.joints == of, group.merit, group.kind == 'torque'),
+            )
+            chosen = dict(zip(best.joints, best.columns, strict=True))
+            columns = tuple(chosen[joint] for joint in of)
+            guess = replace(guess, columns={**guess.columns, signal: columns})
             if signal == 'effort':
                 guess = replace(guess, effort_name=best.kind)
     return guess
+
+
+def position_columns(
+    names: Sequence[str], joints: Sequence[str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return columns of measured positions by joint, and those that neither name nor count one."""
+    spelled = sorted(((_words(joint), joint) for joint in joints), key=lambda item: -len(item[0]))
+    found: dict[str, str] = {}
+    others = []
+    for name in names:
+        words = _words(name)
+        if _kind(words) != 'position' or (_COMMANDED | _MOTOR) & set(words):
+            continue
+        joint = _without(words, spelled)[0]
+        if joint:
+            found.setdefault(joint, name)
+        elif not any(word.isdigit() for word in words):
+            others.append(name)
+    return found, others
 
 
 def named_by_cells(names: Sequence[str], cells: Sequence[str]) -> list[str]:

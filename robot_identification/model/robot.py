@@ -22,7 +22,7 @@ import warnings
 import numpy as np
 import pinocchio as pin
 
-from ..errors import IdentificationWarning, ModelError, one_of, SettingsError
+from ..errors import IdentificationWarning, ModelError, Omission, one_of, SettingsError
 from .consistency import from_pseudo_inertia, pseudo_inertia
 from .parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from .urdf import (
@@ -32,11 +32,13 @@ from .urdf import (
     parse_urdf,
     passive_joints,
     reduced_model,
+    remarks_on_numbers,
     require_inertias,
     Urdf,
     UrdfInertial,
     UrdfJoint,
     UrdfLimits,
+    without_blanks,
 )
 from .urdf_files import read_urdf
 
@@ -136,6 +138,7 @@ class Robot:
         """
         text, path = read_urdf(source, xacro_arguments)
         where = str(path) if path else 'URDF'
+        text, blanks = without_blanks(text)
         contents = parse_urdf(text, where)
         full = build_model(text, where)
         joints = identified_joints(full, contents, joints, where)
@@ -147,8 +150,9 @@ class Robot:
         model = reduced_model(full, held)
         model.gravity.linear = checked
         remarks += require_inertias(contents, free, where, massless=passive, required=not massless)
+        remarks += remarks_on_numbers(contents, free, blanks)
         for remark in remarks:
-            warnings.warn(remark, IdentificationWarning, stacklevel=2)
+            warnings.warn(remark, Omission, stacklevel=2)
         moving = [contents.joints[joint] for joint in free]
         opened = cls(
             name=contents.name,

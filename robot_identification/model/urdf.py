@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+import re
 
 from lxml import etree
 import numpy as np
@@ -176,6 +177,51 @@ def is_urdf_file(path: Path) -> bool:
             return bool(next(events)[1].tag == 'robot')
     except etree.XMLSyntaxError:
         return False
+
+
+_NUMBERS = re.compile(
+    r'\b(?:xyz|rpy|value|i[xyz]{2}|lower|upper|effort|velocity|damping|friction|multiplier|offset'
+    r'|radius|length|size|scale)\s*=\s*(?:"(?P<double>[^"<]*)"|\'(?P<single>[^\'<]*)\')'
+)
+_OWNER = re.compile(r'<(link|joint)\s[^>]*?\bname\s*=\s*["\']([^"\']*)')
+
+
+def without_blanks(text: str) -> tuple[str, tuple[str, ...]]:
+    """
+    Return a URDF without blanks and tabs behind its numbers, and the links and joints changed.
+
+    urdfdom parts vectors at blanks alone, and takes no white space behind a number: it leaves out
+    an ``<inertial>`` that has some, and refuses a joint.
+    """
+    owners: dict[str, None] = {}
+
+    def plain(found: re.Match[str]) -> str:
+        group = 'single' if found['double'] is None else 'double'
+        given = found[group]
+        words = given.split()
+        pieces = [given] if len(words) == 1 else given.split(' ')
+        if not all(map(_is_number, words)) or all(map(_is_for_urdfdom, pieces)):
+            return found[0]
+        before = [*_OWNER.finditer(text, 0, found.start())]
+        if before:
+            owners[f"{before[-1][1]} '{before[-1][2]}'"] = None
+        start, stop = (place - found.start() for place in found.span(group))
+        return found[0][:start] + ' '.join(words) + found[0][stop:]
+
+    return _NUMBERS.sub(plain, text), tuple(owners)
+
+
+def _is_for_urdfdom(piece: str) -> bool:
+    """Tell if urdfdom takes what stands between two blanks, or a single number."""
+    return piece == piece.rstrip() and len(piece.split()) < 2
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 class _Reader:
@@ -404,9 +450,18 @@ def locked_joints(
     positions.update(locked)
     remarks = []
     silent = [joint for joint in moving if joint not in joints and joint not in positions]
-    if silent:
+    free = [joint for joint in moving if moving[joint].type in ('floating', 'planar')]
+    plain = [joint for joint in silent if joint not in free]
+    if plain:
         remarks.append(
-            f'held at 0 because they are neither identified nor locked: {one_of(silent)}'
+            f'held at 0 because they are neither identified nor locked: {one_of(plain)}; name '
+            'them in robot.joints, or their positions in robot.locked'
+        )
+    if free:
+        remarks.append(
+            f'held still although they are {one_of(dict.fromkeys(moving[j].type for j in free))}: '
+            f'{one_of(free)}; the base is taken as fixed, and recordings in which it moves are '
+            'not explained'
         )
     mimics = [joint for joint in joints if moving[joint].mimic]
     if mimics:
@@ -470,6 +525,53 @@ def require_inertias(
         if not _has_inertia(urdf, link, stop_at=joints):
             bare.append(link)
     return [f'no <inertial>, so their prior is zero: {one_of(bare)}'] if bare else []
+
+
+_SNAPPED = 1e-3
+"""Distance of an angle from a multiple of a quarter turn below which it is a rounded one [rad]."""
+
+
+def remarks_on_numbers(urdf: Urdf, joints: Sequence[str], blanks: Sequence[str]) -> list[str]:
+    """Return remarks on numbers that other readers drop, on placeholders and on rounded angles."""
+    remarks = []
+    if blanks:
+        remarks.append(
+            f'tabs or blanks behind the numbers of {one_of(blanks)}: they are read here; urdfdom, '
+            'which RViz and robot_state_publisher use, leaves such an <inertial> or joint out'
+        )
+    bodies = {j.child: urdf.links[j.child] for j in urdf.moving.values() if j.name in joints}
+    alike: dict[tuple[float, float], list[str]] = {}
+    for link, body in bodies.items():
+        if body is not None and (body.inertia == body.inertia[0, 0] * np.eye(3)).all():
+            alike.setdefault((body.mass, float(body.inertia[0, 0])), []).append(link)
+    dummies = [
+        link
+        for (_, moment), links in alike.items()
+        if moment > 0.0 and (len(links) > 1 or _is_power_of_ten(moment))
+        for link in links
+    ]
+    if dummies:
+        remarks.append(
+            f'a placeholder in <inertial> (equal moments): {one_of(dummies)}; parameters that no '
+            'motion shows keep its values'
+        )
+    rounded = [joint for joint in joints if _is_rounded(urdf.joints[joint].rpy)]
+    if rounded:
+        remarks.append(
+            f'rounded angles (1.5708 for pi/2) in the origins of {one_of(rounded)}: parameters '
+            'that nothing but the rounding tells apart are grouped, as for exact angles'
+        )
+    return remarks
+
+
+def _is_power_of_ten(value: float) -> bool:
+    return bool(abs(np.log10(value) - np.rint(np.log10(value))) < 1e-12)
+
+
+def _is_rounded(angles: np.ndarray) -> bool:
+    """Tell if an angle is nearly, and not to float32, a multiple of a quarter turn."""
+    off = np.abs(angles - 0.5 * np.pi * np.rint(angles / (0.5 * np.pi)))
+    return bool(((off > 1e-7) & (off < _SNAPPED)).any())
 
 
 def _has_inertia(urdf: Urdf, link: str, stop_at: Sequence[str]) -> bool:

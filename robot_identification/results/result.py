@@ -92,6 +92,8 @@ class Result(ResultView):
         Seconds by step.
     warnings:
         Warnings, in words.
+    omissions:
+        Those of them on what was left out, changed or not judged.
     effort_kind:
         What the recorded efforts are.
     drives:
@@ -132,6 +134,7 @@ class Result(ResultView):
     recordings: tuple[str, ...] = ()
     timing: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    omissions: tuple[str, ...] = ()
     effort_kind: str = 'joint_torque'
     drives: Drives | None = None
     drive_gains: DriveGains | None = None
@@ -204,6 +207,7 @@ class Result(ResultView):
             'experiment': self.experiment,
             'diagnosis': [finding.to_dict() for finding in self.diagnosis],
             'warnings': self.warnings,
+            'omissions': self.omissions,
             'timing': self.timing,
             'settings': {
                 'effort_kind': self.effort_kind,

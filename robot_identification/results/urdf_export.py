@@ -20,7 +20,7 @@ import warnings
 from lxml import etree
 import numpy as np
 
-from ..errors import ConsistencyError, IdentificationWarning, one_of
+from ..errors import ConsistencyError, IdentificationWarning, Omission, one_of
 from ..model.consistency import check, inertia_at_com
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.plausibility import joined_links, nearest_body, repaired_body, robot_shapes
@@ -323,7 +323,7 @@ def robot_with_inertia(source: Any, joints: Any = None, **settings: Any) -> Robo
             notes = (*whole.warnings, *remarks)
             robot = _with(whole, path=robot.path, warnings=notes)
     for note in robot.warnings:
-        warnings.warn(note, IdentificationWarning, stacklevel=2)
+        warnings.warn(note, Omission, stacklevel=2)
     return robot
 
 

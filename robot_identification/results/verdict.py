@@ -10,7 +10,7 @@ for is not to be used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 import json
 from typing import Any
 
@@ -54,6 +54,8 @@ class Verdict:
         Up to which speeds it was validated, in words.
     reasons:
         Those against it first, the gravest at the top; then remarks.
+    omissions:
+        What was left out, changed or not judged, in sentences.
 
     """
 
@@ -61,6 +63,7 @@ class Verdict:
     uses: tuple[str, ...]
     scope: str
     reasons: tuple[Reason, ...] = ()
+    omissions: tuple[str, ...] = ()
 
     @property
     def against(self) -> tuple[Reason, ...]:
@@ -108,6 +111,9 @@ class Verdict:
     def summary(self, title: str = 'Verdict') -> str:
         """Return the sentence, the reasons and the next steps, 100 columns wide."""
         lines = [rule(title, '='), *wrapped(self.sentence, '')]
+        if self.omissions:
+            lines.append('left out or changed')
+            lines += [line for text in self.omissions for line in wrapped(text, '  - ')]
         for head, chosen in (
             ('because', self.against if len(self.against) > len(self._named) else ()),
             ('remarks', tuple(reason for reason in self.reasons if reason.remark)),
@@ -129,6 +135,7 @@ class Verdict:
             'sentence': self.sentence,
             'uses': list(self.uses),
             'scope': self.scope,
+            'omissions': list(self.omissions),
             'reasons': [asdict(reason) for reason in self.reasons],
             'next_steps': [
                 {'criterion': step.criterion, 'text': step.next_step, 'key': step.key or None}
@@ -139,7 +146,8 @@ class Verdict:
 
 def verdict(result: Result) -> Verdict:
     """Return the verdict on a result."""
-    return judged(reasons(result), scope(result.system.factor.highest_speed, unseen(result)))
+    found = judged(reasons(result), scope(result.system.factor.highest_speed, unseen(result)))
+    return replace(found, omissions=result.omissions)
 
 
 def judged(found: Iterable[Reason], scope: str) -> Verdict:

@@ -266,3 +266,85 @@ def test_names_that_yaml_would_read_as_something_else_stay_names(tmp_path, motio
     content = yaml.safe_load(found.text(URDF, tmp_path))
     assert content['data']['identification'][0]['file'] == 'run: #1.csv'
     check(written(found, tmp_path)[1], motion)
+
+
+def with_finger(text, kind='prismatic'):
+    """Return a URDF with a finger at the last link."""
+    return text.replace(
+        '</robot>',
+        '<link name="finger"><inertial><mass value="0.1"/><inertia ixx="1e-4" iyy="2e-4" '
+        'izz="2e-4" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        f'<joint name="finger" type="{kind}">'
+        '<parent link="link_3"/><child link="finger"/><axis xyz="1 0 0"/>'
+        '<limit lower="0" upper="1" effort="9" velocity="9"/></joint></robot>',
+    )
+
+
+@pytest.fixture
+def fingered(tmp_path):
+    path = tmp_path / 'fingered.urdf'
+    path.write_text(with_finger(URDF.read_text()))
+    return path
+
+
+def signals_with_finger(motion, place, effort=True):
+    """Return arrays and header with a finger in front of the joints."""
+    time, *signals = motion
+    values = (np.full(len(time), place), np.zeros(len(time)), np.full(len(time), -0.3))
+    names = ('finger', 'joint_1', 'joint_2', 'joint_3')
+    columns, header = [time], ['t']
+    for kind, array, own in zip(('position', 'velocity', 'effort'), signals, values, strict=True):
+        with_it = effort or kind != 'effort'
+        columns.append(np.column_stack((own, array)) if with_it else array)
+        header += [f'{name}_{kind}' for name in names[0 if with_it else 1 :]]
+    return columns, ','.join(header)
+
+
+@pytest.mark.parametrize('effort', [True, False], ids=['with effort', 'without effort'])
+def test_a_joint_that_stands_still_is_locked_where_it_stood(tmp_path, motion, fingered, effort):
+    columns, header = signals_with_finger(motion, 0.035, effort)
+    path = table(tmp_path / 'run.csv', columns, header)
+    found = draft(fingered, [path], KNOWN)
+    assert dict(found.robot.locked) == {'finger': 0.035}
+    assert found.robot.joints == ('joint_1', 'joint_2', 'joint_3')
+    assert "stands still: 'finger' at 0.035 m" in found.summary()
+    (tmp_path / 'experiment.yaml').write_text(text := found.text(fingered, tmp_path))
+    experiment = load_experiment(tmp_path / 'experiment.yaml')
+    assert experiment.robot.locked == {'finger': 0.035} and 'stands still' in text
+    check(beginnings(experiment.sources())[0], motion)
+
+
+def test_factors_by_joint_are_those_of_the_joints_that_move(tmp_path, motion, fingered, robot):
+    ratios = (7.0, 50.0, -80.0, 30.0)
+    columns, header = signals_with_finger(motion, 0.035 * ratios[0])
+    for signal in columns[1:3]:
+        signal[:, 1:] *= ratios[1:]
+    columns[3][:, 1:] /= ratios[1:]
+    path = table(tmp_path / 'run.csv', columns, header)
+    joints = Robot.from_urdf(fingered).joints
+    given = tuple(ratios[('finger', *robot.joints).index(joint)] for joint in joints)
+    settings = DraftSettings(effort_kind='motor_torque', gear_ratios=given)
+    found = draft(fingered, [path], settings)
+    assert dict(found.robot.locked) == {'finger': pytest.approx(0.035)}
+    (tmp_path / 'experiment.yaml').write_text(found.text(fingered, tmp_path))
+    check(beginnings(load_experiment(tmp_path / 'experiment.yaml').sources())[0], motion)
+
+
+def test_names_that_are_left_over_on_both_sides_are_told(tmp_path, motion, robot):
+    time, *signals = motion
+    names = ('joint_1', 'joint_2', 'gripper')
+    header = ['t', *(f'{n}_{s}' for s in ('position', 'velocity', 'effort') for n in names)]
+    path = table(tmp_path / 'run.csv', motion, ','.join(header))
+    found = draft(URDF, [path], KNOWN)
+    summary = found.summary()
+    assert '2 joints, 1 locked' in summary
+    assert "do not have it: 'joint_3' at 0 rad" in summary
+    assert 'gripper_position' in summary and 'robot.joints' in summary
+    assert "'joint_3' at 0 rad" in found.text(URDF, tmp_path)
+
+
+def test_remarks_of_the_urdf_are_told(tmp_path, motion):
+    path = tmp_path / 'blanks.urdf'
+    path.write_text(with_finger(URDF.read_text()).replace('mass value="0.1"', 'mass value="0.1 "'))
+    found = draft(path, [table(tmp_path / 'run.csv', motion)], KNOWN)
+    assert "blanks behind the numbers of link 'finger'" in found.summary()

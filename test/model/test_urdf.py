@@ -4,10 +4,16 @@
 from pathlib import Path
 
 import numpy as np
+import pinocchio as pin
 import pytest
-from robot_identification.errors import ModelError
+from robot_identification.errors import ModelError, Omission
 from robot_identification.model.robot import Robot
-from robot_identification.model.urdf import is_urdf_file, MAX_LINKS, parse_urdf
+from robot_identification.model.urdf import (
+    is_urdf_file,
+    MAX_LINKS,
+    parse_urdf,
+    without_blanks,
+)
 
 from fuzz.attacks import chain
 
@@ -180,3 +186,64 @@ def test_what_is_missing_is_named(old, words):
     assert old in SMALL
     with pytest.raises(ModelError, match=words):
         parse_urdf(SMALL.replace(old, '/><child' if 'child' in old else ''))
+
+
+ONE = """<robot name="one"><link name="base"/><link name="a"><inertial>
+<origin xyz="0.1 0 0" rpy="0 0 0"/><mass value="2"/>
+<inertia ixx="0.01" iyy="0.02" izz="0.02" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="j" type="{kind}"><parent link="base"/><child link="a"/>
+<origin xyz="0 0 0.5" rpy="0 0 0"/><axis xyz="0 0 1"/>
+<limit lower="-1" upper="1" effort="1" velocity="1"/></joint></robot>"""
+
+
+@pytest.mark.parametrize(
+    ('plain', 'blank', 'owner'),
+    [
+        ('value="2"', 'value="2 "', "link 'a'"),
+        ('value="2"', "value='2\t'", "link 'a'"),
+        ('ixx="0.01"', 'ixx="0.01\n"', "link 'a'"),
+        ('xyz="0.1 0 0"', 'xyz="0.1\t0\t0"', "link 'a'"),
+        ('xyz="0 0 0.5"', 'xyz="0 0\n0.5"', "joint 'j'"),
+        ('lower="-1"', 'lower="-1 "', "joint 'j'"),
+    ],
+)
+def test_blanks_that_urdfdom_does_not_take_are_read_and_told(plain, blank, owner):
+    text = ONE.format(kind='revolute')
+    assert plain in text
+    expected = Robot.from_urdf(text)
+    with pytest.warns(Omission, match=f'blanks behind the numbers of {owner}'):
+        robot = Robot.from_urdf(text.replace(plain, blank))
+    np.testing.assert_array_equal(robot.prior.values, expected.prior.values)
+    assert robot.limits.lower[0] == -1.0
+    # the parser itself leaves mass or inertia out, or refuses the joint
+    try:
+        model = pin.buildModelFromXML(text.replace(plain, blank))
+        assert not model.inertias[1].isApprox(expected.model.inertias[1])
+    except ValueError:
+        pass
+
+
+@pytest.mark.parametrize('given', ['xyz="0.1  0 0"', 'xyz=" 0.1 0 0 "'])
+def test_blanks_that_urdfdom_takes_stay_as_they_are(given):
+    text = ONE.format(kind='revolute').replace('xyz="0.1 0 0"', given)
+    assert without_blanks(text) == (text, ())
+    assert pin.buildModelFromXML(text).inertias[1].mass == 2.0
+
+
+def test_placeholders_rounded_angles_and_floating_bases_are_told():
+    text = ONE.format(kind='revolute')
+    dummy = text.replace('ixx="0.01" iyy="0.02" izz="0.02"', 'ixx="0.1" iyy="0.1" izz="0.1"')
+    with pytest.warns(Omission, match='placeholder in <inertial> .equal moments.: a;'):
+        Robot.from_urdf(dummy)
+    rounded = text.replace('xyz="0 0 0.5" rpy="0 0 0"', 'xyz="0 0 0.5" rpy="1.5708 0 0"')
+    with pytest.warns(Omission, match='rounded angles .* in the origins of j'):
+        Robot.from_urdf(rounded)
+    exact = rounded.replace('1.5708', '1.5707963267948966')
+    assert not Robot.from_urdf(exact).warnings and not Robot.from_urdf(text).warnings
+    floating = text.replace(
+        '</robot>',
+        '<link name="world"/><joint name="free" type="floating"><parent link="world"/>'
+        '<child link="base"/></joint></robot>',
+    )
+    with pytest.warns(Omission, match='held still although they are floating: free'):
+        Robot.from_urdf(floating, ['j'])

@@ -36,6 +36,12 @@ def test_every_warning_is_shown_once(tmp_path, capsys, options):
     printed = ' '.join((shown.out + shown.err).split())
     assert printed.count('of the effort unexplained at swing') == 1
     assert 'of the effort unexplained' in shown.err
+    # what was left out is in the verdict's first lines, or in warnings where there is none
+    assert printed.count("do not have it: 'turn' at 0 rad") == 1
+    assert ("'turn' at 0 rad" in shown.err) == bool(options)
+    if not options:
+        lines = shown.out.splitlines()
+        assert lines.index('left out or changed') < lines.index('next')
 
 
 def test_a_warning_does_not_name_the_program_line(tmp_path, capsys):

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locked joints held against what recordings have of them, and names left over on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+import re
+
+import numpy as np
+
+from ..data.csv import read_head
+from ..data.readers import array_shapes, read_parquet_head, read_tables
+from ..data.recognition import named_by_cells, position_columns
+from ..data.recording_config import columns_of
+from ..errors import IdentificationError, one_of
+from ..model.robot import Robot
+from .sources import FileSource
+
+_ROWS = 4096
+"""Rows from the beginning of a recording that are looked at."""
+
+_APART = {True: 0.05, False: 0.01}
+"""Movement, or distance from where it is locked, of a joint that counts [rad, m]."""
+
+
+@dataclass(frozen=True)
+class RecordedJoints:
+    """
+    Position of joints in a recording.
+
+    Attributes
+    ----------
+    source:
+        Name of the recording.
+    positions:
+        Lowest and highest one by joint [rad or m].
+    others:
+        Names, or columns of positions, that are of no joint of the URDF.
+
+    """
+
+    source: str
+    positions: Mapping[str, tuple[float, float]]
+    others: tuple[str, ...]
+
+
+def recorded_joints(source: FileSource, robot: Robot, wanted: Sequence[str]) -> RecordedJoints:
+    """Return what a recording has of joints of a robot; nothing where it cannot be told."""
+    entry, base = source.entry, source.base
+    known = robot.contents.moving
+    try:
+        if entry.kind(base) == 'rosbag2':
+            names, columns = _in_bag(source), {joint: joint for joint in wanted}
+            columns = {joint: name for joint, name in columns.items() if name in names}
+            others = [name for name in names if name not in known]
+        else:
+            names, spelled = _in_table(source)
+            plain = dict(zip(spelled, names, strict=True))
+            found, left = position_columns(spelled, list(known))
+            columns = {joint: plain[found[joint]] for joint in wanted if joint in found}
+            others = [plain[name] for name in left]
+        positions = dict(_positions(source, columns))
+    except IdentificationError:
+        return RecordedJoints(source.source, {}, ())
+    signals = (entry.position, entry.velocity, entry.effort)
+    used = {str(column) for signal in signals for column in columns_of(signal) or ()}
+    return RecordedJoints(
+        source.source, positions, tuple(name for name in others if name not in used)
+    )
+
+
+def _in_bag(source: FileSource) -> list[str]:
+    from ..data.bag import joint_state_messages  # with mcap and sqlite3: slow to import
+    from ..data.joint_state import decode
+    from ..data.recording import SIGNALS
+
+    bag = source.entry.files(source.base)['position']
+    messages = next(joint_state_messages(bag, source.entry.topic), None)
+    if messages is None:
+        return []
+    return list(decode(messages.select(slice(0, _ROWS)), dict.fromkeys(SIGNALS, ())).names)
+
+
+def _in_table(source: FileSource) -> tuple[list[str], list[str]]:
+    """Return the names of a table's columns, and the same with joints in place of numbers."""
+    file, kind = source.entry.files(source.base)['position'], source.entry.kind(source.base)
+    if kind == 'parquet':
+        names = list(read_parquet_head(file, 1))
+        return names, names
+    if kind == 'npz':
+        names = [name for name, shape in array_shapes(file).items() if len(shape) == 1]
+        return names, names
+    labels, _, cells = read_head(file, 1)
+    if isinstance(labels[0], int):
+        return [], []
+    names = [str(label) for label in labels]
+    return names, named_by_cells(names, cells)
+
+
+def _positions(
+    source: FileSource, columns: Mapping[str, str]
+) -> Iterator[tuple[str, tuple[float, float]]]:
+    for joint, column in columns.items():
+        entry = replace(source.entry, position=(column,), velocity=None, effort=None, motor=None)
+        counts = {'position': 1, 'velocity': 0, 'effort': 0}
+        tables = read_tables(entry, (joint,), counts, source.base, _ROWS)
+        table = next(tables, None)
+        if table is not None and np.isfinite(table.position).all():
+            yield joint, (float(table.position.min()), float(table.position.max()))
+
+
+def remarks_on_locked(robot: Robot, found: Sequence[RecordedJoints]) -> list[str]:
+    """Return remarks on locked joints: absent from the recordings, still, elsewhere or moving."""
+    remarks, still, absent = [], [], []
+    for joint, place in robot.locked.items():
+        moving = robot.contents.joints[joint]
+        if moving.mimic is not None and moving.mimic.joint in robot.locked:
+            continue
+        unit = 'm' if moving.type == 'prismatic' else 'rad'
+        apart = _APART[unit == 'rad']
+        seen = [(each.source, *each.positions[joint]) for each in found if joint in each.positions]
+        if not seen:
+            absent.append(f"'{joint}' at {place:.4g} {unit}")
+            continue
+        source, low, high = max(seen, key=lambda item: item[2] - item[1])
+        if high - low > apart:
+            remarks.append(
+                f"joint '{joint}' is locked at {place:.4g} {unit} and moves from {low:.4g} to "
+                f'{high:.4g} {unit} in {source}: add it to robot.joints, with the columns of its '
+                'position and effort'
+            )
+        elif max(abs(low - place), abs(high - place)) > apart:
+            middle = 0.5 * (low + high)
+            remarks.append(
+                f"joint '{joint}' is locked at {place:.4g} {unit} and stands at {middle:.4g} "
+                f'{unit} in {source}: set robot.locked'
+            )
+        else:
+            still.append(f"'{joint}' at {place:.4g} {unit}")
+    others = list(dict.fromkeys(name for each in found for name in each.others))
+    if absent:
+        text = f'locked, since the recordings do not have it: {one_of(absent)}'
+        if others:
+            alike = [name for name in others if _plain(name) in map(_plain, robot.locked)]
+            text += (
+                f'; the recordings have {one_of(alike or others)}, which the URDF does not have: '
+                'rename it in the URDF, or add the joint to robot.joints and name its columns in '
+                'data.*.position and data.*.effort'
+            )
+        else:
+            text += '; where it does not move in truth, set its position in robot.locked'
+        remarks.append(text)
+    elif others:
+        remarks.append(
+            f'passed over in the recordings, since the URDF does not have it: {one_of(others)}'
+        )
+    if still:
+        remarks.append(
+            f'locked, since it stands still: {one_of(still)}; to identify it, record its motion'
+        )
+    return remarks
+
+
+def _plain(name: str) -> str:
+    return re.sub(r'[^a-z0-9]', '', name.lower())

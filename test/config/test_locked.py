@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locked joints beside recordings: absent, still, elsewhere, moving, and names left over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from robot_identification.config.locked import recorded_joints, remarks_on_locked
+from robot_identification.config.sources import open_recording
+from robot_identification.data.bag_writer import BagWriter, Topic
+from robot_identification.data.joint_state import typestore
+from robot_identification.data.recording_config import RecordingEntry
+from robot_identification.model.robot import Robot
+
+KIND = 'sensor_msgs/msg/JointState'
+LINK = (
+    '<link name="{child}"><inertial><mass value="1"/><inertia ixx="0.1" iyy="0.2" izz="0.2" '
+    'ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="{name}" type="{kind}">'
+    '<parent link="{parent}"/><child link="{child}"/><axis xyz="0 0 1"/>'
+    '<limit lower="-9" upper="9" effort="9" velocity="9"/>{more}</joint>'
+)
+PLACE = 0.4
+
+
+def robot_of(**locked):
+    chain = (('arm', 'revolute'), ('wrist joint', 'revolute'), ('finger', 'prismatic'))
+    links, parent = [], 'base'
+    for name, kind in chain:
+        more = LINK.format(name=name, kind=kind, parent=parent, child=f'l_{name}', more='')
+        links.append(more)
+        parent = f'l_{name}'
+    follower = '<mimic joint="finger"/>'
+    links.append(
+        LINK.format(name='twin', kind='prismatic', parent=parent, child='l_twin', more=follower)
+    )
+    text = f'<robot name="r"><link name="base"/>{"".join(links)}</robot>'
+    return Robot.from_urdf(text, ['arm'], locked={'wrist joint': 0.0, 'finger': 0.0, **locked})
+
+
+def bag(folder, states):
+    """Write states, (n,) positions by name."""
+    store = typestore()
+    kinds = store.types
+    with BagWriter(folder, [Topic('/joint_states', KIND)]) as writer:
+        for row in range(100):
+            stamp = kinds['builtin_interfaces/msg/Time'](1, row * 10_000_000)
+            header = kinds['std_msgs/msg/Header'](stamp, '')
+            values = np.array([np.broadcast_to(v, 100)[row] for v in states.values()], dtype=float)
+            message = kinds[KIND](header, list(states), values, values, values)
+            data = bytes(store.serialize_cdr(message, KIND))
+            writer.write(0, row, data, publish_time=row)
+    return RecordingEntry(file=str(folder))
+
+
+def table(folder, states):
+    folder.mkdir()
+    path = folder / 'run.csv'
+    time = np.arange(100) / 100.0
+    columns = [time, time, *(np.broadcast_to(values, 100) for values in states.values())]
+    header = ','.join(['t', 'arm_effort', *(f'{name}_position' for name in states)])
+    np.savetxt(path, np.column_stack(columns), delimiter=',', header=header, comments='')
+    return RecordingEntry(
+        file=str(path), time='t', position=('arm_position',), effort=('arm_effort',)
+    )
+
+
+def remarks(robot, entry):
+    source = open_recording(entry, robot.joints)
+    return remarks_on_locked(robot, [recorded_joints(source, robot, list(robot.locked))])
+
+
+@pytest.mark.parametrize('write', [bag, table])
+def test_each_locked_joint_is_told_by_what_it_does(tmp_path, write):
+    ramp = np.linspace(0.0, 1.0, 100)
+    still = {'arm': ramp, 'wrist joint': 0.0, 'finger': 0.0}
+    (text,) = remarks(robot_of(), write(tmp_path / 'still', still))
+    # what mimics a locked joint follows it, and is not told
+    assert "stands still: 'wrist joint' at 0 rad, 'finger' at 0 m" in text
+    moving, standing = remarks(
+        robot_of(), write(tmp_path / 'moving', {**still, 'wrist joint': ramp})
+    )
+    assert "'wrist joint' is locked at 0 rad and moves from 0 to " in moving
+    assert 'robot.joints' in moving and "'finger' at 0 m" in standing
+    elsewhere, _ = remarks(robot_of(), write(tmp_path / 'elsewhere', {**still, 'finger': PLACE}))
+    assert "'finger' is locked at 0 m and stands at 0.4 m" in elsewhere
+    assert 'robot.locked' in elsewhere
+    (text,) = remarks(robot_of(finger=PLACE), write(tmp_path / 'set', {**still, 'finger': PLACE}))
+    assert 'stands still' in text
+
+
+@pytest.mark.parametrize('write', [bag, table])
+def test_names_that_are_alike_are_told_first(tmp_path, write):
+    ramp = np.linspace(0.0, 1.0, 100)
+    states = {'arm': ramp, 'wrist_joint': ramp, 'finger': 0.0, 'lamp': 0.0}
+    if write is table:  # words of columns are compared without what stands between them
+        states = {'arm': ramp, 'wrist': ramp, 'finger': 0.0}
+    absent, still = remarks(robot_of(), write(tmp_path / 'run', states))
+    assert "do not have it: 'wrist joint' at 0 rad" in absent
+    assert ('wrist_joint' if write is bag else 'wrist_position') in absent
+    assert 'lamp' not in absent and 'finger' in still
+
+
+def test_names_of_no_joint_are_told(tmp_path):
+    states = {'arm': 0.5, 'wrist joint': 0.0, 'finger': 0.0, 'lamp': 0.0}
+    passed, _ = remarks(robot_of(), bag(tmp_path / 'run', states))
+    assert 'passed over' in passed and 'lamp' in passed
