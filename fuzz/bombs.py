@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+import gzip
 import io
+import lzma
 from pathlib import Path
 import sqlite3
 import struct
@@ -15,7 +17,18 @@ import zipfile
 import numpy as np
 
 from .attacks import DEEP, YAMLS
-from .seeds import BAG, bag_folder, Case, DEVICE, experiment, identified, npz_file, PIPE
+from .seeds import (
+    BAG,
+    bag_folder,
+    Case,
+    csv_file,
+    DEVICE,
+    ENTRY,
+    experiment,
+    identified,
+    npz_file,
+    PIPE,
+)
 from .seeds import plans as sound_plans
 
 LARGE = 400 << 20
@@ -91,6 +104,26 @@ def npzs() -> Sequence[Case]:
         Case(experiment(entry, run__npz=data), 'run.npz')
         for data in (*archives(), strange, b'PK\x05\x06' + bytes(18), b'', PIPE, DEVICE)
     ]
+
+
+@cache
+def texts() -> Sequence[Case]:
+    """Return tables that expand to lines without rows, or have a million members."""
+    table = csv_file()
+    lines = b'\n' * LARGE
+    small = [gzip.compress(data) * 1_000_000 for data in (b'\n', b'')]
+    files = {
+        'gz': [gzip.compress(table) + data for data in (gzip.compress(lines), *small)],
+        'xz': [lzma.compress(data, preset=0) for data in (table + lines, lines + table)],
+    }
+    cases = [
+        Case(experiment(f'file: run.csv.{kind}, {ENTRY}', **{f'run__csv__{kind}': data}), name)
+        for kind, contents in files.items()
+        for data in contents
+        for name in [f'run.csv.{kind}']
+    ]
+    plain = table + b'#\n\n' * (8 << 20)
+    return [*cases, Case(experiment(f'file: run.csv, {ENTRY}', run__csv=plain), 'run.csv')]
 
 
 def chunk(compression: str, data: bytes, size: int) -> bytes:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+import gzip
+import lzma
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -255,6 +257,16 @@ def _csv_seeds() -> Sequence[Case]:
     ]
 
 
+def _compressed_seeds() -> Sequence[Case]:
+    return [
+        Case(experiment(f'file: {name}, {ENTRY}', **{name.replace('.', '__'): data}), name)
+        for name, data in (
+            ('run.csv.gz', gzip.compress(csv_file())),
+            ('run.csv.xz', lzma.compress(csv_file())),
+        )
+    ]
+
+
 def _npz_seeds() -> Sequence[Case]:
     entry = 'file: run.npz, time: t, position: q, effort: tau'
     return [
@@ -380,7 +392,8 @@ TARGETS = {
         Target('urdf', _urdf_seeds, attacks.urdfs, _robot, mutate_text, 0.12),
         Target('xacro', _xacro_seeds, attacks.xacros, _robot, mutate_text, 0.01),
         Target('mjcf', _mjcf_seeds, tuple, _mjcf, mutate_text, 0.02),
-        Target('csv', _csv_seeds, attacks.csvs, _read, mutate_text, 0.1),
+        Target('csv', _csv_seeds, attacks.csvs, _read, mutate_text, 0.08),
+        Target('compressed', _compressed_seeds, bombs.texts, _read, mutate_bytes, 0.02),
         Target('npz', _npz_seeds, bombs.npzs, _read, mutate_bytes, 0.08),
         Target('parquet', _parquet_seeds, tuple, _read, mutate_bytes, 0.04),
         Target('json', _json_seeds, tuple, _json, mutate_text, 0.04),

@@ -61,10 +61,20 @@ class IdentificationError(Exception):
 
 def _one_line(text: object) -> str:
     """Return a text on one line; the middle of one that is very long is left out."""
-    line = ' '.join(str(text).split())
+    line = printable(' '.join(str(text).split()))
     if len(line) <= MAX_LENGTH:
         return line
     return f'{line[: MAX_LENGTH // 2]} ... {line[-MAX_LENGTH // 2 :]}'
+
+
+def printable(text: str) -> str:
+    """Return a text with escapes for what a terminal would obey, or cannot show."""
+    if text.isprintable():
+        return text
+    return ''.join(
+        c if c.isprintable() or c.isspace() else ascii(c)[1:-1] if ord(c) < 0x10000 else '?'
+        for c in text
+    )
 
 
 class SettingsError(IdentificationError):
@@ -92,7 +102,10 @@ class ConsistencyError(IdentificationError):
 
 
 class IdentificationWarning(UserWarning):
-    """Warning about data, model or result; also stored in the result."""
+    """Warning about data, model or result, in one line; also stored in the result."""
+
+    def __init__(self, text: object = '') -> None:
+        super().__init__(printable(' '.join(str(text).split())))
 
 
 class Omission(IdentificationWarning):

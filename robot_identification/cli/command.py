@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 import gc
 import inspect
@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import warnings
 
 from ..errors import ConsistencyError, IdentificationError, IdentificationWarning, SettingsError
+from ..untrusted.streams import abandon
 from ..untrusted.writing import write_whole
 
 EXIT_OK, EXIT_STOPPED, EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_REJECTED = range(5)
@@ -105,13 +106,17 @@ def write(path: Path, text: str) -> None:
 
 def warn(texts: Iterable[str]) -> None:
     """Print warnings to standard error, one a line."""
-    for text in texts:
-        print(f'{paint("warning:", _YELLOW, sys.stderr)} {text}', file=sys.stderr)
+    with suppress(OSError):  # the command goes on without them
+        for text in texts:
+            print(f'{paint("warning:", _YELLOW, sys.stderr)} {text}', file=sys.stderr)
 
 
 def fail(reason: object, code: int) -> int:
     """Print why the command failed, in one line, and return the exit code."""
-    print(f'{paint("error:", _RED, sys.stderr)} {reason}', file=sys.stderr)
+    try:
+        print(f'{paint("error:", _RED, sys.stderr)} {reason}', file=sys.stderr, flush=True)
+    except OSError:  # the exit code is all that can be told
+        abandon(sys.stderr)
     return code
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import os
 import sys
 
-from ..errors import ConsistencyError, IdentificationError
+from ..errors import ConsistencyError, IdentificationError, printable
+from ..untrusted.streams import abandon, lost_output, open_streams, require_folder
 from ..version import __version__
 from .command import (
     EXIT_BAD_INPUT,
@@ -34,16 +35,21 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (None: that of the process) and return the exit code."""
-    parser = build_parser()
-    if '_ARGCOMPLETE' in os.environ:  # the shell asks for completions
-        complete(parser)
-    options = parser.parse_args(arguments)
-    # small matrices: threads of the linear algebra cost more than they give (read by NumPy later)
-    os.environ.setdefault('OMP_NUM_THREADS', '1')
-    os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+    open_streams()
+    code = _end_of(arguments)
+    lost = lost_output()
+    if lost is None:
+        return code
+    if not isinstance(lost, BrokenPipeError):  # its reader has gone (as `| head` does)
+        fail(f'cannot write to standard output: {lost.strerror}', EXIT_STOPPED)
+    abandon(sys.stdout)
+    return code or EXIT_STOPPED
+
+
+def _end_of(arguments: Sequence[str] | None) -> int:
+    """Run the command line; return the exit code, of which standard error has the reason."""
     try:
-        with plain_warnings():
-            return options.run(options)
+        return _run(arguments)
     except ConsistencyError as error:
         return fail(error, EXIT_NOT_PHYSICAL)
     except IdentificationError as error:
@@ -51,9 +57,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return fail('interrupted', EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # the reader of our output has gone (as `| head` does)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_STOPPED
+    except UnicodeEncodeError as error:
+        name = printable(error.object[max(error.start - 40, 0) : error.end + 40])
+        return fail(f"'{name}' is not text in UTF-8: rename what is called so", EXIT_BAD_INPUT)
+    except OSError as error:
+        if lost_output():
+            return EXIT_STOPPED
+        where = '' if error.filename is None else f" '{os.fsdecode(error.filename)}'"
+        return fail(
+            printable(f'the system refuses{where}: {error.strerror or error}'), EXIT_STOPPED
+        )
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    parser = build_parser()
+    if '_ARGCOMPLETE' in os.environ:  # the shell asks for completions
+        complete(parser)
+    try:
+        options = parser.parse_args(arguments)
+    except SystemExit as end:  # help, version, and errors, which are printed already
+        return int(end.code or 0)
+    require_folder()
+    # small matrices: threads of the linear algebra cost more than they give (read by NumPy later)
+    os.environ.setdefault('OMP_NUM_THREADS', '1')
+    os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+    with plain_warnings():
+        return int(options.run(options))
 
 
 def complete(parser: argparse.ArgumentParser) -> None:

@@ -26,11 +26,15 @@ import numpy as np
 
 from ..errors import one_of, RecordingError
 from ..untrusted.compressed import COMPRESSED_TEXT, DAMAGED_TEXT, open_text_file
+from ..untrusted.names import has_control, REMEDY
 from .recording import damage_named, recording_error, SIGNALS
 from .recording_config import Block, Column, columns_of, Counts, RecordingEntry, Signal
 
 MAX_LINE = 1 << 20
 """Largest length of a line [characters]."""
+
+MAX_SKIPPED = 100_000
+"""Empty lines and comments that a file may have beyond one a row."""
 
 _COMPRESSION = 4.0
 """Usual ratio of the size of a table of numbers to its compressed size."""
@@ -226,7 +230,8 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
     lines: list[str] = []
     before = 0
     with _lines(file) as found:
-        for line in found:
+        for number, line in enumerate(found):
+            _require_rows(file, number)
             if '\0' in line:
                 remedy = 'save it as CSV in UTF-8, or give its real format with the key format'
                 raise recording_error(file, 'is no text in UTF-8', remedy)
@@ -260,6 +265,9 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
         if len(second) == width + 1 and not second[-1]:
             header, width = (*header, ''), width + 1  # every row ends in a delimiter
     before += header is not None and not of_comment
+    if odd := next(filter(has_control, header or ()), None):
+        text = f'the name {odd[:80]!a} of a column has control characters'
+        raise recording_error(file, text, REMEDY, value=odd)
     return replace(layout, header=header, width=width, before=before)
 
 
@@ -288,6 +296,26 @@ def _echoed_names(cells: list[str]) -> tuple[str, ...] | None:
     if not count or not all(numbers[count:]) or values not in (count, 2 * count, 3 * count):
         return None
     return tuple(cells[3 : 3 + count])
+
+
+def _data_lines(file: Path, lines: Iterator[str]) -> Iterator[str]:
+    """Iterate over the lines that are neither empty nor comments."""
+    skipped = 0
+    for line in lines:
+        # the first character tells it of nearly all lines
+        if line[0] in _BEGINNINGS or _is_data(line):
+            skipped = max(skipped - 1, 0)
+            yield line
+        else:
+            skipped += 1
+            _require_rows(file, skipped)
+
+
+def _require_rows(file: Path, skipped: int) -> None:
+    """Raise RecordingError for too many lines that are no rows."""
+    if skipped > MAX_SKIPPED:
+        text = f'has more than {MAX_SKIPPED} lines that are empty or comments'
+        raise recording_error(file, text, remedy='remove them, or record it again')
 
 
 def _is_data(line: str) -> bool:
@@ -321,9 +349,7 @@ def _is_number(cell: str) -> bool:
 def _blocks(layout: _Layout, columns: list[int], size: int) -> Iterator[np.ndarray]:
     """Iterate over the file in arrays of up to ``size`` rows and ``len(columns)`` columns."""
     with _lines(layout.file) as found:
-        # the first character tells it of nearly all lines
-        lines: Iterator[str] = (line for line in found if line[0] in _BEGINNINGS or _is_data(line))
-        lines = islice(lines, layout.before, None)
+        lines = islice(_data_lines(layout.file, found), layout.before, None)
         row = 0
         while block := list(islice(lines, size)):
             yield _parse(layout, columns, block, row)

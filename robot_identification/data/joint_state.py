@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import one_of, RecordingError
+from ..untrusted.names import has_control
 from .recording import SIGNALS
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
@@ -232,6 +233,8 @@ def shape_of(message: bytes, place: int = 0) -> Shape:
         if count > len(message):
             raise ValueError(f'{count} names')
         names = tuple(parser.text() for _ in range(count))
+        if odd := next(filter(has_control, names), None):
+            raise ValueError(f'the name {odd[:80]!a} has control characters')
         places = {}
         for signal in SIGNALS:
             count = parser.count()
@@ -458,7 +461,8 @@ class JointStateStream:
             shape = shape_of(bytes(message))
         except NotJointState as error:
             raise RecordingError(
-                f'a message of {len(message)} bytes is no joint state of this byte order',
+                f'a message of {len(message)} bytes is no joint state of this byte order '
+                f'({error.reason})',
                 value=len(message),
                 remedy='see who publishes what on the topic',
             ) from error

@@ -37,7 +37,7 @@ from ..options.document import dump, plain
 from ..results.factor_file import FACTOR_SIZE, SUFFIX
 from ..results.saving import reported_failures
 from ..untrusted.files import read_bytes
-from ..untrusted.writing import open_own, write_whole
+from ..untrusted.writing import encoded, open_own, write_whole
 
 SUFFIXES = ('.mcap', '.db3', '.csv', '.tsv', '.npz')
 """Suffixes of the recordings that are found in folders."""
@@ -100,7 +100,7 @@ def _below(folder: str) -> Iterator[str]:
 
 def key_of(path: str, fingerprint: str) -> str:
     """Return a hash of path, sizes and times of change of a recording, and of ``fingerprint``."""
-    digest = hashlib.sha256(fingerprint.encode())
+    digest = hashlib.sha256(encoded(fingerprint))
     digest.update(os.fsencode(path))
     for file in _files(path):
         try:
@@ -255,8 +255,8 @@ class Store:
     def robot_file(self, serial: str) -> Path:
         """Return the path of a robot's factor, named by its serial number if possible."""
         name = re.sub(r'[^\w.+-]', '_', serial).lstrip('.-') or '_'
-        if name != serial or len(name.encode()) > 100:
-            name = f'{name[:24]}-{hashlib.sha256(serial.encode()).hexdigest()[:8]}'
+        if name != serial or len(encoded(name)) > 100:
+            name = f'{name[:24]}-{hashlib.sha256(encoded(serial)).hexdigest()[:8]}'
         return self.folder / 'robots' / f'{name}{SUFFIX}'
 
     def write_rejected(self, reasons: Mapping[str, str]) -> None:

@@ -37,6 +37,7 @@ from ..options.fields import to_mapping
 from ..progress import Progress, silent
 from ..reduction import FactorBuilder, require_factors, settings_of
 from ..results.factor_file import merge_stored, pack, StoredFactor, SUFFIX, unpack
+from ..untrusted.writing import encoded
 from ..version import __version__
 from .executor import Executor, Task
 from .store import FleetRecording, key_of, serial_of, stamp_of, Store
@@ -97,7 +98,7 @@ class ReductionPlan:
             'entry': to_mapping(self.entry),
         }
         text = json.dumps([__version__, robot.urdf, plain(settings)], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(encoded(text)).hexdigest()
 
     def payload(self) -> bytes:
         """Return the plan as bytes for workers."""

@@ -20,6 +20,7 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import ModelError, one_of
+from ..untrusted.names import has_control, REMEDY
 
 MAX_LINKS = 1000
 """Links of a robot."""
@@ -158,10 +159,14 @@ def parse_urdf(text: str, where: str = 'URDF') -> Urdf:
             value=n_links,
             remedy=f'at most {MAX_LINKS} can be read; join links that are fixed to each other',
         )
+    name = root.get('name', 'robot')
+    if has_control(name):
+        text = f'the name {name[:80]!a} of the robot in {where} has control characters'
+        raise ModelError(text, file=where, remedy=REMEDY)
     joints = [_Reader(e, 'joint', where) for e in root.iterfind('joint[@type]')]
     links = [_Reader(e, 'link', where) for e in root.iterfind('link')]
     return Urdf(
-        root.get('name', 'robot'),
+        name,
         {link.owner: _inertial(link) for link in links},
         {joint.owner: _joint(joint) for joint in joints},
     )
@@ -231,6 +236,9 @@ class _Reader:
         self.element, self.kind, self.where = element, kind, where
         self.owner = str(element.get('name'))
         self.name = f"{kind} '{self.owner}' in {where}"
+        if has_control(self.owner):
+            text = f'the name {self.owner[:80]!a} of a {kind} in {where} has control characters'
+            raise self.error(text, REMEDY)
 
     def error(self, problem: str, remedy: str, value: str | None = None) -> ModelError:
         """Return an error that names the joint or link."""

@@ -379,6 +379,7 @@ _Dumper.add_representer(
 
 def _represent_text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
     """Write long texts as blocks, and with escapes what other styles would break or fold."""
+    data = data.encode('utf-8', 'backslashreplace').decode()  # of a path that is no text
     style = '"' if _BREAKS.intersection(data) else '|' if '\n' in data else None
     return dumper.represent_scalar('tag:yaml.org,2002:str', data, style=style)
 

@@ -35,6 +35,7 @@ from ..regressor import ModelSettings
 from ..regressor.joint_terms import slopes_of
 from ..regressor.rigid import tree_of
 from ..regressor.settings import CoupledDrive
+from ..untrusted.names import csv_cell
 from ..version import __version__
 from .figure import templates
 
@@ -410,7 +411,9 @@ def parameters_csv(document: Mapping[str, Any]) -> str:
     writer.writeheader()
     for table, rows in _tables(document).items():
         kind = 'standard' if table == 'standard_parameters' else 'base'
-        writer.writerows({'kind': kind, **row} for row in rows)
+        for row in rows:
+            cells = {name: csv_cell(value) for name, value in row.items()}
+            writer.writerow({'kind': kind, **cells})
     return text.getvalue()
 
 

@@ -26,6 +26,7 @@ from ..errors import IdentificationError
 from ..estimation.factor import ModelSignature, QRFactor
 from ..estimation.time_blocks import JointRows, TimeBlocks
 from ..untrusted.compressed import ArrayArchive, DAMAGED
+from ..untrusted.writing import encoded
 from ..version import __version__
 
 FORMAT = 2
@@ -78,7 +79,7 @@ def write_archive(factor: QRFactor, about: Mapping[str, Any], blocks: TimeBlocks
     with zipfile.ZipFile(stream, 'a') as archive:
         text = json.dumps(header, indent=1, ensure_ascii=False)
         # of no date, so that the same factor gives the same bytes whenever it is written
-        archive.writestr(zipfile.ZipInfo(_HEADER), text.encode(), zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo(_HEADER), encoded(text), zipfile.ZIP_DEFLATED)
     return stream.getvalue()
 
 

@@ -30,6 +30,7 @@ from ..options.document import dump, plain
 from ..options.fields import from_mapping, option, to_mapping
 from ..regressor import ModelSettings
 from ..untrusted.files import load_yaml, read_text
+from ..untrusted.names import csv_line
 
 FORMAT = 'robot_identification plan 1'
 
@@ -254,7 +255,8 @@ def points_csv(trajectory: PointTrajectory) -> str:
     text = StringIO()
     header = ['time', *(f'{joint}.{name}' for name in QUANTITIES for joint in trajectory.joints)]
     rows = np.column_stack([trajectory.time, *(getattr(trajectory, name) for name in QUANTITIES)])
-    np.savetxt(text, rows, fmt='%.9g', delimiter=',', header=','.join(header), comments='')
+    text.write(csv_line(header))
+    np.savetxt(text, rows, fmt='%.9g', delimiter=',')
     return text.getvalue()
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import collected_warnings, IdentificationError, once
 from ..estimation.validation import PredictedEfforts
 from ..options.document import dump
+from ..untrusted.names import csv_cell
 from ..untrusted.writing import whole_file, write_whole
 from .report import html
 from .result import Result
@@ -119,7 +120,7 @@ def write_predictions(path: Path, blocks: Iterable[PredictedEfforts]) -> None:
             stream = TextIOWrapper(file, 'utf-8', newline='')
             table = csv.writer(stream, lineterminator='\n')
             names = (f'{joint}.{kind}' for joint in first.joints for kind in KINDS)
-            table.writerow(['time', *names])
+            table.writerow(['time', *map(csv_cell, names)])
             for block in chain((first,), blocks):
                 table.writerows(_rows(block))
             stream.detach()

@@ -9,7 +9,6 @@ and xz declare nothing: they are read in pieces.
 
 from __future__ import annotations
 
-import gzip
 import io
 import lzma
 import math
@@ -31,6 +30,7 @@ MAX_FRAME_RATIO = 2000
 
 _SMALL = 1 << 16
 _PIECE = 1 << 20
+_INPUT = 1 << 14
 
 
 def _require_plausible(size: int, stored: int) -> None:
@@ -127,49 +127,116 @@ MAX_DICTIONARY = 128 << 20
 """Largest memory that the decoder of xz may take [bytes]."""
 
 
+MAX_TEXT_RATIOS = {'.gz': 400, '.xz': 2000}
+"""Largest ratio of a text's size to its compressed size; tables of zeros have half of it."""
+
+_FREE_TEXT = 1 << 20
+"""Bytes of a text to which the ratio does not apply."""
+
+MAX_MEMBERS = 1000
+"""Members of a gzip file, and as many more as it has times `_MEMBER_SIZE` in bytes of text."""
+
+_MEMBER_SIZE = 4096
+
+
 def open_text_file(path: Path) -> BinaryIO:
     """Open a text for reading in bytes, decompressed by the ending of its name; raises OSError."""
     stream = open_regular(path)
-    if path.suffix.lower() == '.gz':
-        return cast(BinaryIO, _GzipStream(stream))
-    if path.suffix.lower() == '.xz':
-        return cast(BinaryIO, io.BufferedReader(_XzStream(stream), _PIECE))
-    return stream
+    suffix = path.suffix.lower()
+    if suffix not in COMPRESSED_TEXT:
+        return stream
+    decoded = _DecodedStream(stream, _DECODERS[suffix], MAX_TEXT_RATIOS[suffix])
+    return cast(BinaryIO, io.BufferedReader(decoded, _PIECE))
 
 
-class _GzipStream(gzip.GzipFile):
-    """Decompressed bytes of a gzip file, which is closed with it."""
+class _GzipDecoder:
+    """Decoder of one member of a gzip file, with the interface of `lzma.LZMADecompressor`."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        super().__init__(fileobj=file)
+    several = True
 
-    def close(self) -> None:
-        super().close()
-        self._file.close()
+    def __init__(self) -> None:
+        self._decoder = zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+    @property
+    def eof(self) -> bool:
+        return self._decoder.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._decoder.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decoder.unused_data
+
+    def decompress(self, data: bytes, size: int) -> bytes:
+        return self._decoder.decompress(self._decoder.unconsumed_tail + data, size)
 
 
-class _XzStream(io.RawIOBase):
-    """Decompressed bytes of an xz file; `lzma.open` has no limit on memory."""
+class _XzDecoder:
+    """Decoder of an xz file; `lzma.open` has no limit on memory."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._decoder = lzma.LZMADecompressor(memlimit=MAX_DICTIONARY)
+    several = False
+
+    def __new__(cls) -> Any:
+        return lzma.LZMADecompressor(memlimit=MAX_DICTIONARY)
+
+
+_DECODERS = {'.gz': _GzipDecoder, '.xz': _XzDecoder}
+
+
+class _DecodedStream(io.RawIOBase):
+    """Decoded bytes of a file, which is closed with it; no more than it plausibly has."""
+
+    def __init__(self, file: BinaryIO, kind: Any, ratio: int) -> None:
+        self._file, self._kind, self._decoder = file, kind, kind()
+        self._ratio = ratio
+        self._read = self._written = 0
+        self._members = 1
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._decoder.eof:
-            piece = self._file.read(_SMALL) if self._decoder.needs_input else b''
-            if not piece and self._decoder.needs_input:
-                raise EOFError('it is cut off')
-            if data := self._decoder.decompress(piece, len(buffer)):
+        piece = b''
+        while True:
+            if self._decoder.eof:
+                piece = self._behind_member()
+                if not piece:
+                    return 0
+            elif self._decoder.needs_input and not piece:
+                piece = self._next()
+                if not piece:
+                    raise EOFError('it is cut off')
+            data = self._decoder.decompress(piece, len(buffer))
+            piece = b''
+            if data:
+                self._written += len(data)
+                if self._written > _FREE_TEXT + self._ratio * self._read:
+                    raise OSError(f'it expands to more than {self._ratio} times its size')
                 buffer[: len(data)] = data
                 return len(data)
-        if self._decoder.unused_data or self._file.read(1):
-            raise lzma.LZMAError('it has more than one stream')
-        return 0
+
+    def _next(self) -> bytes:
+        piece = self._file.read(_INPUT)
+        self._read += len(piece)
+        return piece
+
+    def _behind_member(self) -> bytes:
+        """Return the beginning of the next member, for a new decoder; empty at the end."""
+        rest: bytes = self._decoder.unused_data or self._next()
+        if not self._kind.several:
+            if rest:
+                raise lzma.LZMAError('it has more than one stream')
+            return b''
+        while rest and not rest.strip(b'\0'):  # padding, as of tapes
+            rest = self._next()
+        if rest:
+            self._members += 1
+            if self._members > MAX_MEMBERS + self._written // _MEMBER_SIZE:
+                raise OSError(f'it has more than {MAX_MEMBERS} members, which are small')
+            self._decoder = self._kind()
+        return rest.lstrip(b'\0')
 
     def close(self) -> None:
         self._file.close()
@@ -209,10 +276,34 @@ _HEADERS = {
 }
 
 
+MAX_DIRECTORY = 1 << 20
+"""Largest size of an archive's list of members [bytes], each of which takes 46 and its name."""
+
+_END, _END64, _LOCATOR64 = b'PK\x05\x06', b'PK\x06\x06', b'PK\x06\x07'
+
+
+def _require_small_directory(file: IO[bytes]) -> None:
+    """Raise ValueError for a list of members that takes long to read."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(0, size - (1 << 16) - 1024))
+    end = file.read()
+    file.seek(0)
+    at = end.rfind(_END)
+    if at < 0 or len(end) < at + 22:
+        return  # no archive, as its reader says
+    length = int.from_bytes(end[at + 12 : at + 16], 'little')
+    large = end.rfind(_END64)
+    if end[at - 20 : at].startswith(_LOCATOR64) and large >= 0:
+        length = int.from_bytes(end[large + 40 : large + 48], 'little')
+    if length > MAX_DIRECTORY:
+        raise ValueError(f'its list of members has {length} bytes, more than {MAX_DIRECTORY}')
+
+
 class ArrayArchive:
     """An archive in a file that stays open; raises one of `DAMAGED`."""
 
     def __init__(self, file: IO[bytes]) -> None:
+        _require_small_directory(file)
         self._archive = zipfile.ZipFile(file)
         self._infos = {info.filename: info for info in self._archive.infolist()}
         self._expanded = 0

@@ -7,6 +7,7 @@ from io import BytesIO
 import lzma
 import struct
 import sys
+import time
 import tracemalloc
 import warnings
 import zipfile
@@ -65,7 +66,7 @@ def peak(function, *arguments):
 
 @pytest.mark.parametrize('name', COMPRESS_FRAME)
 def test_what_is_declared_is_given(name):
-    data = bytes(range(256)) * 300
+    data = bytes(range(96)) * 300
     frame = memoryview(COMPRESS_FRAME[name](data))
     assert decompress(name, frame, len(data)) == data
     for wrong in (len(data) - 1, len(data) + 1, 0):
@@ -269,3 +270,94 @@ def test_the_file_is_closed(tmp_path, recwarn):
         assert stream.read() == b'1,2\n'
     del stream
     assert not recwarn.list
+
+
+ROW = b'0.0,1.0,2.0\n'
+
+
+@pytest.fixture(scope='module')
+def bombs(tmp_path_factory):
+    """Make files that expand, or have many members; they are refused long before their ends."""
+    folder = tmp_path_factory.mktemp('bombs')
+    for suffix, opened in (('gz', gzip.open), ('xz', lzma.open)):
+        options = {'compresslevel': 9} if suffix == 'gz' else {'preset': 0}
+        with opened(folder / f'blank.csv.{suffix}', 'wb', **options) as stream:
+            for _ in range(96):
+                stream.write(b'\n' * (1 << 20))
+        with opened(folder / f'rows.csv.{suffix}', 'wb', **options) as stream:
+            stream.write(b't,q,tau\n')
+            for _ in range(96):
+                stream.write(ROW * (1 << 16))
+    (folder / 'plain.csv').write_bytes(b't,q,tau\n0,1,2\n' + b' \n#\n' * (4 << 20))
+    members = gzip.compress(b't,q,tau\n') + gzip.compress(b'0,1,2\n') * 300_000
+    (folder / 'members.csv.gz').write_bytes(members)
+    empty = gzip.compress(b't,q,tau\n') + gzip.compress(b'') * 300_000
+    (folder / 'empty.csv.gz').write_bytes(empty)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ('name', 'limit'),
+    [
+        ('blank.csv.gz', 'more than 100000 lines that are empty'),
+        ('blank.csv.xz', 'more than 100000 lines that are empty'),
+        ('plain.csv', 'more than 100000 lines that are empty'),
+        ('members.csv.gz', 'more than 1000 members'),
+        ('empty.csv.gz', 'more than 1000 members'),
+    ],
+)
+def test_lines_and_members_without_rows_are_refused_at_once(bombs, name, limit):
+    begin = time.process_time()
+    with pytest.raises(RecordingError, match=limit):
+        read(bombs / name)
+    assert time.process_time() - begin < 5.0
+
+
+@pytest.mark.parametrize('suffix', COMPRESS_TEXT)
+def test_rows_expand_to_no_more_than_a_recording_can(bombs, suffix):
+    path = bombs / f'rows.csv{suffix}'
+    with open_text_file(path) as stream, pytest.raises(OSError, match='it expands to more than'):
+        while stream.read(1 << 16):
+            pass
+
+
+def test_a_table_in_many_members_is_the_table(tmp_path):
+    """As tools write that compress in blocks, and `cat` of several files."""
+    rows = [f'{time},1,2\n' * 400 for time in range(3000)]
+    path = tmp_path / 'run.csv.gz'
+    path.write_bytes(b''.join(gzip.compress(row.encode(), 1) for row in ['t,q,tau\n', *rows]))
+    path.write_bytes(path.read_bytes() + bytes(1000))  # padding, as of tapes
+    with open_text_file(path) as stream:
+        assert stream.read() == ('t,q,tau\n' + ''.join(rows)).encode()
+
+
+def test_an_archive_of_a_million_members_is_refused_at_once():
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, 'w') as archive:
+        for number in range(30_000):
+            archive.writestr(f'{number}.npy', b'')
+    begin = time.process_time()
+    with pytest.raises(ValueError, match='list of members'):
+        ArrayArchive(stream)
+    assert time.process_time() - begin < 0.1
+    content = stream.getvalue()
+    at = content.rindex(b'PK\x05\x06')
+    # an end of the large kind counts, whatever the small one says
+    size, where = (int.from_bytes(content[at + 12 + k : at + 16 + k], 'little') for k in (0, 4))
+    large = struct.pack('<4sQHHIIQQQQ', b'PK\x06\x06', 44, 45, 45, 0, 0, 9, 9, size, where)
+    locator = struct.pack('<4sIQI', b'PK\x06\x07', 0, at, 1)
+    small = content[at : at + 12] + bytes(4) + content[at + 16 :]
+    with pytest.raises(ValueError, match='list of members'):
+        ArrayArchive(io.BytesIO(content[:at] + large + locator + small))
+
+
+@pytest.mark.parametrize('suffix', COMPRESS_TEXT)
+def test_a_robot_at_rest_is_no_bomb(tmp_path, suffix):
+    stream = io.BytesIO()
+    rows = np.zeros((4000, 91))
+    rows[:, 0] = np.arange(4000) / 100.0
+    np.savetxt(stream, rows, delimiter=',')
+    path = tmp_path / f'run.csv{suffix}'
+    path.write_bytes(COMPRESS_TEXT[suffix](stream.getvalue()))
+    with open_text_file(path) as text:
+        assert text.read() == stream.getvalue()

@@ -35,6 +35,7 @@ from rclpy.timer import Timer
 import yaml
 
 from ...errors import IdentificationError
+from ...untrusted.streams import open_streams, require_folder
 from ...untrusted.writing import private_folder, whole_file
 from .requests import explain
 
@@ -66,6 +67,11 @@ def run(factory: Callable[[], Node], args: Sequence[str] | None = None) -> int:
     It is 0 after a signal, 2 after an `IdentificationError` or a wrong command line (one line on
     stderr), 1 after a crash (with its traceback).
     """
+    open_streams()
+    try:
+        require_folder()
+    except IdentificationError as error:
+        return _fail(str(error))
     _find_log_folder()
     with _signals() as stopped:
         try:
@@ -199,8 +205,9 @@ def _signals() -> Iterator[threading.Event]:
 
 
 def _fail(message: str) -> int:
-    sys.stderr.write(f'error: {" ".join(message.split())}\n')
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f'error: {" ".join(message.split())}\n')
+        sys.stderr.flush()
     return EXIT_USER_ERROR
 
 

@@ -30,14 +30,15 @@ function sort(table, column) {
   body.append(...rows.map(([, row]) => row));
 }
 
-// rows of several lines become several rows
+// rows of several lines become several rows; spreadsheets compute no text
 function csv(table) {
+  const plain = (text) => /^([=@]|[+-](?![\d.\s]|$)|[+-].*[|(!])/.test(text) ? `'${text}` : text;
   const quoted = (text) => /[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
   const rows = [...table.rows].flatMap((row) => {
     const cells = [...row.cells].flatMap((cell) => [lines(cell), ...Array(cell.colSpan - 1).fill([''])]);
     const height = Math.max(...cells.map((cell) => cell.length));
     return Array.from({length: height}, (_, i) => cells.map((cell) =>
-      quoted((cell.length > 1 ? cell[i] ?? '' : cell[0]).replace(/−/g, '-').replace(/^(–|± )/, ''))));
+      quoted(plain((cell.length > 1 ? cell[i] ?? '' : cell[0]).replace(/−/g, '-').replace(/^(–|± )/, '')))));
   });
   return rows.map((row) => row.join(',')).join('\n') + '\n';
 }
