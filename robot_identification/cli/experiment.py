@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from functools import partial
+import os
 from pathlib import Path
 import sys
 
 from ..errors import once, one_of, SettingsError
 from ..progress import progress_bar
+from ..untrusted.writing import encoded
 from .command import (
     argument,
     command,
@@ -101,6 +103,13 @@ def init(options: argparse.Namespace) -> int:
             file=str(options.out),
             remedy='name another file with --out, or give --force',
         )
+    for path in map(str, (options.urdf, *options.recordings)):
+        if encoded(path) != os.fsencode(path):
+            raise SettingsError(
+                f"'{path}' is not text in UTF-8, and no experiment file can name it",
+                file=path,
+                remedy='rename it',
+            )
     require_writable(options.out.parent)
     settings = DraftSettings(
         effort_kind=options.effort_kind,

@@ -35,6 +35,12 @@ MAX_COLUMNS, MAX_LENGTH = 10_000, 1000
 MAX_CHUNK = 1 << 30
 """Largest size of a column of Parquet within a group of rows, uncompressed [bytes]."""
 
+MAX_ROW_RATIO = 10
+"""Rows of a Parquet file for each of its bytes, beyond `FREE_ROWS`: efforts have noise."""
+
+FREE_ROWS = 1_000_000
+"""Rows that a small file may have."""
+
 
 def read_tables(
     entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
@@ -266,10 +272,14 @@ def _opened(file: Path) -> Iterator[Any]:
             metadata = opened.metadata
             if metadata.num_columns > MAX_COLUMNS:
                 raise ValueError(f'it has {metadata.num_columns} columns')
+            if metadata.num_rows > FREE_ROWS + MAX_ROW_RATIO * file.stat().st_size:
+                raise ValueError(f'it declares {metadata.num_rows} rows, more than its bytes hold')
             for k in range(metadata.num_row_groups):
                 group = metadata.row_group(k)
-                for c in range(metadata.num_columns):
-                    if group.column(c).total_uncompressed_size > MAX_CHUNK:
+                for column in map(group.column, range(metadata.num_columns)):
+                    # equal values are stored once, whatever their number
+                    size = max(column.total_uncompressed_size, 8 * column.num_values)
+                    if size > MAX_CHUNK:
                         raise ValueError(f'a column has more than {MAX_CHUNK >> 20} MB in a group')
             yield opened
 

@@ -37,6 +37,7 @@ from ..options.document import dump, plain
 from ..results.factor_file import FACTOR_SIZE, SUFFIX
 from ..results.saving import reported_failures
 from ..untrusted.files import read_bytes
+from ..untrusted.names import has_control, REMEDY
 from ..untrusted.writing import encoded, open_own, write_whole
 
 SUFFIXES = ('.mcap', '.db3', '.csv', '.tsv', '.npz')
@@ -126,9 +127,17 @@ def serial_of(path: str, custom: Mapping[str, str], settings: FleetSettings) -> 
     Raises
     ------
     RecordingError
-        if the settings do not find it.
+        if the settings do not find it, or it has control characters.
 
     """
+    serial = _serial_of(path, custom, settings)
+    if has_control(serial):
+        text = f'the serial number {serial[:80]!a} of its robot has control characters'
+        raise recording_error(path, text, REMEDY, value=serial)
+    return serial
+
+
+def _serial_of(path: str, custom: Mapping[str, str], settings: FleetSettings) -> str:
     if settings.serial_key is not None:
         if custom.get(settings.serial_key):
             return custom[settings.serial_key]

@@ -182,6 +182,29 @@ def test_what_is_wrong_in_parquet_is_named(write, tmp_path, monkeypatch):
         described(path, ARM, None)
 
 
+def test_equal_values_that_parquet_stores_once_are_counted(write, monkeypatch):
+    """A kilobyte may declare gigabytes of them, in one list or in many rows."""
+    path, _ = write(zeros=[[0] * 1000] * ROWS)
+    with parquet_file(path) as opened:
+        column = opened.metadata.row_group(0)
+        stored = max(column.column(c).total_uncompressed_size for c in range(column.num_columns))
+    assert stored < 8 * 100 * 1000
+    monkeypatch.setattr(module, 'MAX_CHUNK', stored)
+    with pytest.raises(RecordingError, match='a column has more than'):
+        described(path, ARM, None)
+    monkeypatch.undo()
+    monkeypatch.setattr(module, 'FREE_ROWS', 0)
+    monkeypatch.setattr(module, 'MAX_ROW_RATIO', 0)
+    with pytest.raises(RecordingError, match=f'declares {ROWS} rows, more than its bytes hold'):
+        described(path, ARM, None)
+
+
+def parquet_file(path):
+    from pyarrow import parquet
+
+    return parquet.ParquetFile(path)
+
+
 def test_a_missing_library_is_named_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, 'pyarrow', None)
     with pytest.raises(IdentificationError, match=r"robot-identification\[parquet\]' brings it"):

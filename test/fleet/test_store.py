@@ -190,6 +190,9 @@ def test_serial_numbers_come_from_the_folder_the_path_or_the_bag(tmp_path):
 def test_a_serial_number_that_is_not_there():
     with pytest.raises(RecordingError, match="'fleet.serial'.*is not found"):
         serial_of('/data/run.mcap', {}, FleetSettings(serial='robot(.)'))
+    for serial in ('a\nb', '\x1b[2J'):
+        with pytest.raises(RecordingError, match='has control characters: rename it'):
+            serial_of(f'/data/{serial}/run.mcap', {}, FleetSettings())
     with pytest.raises(RecordingError, match="no 'serial'"):
         serial_of('/data/run.mcap', {}, FleetSettings(serial_key='serial'))
 

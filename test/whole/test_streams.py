@@ -79,6 +79,10 @@ def test_bytes_of_a_path_that_are_no_text_are_shown_as_escapes(workspace):
     code, error = run(workspace.folder, 'identify', f'{NOT_TEXT}/none.yaml')
     assert code == 2
     assert len(error) == 1 and 'run\\udcff/none.yaml' in error[0]
+    urdf = ROOT / 'urdf' / 'szabo_3r.urdf'
+    code, error = run(workspace.folder, 'init', urdf, folder / 'first.csv', '--out', 'new.yaml')
+    assert code == 2
+    assert len(error) == 1 and 'no experiment file can name it: rename it' in error[0]
     code, error = run(workspace.folder, 'identify', folder / 'experiment.yaml', *OLS)
     assert (code, error) == (0, [])
     assert 'run\\udcff' in (folder / 'results' / 'result.yaml').read_text()
