@@ -15,6 +15,7 @@ from ..data.drives import Drives, elastic_blocks, sides_of
 from ..data.readers import no_samples, read_tables
 from ..data.recording import Recording, SIGNALS
 from ..data.recording_config import RecordingEntry
+from ..data.unwrapping import Unwrapper
 from ..errors import one_of, RecordingError
 from ..model.mechanisms import ElasticJoints
 from ..options.fields import joined, key_error
@@ -84,6 +85,7 @@ class FileSource:
         """
         Read the recording in parts of at most ``size`` rows, at the joints.
 
+        Jumps of the positions by whole turns are taken out.
         With elastic joints, rows at whose time the motors' side is not known are left out: before
         its first stamp, after its last one and in its gaps.
 
@@ -98,12 +100,13 @@ class FileSource:
         if self.elastic is not None:
             yield from elastic_blocks(entry, joints, drives, self.elastic, self.base, size)
             return
+        unwrapper = Unwrapper()
         last: float | None = None
         for table in read_tables(entry, joints, drives.recorded(len(joints)), self.base, size):
             table.check_finite(entry.name)
             table.check_order(entry.name, last)
             last = float(table.time[-1])
-            yield drives.recording(table, joints, entry.name)
+            yield unwrapper.take(drives.recording(table, joints, entry.name))
         if last is None:
             raise no_samples(entry)
 
@@ -273,7 +276,7 @@ class ArrayEntry:
             if signal is not None and signal.shape != shape:
                 remedy = f'expected {shape}: a row a stamp, a column a joint of {one_of(joints)}'
                 raise _wrong(self.name, f"has '{key}' of shape {signal.shape}", remedy)
-        return drives.recording(self, joints, self.name)
+        return Unwrapper().take(drives.recording(self, joints, self.name))
 
 
 def _signal(value: Any, frame: Any, name: str, key: str) -> np.ndarray:

@@ -18,7 +18,7 @@ BY_INDEX = {'time': 0, 'position': [1, 2], 'velocity': [3, 4], 'effort': [5, 6]}
 
 
 def numbers(n_rows=200):
-    table = np.random.default_rng(0).normal(size=(n_rows, 7))
+    table = 0.5 * np.random.default_rng(0).normal(size=(n_rows, 7))
     table[:, 0] = np.arange(n_rows) / 100.0
     return table
 

@@ -61,7 +61,7 @@ def write(path, messages, plugin=StoragePlugin.MCAP, topic='/joint_states', comp
 
 def motion(n_rows=500, seed=0):
     """Stamps [ns], positions, velocities and efforts."""
-    values = np.random.default_rng(seed).normal(size=(3, n_rows, 3))
+    values = 0.5 * np.random.default_rng(seed).normal(size=(3, n_rows, 3))
     return (START + np.arange(n_rows) * 1_000_000, *values)
 
 
