@@ -20,6 +20,7 @@ from robot_identification.nodes.launching import (
 
 CLOCK_RATE = '250'  # Hz; its default of 40 Hz is coarse for joint states at 1 kHz
 PATIENCE = '60'  # s, in which the identification has to be ready
+ACKNOWLEDGED = '10000'  # ms, in which the last messages have to be received
 
 NODES = {
     'identification': {
@@ -64,12 +65,6 @@ ARGUMENTS = [
         description="Whether the nodes take their time from the bag's /clock",
     ),
     DeclareLaunchArgument('rate', default_value='1.0', description='Speed of the replay'),
-    DeclareLaunchArgument(
-        'delay',
-        default_value='2.0',
-        description='Seconds that ros2 bag play waits once the identification is ready, in which '
-        'the nodes find it; the own player sees when they have',
-    ),
     DeclareLaunchArgument(
         'player',
         default_value='own',
@@ -126,7 +121,7 @@ def command(context):
     if argument(context, 'player') == 'rosbag2':
         words = [program, 'wait', '--timeout', PATIENCE, identification, '--']
         words += ['ros2', 'bag', 'play', bag, '--clock', CLOCK_RATE, '--rate', rate]
-        words += ['--delay', argument(context, 'delay')]
+        words += ['--start-paused', '--wait-for-all-acked', ACKNOWLEDGED]
         moved = [
             f'{old}:={new}' for old, new in ((recorded, states), ('/clock', clock)) if old != new
         ]

@@ -69,12 +69,18 @@ COMPLETION = {'argcomplete'}
 UNIMPORTED = {'action_msgs', 'ros2bag', 'rosbag2_storage_mcap'}
 """Depended on without an import: part of every action's messages, and playing a bag."""
 
-WITHOUT_WHEELS = {'control_msgs', 'controller_manager_msgs', 'launch', 'launch_ros'}
+WITHOUT_WHEELS = {
+    'control_msgs',
+    'controller_manager_msgs',
+    'launch',
+    'launch_ros',
+    'rosbag2_interfaces',
+}
 """
 There with ROS alone.
 
-Launch files need the last two, and nobody else does; set-up builds the first two from
-``interfaces/``.
+Set-up builds the first two from ``interfaces/``; launch files alone need launch, and who plays a
+bag with rosbag2 has its interfaces.
 """
 
 

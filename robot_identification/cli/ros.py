@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack
-import os
 from pathlib import Path
 import sys
 import textwrap
 from typing import Any
 
-from ..errors import IdentificationError, SettingsError
+from ..errors import SettingsError
 from ..progress import progress_bar
 from .command import (
     argument,
@@ -253,14 +252,15 @@ def wait(options: argparse.Namespace) -> int:
     Run a command when a live identification is ready for joint states.
 
     Wait until the live identification of a node takes joint states, or is switched off,
-    and then run a command, such as 'ros2 bag play'.
+    and then run a command, such as 'ros2 bag play'.  With --start-paused, that is resumed
+    when the identification is connected to it, and so misses nothing.
 
     Examples
     --------
-    robot-identification wait /identification -- ros2 bag play recordings/first --clock
+    robot-identification wait /identification -- ros2 bag play recordings/first --start-paused
     """
     with needing_ros('waiting for a node'):
-        from ..nodes.player import wait_for_identification
+        from ..nodes.player import run_when_ready
     # argparse drops the first -- or not, as its version is
     words = options.command[options.command[:1] == ['--'] :]
     if words and words[0].startswith('-'):
@@ -269,18 +269,8 @@ def wait(options: argparse.Namespace) -> int:
             value=words[0],
             remedy='give options before the node and the command after --',
         )
-    wait_for_identification(options.node, options.timeout)
-    if words:
-        sys.stdout.flush()
-        try:
-            os.execvp(words[0], words)
-        except OSError as error:
-            raise IdentificationError(
-                f"cannot run '{words[0]}': {error.strerror}",
-                value=words[0],
-                remedy='name a program that is installed and on PATH',
-            ) from error
-    return EXIT_OK
+    sys.stdout.flush()
+    return run_when_ready(options.node, options.timeout, words)
 
 
 @command(

@@ -208,7 +208,8 @@ class Sequences:
     Counter of missing messages, from the sequence numbers that publishers give them.
 
     Which publisher a message is from is not known: it belongs to the one whose newest number is
-    the nearest below its own.
+    the nearest below its own.  The first number of a publisher is 1; ``before`` counts what
+    publishers had published before the first message that arrived from them.
     """
 
     _PUBLISHERS = 8
@@ -216,6 +217,7 @@ class Sequences:
 
     def __init__(self) -> None:
         self._newest: list[int] = []
+        self.before = 0
 
     def missing_before(self, number: int) -> int:
         """Return how many messages were lost between the one before and this one."""
@@ -228,6 +230,8 @@ class Sequences:
         if below:
             missing = number - max(below) - 1
             newest.remove(max(below))
+        else:
+            self.before += max(number - 1, 0)
         newest.append(number)
         del newest[: -self._PUBLISHERS]
         return missing
@@ -240,9 +244,10 @@ class Account:
 
     Attributes
     ----------
-    messages, lost, refused, foreign:
-        Joint states taken, lost by the middleware, left out for what they hold, and left out
-        because they have none of the joints, as those of a gripper on the same topic.
+    messages, lost, missed, refused, foreign:
+        Joint states taken, lost by the middleware, published before the first that arrived, left
+        out for what they hold, and left out because they have none of the joints, as those of a
+        gripper on the same topic.
     without_effort, saturated:
         Joint states whose effort is missing or not finite, and with one at the joint's limit.
     updates, late:
@@ -254,6 +259,7 @@ class Account:
 
     messages: int = 0
     lost: int = 0
+    missed: int = 0
     refused: int = 0
     foreign: int = 0
     without_effort: int = 0
@@ -402,6 +408,7 @@ class Follower:
         account.messages += 1
         if sequence is not None:
             account.lost += self._sequences.missing_before(sequence)
+            account.missed = self._sequences.before
         try:
             values = self._stream.read(message)
         except ForeignStateError as error:

@@ -146,7 +146,8 @@ class OnlineNode(Node):
     # ----------------------------------------------------------------------------------- messages
 
     def _status(self, before: StatusSample, now: StatusSample) -> OnlineStatus:
-        return status_message(self._follower, before, now, now.clock - self._arrived)
+        since, publishers = now.clock - self._arrived, self._states.get_publisher_count()
+        return status_message(self._follower, before, now, since, publishers)
 
     def _on_publish(self) -> None:
         now, robot = StatusSample.of(self._follower), self._task.problem.robot.name
@@ -275,9 +276,18 @@ class StatusSample:
 
 
 def status_message(
-    follower: Follower, before: StatusSample, now: StatusSample, since_message: float
+    follower: Follower,
+    before: StatusSample,
+    now: StatusSample,
+    since_message: float,
+    publishers: int,
 ) -> OnlineStatus:
-    """Return the status; ``since_message`` is how long ago the newest joint state came [s]."""
+    """
+    Return the status.
+
+    ``since_message`` is how long ago the newest joint state came [s]; ``publishers`` is how many
+    are connected.
+    """
     account, counts, identifier = now.account, now.counts, follower.identifier
     durations, latencies, delay = follower.durations, follower.latencies, follower.effort_delay
     unknown = np.full(len(follower.joints), np.nan)
@@ -290,6 +300,8 @@ def status_message(
         message='; '.join(_troubles(follower, before, now, rate, since_message)),
         messages=account.messages,
         lost=account.lost,
+        missed=account.missed,
+        publishers=publishers,
         refused=account.refused + account.foreign + counts.invalid,
         disordered=counts.late,
         gaps=max(0, counts.stretches - 1),
@@ -379,6 +391,7 @@ def diagnostic(
         'rate [Hz]': f'{status.rate:.6g}',
         'jitter [ms]': _ms(status.jitter),
         'lost': status.lost,
+        'missed before the first': status.missed,
         'left out': status.refused,
         'without effort': account.without_effort,
         'with an effort at its limit': account.saturated,

@@ -10,17 +10,19 @@ for it: its latched status has the state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+import signal
+import subprocess
 import time
 
 from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
+from rclpy.node import Node, NodeNameNonExistentError
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from robot_identification_msgs.msg import OnlineStatus
@@ -32,9 +34,11 @@ from ..errors import IdentificationError, RecordingError, SettingsError
 from ..progress import Progress, silent
 from .common import LATCHED
 from .common.messages import time_message
-from .common.processes import client_node
+from .common.processes import client_node, terminate_with_parent
 
 READY = (OnlineStatus.WAITING, OnlineStatus.LEARNING, OnlineStatus.FROZEN)
+
+STATES = 'sensor_msgs/msg/JointState'
 
 _TURN = 0.05  # s
 _DEPTH = 5000
@@ -257,6 +261,8 @@ class Readiness:
         Whether it takes joint states.
     follower:
         Full name of the node that takes them.
+    publishers:
+        Publishers of joint states that it is connected to.
 
     """
 
@@ -265,6 +271,7 @@ class Readiness:
         self.identification = f'/{identification.strip("/")}'
         self.follower = follower_name(self.identification)
         self.is_ready = self.is_followed = False
+        self.publishers = 0
         self._trouble = 'it has not published its status'
         self._topic = f'{self.identification}/online/status'
         node.create_subscription(OnlineStatus, self._topic, self._on_status, LATCHED)
@@ -295,10 +302,24 @@ class Readiness:
         finally:
             executor.shutdown()
 
+    def hears(self, player: str) -> bool:
+        """Return whether it is connected to all publishers of what a node publishes for it."""
+        place, name = self.follower.rsplit('/', 1)
+        try:
+            published = self._node.get_publisher_names_and_types_by_node(player, '/')
+            heard = self._node.get_subscriber_names_and_types_by_node(name, place or '/')
+        except NodeNameNonExistentError:
+            return False
+        kinds = dict(published)
+        topics = [topic for topic, kind in heard if STATES in kind and topic in kinds]
+        counts = [self._node.count_publishers(topic) for topic in topics]
+        return bool(counts) and self.publishers >= max(counts)
+
     def _on_status(self, status: OnlineStatus) -> None:
         # the node and the process that it starts both publish it, each its own part
         if status.state in READY:
             self.is_ready = self.is_followed = True
+            self.publishers = status.publishers
             self._trouble = 'it has not discovered the publisher yet'
         elif status.state == OnlineStatus.OFF and not status.message:
             self.is_ready = True
@@ -311,15 +332,83 @@ def follower_name(identification: str) -> str:
     return f'{identification}_online'
 
 
-def wait_for_identification(identification: str, seconds: float) -> None:
+PLAYER, RESUME = 'rosbag2_player', '/rosbag2_player/resume'
+"""Node of ``ros2 bag play``, and its service."""
+
+PAUSED = '--start-paused'
+
+
+def run_when_ready(identification: str, seconds: float, command: Sequence[str]) -> int:
     """
-    Wait until a live identification is ready; initialises and shuts down ROS.
+    Run a command when a live identification is ready; initialises and shuts down ROS.
+
+    ``ros2 bag play --start-paused`` is resumed when the identification is connected to it, so that
+    no message is published before.
+
+    Parameters
+    ----------
+    identification:
+        Full name of the identification node.
+    seconds:
+        Time in which it has to be ready, and connected to a paused player.
+    command:
+        Words of the command; none only waits.
+
+    Returns
+    -------
+    int
+        The command's exit code.
 
     Raises
     ------
     IdentificationError
-        where it is not ready by then.
+        where it is not ready by then, the command cannot be run, or a player ends before.
 
     """
     with client_node('wait', start_parameter_services=False) as node:
-        Readiness(node, identification).wait(seconds)
+        readiness = Readiness(node, identification)
+        readiness.wait(seconds)
+        if not command:
+            return 0
+        try:
+            # ends with this process, however that ends
+            process = subprocess.Popen(command, preexec_fn=terminate_with_parent)
+        except OSError as error:
+            raise IdentificationError(
+                f"cannot run '{command[0]}': {error.strerror}",
+                value=command[0],
+                remedy='name a program that is installed and on PATH',
+            ) from error
+        try:
+            if PAUSED in command and readiness.is_followed:
+                readiness.wait(
+                    seconds, lambda: process.poll() is not None or readiness.hears(PLAYER)
+                )
+                _resume(node, process, seconds)
+            return process.wait()
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                process.wait()
+
+
+def _resume(node: Node, process: subprocess.Popen, seconds: float) -> None:
+    """Have a player that was started paused play, once it offers that."""
+    from rosbag2_interfaces.srv import Resume
+
+    client = node.create_client(Resume, RESUME)
+    end = time.monotonic() + seconds
+    while not client.wait_for_service(_TURN):
+        if process.poll() is not None or time.monotonic() > end:
+            raise IdentificationError(
+                f"the player offers no service '{RESUME}'",
+                value=seconds,
+                remedy=f'leave {PAUSED} out where the command is no ros2 bag play',
+            )
+    answer = client.call_async(Resume.Request())
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
+    try:
+        executor.spin_until_future_complete(answer, timeout_sec=seconds)
+    finally:
+        executor.shutdown()

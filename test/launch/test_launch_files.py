@@ -374,13 +374,13 @@ def test_a_real_robot_does_not_move_unless_told(ros, launch, prefix):
 @pytest.mark.slow
 def test_a_bag_is_played_with_its_clock(ros, launch, prefix):
     process = launch(
-        'replay', 'bag:=/data/run', 'regressor:=false', 'rate:=2.0', 'player:=rosbag2', 'delay:=1'
+        'replay', 'bag:=/data/run', 'regressor:=false', 'rate:=2.0', 'player:=rosbag2'
     )
     ros.wait_for_node('/identification', timeout=START)
     said = output_until(ros, prefix, 'replay', 'played with')
     assert said.endswith(
         'played with wait --timeout 60 /identification -- ros2 bag play /data/run --clock 250 '
-        '--rate 2.0 --delay 1'
+        '--rate 2.0 --start-paused --wait-for-all-acked 10000'
     )
     assert 'regressor' not in ros.node.get_node_names()
     sim_time = ros.get_parameters('/identification', 'use_sim_time')
@@ -395,9 +395,10 @@ def test_a_bag_is_played_with_its_clock(ros, launch, prefix):
         (
             'rosbag2',
             '/joint_states',
-            '--rate 1.0 --delay 0 --remap /joint_states:=/cell/joint_states /clock:=/cell/clock',
+            '--rate 1.0 --start-paused --wait-for-all-acked 10000 '
+            '--remap /joint_states:=/cell/joint_states /clock:=/cell/clock',
         ),
-        ('rosbag2', '', '--rate 1.0 --delay 0 --remap /clock:=/cell/clock'),
+        ('rosbag2', '', '--wait-for-all-acked 10000 --remap /clock:=/cell/clock'),
         (
             'own',
             '/joint_states',
@@ -408,9 +409,7 @@ def test_a_bag_is_played_with_its_clock(ros, launch, prefix):
 )
 def test_a_bag_is_played_into_the_namespace(ros, launch, prefix, player, topic, words):
     arguments = [f'topic:={topic}'] if topic else []
-    process = launch(
-        'replay', 'bag:=run', 'namespace:=cell', f'player:={player}', 'delay:=0', *arguments
-    )
+    process = launch('replay', 'bag:=run', 'namespace:=cell', f'player:={player}', *arguments)
     said = output_until(ros, prefix, 'replay', 'played with')
     assert said.endswith(words)
     assert end(process) == 0

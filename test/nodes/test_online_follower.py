@@ -133,6 +133,17 @@ def test_what_is_missing_from_one_publisher(numbers):
     assert sum(missing(numbers)) == numbers[-1] - numbers[0] + 1 - len(numbers)
 
 
+@pytest.mark.parametrize(
+    ('numbers', 'before'),
+    [([1, 2, 5], 0), ([828, 829], 827), ([1, 2, 900_001, 900_002, 3], 900_000), ([0, 1], 0)],
+)
+def test_what_was_published_before_the_first_message_of_each_publisher(numbers, before):
+    sequences = Sequences()
+    for number in numbers:
+        sequences.missing_before(number)
+    assert sequences.before == before
+
+
 def test_publishers_that_come_and_go():
     """Nothing is missing where two take turns, where one is new, or starts again."""
     turns = [number for pair in zip(range(1, 50), range(30_001, 30_050)) for number in pair]

@@ -126,6 +126,67 @@ def test_a_command_runs_when_there_is_nothing_to_wait_for(running):
     assert waits[1].output.startswith("error: cannot run 'no-such-program': No such file")
 
 
+ROSBAG2 = """
+import sys
+import rclpy
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+rclpy.init()
+node = rclpy.create_node('rosbag2_player')
+states = node.create_publisher(JointState, '/joint_states', 5000)
+resumed = []
+node.create_service(Trigger, '~/resume', lambda _, answer: resumed.append(1) or answer)
+while not resumed:
+    rclpy.spin_once(node)
+for number in range(300):
+    message = JointState(name=['a'], position=[0.0], effort=[0.0])
+    message.header.stamp.nanosec = number * 1000000
+    states.publish(message)
+states.wait_for_all_acked()
+sys.exit(3)
+"""
+"""In place of ``ros2 bag play --start-paused``, which is not among the wheels."""
+
+
+def test_a_paused_player_is_resumed_when_the_follower_is_connected(ros, arm, tmp_path):
+    (tmp_path / 'player.py').write_text(ROSBAG2)
+    service = tmp_path / 'rosbag2_interfaces' / 'srv.py'
+    service.parent.mkdir()
+    service.write_text('from std_srvs.srv import Trigger as Resume\n')
+    statuses = ros.subscribe(OnlineStatus, '/identification/online/status', LATCHED)
+    ros.start(
+        'identification',
+        parameters={**arm.parameters, 'output': str(tmp_path), 'online.enabled': True},
+    )
+    words = ['wait', '/identification', '--', sys.executable, str(tmp_path / 'player.py')]
+    player = ros.start_command(
+        'wait',
+        [*CLI, *words, '--start-paused'],
+        wait=False,
+        PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]),
+    )
+    assert player.wait(150.0) == 3, player.output  # the player's own
+    ros.wait_until(lambda: statuses[-1].messages == 300, 10.0, 'all messages')
+    assert (statuses[-1].missed, statuses[-1].lost) == (0, 0)
+
+
+def test_what_was_published_before_the_follower_came_is_counted(ros, arm, tmp_path):
+    states = ros.publisher(JointState, '/joint_states', QoSProfile(depth=5000))
+    for _ in range(50):
+        states.publish(JointState(name=['a']))
+    statuses = ros.subscribe(OnlineStatus, '/identification/online/status', LATCHED)
+    ros.start(
+        'identification',
+        parameters={**arm.parameters, 'output': str(tmp_path), 'online.enabled': True},
+    )
+    ros.wait_until(lambda: statuses and statuses[-1].publishers == 1, 60.0, 'the connection')
+    for _ in range(20):
+        states.publish(JointState(name=['a']))
+    ros.wait_until(lambda: statuses[-1].messages == 20, 60.0, 'the messages')
+    assert (statuses[-1].missed, statuses[-1].lost) == (50, 0)
+
+
 def test_a_command_does_not_run_for_nobody(tmp_path, ros):
     command = [*CLI, 'wait', '--timeout', '0.5', '/nobody', '--', 'touch', str(tmp_path / 'ran')]
     process = ros.start_command('wait', command, wait=False)

@@ -351,11 +351,17 @@ def start_module(
         'pass_fds': [each for each in arguments if isinstance(each, int)],
         'start_new_session': True,
     }
-    if end_with_parent and sys.platform.startswith('linux'):
-        libc, set_parent_death_signal = ctypes.CDLL(None), 1
-        settings['preexec_fn'] = lambda: libc.prctl(set_parent_death_signal, signal.SIGTERM)
+    if end_with_parent:
+        settings['preexec_fn'] = terminate_with_parent
     command = [sys.executable, '-m', module, *map(str, arguments)]
     return subprocess.Popen(command, **{**settings, **options})
+
+
+def terminate_with_parent() -> None:
+    """Have the kernel (Linux) terminate this process when its parent dies; for ``preexec_fn``."""
+    if sys.platform.startswith('linux'):
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
 
 
 # ------------------------------------------------------------------------------------- priority

@@ -206,7 +206,7 @@ class Followed(Live):
             self.follower.take(serialize_message(message), None, time.perf_counter())
             if number % 25 == 0 or number == len(messages):
                 now = StatusSample.of(self.follower)
-                self.statuses.append(status_message(self.follower, self._sample, now, 0.0))
+                self.statuses.append(status_message(self.follower, self._sample, now, 0.0, 1))
                 self._sample = now
         return self.status
 
