@@ -25,7 +25,7 @@ import numpy as np
 import pinocchio as pin
 from robot_identification.errors import ExcitationError
 from robot_identification.excitation import Plan, plan, PlannerSettings
-from robot_identification.excitation.constraints import FINEST
+from robot_identification.excitation.distance_search import FINEST
 from robot_identification.excitation.trajectories import to_points
 from scipy.interpolate import BPoly
 

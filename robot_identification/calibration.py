@@ -34,7 +34,7 @@ from .calibration_goal import (
 from .config.problem import IdentificationProblem
 from .errors import ExcitationError, RecordingError
 from .estimation.model_selection import can_choose, choose_model
-from .excitation.collisions import collision_model, CollisionModel
+from .excitation.collisions import CollisionModel, planned_collisions
 from .excitation.constraints import check_trajectory, Findings
 from .excitation.limits import motion_limits
 from .excitation.objective import parameter_places
@@ -145,10 +145,7 @@ class _Run:
 
     @cached_property
     def collisions(self) -> CollisionModel | None:
-        planner = self.planner
-        if not planner.check_collisions:
-            return None
-        return collision_model(self.problem.robot, planner.clearance, planner.all_obstacles)
+        return planned_collisions(self.problem.robot, self.planner)
 
     def check(self, trajectory: PointTrajectory) -> Findings:
         """Check a motion by the limits that count at execution; raises `ExcitationError`."""

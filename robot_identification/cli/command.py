@@ -265,6 +265,14 @@ PLANNING = (
         'FILE',
     ),
     _overrides(', for example planner.floor=0.0'),
+    argument(
+        '--package-path',
+        "folder with ROS packages, in which the URDF's package:// meshes are looked for first",
+        Path,
+        'DIR',
+        nargs='+',
+        default=[],
+    ),
 )
 """Settings of the planner, which `planning_of` reads."""
 
@@ -307,8 +315,15 @@ def experiment_of(options: argparse.Namespace, **more: Any) -> Any:
 
 
 def planning_of(options: argparse.Namespace, names: Sequence[str] = ()) -> Any:
-    """Return the settings of the planner; options of these names come before the others."""
+    """
+    Return the settings of the planner; options of these names come before the others.
+
+    Raises ModelError if a folder of ``--package-path`` does not exist.
+    """
     from ..config.problem import load_planning
+    from ..model.urdf_files import add_package_path
+
+    add_package_path(options.package_path)
 
     given = {f'planner.{name}': getattr(options, name) for name in names}
     given = {key: value for key, value in given.items() if value is not None}

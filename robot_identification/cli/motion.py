@@ -76,6 +76,7 @@ def plan(options: argparse.Namespace) -> int:
     robot-identification plan experiment.yaml --settings nodes.yaml --out plans/first
     """
     from ..config.problem import planned_robot
+    from ..excitation.collisions import planned_collisions
     from ..excitation.planner import plan
     from ..reduction import earlier_information
     from ..results.factor_file import read_factor
@@ -90,7 +91,9 @@ def plan(options: argparse.Namespace) -> int:
     with collected_warnings() as notes:
         with progress_bar(enabled=not options.quiet) as progress, interruptible() as stopped:
             made = plan(robot, planning.planner, progress, stopped, model=model, earlier=earlier)
-        files = save_plan(options.out, made, robot, model, _collisions(robot, planning.planner))
+        files = save_plan(
+            options.out, made, robot, model, planned_collisions(robot, planning.planner)
+        )
     warn(text for text in dict.fromkeys(notes) if text not in made.warnings)
     if not options.quiet:
         print(made.summary())
@@ -113,14 +116,6 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         yield lambda: bool(pressed)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _collisions(robot: Any, settings: Any) -> Any:
-    from ..excitation.collisions import collision_model
-
-    if not settings.check_collisions:
-        return None
-    return collision_model(robot, settings.clearance, settings.all_obstacles)
 
 
 def _speed(text: str) -> float:
@@ -151,7 +146,8 @@ def preview(options: argparse.Namespace) -> int:
     Check a plan.yaml against a URDF as the excitation node does before it moves a robot,
     trusting nothing in the file: limits are those of the URDF and of --settings, efforts
     are predicted by the URDF, and every distance is computed. The joints that move, locked
-    positions, gravity and obstacles are the plan's; obstacles of --settings are added.
+    positions, gravity, obstacles, tracking tolerance and stop decelerations are the plan's;
+    obstacles of --settings are added.
 
     Write a page with the motion in 3D, also of a plan that is refused; the exit code is 4
     then.
@@ -162,8 +158,10 @@ def preview(options: argparse.Namespace) -> int:
     robot-identification preview plan/plan.yaml --urdf robot.urdf --speed 0.3 \
         --settings nodes.yaml --out slow.html
     """
+    from ..excitation.collisions import planned_collisions
     from ..excitation.constraints import check_trajectory
     from ..excitation.limits import motion_limits
+    from ..excitation.stops import check_stops
     from ..model.robot import Robot
     from ..results.plan_file import as_points, read_plan
     from ..results.plan_page import MotionPage, plan_html
@@ -178,15 +176,24 @@ def preview(options: argparse.Namespace) -> int:
     )
     own = {obstacle.name for obstacle in settings.all_obstacles}
     added = tuple(o for o in stored.obstacles if o.name not in own)
-    settings = replace(settings, obstacles=(*settings.obstacles, *added))
+    settings = replace(
+        settings,
+        obstacles=(*settings.obstacles, *added),
+        tracking_tolerance=stored.tracking_tolerance or settings.tracking_tolerance,
+        stop_deceleration=stored.stop_deceleration or settings.stop_deceleration,
+    )
     trajectory = as_points(stored.trajectory).slower(options.speed)
     limits = motion_limits(robot, settings, margin=0.0)
-    collisions = _collisions(robot, settings)
+    collisions = planned_collisions(robot, settings)
     findings, refusal = None, None
     try:
         findings = check_trajectory(
             robot, trajectory, limits, rate=settings.check_rate, collisions=collisions
         )
+        if settings.stop_deceleration:
+            deceleration = settings.stop_deceleration
+            stopping = check_stops(robot, trajectory, limits, deceleration, collisions)
+            findings = replace(findings, stopping=stopping)
     except ExcitationError as error:
         refusal = error
     other = () if stored.is_of(robot) else (

@@ -9,17 +9,20 @@ import math
 import os
 from pathlib import Path
 from typing import Any
+import warnings
 
 import numpy as np
 
 from ..base_parameters import BaseStructure, structure
 from ..data.drives import Drives
-from ..errors import SettingsError
+from ..errors import IdentificationWarning, one_of, SettingsError
 from ..estimation import choose_prior, EstimationSettings
 from ..estimation.model_selection import ModelSelection
 from ..excitation.settings import PlannerSettings
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
+from ..model.urdf import build_model, parse_urdf
+from ..model.urdf_files import read_urdf
 from ..online import OnlineIdentifier
 from ..options.document import Document, override, read_document
 from ..options.fields import describe, from_mapping, option, settings_error
@@ -263,7 +266,8 @@ def planned_robot(
     source:
         A URDF or xacro file, or an experiment file, whose section ``robot`` counts then.
     settings:
-        Joints and regressor, where the source is a URDF.
+        Joints and regressor, where the source is a URDF; without joints, all move but fingers of
+        grippers and joints that mimic others, which a warning names.
 
     Raises
     ------
@@ -274,5 +278,34 @@ def planned_robot(
     if Path(source).suffix in ('.yaml', '.yml'):
         experiment = load_experiment(source, check_data=False)
         return experiment.build_robot(), experiment.robot.model
-    robot = Robot.from_urdf(source, settings.joints or None, locked=settings.locked)
-    return robot, settings.robot
+    joints, locked = settings.joints, settings.locked
+    if not joints:
+        joints, locked = _without_grippers(source, locked)
+    return Robot.from_urdf(source, joints or None, locked=locked), settings.robot
+
+
+def _without_grippers(
+    source: str | os.PathLike, locked: Mapping[str, float]
+) -> tuple[tuple[str, ...], Mapping[str, float]]:
+    """Return the joints that move and all positions that are held, if there are grippers."""
+    text, path = read_urdf(source)
+    where = str(path or 'URDF')
+    contents = parse_urdf(text, where)
+    moving = contents.moving
+    held = [name for name in contents.gripper_joints if name not in locked]
+    free = set(moving) - set(held) - set(locked)
+    if not held or not free:
+        return (), locked
+    positions = dict(locked)
+    for name in held:
+        mimic = moving[name].mimic
+        # one that mimics a joint that is held follows it
+        if mimic is None or mimic.joint in free:
+            positions[name] = float(np.clip(0.0, moving[name].lower, moving[name].upper))
+    warnings.warn(
+        f'held while planning, since they mimic others or are fingers: {one_of(held)}; name the '
+        "joints that move in 'joints' to change this",
+        IdentificationWarning,
+        stacklevel=3,
+    )
+    return tuple(name for name in build_model(text, where).names if name in free), positions

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import coal
 import numpy as np
@@ -292,9 +293,9 @@ def set_pairs(
     clearance: float,
     standing: Collection[int],
     floor: int | None = None,
-) -> list[int]:
+) -> list[tuple[int, int]]:
     """
-    Choose the pairs that are looked at; return the places of shapes not kept from the floor.
+    Choose the pairs that are looked at; return those that are left out as always close.
 
     Pairs of the robot's own shapes that cannot say anything are left out: of links that are joined
     by a joint, and of those that are within the clearance of each other in nearly all of many
@@ -305,21 +306,19 @@ def set_pairs(
     parents = robot.model.parents
     joints = [shape.parentJoint for shape in geometry.geometryObjects]
     own, declared = [], []
-    for first in range(len(joints)):
-        for second in range(first + 1, len(joints)):
-            a, b = joints[first], joints[second]
-            if a == b:
-                continue
-            if first in standing or second in standing:
-                declared.append((first, second))
-            elif floor in (first, second) or (parents[a] != b and parents[b] != a):
-                own.append((first, second))
+    for first, second in combinations(range(len(joints)), 2):
+        a, b = joints[first], joints[second]
+        if a == b:
+            continue
+        if first in standing or second in standing:
+            declared.append((first, second))
+        elif floor in (first, second) or (parents[a] != b and parents[b] != a):
+            own.append((first, second))
     _write_pairs(geometry, own)
     close = _closeness(robot, geometry, clearance)
     kept = [pair for pair, share in zip(own, close, strict=True) if share < PERMANENT]
     _write_pairs(geometry, [*kept, *declared])
-    left_out = set(own) - set(kept)
-    return sorted(sum(pair) - floor for pair in left_out if floor in pair) if floor else []
+    return sorted(set(own) - set(kept))
 
 
 def _write_pairs(geometry: pin.GeometryModel, pairs: list[tuple[int, int]]) -> None:

@@ -2,20 +2,23 @@
 """
 Distances between links and obstacles by Coal, on the URDF's collision shapes.
 
-`CollisionModel` finds the pairs that are close, `DistancePenalty` keeps a search away from them.
+The distance that counts is the least one while each joint is within its tracking tolerance, since
+a robot is never quite where it is to be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
+from typing import Any
 import warnings
 
 import numpy as np
 import pinocchio as pin
 
-from ..errors import IdentificationWarning, ModelError
+from ..errors import ExcitationError, IdentificationWarning, ModelError, one_of
 from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
 from .collision_geometry import (
@@ -23,19 +26,13 @@ from .collision_geometry import (
     BoundingSpheres,
     make_convex,
     OBSTACLE_PREFIX,
-    random_positions,
     set_pairs,
     shape_reach,
 )
-from .settings import FLOOR, Obstacle
+from .settings import FLOOR, Obstacle, PlannerSettings
 
-RESOLUTION = 1e-4
-"""How much closer a pair has to come to be measured again [m]; some keep their distance."""
-
-_GROUP, _BOUNDED = 8, 512
-"""Positions for which the pairs are chosen at once, and in which distances are bounded at once."""
-
-_FAR = 1e3
+_BLOCK = 64
+"""Positions in which contacts are looked for at once."""
 
 
 @dataclass(frozen=True)
@@ -48,22 +45,91 @@ class Contact:
     first, second:
         Names.
     distance:
-        Between them; negative where they overlap [m].
+        Between them, at least, while each joint is within its tracking tolerance; negative where
+        they overlap [m].
+    planned:
+        Between them in the position itself [m].
     sample:
         Row of the position in which they are.
     points:
-        (2, 3) nearest points on the one and on the other, in the base frame [m].
+        (2, 3) nearest points on the one and on the other there, in the base frame [m].
     obstacle:
         Whether one of them is an obstacle.
+    pair:
+        Number of the pair of their shapes.
 
     """
 
     first: str
     second: str
     distance: float
+    planned: float
     sample: int
     points: np.ndarray = field(compare=False, repr=False)
     obstacle: bool = False
+    pair: int = -1
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """
+    Pairs of shapes that move against each other, and what is checked of them.
+
+    Attributes
+    ----------
+    checked, joined, close:
+        Numbers of pairs: looked at; of links that are joined by a joint; always close.
+    unchecked:
+        Links with collision shapes that could not be loaded, which is accepted.
+    lost:
+        Number of pairs that these would be in.
+
+    """
+
+    checked: int
+    joined: int = 0
+    close: int = 0
+    unchecked: tuple[str, ...] = ()
+    lost: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """True if there is something to check and nothing is left unchecked."""
+        return self.checked > 0 and not self.unchecked
+
+    def summary(self) -> str:
+        """Return a line on it."""
+        parts = [
+            f'{count} {words}'
+            for count, words in ((self.joined, 'joined by a joint'), (self.close, 'always close'))
+            if count
+        ]
+        if self.unchecked:
+            parts.append(f'{self.lost} of links without their meshes: {", ".join(self.unchecked)}')
+        total = self.checked + self.joined + self.close + self.lost
+        beside = f' ({", ".join(parts)})' if parts else ''
+        return f'{self.checked} of {total} pairs of shapes checked{beside}'
+
+
+@dataclass(frozen=True)
+class Measured:
+    """
+    Pairs as they were measured.
+
+    Attributes
+    ----------
+    distance:
+        (k,) [m].
+    lines:
+        (k, 3, 3) nearest point of either shape, and the normal, in the base frame.
+    jacobians:
+        (k, 6, n_joints) of all joints for the point at the base frame's origin; none if not asked.
+
+    """
+
+    distance: np.ndarray
+    lines: np.ndarray
+    jacobians: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -79,22 +145,28 @@ class CollisionModel:
         Pinocchio's geometry model; its collision pairs are those that are looked at.
     clearance:
         Distance that links have to keep [m].
+    tolerance:
+        (n_joints,) by which each joint may be off its position while they do [rad or m].
     shape_reach:
         (n_shapes, n_joints) how far the points of each shape can be from each joint's axis; 1 for
         a prismatic joint [m/rad or m/m].
     warnings:
-        Shapes that could not be loaded, in words.
+        What is not kept apart, in words.
     obstacles:
         What else there is beside the links; each has one shape, called as it is.
+    coverage:
+        Pairs that are checked, of how many.
 
     """
 
     robot: Robot
     geometry: pin.GeometryModel
     clearance: float
+    tolerance: np.ndarray
     shape_reach: np.ndarray
     warnings: tuple[str, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
+    coverage: Coverage = Coverage(0)
 
     @cached_property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -136,6 +208,13 @@ class CollisionModel:
         # the URDF parser names a shape <link>_<number>; the frame below it is the link's own
         return self.robot.model.frames[shape.parentFrame].name
 
+    def distance_in_words(self, contact: Contact) -> str:
+        """Return a distance as text, with the one that is planned where errors make it less."""
+        words = f'{contact.distance:.4g} m'
+        if self.tolerance.any():
+            words += f' ({contact.planned:.4g} m as planned, less the tracking tolerance)'
+        return words
+
     def in_words(self, first: str, second: str) -> str:
         """Name a pair and say what each is."""
         names = {obstacle.name for obstacle in self.obstacles}
@@ -146,341 +225,98 @@ class CollisionModel:
         kinds = [('obstacle' if name in names else 'link') + f" '{name}'" for name in both]
         return ' and '.join(kinds)
 
+    @cached_property
+    def pair_tolerance(self) -> np.ndarray:
+        """Bound of what tracking errors change the distance of each pair by, (n_pairs,) [m]."""
+        return np.asarray(self.pair_reach @ self.tolerance)
+
     def contacts(self, position: np.ndarray) -> Iterator[Contact]:
         """Iterate over the pairs closer than the clearance in positions (n_samples, n_joints)."""
-        margins = np.full(len(self.pairs), self.clearance)
-        shapes = self._data(margins)
-        for sample, closer in self._closer(np.atleast_2d(position), margins, shapes):
-            for pair in closer:
-                yield self._contact(shapes, pair, sample)
+        position = np.atleast_2d(position)
+        for begin in range(0, len(position), _BLOCK):
+            part = position[begin : begin + _BLOCK]
+            samples, pairs = np.nonzero(self.lower_bounds(part) < self.clearance)
+            for sample, contact in zip(samples, self.measure(part[samples], pairs), strict=True):
+                if contact.distance < self.clearance:
+                    yield replace(contact, sample=begin + int(sample))
 
-    def near(self, position: np.ndarray, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def lower_bounds(self, position: np.ndarray) -> np.ndarray:
+        """Return what is known of distances without measuring, (n_samples, n_pairs) [m]."""
+        if self.spheres is None:
+            return np.full((len(position), len(self.pairs)), -np.inf)
+        return np.asarray(self.spheres.distances(position).T - self.pair_tolerance)
+
+    def measure(self, position: np.ndarray, pairs: np.ndarray) -> list[Contact]:
         """
-        Return in which positions any pair is closer than its distance, and which pairs are.
+        Measure pairs, each in a position of its own, and with tracking errors.
+
+        The errors are those by which the distance falls fastest, each as large as its tolerance:
+        the signs come from the gradient of the distance.  What is kept is the least of the
+        distance that the gradient predicts for them, and of the one that is measured there.
 
         Parameters
         ----------
         position:
-            (n_samples, n_joints) [rad or m].
-        distances:
-            (n_pairs,) of each pair; -inf for those that are not looked at [m].
-
-        Returns
-        -------
-        near: (n_samples,) bool
+            (k, n_joints) [rad or m]; equal ones next to each other are quicker.
         pairs:
-            Numbers of the pairs that are closer somewhere.
+            (k,) numbers of the pairs.
 
         """
-        near, found = np.zeros(len(position), dtype=bool), set[int]()
-        for sample, closer in self._closer(position, distances, self._data(distances)):
-            near[sample] = True
-            found.update(closer)
-        return near, np.array(sorted(found), dtype=int)
+        tolerant = bool(self.tolerance.any())
+        planned = self.measured(position, pairs, jacobians=tolerant and not self.robot.passive)
+        least = planned.distance
+        if tolerant:
+            slopes = (
+                self._differences(position, pairs)
+                if self.robot.passive
+                else self.slopes(pairs, planned.lines, planned.jacobians)
+            )
+            off = position - np.sign(slopes) * self.tolerance
+            least = np.minimum(
+                least - np.abs(slopes) @ self.tolerance, self.measured(off, pairs).distance
+            )
+        rows = zip(pairs.tolist(), least, planned.distance, planned.lines, strict=True)
+        names, kinds = self.pairs, self.with_obstacle
+        return [
+            Contact(names[i][0], names[i][1], float(d), float(p), row, line[:2], kinds[i], i)
+            for row, (i, d, p, line) in enumerate(rows)
+        ]
 
-    def closest(self, position: np.ndarray) -> list[Contact]:
-        """
-        Return the closest links, and the closest link and obstacle, the nearest first.
+    def _differences(self, position: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+        """Return mean derivatives (k, n_joints) of distances over the joints' tolerances."""
+        slopes = np.zeros_like(position)
+        for j, size in enumerate(self.tolerance):
+            step = np.zeros(position.shape[1])
+            step[j] = size
+            ahead, behind = (self.measured(position + s * step, pairs) for s in (1.0, -1.0))
+            slopes[:, j] = (ahead.distance - behind.distance) / max(2.0 * size, 1e-12)
+        return slopes
 
-        Where a pair is closer than the clearance, the search ends with it.  Only pairs that come
-        closer than the closest ones so far by `RESOLUTION` or more are measured.
-
-        Parameters
-        ----------
-        position:
-            (n_samples, n_joints) [rad or m].
-
-        """
-        best: dict[bool, Contact] = {}
-        margins = self._margins(best)
-        shapes = self._data(margins)
-        for sample, closer in self._closer(np.atleast_2d(position), margins, shapes):
-            for pair in closer:
-                found = self._contact(shapes, pair, sample)
-                kind = found.obstacle
-                if kind not in best or found.distance < best[kind].distance:
-                    best[kind] = found
-                    margins[:] = self._margins(best)
-                    self._set_margins(shapes, margins)
-            if any(contact.distance < self.clearance for contact in best.values()):
-                break
-        return sorted(best.values(), key=lambda contact: contact.distance)
-
-    def _closer(
-        self, position: np.ndarray, margins: np.ndarray, shapes: pin.GeometryData
-    ) -> Iterator[tuple[int, list[int]]]:
-        """
-        Iterate over the positions in which pairs are closer than their margins (n_pairs,).
-
-        With each come the numbers of these pairs.  Margins may shrink meanwhile.
-        """
+    def measured(
+        self, position: np.ndarray, pairs: np.ndarray, *, jacobians: bool = False
+    ) -> Measured:
+        """Measure pairs (k,), each in a position (k, n_joints) of its own, as it is."""
         model, data, geometry = self.robot.model, self.robot.model.createData(), self.geometry
-        configurations = self.robot.configuration(position)
-        for samples, lower in self._groups(position):
-            pairs = np.flatnonzero(lower < margins).tolist()
-            for sample in samples if pairs else ():
-                pin.updateGeometryPlacements(model, data, geometry, shapes, configurations[sample])
-                closer = [pair for pair in pairs if pin.computeCollision(geometry, shapes, pair)]
-                if closer:
-                    yield sample, closer
-
-    def _groups(self, position: np.ndarray) -> Iterator[tuple[range, np.ndarray]]:
-        """Yield groups of samples, and lower bounds (n_pairs,) of the distances in each."""
-        for first in range(0, len(position) if self.pairs else 0, _BOUNDED):
-            part = position[first : first + _BOUNDED]
-            begins = np.arange(0, len(part), _GROUP)
-            lower = np.full((len(begins), len(self.pairs)), -np.inf)
-            if self.spheres is not None:
-                # in the middle of each group, less what a pair may come closer from there
-                middle = part[np.minimum(begins + _GROUP // 2, len(part) - 1)]
-                way = np.abs(part - np.repeat(middle, _GROUP, axis=0)[: len(part)])
-                closer = np.maximum.reduceat(way, begins) @ self.pair_reach.T
-                lower = self.spheres.distances(middle).T - closer
-            for begin, bounds in zip(begins.tolist(), lower, strict=True):
-                yield range(first + begin, first + min(begin + _GROUP, len(part))), bounds
-
-    def _margins(self, best: dict[bool, Contact]) -> np.ndarray:
-        """Return from which distance on each pair (n_pairs,) is of no interest any more."""
-        of_links, of_obstacles = (
-            max(best[kind].distance - RESOLUTION, self.clearance) if kind in best else _FAR
-            for kind in (False, True)
-        )
-        return np.where(self.with_obstacle, of_obstacles, of_links)
-
-    def _contact(self, shapes: pin.GeometryData, pair: int, sample: int) -> Contact:
-        result = pin.computeDistance(self.geometry, shapes, pair)
-        points = np.array([result.getNearestPoint1(), result.getNearestPoint2()])
-        obstacle = self.with_obstacle[pair]
-        return Contact(*self.pairs[pair], float(result.min_distance), sample, points, obstacle)
-
-    def _data(self, margins: np.ndarray) -> pin.GeometryData:
-        shapes = self.geometry.createData()
-        self._set_margins(shapes, margins)
-        return shapes
-
-    def _set_margins(self, shapes: pin.GeometryData, margins: np.ndarray) -> None:
-        for request, margin in zip(shapes.collisionRequests, margins.tolist(), strict=True):
-            request.security_margin = margin
-
-    @cached_property
-    def spheres(self) -> BoundingSpheres | None:
-        """Bounds of all pairs; none of a mechanism, since no tree places its links."""
-        if self.robot.passive or not self.pairs:
-            return None
-        return BoundingSpheres.of(self.robot, self.geometry, range(len(self.pairs)))
-
-
-def collision_model(
-    robot: Robot, clearance: float, obstacles: Sequence[Obstacle] = ()
-) -> CollisionModel:
-    """
-    Read the collision shapes of a robot's URDF, and put the obstacles among them.
-
-    Meshes are replaced by their convex hulls, which is quicker and on the safe side.  A mesh that
-    is not found gives a warning that names it, and its link is not looked at.
-
-    Parameters
-    ----------
-    robot:
-        The robot.
-    clearance:
-        Distance that links have to keep from each other and from obstacles [m].
-    obstacles:
-        What there is beside the robot (`PlannerSettings.all_obstacles`).
-
-    Raises
-    ------
-    ModelError
-        where the shapes cannot be read.
-    ExcitationError
-        where an obstacle is attached to a link that there is not, or is called as one.
-
-    """
-    try:
-        shapes = read_shapes(robot)
-    except ModelError as error:
-        raise ModelError(
-            error.message, remedy='correct them, or switch check_collisions off'
-        ) from error
-    notes = [
-        f"collision mesh '{mesh}' of link '{link}' is not found, so this link is not checked for "
-        'collision with it'
-        for link, mesh in shapes.missing
-    ]
-    geometry = shapes.geometry
-    for shape in geometry.geometryObjects:
-        make_convex(shape)
-    if not len(geometry.geometryObjects):
-        notes.append(
-            f"robot '{robot.name}' has no collision shapes, so nothing keeps its links apart"
-        )
-    places = {o.name: add_obstacle(robot, geometry, o) for o in obstacles}
-    standing = {places[o.name] for o in obstacles if not o.link and o.name != FLOOR}
-    left_out = set_pairs(robot, geometry, clearance, standing, places.get(FLOOR))
-    model = CollisionModel(
-        robot, geometry, clearance, shape_reach(robot, geometry), (), tuple(obstacles)
-    )
-    names = sorted({model.name_of(geometry.geometryObjects[place]) for place in left_out})
-    if names:
-        notes.append(f'always close to the floor and not kept from it: {", ".join(names)}')
-    for note in notes:
-        warnings.warn(note, IdentificationWarning, stacklevel=2)
-    return replace(model, warnings=tuple(notes))
-
-
-WEIGHT = 10.0
-"""Factor of the mean penalty of short distances."""
-
-ROOM_SHARE = 0.25
-"""Share of its room above the clearance that a pair's buffer takes at most."""
-
-FEW, MANY = 100, 1000
-"""Random positions in which distances are measured, and in which they are bounded."""
-
-FAR_APART = 0.15
-"""Bound of the distance above which a pair is far apart [m]."""
-
-UNSURE = 0.05
-"""Share of the distances to measure above which bounding spheres are quicker."""
-
-
-@dataclass(frozen=True)
-class DistancePenalty:
-    """
-    Penalty of short distances along a motion.
-
-    Attributes
-    ----------
-    collisions:
-        Shapes and pairs.
-
-    """
-
-    collisions: CollisionModel
-    _last: list[np.ndarray] = field(default_factory=list, init=False, repr=False, compare=False)
-
-    @cached_property
-    def _watched(self) -> tuple[np.ndarray, BoundingSpheres | None]:
-        """
-        Pairs (k,) whose distances a penalty looks at, with bounds of them.
-
-        Pairs that are far apart in all of many random positions are left to the last check.
-        """
-        everyone = np.arange(len(self.collisions.pairs))
-        robot, spheres = self.collisions.robot, self.collisions.spheres
-        if spheres is None:
-            return everyone, None
-        nearest = np.full(everyone.size, np.inf)
-        for part in np.array_split(random_positions(robot, MANY), 10):
-            nearest = np.minimum(nearest, spheres.distances(part).min(axis=1))
-        near = everyone[nearest < FAR_APART]
-        return near, BoundingSpheres.of(robot, self.collisions.geometry, near.tolist())
-
-    def buffers(self, buffer: float) -> np.ndarray:
-        """
-        Return the distance (n_pairs,) from which on each pair counts as close [m].
-
-        Pairs that never come far apart have one of their own, a little above the clearance: theirs
-        would be a penalty that few motions avoid.  Those that are always closer than the buffer,
-        and always keep the clearance, are left to the last check.
-        """
-        nearest, farthest = self._distances
-        clearance = self.collisions.clearance
-        own = clearance + ROOM_SHARE * np.maximum(farthest - clearance, 0.0)
-        own[(nearest > clearance) & (farthest < buffer)] = 0.0
-        return np.minimum(own, buffer)
-
-    @cached_property
-    def _distances(self) -> tuple[np.ndarray, np.ndarray]:
-        """Smallest and largest distance (n_pairs,) of each pair in random positions [m]."""
-        robot, geometry = self.collisions.robot, self.collisions.geometry
-        model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
-        nearest, farthest = np.full((2, len(self.collisions.pairs)), [[np.inf], [-np.inf]])
-        for q in robot.configuration(random_positions(robot, FEW)):
-            pin.computeDistances(model, data, geometry, shapes, q)
-            found = [result.min_distance for result in shapes.distanceResults]
-            nearest, farthest = np.minimum(nearest, found), np.maximum(farthest, found)
-        return nearest, farthest
-
-    def of(self, position: np.ndarray, buffer: float) -> tuple[float, np.ndarray]:
-        r"""
-        Return how much the links come closer than ``buffer``, and its gradient.
-
-        The mean over the positions of the sum over the pairs of :math:`(1 - d / b)^2` where the
-        distance d is below the buffer b (`buffers`), times `WEIGHT`.  A distance changes with the
-        positions as the nearest points move along the line that joins them.  Only pairs that may
-        be closer are measured (`_lower_bounds`).
-
-        Parameters
-        ----------
-        position:
-            (n_samples, n_joints) [rad or m].
-        buffer:
-            b, larger than the clearance [m].
-
-        Returns
-        -------
-        tuple of float and np.ndarray
-            Value [-] and gradient (n_samples, n_joints).
-
-        """
-        gradient = np.zeros_like(position)
-        if not self.collisions.pairs:
-            return 0.0, gradient
-        robot, geometry = self.collisions.robot, self.collisions.geometry
-        model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
-        buffers, (watched, _) = self.buffers(buffer), self._watched
-        lower = self._lower_bounds(position, buffers[watched])
-        near = (lower < buffers[watched, None]) & (buffers[watched, None] > 0.0)
-        samples, places = np.nonzero(near.T)
-        pairs = watched[places]
-        configurations, last = robot.configuration(position), -1
-        measured: list[float] = []
-        found: list[tuple[int, int, float]] = []
-        lines: list[np.ndarray] = []
-        jacobians: list[np.ndarray] = []
-        for sample, pair in zip(samples.tolist(), pairs.tolist(), strict=True):
-            if sample != last:
-                q, jacobian, last = configurations[sample], None, sample
-                pin.updateGeometryPlacements(model, data, geometry, shapes, q)
+        shapes = geometry.createData()
+        new = np.ones(len(pairs), dtype=bool)
+        new[1:] = (position[1:] != position[:-1]).any(axis=1)
+        configurations = iter(self.robot.configuration(position[new]))
+        distance, lines = np.empty(len(pairs)), np.empty((len(pairs), 3, 3))
+        by_joint = np.empty((len(pairs) if jacobians else 0, 6, self.robot.n_joints))
+        jacobian = None
+        for row, (pair, moved) in enumerate(zip(pairs.tolist(), new.tolist(), strict=True)):
+            if moved:
+                pin.updateGeometryPlacements(model, data, geometry, shapes, next(configurations))
+                if jacobians:
+                    jacobian = pin.computeJointJacobians(model, data)[:, self.robot.columns]
             result = pin.computeDistance(geometry, shapes, pair)
-            measured.append(result.min_distance)
-            short = 1.0 - result.min_distance / buffers[pair]
-            if short > 0.0:
-                found.append((sample, pair, short))
-                nearest = result.getNearestPoint1(), result.getNearestPoint2()
-                # copied: the next measurement of the pair writes to the same memory
-                lines.append(np.array([*nearest, result.normal]))
-                if jacobian is None:
-                    jacobian = pin.computeJointJacobians(model, data)[:, robot.columns]
-                jacobians.append(jacobian)
-        lower[places, samples] = measured
-        self._last[:] = position, lower
-        if not found:
-            return 0.0, gradient
-        sample, pair, short = (np.array(entry) for entry in zip(*found, strict=True))
-        slopes = self._slopes(pair, np.array(lines), np.array(jacobians))
-        factor = WEIGHT / len(position)
-        np.subtract.at(gradient, sample, (2.0 * factor * short / buffers[pair])[:, None] * slopes)
-        return factor * float(short @ short), gradient
+            distance[row] = result.min_distance
+            lines[row] = result.getNearestPoint1(), result.getNearestPoint2(), result.normal
+            if jacobians:
+                by_joint[row] = jacobian
+        return Measured(distance, lines, by_joint)
 
-    def _lower_bounds(self, position: np.ndarray, buffers: np.ndarray) -> np.ndarray:
-        """
-        Return lower bounds (k, n_samples) of the distances of the watched pairs [m].
-
-        They are those of the motion before, less what the joints have moved since then can change.
-        Where this leaves many unsure, bounding spheres tell more.
-        """
-        watched, spheres = self._watched
-        lower = np.full((watched.size, len(position)), -np.inf)
-        if self._last and self._last[0].shape == position.shape:
-            moved = np.abs(position - self._last[0])
-            lower = self._last[1] - self.collisions.pair_reach[watched] @ moved.T
-        if spheres is not None and watched.size and (lower < buffers[:, None]).mean() > UNSURE:
-            lower = np.maximum(lower, spheres.distances(position))
-        return np.asarray(lower)
-
-    def _slopes(self, pairs: np.ndarray, lines: np.ndarray, jacobians: np.ndarray) -> np.ndarray:
+    def slopes(self, pairs: np.ndarray, lines: np.ndarray, jacobians: np.ndarray) -> np.ndarray:
         """
         Return the derivatives (k, n_joints) of distances of ``pairs`` (k,) by the positions.
 
@@ -500,7 +336,7 @@ class DistancePenalty:
     @cached_property
     def _carried(self) -> np.ndarray:
         """(2, n_pairs, n_joints): which joints carry the first and second shape of each pair."""
-        robot, geometry = self.collisions.robot, self.collisions.geometry
+        robot, geometry = self.robot, self.geometry
         carried = np.zeros((2, len(geometry.collisionPairs), robot.n_joints), dtype=bool)
         for number, pair in enumerate(geometry.collisionPairs):
             for side, index in enumerate((pair.first, pair.second)):
@@ -508,3 +344,153 @@ class DistancePenalty:
                 supports = list(robot.model.supports[joint])
                 carried[side, number] = np.isin(robot.joint_ids, supports)
         return carried
+
+    @cached_property
+    def spheres(self) -> BoundingSpheres | None:
+        """Bounds of all pairs; none of a mechanism, since no tree places its links."""
+        if self.robot.passive or not self.pairs:
+            return None
+        return BoundingSpheres.of(self.robot, self.geometry, range(len(self.pairs)))
+
+
+def collision_model(
+    robot: Robot,
+    clearance: float,
+    obstacles: Sequence[Obstacle] = (),
+    tolerance: Sequence[float] = (),
+    unchecked: Collection[str] = (),
+) -> CollisionModel:
+    """
+    Read the collision shapes of a robot's URDF, and put the obstacles among them.
+
+    Meshes are replaced by their convex hulls, which is quicker and on the safe side.
+
+    Parameters
+    ----------
+    robot:
+        The robot.
+    clearance:
+        Distance that links have to keep from each other and from obstacles [m].
+    obstacles:
+        What there is beside the robot (`PlannerSettings.all_obstacles`).
+    tolerance:
+        By which each joint may be off its position while distances are kept, one value for each
+        or for all; empty for none [rad or m].
+    unchecked:
+        Links that need not be checked where their meshes are not found.
+
+    Raises
+    ------
+    ModelError
+        where the shapes cannot be read, or meshes of other links are not found.
+    ExcitationError
+        where an obstacle is attached to a link that there is not, or is called as one, or there is
+        neither one tolerance nor one for each joint.
+
+    """
+    try:
+        shapes = read_shapes(robot)
+    except ModelError as error:
+        raise ModelError(
+            error.message, remedy='correct them, or switch check_collisions off'
+        ) from error
+    _require_meshes(robot, shapes.missing, unchecked)
+    notes = [
+        f"collision mesh '{mesh}' of link '{link}' is not found, so it is not checked for "
+        'collision, as accepted'
+        for link, mesh in shapes.missing
+    ]
+    geometry = shapes.geometry
+    for shape in geometry.geometryObjects:
+        make_convex(shape)
+    if not len(geometry.geometryObjects):
+        notes.append(
+            f"robot '{robot.name}' has no collision shapes, so nothing keeps its links apart"
+        )
+    places = {o.name: add_obstacle(robot, geometry, o) for o in obstacles}
+    standing = {places[o.name] for o in obstacles if not o.link and o.name != FLOOR}
+    left_out = set_pairs(robot, geometry, clearance, standing, places.get(FLOOR))
+    model = CollisionModel(
+        robot,
+        geometry,
+        clearance,
+        _of_joints(robot, tolerance),
+        shape_reach(robot, geometry),
+        obstacles=tuple(obstacles),
+        coverage=_coverage(robot, geometry, shapes.missing, len(left_out)),
+    )
+    floor = places.get(FLOOR)
+    on_it = (sum(pair) - floor for pair in left_out if floor in pair) if floor else ()
+    names = sorted({model.name_of(geometry.geometryObjects[place]) for place in on_it})
+    if names:
+        notes.append(f'always close to the floor and not kept from it: {", ".join(names)}')
+    for note in notes:
+        warnings.warn(note, IdentificationWarning, stacklevel=2)
+    return replace(model, warnings=tuple(notes))
+
+
+def _require_meshes(
+    robot: Robot, missing: Sequence[tuple[str, str]], unchecked: Collection[str]
+) -> None:
+    """Raise `ModelError` where other links than those accepted lack a mesh."""
+    for link in unchecked:
+        if link not in robot.link_frames:
+            raise ModelError(
+                f"'unchecked_links' names '{link}', which robot '{robot.name}' has not",
+                link=link,
+                remedy=f'its links are {one_of(robot.link_frames)}',
+            )
+    lacking = [(link, mesh) for link, mesh in missing if link not in unchecked]
+    if not lacking:
+        return
+    links = list(dict.fromkeys(link for link, _ in lacking))
+    raise ModelError(
+        f"collision mesh '{lacking[0][1]}' of link '{links[0]}' is not found, so collisions "
+        f'cannot be checked for {one_of(links)}',
+        link=links[0],
+        remedy='give the folder that holds the package by --package-path or ROS_PACKAGE_PATH, '
+        f"or accept it by name: 'planner.unchecked_links: [{', '.join(links)}]'",
+    )
+
+
+def _coverage(
+    robot: Robot, geometry: pin.GeometryModel, missing: Sequence[tuple[str, str]], close: int
+) -> Coverage:
+    joints = [shape.parentJoint for shape in geometry.geometryObjects]
+    everyone = [*joints, *(robot.link_frames[link].parentJoint for link, _ in missing)]
+    found, total = (
+        sum(a != b for a, b in combinations(bodies, 2)) for bodies in (joints, everyone)
+    )
+    checked = len(geometry.collisionPairs)
+    names = tuple(dict.fromkeys(link for link, _ in missing))
+    return Coverage(checked, found - checked - close, close, names, total - found)
+
+
+def _of_joints(robot: Robot, tolerance: Sequence[float]) -> np.ndarray:
+    """Return the tolerances of all joints."""
+    given = np.array(tolerance if len(tolerance) else (0.0,), dtype=float)
+    if given.size not in (1, robot.n_joints):
+        raise ExcitationError(
+            f"'tracking_tolerance' has {given.size} values, the robot {robot.n_joints} joints",
+            key='tracking_tolerance',
+            value=tuple(tolerance),
+            remedy=f'give one for all, or one for each of {", ".join(robot.joints)}',
+        )
+    return np.broadcast_to(given, (robot.n_joints,))
+
+
+def collision_settings(settings: PlannerSettings) -> tuple[Any, ...]:
+    """Return what a collision model depends on beside the robot."""
+    return (
+        settings.clearance,
+        settings.all_obstacles,
+        settings.tracking_tolerance,
+        settings.unchecked_links,
+    )
+
+
+def planned_collisions(robot: Robot, settings: PlannerSettings) -> CollisionModel | None:
+    """Return the collision model that settings ask for; None where they switch the check off."""
+    if not settings.check_collisions:
+        return None
+    return collision_model(robot, *collision_settings(settings))

@@ -7,15 +7,14 @@ Nothing here trusts the planner; any trajectory can be checked, however it came 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from ..errors import ExcitationError
 from ..model.robot import Robot
-from .collisions import CollisionModel, Contact, RESOLUTION
+from .collisions import CollisionModel, Contact, Coverage
+from .distance_search import COARSE, DistanceSearch
 from .extremes import (
     check_times,
     Effort,
@@ -28,9 +27,6 @@ from .extremes import (
 )
 from .limits import Limits
 from .trajectories import Trajectory
-
-FINEST, DIVISION = 1.0 / 16.0, 4.0
-"""Share of the clearance by which points move between the closest looks; refinement to there."""
 
 _BLOCK = 4096
 
@@ -71,173 +67,93 @@ class Nearest(Contact):
 
     def summary(self) -> str:
         """Return the distance, the bodies and the time as text."""
-        return f"{self.distance:.4f} m ('{self.first}' to '{self.second}' at {self.time:.2f} s)"
+        least = '' if self.distance == self.planned else f'{self.planned:.4f} m as planned, '
+        where = f"'{self.first}' to '{self.second}' at {self.time:.2f} s"
+        return f'{self.distance:.4f} m ({least}{where})'
 
 
-def sweep(trajectory: Trajectory, reach: np.ndarray, step: float) -> np.ndarray:
-    r"""
-    Return times between which no point of the robot moves by more than ``step``.
-
-    A point moves at most at :math:`\sum_j |\dot q_j| r_j`, where the reach :math:`r_j` bounds its
-    distance from the axis of joint j.  The integral of this bound is cut into equal parts.
+class TrajectoryWay:
+    """
+    A trajectory as a way to search along; its places are times.
 
     Parameters
     ----------
     trajectory:
         Any trajectory.
-    reach:
-        (n_joints,) [m/rad or m/m].
-    step:
-        [m].
-
-    Returns
-    -------
-    np.ndarray
-        (n_times,) increasing, from 0 to the trajectory's end [s].
 
     """
-    grid = check_times(trajectory, LEAST_RATE)
-    length = np.append(0.0, np.cumsum(_moved(trajectory, grid, reach)))
-    n = max(2, int(np.ceil(length[-1] / step)) + 1)
-    # where the robot rests the length does not grow; a little of the time makes it invertible
-    length += 1e-9 * step * grid / max(trajectory.duration, 1e-9)
-    times = np.interp(np.linspace(0.0, length[-1], n), length, grid)
-    while True:
-        far = _moved(trajectory, times, reach) > (1.0 + 1e-9) * step
-        # times that differ by rounding alone are as close as they get
-        far &= np.diff(times) > 1e-9
-        if not far.any():
-            return times
-        # the motion between two points of the grid is not quite even
-        middle = 0.5 * (times[:-1] + times[1:])[far]
-        times = np.sort(np.concatenate([times, middle]))
 
+    def __init__(self, trajectory: Trajectory) -> None:
+        self._trajectory = trajectory
+        self._grid = check_times(trajectory, LEAST_RATE)
+        steps = np.abs(np.diff(self.positions(self._grid), axis=0))
+        self._travel = np.concatenate([np.zeros((1, steps.shape[1])), np.cumsum(steps, axis=0)])
 
-def _positions(trajectory: Trajectory, times: np.ndarray) -> np.ndarray:
-    """Return positions (n, n_joints) at times (n,), sampled in blocks for the memory."""
-    blocks = range(0, times.size, _BLOCK)
-    return np.concatenate([trajectory.sample(times[i : i + _BLOCK]).position for i in blocks])
+    def positions(self, place: np.ndarray) -> np.ndarray:
+        """Return the positions (n, n_joints) at times (n,), sampled in blocks for the memory."""
+        blocks = [place[i : i + _BLOCK] for i in range(0, max(place.size, 1), _BLOCK)]
+        return np.concatenate([self._trajectory.sample(block).position for block in blocks])
 
+    def moved(self, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """Return how far joints move, back and forth, from one time to another, (n, n_joints)."""
+        direct = np.abs(self.positions(end) - self.positions(begin))
+        for j, travel in enumerate(self._travel.T):
+            there, back = (np.interp(place, self._grid, travel) for place in (end, begin))
+            direct[:, j] = np.maximum(direct[:, j], there - back)
+        return direct
 
-def _moved(trajectory: Trajectory, times: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """Return by how much a point moves at most from each time (n,) to the next, (n - 1,) [m]."""
-    return np.asarray(np.abs(np.diff(_positions(trajectory, times), axis=0)) @ reach)
+    def intervals(self, reach: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return times (n,) between which points move by about ``step`` [m] at most."""
+        length = self._travel @ reach
+        # where the robot rests the length does not grow; a little of the time makes it invertible
+        length += 1e-9 * step * self._grid / max(self._grid[-1], 1e-9)
+        count = max(2, int(np.ceil(length[-1] / step)) + 1)
+        times = np.interp(np.linspace(0.0, length[-1], count), length, self._grid)
+        return times[:-1], times[1:]
 
 
 def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tuple[Nearest, ...]:
     """
     Check that links keep the clearance; return the closest links, and link and obstacle, if any.
 
-    No point of the robot moves by more than the clearance between two looks, so nothing thin is
-    jumped over.  Where a pair could come closer between two looks, these become denser until it
-    cannot (`closer_between`).
+    They keep it while each joint is within its tracking tolerance, and at all times, but for
+    `FINEST` of the clearance (`distance_search`).
 
     Raises
     ------
     CollisionError
-        naming the first two links, or link and obstacle, that do not, and when.
+        naming two links, or link and obstacle, that do not, and when.
 
     """
-    clearance = collisions.clearance
-    times = sweep(trajectory, collisions.reach, clearance)
-    position = _positions(trajectory, times)
-    found = tuple(
-        Nearest.of(contact, float(times[contact.sample]), position[contact.sample])
-        for contact in collisions.closest(position)
-    )
-    if found and found[0].distance < clearance:
+    way = TrajectoryWay(trajectory)
+    search = DistanceSearch(collisions, way)
+    begin, end = way.intervals(collisions.reach, COARSE * collisions.clearance)
+    search.run(begin, end)
+    search.polish(float(np.median(end - begin)))
+    found = [
+        Nearest.of(contact, place, way.positions(np.array([place]))[0])
+        for place, contact in search.best.values()
+    ]
+    found.sort(key=lambda nearest: nearest.distance)
+    if found and found[0].distance < collisions.clearance:
         raise too_close(collisions, found[0])
-    if found and found[0].distance < 2.0 * clearance + RESOLUTION:
-        at = partial(_positions, trajectory)
-        nearest = closer_between(at, collisions, times[:-1], times[1:], clearance)
-        if nearest is not None:
-            raise too_close(collisions, nearest)
-    return found
-
-
-Positions = Callable[[np.ndarray], np.ndarray]
-"""Positions (n, n_joints) at times (n,), or at other places on a way."""
-
-
-def closer_between(
-    at: Positions, collisions: CollisionModel, begin: np.ndarray, end: np.ndarray, step: float
-) -> Nearest | None:
-    """
-    Return where links may be closer than the clearance in intervals; None if nowhere.
-
-    Two bodies whose points move by at most s against each other from one look to the next, at
-    distances d1 and d2, are never closer than (d1 + d2) / 2 - s.  Intervals in which that is not
-    enough are divided until it is (conservative advancement), or `FINEST` of the clearance is all
-    by which they could be closer.
-
-    Parameters
-    ----------
-    at:
-        The way.
-    collisions:
-        The robot's collision model.
-    begin, end:
-        (n,) intervals, in each of which positions go on in one direction or nearly so.
-    step:
-        By which points move in an interval at most [m].
-
-    """
-    clearance = collisions.clearance
-    pairs = np.arange(len(collisions.pairs))
-    while pairs.size and begin.size:
-        looks = np.unique(np.concatenate([begin, end]))
-        position = at(looks)
-        margins = np.full(len(collisions.pairs), -np.inf)
-        margins[pairs] = clearance + _most_moved(at, begin, end, collisions.pair_reach[pairs])
-        near, pairs = collisions.near(position, margins)
-        ends = near[np.searchsorted(looks, begin)] | near[np.searchsorted(looks, end)]
-        if not ends.any():
-            return None
-        if step <= FINEST * clearance:
-            contact = next(collisions.contacts(position[near]), None)
-            if contact is None:
-                return None
-            row = np.flatnonzero(near)[contact.sample]
-            return Nearest.of(contact, float(looks[row]), position[row])
-        step /= DIVISION
-        # of the pairs that are near alone
-        reach = collisions.pair_reach[pairs].max(axis=0)
-        begin, end = divided(at, begin[ends], end[ends], reach, step)
-    return None
-
-
-def _most_moved(
-    at: Positions, begin: np.ndarray, end: np.ndarray, reach: np.ndarray
-) -> np.ndarray:
-    """Return by how much the bodies of each pair (k,) move against each other at most [m]."""
-    way = np.abs(at(end) - at(begin))
-    blocks = np.array_split(way, len(way) // _BLOCK + 1)
-    return np.asarray(np.max([(block @ reach.T).max(axis=0) for block in blocks], axis=0))
-
-
-def divided(
-    at: Positions, begin: np.ndarray, end: np.ndarray, reach: np.ndarray, step: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Halve intervals (n,) until no point moves by more than ``step`` in any of them."""
-    while True:
-        far = np.flatnonzero((np.abs(at(end) - at(begin)) @ reach > step) & (end - begin > 1e-9))
-        if not far.size:
-            return begin, end
-        middle = 0.5 * (begin[far] + end[far])
-        begin, end = np.append(begin, middle), np.append(end, end[far])
-        end[far] = middle
+    return tuple(found)
 
 
 def too_close(collisions: CollisionModel, nearest: Nearest) -> CollisionError:
     """Return the error that names both bodies, and when they are too close."""
     when = f'at {nearest.time:.3f} s' if nearest.time > 0.0 else 'at the start'
     error = CollisionError(
-        f'{collisions.in_words(nearest.first, nearest.second)} are {nearest.distance:.4g} m apart '
-        f'{when}, closer than the clearance of {collisions.clearance:.4g} m',
+        f'{collisions.in_words(nearest.first, nearest.second)} are '
+        f'{collisions.distance_in_words(nearest)} apart {when}, closer than the clearance of '
+        f'{collisions.clearance:.4g} m',
         link=nearest.first,
         key='clearance',
         value=nearest.distance,
-        remedy='choose another start or smaller position limits',
+        remedy='choose another start, smaller position limits, or a smaller tracking_tolerance if '
+        'the controller keeps it'
+        if nearest.planned >= collisions.clearance
+        else 'choose another start or smaller position limits',
     )
     error.links, error.time = (nearest.first, nearest.second), nearest.time
     error.nearest = nearest
@@ -312,16 +228,28 @@ class Findings:
     nearest:
         Where links came closest to each other, and where to an obstacle, the nearest first; empty
         where that was not checked.
+    stopping:
+        Longest time from a cancel to rest of the controller's stops, which were checked; None
+        where they were not [s].
+    coverage:
+        Pairs of shapes whose distances were checked, of how many; None where none were.
 
     """
 
     use: LimitUse
     nearest: tuple[Nearest, ...] = ()
+    stopping: float | None = None
+    coverage: Coverage | None = None
 
     def summary(self) -> str:
         """Return a line on both."""
         near = ', '.join(nearest.summary() for nearest in self.nearest)
-        return self.use.summary() + (f'; smallest distance {near}' if near else '')
+        text = self.use.summary() + (f'; smallest distance {near}' if near else '')
+        if self.coverage is not None:
+            text += f', {self.coverage.summary()}'
+        if self.stopping is not None:
+            text += f"; the controller's stops, of {self.stopping:.2f} s at most, are free, too"
+        return text
 
     def joined(self, later: Findings, delay: float) -> Findings:
         """Return what was found on this and then, after ``delay`` [s], on another trajectory."""
@@ -329,7 +257,7 @@ class Findings:
         best: dict[bool, Nearest] = {}
         for nearest in sorted([*self.nearest, *delayed], key=lambda nearest: nearest.distance):
             best.setdefault(nearest.obstacle, nearest)
-        return Findings(self.use.joined(later.use), tuple(best.values()))
+        return replace(self, use=self.use.joined(later.use), nearest=tuple(best.values()))
 
 
 def check_trajectory(
@@ -394,8 +322,11 @@ def check_trajectory(
         trajectory, effort or nominal_effort(robot), limits.effort, rate
     )
     _require('effort', efforts, times, limits.effort, limits)
-    nearest = check_collisions(trajectory, collisions) if collisions is not None else ()
-    return Findings(_use(reached, efforts, limits), nearest)
+    use = _use(reached, efforts, limits)
+    if collisions is None:
+        return Findings(use)
+    nearest = check_collisions(trajectory, collisions)
+    return Findings(use, nearest, coverage=collisions.coverage)
 
 
 def _check_rest(trajectory: Trajectory) -> None:

@@ -121,6 +121,10 @@ def rest_to_rest(duration: float, frequency: float, harmonics: int) -> np.ndarra
     return rows[rank:].T
 
 
+QUINTICS_PER_PERIOD = 20
+"""Points in a period of the highest harmonic of a series that quintics stand for."""
+
+
 @dataclass(frozen=True)
 class FourierTrajectory:
     """
@@ -163,6 +167,16 @@ class FourierTrajectory:
     def harmonics(self) -> int:
         """Number of harmonics."""
         return self.coefficients.shape[0] // 2
+
+    @property
+    def point_rate(self) -> float:
+        """
+        Points per second between which quintics are as good as the series [Hz].
+
+        With 20 in a period of the highest harmonic they exceed its largest acceleration by a share
+        of 4e-6 and its largest jerk by 3.5e-5 at most; both fall with the fourth power.
+        """
+        return QUINTICS_PER_PERIOD * self.frequency * self.harmonics
 
     def sample(self, time: np.ndarray) -> Motion:
         """Return positions and their exact derivatives at ``time`` (n_samples,) [s]."""

@@ -5,7 +5,7 @@ Goal of a motion, and the planner's objective with its gradient, in unconstraine
 `Wanted` are the parameters to be known, the noise, and what is known of them already.  `Objective`
 is a criterion of the information along a motion of a family that keeps its limits by construction,
 with penalties for what cannot be had so: too large efforts (`effort_penalty`), and links that come
-close to each other or to an obstacle (`collisions.DistancePenalty`).
+close to each other or to an obstacle (`distance_penalty`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, prior, Regressor
 from ..regressor.inverse_dynamics import pull_back
-from .collisions import DistancePenalty
 from .criteria import (
     by_information,
     CRITERIA,
@@ -33,6 +32,7 @@ from .criteria import (
     PredictedDeviations,
     ROW_RATE,
 )
+from .distance_penalty import MotionPenalty
 from .families import Matrices, MotionFamily
 from .limits import by_joint, Limits
 from .settings import PlannerSettings
@@ -332,7 +332,7 @@ class Objective:
     earlier: np.ndarray
     time: np.ndarray
     effort: np.ndarray
-    distances: DistancePenalty | None = None
+    distances: MotionPenalty | None = None
     buffer: float = 0.0
     weight: float = 1.0
     every: int = 2
@@ -389,7 +389,7 @@ class Objective:
         rows = self.rows(motion)
         criterion, _ = self.criterion(self.information(rows)[0])
         effort, _ = effort_penalty(self._effort(rows), self.effort)
-        distance, _ = self._distance(motion)
+        distance, *_ = self._distance(motion)
         return Value(criterion, self.weight * (effort + distance))
 
     def gradient(self, x: np.ndarray) -> tuple[Value, np.ndarray]:
@@ -399,7 +399,7 @@ class Objective:
         information, flat = self.information(rows)
         criterion, by_information = self.criterion(information)
         effort, by_effort = effort_penalty(self._effort(rows), self.effort)
-        distance, by_position = self._distance(motion)
+        distance, by_position, by_velocity = self._distance(motion)
         by_rows = np.zeros_like(rows)
         if effort > 0.0:
             by_rows += self.weight * by_effort[:, :, None] * self.prior.values
@@ -410,6 +410,7 @@ class Objective:
             by_rows[:, joint, column] = 0.0
         by_q, by_dq, by_ddq = pull_back(self.regressor, motion, by_rows)
         by_q += self.weight * by_position
+        by_dq += self.weight * by_velocity
         for (joint, column), by_sign in zip(self._coulomb, by_signs, strict=True):
             bent = (1.0 - rows[:, joint, column] ** 2) / self._width(joint)
             # the missing friction falls as the smoothed sign grows
@@ -419,13 +420,15 @@ class Objective:
         value = Value(criterion, self.weight * (effort + distance))
         return value, self.family.pull_back(x, self._matrices, (by_q, by_dq, by_ddq))
 
-    def _distance(self, motion: Motion) -> tuple[float, np.ndarray]:
-        """Return the penalty of distances at some samples, and its gradient by all positions."""
-        gradient = np.zeros_like(motion.position)
+    def _distance(self, motion: Motion) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the penalty of distances at some samples, and its gradients at all."""
+        by_position, by_velocity = np.zeros((2, *motion.position.shape))
         value, some = 0.0, slice(None, None, self.every)
         if self.distances is not None:
-            value, gradient[some] = self.distances.of(motion.position[some], self.buffer)
-        return value, gradient
+            states = (motion.position, motion.velocity, motion.acceleration)
+            looked_at = Motion(*(values[some] for values in states))
+            value, by_position[some], by_velocity[some] = self.distances.of(looked_at, self.buffer)
+        return value, by_position, by_velocity
 
 
 def effort_penalty(effort: np.ndarray, limit: np.ndarray) -> tuple[float, np.ndarray]:

@@ -21,7 +21,7 @@ from ..errors import ExcitationError
 from ..model.robot import Robot
 from ..progress import Progress
 from ..regressor import build, ModelSettings, predict, prior
-from .collisions import collision_model, CollisionModel
+from .collisions import CollisionModel, planned_collisions
 from .constraints import Nearest, too_close
 from .criteria import EarlierInformation
 from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
@@ -30,6 +30,7 @@ from .plans import Plan, PlanningTask, PlanningWatch
 from .point_planner import plan_points, plan_simple
 from .search import plan_family
 from .settings import PlannerSettings
+from .stops import decelerations
 
 POSES = 24
 """Poses that a search may start from."""
@@ -52,7 +53,9 @@ def plan_limits(robot: Robot, settings: PlannerSettings) -> tuple[Limits, tuple[
     Return the limits of a plan, finite for positions, and warnings.
 
     Acceleration limits that are made of velocity limits are lowered where the effort limit allows
-    far less, and velocity limits with them: some URDFs have speeds that no drive reaches.
+    far less, and velocity limits with them: some URDFs have speeds that no drive reaches.  Where
+    the controller's stops are to keep the position limits, too, no joint accelerates harder than
+    it brakes in one: a path that brakes by itself within the limits then goes farther than a stop.
 
     Raises
     ------
@@ -67,6 +70,9 @@ def plan_limits(robot: Robot, settings: PlannerSettings) -> tuple[Limits, tuple[
         lower=np.where(np.isfinite(limits.lower), limits.lower, start - CONTINUOUS_RANGE),
         upper=np.where(np.isfinite(limits.upper), limits.upper, start + CONTINUOUS_RANGE),
     )
+    braking = decelerations(limits.joints, settings.stop_deceleration)
+    if braking is not None:
+        limits = replace(limits, acceleration=np.minimum(limits.acceleration, braking))
     if settings.acceleration_limits or robot.passive:
         return limits, ()
     reachable = BEYOND * _reachable(robot, limits)
@@ -239,11 +245,7 @@ def plan(
     """
     settings, model = settings or PlannerSettings(), model or ModelSettings()
     watch = PlanningWatch(settings, progress, canceled, on_iteration, clock)
-    collisions = (
-        collision_model(robot, settings.clearance, settings.all_obstacles)
-        if settings.check_collisions
-        else None
-    )
+    collisions = planned_collisions(robot, settings)
     limits, warnings = plan_limits(robot, settings)
     starts = start_poses(robot, settings, limits, collisions)
     wanted = wanted_parameters(robot, settings, model, limits, earlier, targets)

@@ -19,11 +19,13 @@ from ..regressor import ModelSettings, predict, Regressor
 from .collisions import CollisionModel
 from .constraints import check_trajectory, CollisionError, Findings, LimitViolation
 from .criteria import column_scaled_condition_number, PredictedDeviations, UNKNOWN
+from .distance_penalty import MotionPenalty
 from .extremes import largest_efforts
 from .families import FourierTrajectory
-from .limits import Limits
+from .limits import Limits, motion_limits
 from .objective import Wanted
 from .settings import PlannerSettings
+from .stops import check_stops, decelerations
 from .trajectories import PointTrajectory, Trajectory
 
 BUFFER = 0.03
@@ -177,6 +179,7 @@ class PlanChecks:
     collisions: CollisionModel | None
     regressor: Regressor
     prior: ParameterSet
+    settings: PlannerSettings = field(default_factory=PlannerSettings)
     _last: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def require(self, trajectory: Trajectory) -> Findings:
@@ -194,7 +197,7 @@ class PlanChecks:
         """Return what a check finds, or its error."""
         if not (self._last and self._last[0] is trajectory):
             try:
-                outcome: Any = check_trajectory(
+                found = check_trajectory(
                     self.robot,
                     trajectory,
                     self.limits,
@@ -202,10 +205,20 @@ class PlanChecks:
                     collisions=self.collisions,
                     effort=self._effort,
                 )
+                outcome: Any = replace(found, stopping=self._stopping(trajectory))
             except (LimitViolation, CollisionError) as error:
                 outcome = error
             self._last[:] = trajectory, outcome
         return self._last[1]
+
+    def _stopping(self, trajectory: Trajectory) -> float | None:
+        """Check the controller's stops, if its decelerations are known; return the longest."""
+        if not self.settings.stop_deceleration:
+            return None
+        # a stop may use up the margin
+        limits = motion_limits(self.robot, self.settings, margin=0.0)
+        deceleration = self.settings.stop_deceleration
+        return check_stops(self.robot, trajectory, limits, deceleration, self.collisions)
 
     def effort_shares(self, trajectory: Trajectory) -> np.ndarray:
         """Return the shares (n_joints,) of the effort limits that a motion takes."""
@@ -252,8 +265,22 @@ class PlanningTask:
         """Checks that the plan has to pass."""
         rate, wanted = self.settings.check_rate, self.wanted
         return PlanChecks(
-            self.robot, self.limits, rate, self.collisions, wanted.regressor, wanted.prior
+            self.robot,
+            self.limits,
+            rate,
+            self.collisions,
+            wanted.regressor,
+            wanted.prior,
+            self.settings,
         )
+
+    @property
+    def penalty(self) -> MotionPenalty | None:
+        """Penalty that keeps a search away from collisions; None leaves distances aside."""
+        if self.collisions is None:
+            return None
+        braking = decelerations(self.robot.joints, self.settings.stop_deceleration)
+        return MotionPenalty(self.collisions, braking)
 
     def plan(
         self,

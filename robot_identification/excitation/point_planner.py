@@ -21,7 +21,6 @@ from ..model.robot import Robot
 from ..regressor import build, ModelSettings, predict
 from ..regressor.energy import energy_of
 from ..regressor.inverse_dynamics import pull_back
-from .collisions import DistancePenalty
 from .criteria import PointCost
 from .limits import Limits
 from .objective import effort_penalty, Wanted
@@ -159,7 +158,7 @@ def _obstacles(task: PlanningTask) -> Obstacles:
     """Return the penalty of efforts and distances, with its gradients."""
     limit, buffer = task.limits.effort, task.settings.clearance + BUFFER
     regressor, values = task.wanted.regressor, task.wanted.prior
-    distances = None if task.collisions is None else DistancePenalty(task.collisions)
+    distances = task.penalty
 
     def obstacles(motion: Motion) -> tuple[float, list[np.ndarray]]:
         value, by_effort = effort_penalty(predict(regressor, motion, values), limit)
@@ -167,8 +166,9 @@ def _obstacles(task: PlanningTask) -> Obstacles:
         if value > 0.0:
             slopes = list(pull_back(regressor, motion, by_effort[:, :, None] * values.values))
         if distances is not None:
-            close, by_position = distances.of(motion.position, buffer)
+            close, by_position, by_velocity = distances.of(motion, buffer)
             slopes[0] += by_position
+            slopes[1] += by_velocity
             value += close
         return value, slopes
 

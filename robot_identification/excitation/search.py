@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from .collisions import DistancePenalty
 from .constraints import CollisionError, LimitViolation
 from .criteria import ROW_RATE
 from .extremes import extremes, QUANTITIES
@@ -86,9 +85,8 @@ ENOUGH = 1.0 - 1e-4
 """
 Share of a limit to which a motion is stretched at the end.
 
-A controller interpolates between points, which takes a part of the rest: 2.5e-6 of the
-acceleration for 100 points a second and harmonics up to 5 Hz.  It grows with the fourth power of
-the frequency.
+A controller interpolates between points, which takes a part of the rest: at most 4e-6 of the
+acceleration and 3.5e-5 of the jerk (`FourierTrajectory.point_rate`).
 """
 
 
@@ -345,7 +343,7 @@ def plan_family(task: PlanningTask) -> Plan:
         # between the ends, where the robot rests and says nothing new
         time=(np.arange(count) + 0.5) / count * settings.duration,
         effort=limits.effort,
-        distances=None if task.collisions is None else DistancePenalty(task.collisions),
+        distances=task.penalty,
         buffer=settings.clearance + BUFFER,
     )
     rng = np.random.default_rng(settings.seed)

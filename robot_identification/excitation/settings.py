@@ -335,9 +335,30 @@ class PlannerSettings:
     )
     clearance: float = option(
         0.01,
-        doc='Distance that links keep from each other and from obstacles',
+        doc='Distance that links keep from each other and from obstacles, while each joint is '
+        'within its tracking_tolerance',
         unit='m',
         minimum=0.001,
+    )
+    tracking_tolerance: tuple[float, ...] = option(
+        (0.05,),
+        doc='How far each joint may be from its planned position while the clearance is kept; one '
+        'value for all or one a joint. At execution the controller stops a joint that is farther '
+        'off, so it has to be larger than what the drives lag behind at full speed',
+        unit='rad or m',
+        minimum=0.0,
+    )
+    stop_deceleration: tuple[float, ...] = option(
+        (),
+        doc="The controller's constraints.<joint>.max_deceleration_on_cancel, one a joint: stops "
+        'then stay within position limits and clearance, too; empty: it holds at once',
+        unit='rad/s^2 or m/s^2',
+        minimum=0.0,
+    )
+    unchecked_links: tuple[str, ...] = option(
+        (),
+        doc='Links whose collision meshes may be missing: they are not checked, and the page of '
+        'the plan says so; others without their mesh end the planning',
     )
     floor: float | None = option(
         None,

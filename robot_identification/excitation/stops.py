@@ -17,7 +17,7 @@ Source: decelerate_to_hold_position in joint_trajectory_controller 4.42.1 (ROS 2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,16 +25,14 @@ from ..data.recording import Motion
 from ..errors import ExcitationError
 from ..model.robot import Robot
 from .collisions import CollisionModel
-from .constraints import closer_between, CollisionError, divided, LimitViolation
+from .constraints import CollisionError, LimitViolation, Nearest
+from .distance_search import DistanceSearch
 from .extremes import check_times, LEAST_RATE
 from .limits import Limits
 from .trajectories import Trajectory
 
 STEP = 0.05
 """Time from one stop that is checked for collisions to the next [s]."""
-
-COARSE = 16.0
-"""Clearances by which points move between the first looks at a stop; closer where links are."""
 
 AT_ONCE = 1e9
 """Deceleration that counts as infinite [rad/s^2 or m/s^2]."""
@@ -74,6 +72,10 @@ class Stops:
         """Positions at rest, (n_stops, n_joints) [rad or m]."""
         way = self.velocity * np.abs(self.velocity) / (2.0 * self.deceleration)
         return np.asarray(self.position + way)
+
+    def moved(self, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """Return how far joints move from places (n,) to others of the same stops."""
+        return np.abs(self.positions(end) - self.positions(begin))
 
     def positions(self, place: np.ndarray) -> np.ndarray:
         """
@@ -214,23 +216,25 @@ def _check_ends(stops: Stops, limits: Limits) -> None:
 def _check_distances(stops: Stops, collisions: CollisionModel) -> None:
     """Raise `CollisionError` where links come too close to each other on a stop."""
     begin = 2.0 * np.flatnonzero((stops.end != stops.position).any(axis=1))
-    coarse = COARSE * collisions.clearance
-    begin, end = divided(stops.positions, begin, begin + 1.0, collisions.reach, coarse)
-    nearest = closer_between(stops.positions, collisions, begin, end, coarse)
-    if nearest is None:
+    search = DistanceSearch(collisions, stops)
+    search.run(begin, begin + 1.0)
+    nearest = min(search.best.values(), key=lambda found: found[1].distance, default=None)
+    if nearest is None or nearest[1].distance >= collisions.clearance:
         return
+    place, contact = nearest
     # the place on the stops tells which one it is
-    time = float(stops.time[int(nearest.time // 2.0)])
+    time = float(stops.time[int(place // 2.0)])
     error = CollisionError(
         f'a stop from {time:.3f} s brings '
-        f'{collisions.in_words(nearest.first, nearest.second)} to {nearest.distance:.4g} m, '
+        f'{collisions.in_words(contact.first, contact.second)} to '
+        f'{collisions.distance_in_words(contact)}, '
         f'closer than the clearance of {collisions.clearance:.4g} m',
-        link=nearest.first,
+        link=contact.first,
         key='clearance',
-        value=nearest.distance,
+        value=contact.distance,
         remedy="plan with the controller's decelerations in 'planner.stop_deceleration', or raise "
         'its max_deceleration_on_cancel',
     )
-    error.links, error.time = (nearest.first, nearest.second), time
-    error.nearest = replace(nearest, time=time)
+    error.links, error.time = (contact.first, contact.second), time
+    error.nearest = Nearest.of(contact, time, stops.positions(np.array([place]))[0])
     raise error

@@ -379,6 +379,11 @@ def point_to_point(
     )
 
 
+def least_rate(trajectory: Trajectory, rate: float) -> float:
+    """Return a rate at which quintics join samples as well as the trajectory needs it [Hz]."""
+    return max(rate, getattr(trajectory, 'point_rate', 0.0))
+
+
 def to_points(trajectory: Trajectory, rate: float) -> PointTrajectory:
     """
     Sample a trajectory at equal steps of about ``1 / rate``, both ends included.
@@ -386,10 +391,12 @@ def to_points(trajectory: Trajectory, rate: float) -> PointTrajectory:
     Points of a `PointTrajectory` are among the samples, and the steps equal between them: through
     parts of a quintic leads the same quintic, so that the motion stays exactly what it was.
 
+    A series gets more points where quintics between fewer would leave it (`point_rate`).
+
     A trajectory that comes to rest does so exactly: what rounding leaves of the last velocity
     would make a controller refuse it.
     """
-    knots = np.array([0.0, trajectory.duration])
+    knots, rate = np.array([0.0, trajectory.duration]), least_rate(trajectory, rate)
     if isinstance(trajectory, PointTrajectory) and trajectory.acceleration is not None:
         knots = trajectory.time
     counts = np.maximum(1, np.ceil(np.diff(knots) * rate - 1e-9).astype(int))

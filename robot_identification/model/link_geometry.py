@@ -70,7 +70,7 @@ def _without_missing_meshes(
     """
     document = parse_tree(robot.urdf)
     missing = []
-    base = robot.path.parent if robot.path else Path.cwd()
+    base = robot.path.absolute().parent if robot.path else Path.cwd()
     for link in document.iterfind('link'):
         for shape in link.findall(kind):
             if links is not None and link.get('name') not in links:

@@ -110,6 +110,35 @@ class Urdf:
         return {name: joint for name, joint in self.joints.items() if joint.type != 'fixed'}
 
     @property
+    def gripper_joints(self) -> tuple[str, ...]:
+        """
+        Joints that mimic others, and those of fingers, in the order of the URDF.
+
+        A finger's joint is followed by others and carries none that moves by itself, or is one of
+        several at the same link that carry none.
+        """
+        moving = self.moving
+        carried: dict[str, list[UrdfJoint]] = {}
+        for joint in self.joints.values():
+            carried.setdefault(joint.parent, []).append(joint)
+
+        def driven_beyond(link: str) -> bool:
+            return any(
+                (joint.type != 'fixed' and not joint.mimic) or driven_beyond(joint.child)
+                for joint in carried.get(link, ())
+            )
+
+        ends = {name for name, joint in moving.items() if not driven_beyond(joint.child)}
+        masters = {joint.mimic.joint for joint in moving.values() if joint.mimic}
+        parents = [moving[name].parent for name in ends if not moving[name].mimic]
+        return tuple(
+            name
+            for name, joint in moving.items()
+            if joint.mimic
+            or (name in ends and (name in masters or parents.count(joint.parent) > 1))
+        )
+
+    @property
     def root_link(self) -> str:
         """The first link that no joint carries."""
         carried = {joint.child for joint in self.joints.values()}

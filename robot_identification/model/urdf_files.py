@@ -10,7 +10,7 @@ URDF has no element for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 import os
 from pathlib import Path
 import re
@@ -94,6 +94,25 @@ def package_folders() -> list[Path]:
     ]
     folders += [Path(p) for p in os.environ.get('ROS_PACKAGE_PATH', '').split(os.pathsep) if p]
     return folders
+
+
+def add_package_path(folders: Sequence[Path]) -> None:
+    """
+    Let packages be looked for in folders, before those of ROS_PACKAGE_PATH.
+
+    Raises ModelError if one does not exist.
+    """
+    for folder in folders:
+        if not folder.is_dir():
+            raise ModelError(
+                f"package folder '{folder}' does not exist",
+                file=str(folder),
+                remedy='give the folder that the package lies in',
+            )
+    known = os.environ.get('ROS_PACKAGE_PATH')
+    added = [str(folder.absolute()) for folder in folders]
+    if added:
+        os.environ['ROS_PACKAGE_PATH'] = os.pathsep.join([*added, *([known] if known else [])])
 
 
 TIME_LIMIT, MEMORY_LIMIT = 30.0, 8 << 30

@@ -44,7 +44,7 @@ MOST_OBSTACLES = 200
 """Obstacles of a plan: each is checked against every link."""
 
 LEAST_RATE = 50.0
-"""Points per second that stand for a series, at least; its highest harmonic has 20 a period."""
+"""Points per second that stand for a series, at least [Hz]."""
 
 QUANTITIES = ('position', 'velocity', 'acceleration')
 
@@ -113,12 +113,16 @@ class StoredPlan:
         The motion.
     obstacles:
         The floor among them.
+    tracking_tolerance, stop_deceleration:
+        Settings of the planner that it was made with; empty where the file has none.
 
     """
 
     robot: StoredRobot
     trajectory: Trajectory
     obstacles: tuple[Obstacle, ...]
+    tracking_tolerance: tuple[float, ...] = ()
+    stop_deceleration: tuple[float, ...] = ()
 
     def is_of(self, robot: Robot) -> bool:
         """Tell whether the plan was made with the very URDF of a robot."""
@@ -182,7 +186,7 @@ def as_points(trajectory: Trajectory) -> PointTrajectory:
         return trajectory
     rate, columns = LEAST_RATE, 1
     if isinstance(trajectory, FourierTrajectory):
-        rate = max(rate, 20.0 * trajectory.frequency * trajectory.harmonics)
+        rate = max(rate, trajectory.point_rate)
         columns = 2 * trajectory.harmonics
     points = trajectory.duration * rate
     if points * max(columns, 100) > 100 * MOST_POINTS:
@@ -216,22 +220,23 @@ def read_plan(path: str | os.PathLike) -> StoredPlan:
     try:
         robot = from_mapping(StoredRobot, document.get('robot'), 'robot')
         motion = from_mapping(_StoredTrajectory, document.get('trajectory'), 'trajectory')
-        around = _around(document.get('settings'))
+        obstacles, tolerances = _kept_settings(document.get('settings'))
         trajectory = motion.trajectory(robot.joints)
     except (IdentificationError, ValueError) as error:
         raise _wrong(path, getattr(error, 'message', str(error))) from error
-    return StoredPlan(robot, trajectory, around)
+    return StoredPlan(robot, trajectory, obstacles, *tolerances)
 
 
-def _around(settings: Any) -> tuple[Obstacle, ...]:
-    """Return the obstacles of a plan's settings; unknown settings are ignored."""
+def _kept_settings(settings: Any) -> tuple[tuple[Obstacle, ...], list[tuple[float, ...]]]:
+    """Return obstacles, tolerance and decelerations of a plan; other settings are ignored."""
     planner = settings.get('planner') if isinstance(settings, dict) else None
     given = planner if isinstance(planner, dict) else {}
-    known = {key: given[key] for key in ('floor', 'obstacles') if key in given}
-    obstacles = from_mapping(PlannerSettings, known, 'settings.planner').all_obstacles
-    if len(obstacles) > MOST_OBSTACLES:
-        raise ValueError(f'{len(obstacles)} obstacles, {MOST_OBSTACLES} are the most')
-    return obstacles
+    names = ('tracking_tolerance', 'stop_deceleration')
+    known = {key: given[key] for key in ('floor', 'obstacles', *names) if key in given}
+    read = from_mapping(PlannerSettings, known, 'settings.planner')
+    if len(read.all_obstacles) > MOST_OBSTACLES:
+        raise ValueError(f'{len(read.all_obstacles)} obstacles, {MOST_OBSTACLES} are the most')
+    return read.all_obstacles, [getattr(read, name) if name in known else () for name in names]
 
 
 def _wrong(path: Path, reason: str) -> SettingsError:

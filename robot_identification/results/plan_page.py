@@ -112,6 +112,7 @@ def plan_html(page: MotionPage) -> str:
     return render(
         'plan.html',
         page=page,
+        verdict=_verdict(page),
         tiles=_tiles(page),
         rows=_curves(page, time),
         distances=distances,
@@ -120,6 +121,38 @@ def plan_html(page: MotionPage) -> str:
         # no text of the robot's can end the script
         data=Markup(json.dumps(data, separators=(',', ':')).replace('<', '\\u003c')),
     )
+
+
+def _verdict(page: MotionPage) -> tuple[str, str, str]:
+    """Return level, headline and sentence on what was checked."""
+    if page.refusal:
+        return 'poor', 'Refused', page.refusal
+    sentence = 'Checked against the limits below; efforts are predicted by the URDF. '
+    model, findings = page.collisions, page.findings
+    if model is None or findings is None or findings.coverage is None:
+        return 'weak', 'Within all limits, collisions not checked', sentence
+    sentence += (
+        f'Bodies keep {1e3 * model.clearance:.4g} mm from each other'
+        f'{_tolerance_in_words(page)}: {findings.coverage.summary()}.'
+    )
+    if findings.stopping is not None:
+        sentence += (
+            ' So they do on the stops that the controller makes on a cancel, from every 50 ms, '
+            f'which take {findings.stopping:.2f} s at most.'
+        )
+    if not findings.coverage.complete:
+        return 'weak', 'Within all limits, collisions checked in part', sentence
+    return 'good', 'Within all limits and free of collision', sentence
+
+
+def _tolerance_in_words(page: MotionPage) -> str:
+    assert page.collisions is not None
+    tolerance = page.collisions.tolerance
+    if not tolerance.any():
+        return ' where the robot follows exactly'
+    values = [f'{v:.4g} {unit}' for v, unit in zip(tolerance, page.limits.units, strict=True)]
+    shown = values[0] if len(set(values)) == 1 else ', '.join(values)
+    return f', also where each joint is {shown} off its path'
 
 
 def _times(trajectory: Trajectory) -> np.ndarray:
@@ -140,6 +173,8 @@ def _tiles(page: MotionPage) -> list[Tile]:
         tiles.append(Tile(f'largest {name}', f'{100.0 * shares[joint]:.0f} %', note))
     for near in page.findings.nearest[:1]:
         note = f'{near.first} to {near.second} at {near.time:.1f} s'
+        if near.planned != near.distance:
+            note += f'; {1e3 * near.planned:.0f} mm without tracking errors'
         tiles.append(Tile('smallest distance', f'{1e3 * near.distance:.0f} mm', note))
     return tiles
 

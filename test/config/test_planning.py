@@ -87,3 +87,65 @@ def test_the_robot_of_an_experiment_file(tmp_path):
         PlanningSettings(joints=('joint_1', 'joint_2'), locked={'joint_3': 0.1}),
     )
     assert robot.locked == {'joint_3': 0.1}
+
+
+LINK = (
+    '<link name="{0}"><inertial><mass value="1"/>'
+    '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+)
+JOINT = (
+    '<joint name="{0}" type="{3}"><parent link="{1}"/><child link="{2}"/><axis xyz="0 0 1"/>'
+    '<limit lower="{4}" upper="1" velocity="1" effort="10"/>{5}</joint>'
+)
+
+
+def urdf(tmp_path, joints):
+    """Write a robot of joints (name, parent, type, lower limit, joint that it mimics)."""
+    links = {'base', *(f'of_{name}' for name, *_ in joints)}
+    text = ''.join(LINK.format(link) for link in sorted(links))
+    for name, parent, kind, lower, mimicked in joints:
+        mimic = f'<mimic joint="{mimicked}" multiplier="2.0"/>' if mimicked else ''
+        text += JOINT.format(name, parent, f'of_{name}', kind, lower, mimic)
+    path = tmp_path / 'robot.urdf'
+    path.write_text(f'<robot name="r">{text}</robot>')
+    return path
+
+
+ARM = [('a', 'base', 'revolute', -1, ''), ('b', 'of_a', 'revolute', -1, '')]
+
+
+@pytest.mark.parametrize(
+    ('hand', 'held'),
+    [
+        # two fingers, of which one follows the other
+        (
+            [('f', 'of_b', 'prismatic', 0.1, ''), ('g', 'of_b', 'prismatic', 0, 'f')],
+            {'f': 0.1, 'g': 0.2},
+        ),
+        # two with a drive each
+        (
+            [('f', 'of_b', 'prismatic', 0, ''), ('g', 'of_b', 'prismatic', 0, '')],
+            {'f': 0.0, 'g': 0.0},
+        ),
+        # a parallelogram: the joint that is followed carries the rest of the arm
+        ([('c', 'of_b', 'revolute', -1, ''), ('d', 'of_b', 'revolute', -1, 'b')], {'d': 0.0}),
+        ([('c', 'of_b', 'revolute', -1, '')], {}),
+    ],
+    ids=['mimic', 'drives', 'parallelogram', 'none'],
+)
+def test_fingers_and_joints_that_mimic_are_held_and_said(tmp_path, recwarn, hand, held):
+    path = urdf(tmp_path, [*ARM, *hand])
+    robot, _ = planned_robot(path, PlanningSettings())
+    names = [name for name, *_ in [*ARM, *hand] if name not in held]
+    assert (list(robot.joints), robot.locked) == (names, held)
+    said = [str(w.message) for w in recwarn if 'held while planning' in str(w.message)]
+    assert len(said) == bool(held)
+    assert all(name in said[0] for name in held)
+
+
+def test_joints_that_are_named_move(tmp_path):
+    path = urdf(
+        tmp_path, [*ARM, ('f', 'of_b', 'prismatic', 0, ''), ('g', 'of_b', 'prismatic', 0, 'f')]
+    )
+    robot, _ = planned_robot(path, PlanningSettings(joints=('a', 'b', 'f'), locked={'g': 0.5}))
+    assert robot.joints == ('a', 'b', 'f') and robot.locked == {'g': 0.5}

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collision model: closed-form distances, pairs that count, gradients, missing meshes."""
 
+from dataclasses import replace
+from itertools import combinations, product
 from pathlib import Path
 import re
 
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.errors import IdentificationWarning
-from robot_identification.excitation.collisions import collision_model, DistancePenalty
+from robot_identification.errors import ExcitationError, IdentificationWarning, ModelError
+from robot_identification.excitation.collisions import collision_model, Coverage
+from robot_identification.excitation.distance_penalty import DistancePenalty
 from robot_identification.excitation.settings import with_floor
 from robot_identification.model.robot import Robot
 
@@ -100,17 +103,62 @@ def test_no_distance_changes_by_more_than_the_reach_of_its_pair(arm):
     assert (changes / np.maximum(bounds, 1e-3)).max() > 0.4
 
 
-@pytest.mark.parametrize('n_samples', [1, 7, 700])
-def test_pairs_are_near_where_their_distance_is_below_the_one_given(arm, n_samples):
+@pytest.mark.parametrize('n_samples', [1, 7, 200])
+def test_contacts_are_the_pairs_below_the_clearance(arm, n_samples):
     rng = np.random.default_rng(n_samples)
-    way = np.cumsum(rng.uniform(-0.02, 0.02, (n_samples, 6)), axis=0)
-    position = rng.uniform(-1.5, 1.5, 6) + way
-    limits = rng.uniform(0.02, 0.3, len(arm.pairs))
-    limits[::3] = -np.inf
-    near, pairs = arm.near(position, limits)
-    expected = distances(arm, position) < limits
-    assert near.tolist() == expected.any(axis=1).tolist()
-    assert pairs.tolist() == np.flatnonzero(expected.any(axis=0)).tolist()
+    position = rng.uniform(-2.5, 2.5, (n_samples, 6))
+    model = replace(arm, clearance=0.1)
+    found = [(c.sample, (c.first, c.second), c.distance) for c in model.contacts(position)]
+    measured = distances(arm, position)
+    rows = np.argwhere(measured < 0.1).tolist()
+    assert [f[:2] for f in found] == [(sample, arm.pairs[pair]) for sample, pair in rows]
+    expected = [measured[sample, pair] for sample, pair in rows]
+    np.testing.assert_allclose([f[2] for f in found], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize('tolerance', [(0.05,), (0.08, 0.0, 0.02, 0.05, 0.0, 0.05)])
+def test_distances_are_the_least_that_tracking_errors_leave(tolerance):
+    robot = Robot.from_urdf(ROOT / 'urdf' / 'demo_arm.urdf')
+    model = collision_model(robot, 0.01, with_floor((), -0.1), tolerance)
+    rng = np.random.default_rng(7)
+    position = rng.uniform(0.8 * robot.limits.lower, 0.8 * robot.limits.upper, (400, 6))
+    samples, pairs = np.nonzero(model.lower_bounds(position) < 0.03)
+    found = model.measure(position[samples], pairs)
+    near = [k for k, c in enumerate(found) if -0.02 < c.distance < 0.06][:80]
+    assert len(near) > 40
+    corners = np.array(list(product((-1.0, 1.0), repeat=6)))
+    errors = np.concatenate([corners, rng.uniform(-1.0, 1.0, (64, 6))]) * model.tolerance
+    excess, drops = [], []
+    for k in near:
+        all_errors = model.measured(position[samples[k]] + errors, np.repeat(pairs[k], 128))
+        least = all_errors.distance.min()
+        excess.append(found[k].distance - least)
+        drops.append(found[k].planned - least)
+        # what is known without measuring is below it
+        assert model.lower_bounds(position[samples[k]][None])[0, pairs[k]] <= least + 1e-6
+    # nothing that may happen is closer, and little is taken off beside it
+    assert max(excess) < 1e-3
+    assert np.mean(excess) > -2e-3
+    assert np.mean(drops) > 2e-3
+
+
+def test_a_joint_that_moves_both_links_alike_takes_nothing_off(chain):
+    robot = Robot.from_urdf(balls())
+    model = collision_model(robot, 0.01, (), (0.5, 0.0, 0.0))
+    found = model.measure(np.array([[0.3, 1.0, 1.0]]), np.array([model.pairs.index(('l1', 'l3'))]))
+    assert found[0].distance == found[0].planned
+    np.testing.assert_array_equal(model.pair_tolerance[model.pairs.index(('l1', 'l3'))], 0.0)
+
+
+def test_a_tolerance_for_some_joints_alone_is_named():
+    with pytest.raises(ExcitationError, match='has 2 values, the robot 3 joints'):
+        collision_model(Robot.from_urdf(balls()), 0.01, (), (0.05, 0.05))
+
+
+def test_pairs_that_are_left_out_do_not_grow_with_the_tolerance():
+    robot = Robot.from_urdf(ROOT / 'urdf' / 'demo_arm.urdf')
+    without = collision_model(robot, 0.01, with_floor((), 0.0))
+    assert collision_model(robot, 0.01, with_floor((), 0.0), (0.2,)).pairs == without.pairs
 
 
 def test_a_locked_joint_joins_its_links():
@@ -129,13 +177,58 @@ def test_links_that_are_always_close_are_left_out():
     assert ('l0', 'l2') in pairs
 
 
-def test_a_missing_mesh_is_named_and_the_rest_is_checked():
-    mesh = '<mesh filename="package://nowhere/meshes/tool.stl"/>'
-    robot = Robot.from_urdf(balls(mesh))
+MISSING = '<mesh filename="package://nowhere/meshes/tool.stl"/>'
+
+
+def test_a_missing_mesh_ends_it_with_the_remedy():
+    robot = Robot.from_urdf(balls(MISSING))
+    with pytest.raises(ModelError, match=r"tool\.stl' of link 'l3' is not found") as caught:
+        collision_model(robot, 0.01)
+    for remedy in ('--package-path', 'ROS_PACKAGE_PATH', "'planner.unchecked_links: [l3]'"):
+        assert remedy in caught.value.remedy
+    with pytest.raises(ModelError, match="names 'l7', which robot 'balls' has not"):
+        collision_model(robot, 0.01, unchecked=('l3', 'l7'))
+
+
+def test_a_link_that_need_not_be_checked_is_counted_and_the_rest_is_checked():
+    robot = Robot.from_urdf(balls(MISSING))
     with pytest.warns(IdentificationWarning, match=r"tool\.stl' of link 'l3' is not found"):
-        model = collision_model(robot, 0.01)
+        model = collision_model(robot, 0.01, unchecked=('l3',))
     assert len(model.warnings) == 1
     assert set(model.pairs) == {('l0', 'l2')}
+    # of six pairs of four balls, two are joined by a joint and three are the last one's
+    assert model.coverage == Coverage(1, 2, 0, ('l3',), 3)
+    assert not model.coverage.complete
+    assert model.coverage.summary() == (
+        '1 of 6 pairs of shapes checked (2 joined by a joint, 3 of links without their meshes: l3)'
+    )
+
+
+def test_all_pairs_are_counted(chain, arm):
+    assert chain.coverage == Coverage(3, 3) and chain.coverage.complete
+    counted = arm.coverage
+    joints = [shape.parentJoint for shape in arm.geometry.geometryObjects]
+    total = sum(a != b for a, b in combinations(joints, 2))
+    assert counted.checked == len(arm.pairs)
+    assert counted.checked + counted.joined + counted.close == total
+    nothing = Robot.from_urdf(re.sub('<collision>.*?</collision>', '', balls(), flags=re.S))
+    with pytest.warns(IdentificationWarning, match='has no collision shapes'):
+        assert not collision_model(nothing, 0.01).coverage.complete
+
+
+def test_meshes_beside_a_urdf_with_a_relative_path_are_found(tmp_path, monkeypatch):
+    mesh = tmp_path / 'arm' / 'meshes' / 'tip.stl'
+    mesh.parent.mkdir(parents=True)
+    corners = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0, 0, 0.1]], dtype='<f4')
+    record = np.dtype([('normal', '<f4', 3), ('corners', '<f4', (3, 3)), ('attribute', '<u2')])
+    faces = np.zeros(4, dtype=record)
+    faces['corners'] = corners[[[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]]
+    mesh.write_bytes(bytes(80) + np.uint32(4).tobytes() + faces.tobytes())
+    urdf = tmp_path / 'arm' / 'arm.urdf'
+    urdf.write_text(balls('<mesh filename="meshes/tip.stl"/>'))
+    monkeypatch.chdir(tmp_path)
+    for path in (Path('arm/arm.urdf'), urdf):
+        assert collision_model(Robot.from_urdf(path), 0.01).coverage == Coverage(3, 3)
 
 
 def test_meshes_of_a_real_robot_are_found_beside_its_urdf():

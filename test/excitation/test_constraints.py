@@ -17,11 +17,11 @@ from robot_identification.excitation.constraints import (
     check_collisions,
     check_trajectory,
     CollisionError,
-    FINEST,
     LimitUse,
     LimitViolation,
-    sweep,
+    TrajectoryWay,
 )
+from robot_identification.excitation.distance_search import FINEST
 from robot_identification.excitation.extremes import check_times, nominal_effort
 from robot_identification.excitation.limits import Limits, motion_limits
 from robot_identification.excitation.settings import Obstacle, PlannerSettings, with_floor
@@ -274,9 +274,8 @@ def test_links_that_touch_on_the_way_are_named_with_the_time(arm, limits, collis
     assert error.value < collisions.clearance
     assert all(link in str(error) for link in error.links)
     pose = trajectory.sample(np.array([error.time])).position
-    assert {(c.first, c.second) for c in collisions.contacts(pose)} >= {error.links}
-    before = trajectory.sample(np.linspace(0.0, error.time - 0.02, 50)).position
-    assert not list(collisions.contacts(before))
+    there = [c for c in collisions.contacts(pose) if (c.first, c.second) == error.links]
+    assert min(c.distance for c in there) == pytest.approx(error.value, abs=1e-5)
 
 
 def test_the_floor_is_kept_clear(arm, limits):
@@ -290,31 +289,38 @@ def test_the_floor_is_kept_clear(arm, limits):
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000))
-def test_between_two_looks_no_point_moves_farther_than_the_clearance(seed):
+def test_no_pair_changes_its_distance_by_more_than_joints_move_back_and_forth(seed):
     arm = Robot.from_urdf(URDF / 'demo_arm.urdf')
     model = collision_model(arm, 0.02)
     rng = np.random.default_rng(seed)
-    goal, start = rng.uniform(arm.limits.lower, arm.limits.upper, (2, 6))
-    trajectory = way(arm, goal, start, share=1.0)
-    times = sweep(trajectory, model.reach, model.clearance)
-    assert times[0] == 0.0 and times[-1] == pytest.approx(trajectory.duration)
-    assert (np.diff(times) > 0.0).all()
-    data = arm.model.createData()
-    # corners of the boxes around all shapes
-    corners = []
-    for q in trajectory.sample(times).position:
-        pin.forwardKinematics(arm.model, data, q)
-        places = []
-        for shape in model.geometry.geometryObjects:
-            box = shape.geometry.aabb_local
-            for corner in (box.min_, box.max_, [box.min_[0], box.max_[1], box.max_[2]]):
-                frame = data.oMi[shape.parentJoint] * shape.placement
-                places.append(frame.act(np.array(corner)))
-        corners.append(places)
-    moved = np.linalg.norm(np.diff(np.array(corners), axis=0), axis=2)
-    # corners of a box can stick out of the ball that the reach is of
-    assert moved.max() <= 1.0 * model.clearance
-    assert moved.max() > 0.1 * model.clearance
+    position = rng.uniform(-1.0, 1.0, (6, 6))
+    position[[0, -1]] = position[0]
+    rest = np.zeros((6, 6))
+    forth_and_back = PointTrajectory(arm.joints, 0.3 * np.arange(6.0), position, rest, rest)
+    way = TrajectoryWay(forth_and_back)
+    places = np.sort(rng.uniform(0.0, 1.5, 40))
+    everyone = np.arange(len(model.pairs))
+    measured = [
+        [c.distance for c in model.measure(np.repeat(q[None], everyone.size, axis=0), everyone)]
+        for q in way.positions(places)
+    ]
+    for i, j in ((0, 39), (3, 4), (10, 20), (17, 38)):
+        moved = way.moved(places[i : i + 1], places[j : j + 1])[0]
+        within = np.abs(np.array(measured[i : j + 1]) - measured[i]).max(axis=0)
+        assert (within <= model.pair_reach @ moved + 1e-5).all()
+    whole = way.moved(np.zeros(1), np.array([1.5]))[0]
+    np.testing.assert_allclose(whole, np.abs(np.diff(position, axis=0)).sum(axis=0), rtol=1e-6)
+
+
+def test_a_robot_that_hardly_moves_is_checked_too(arm, collisions):
+    folded = np.array([0.0, 1.9, 2.4, 0.0, 0.0, 0.0])
+    for way in (0.0, 1e-5):
+        position = np.array([folded, folded + way])
+        still = PointTrajectory(
+            arm.joints, np.array([0.0, 1.0]), position, np.zeros((2, 6)), np.zeros((2, 6))
+        )
+        with pytest.raises(CollisionError):
+            check_collisions(still, collisions)
 
 
 def test_points_are_looked_at_besides_the_grid():
@@ -334,10 +340,11 @@ def test_a_burst_within_one_step_of_the_grid_is_looked_at_densely():
     time = np.array([0.0, 1.0, 1.03, 2.0])
     position = np.array([[0.0], [0.0], [1.0], [1.0]])
     burst = PointTrajectory(('a',), time, position, np.zeros((4, 1)), np.zeros((4, 1)))
-    times = sweep(burst, np.array([0.8]), 0.01)
-    moved = 0.8 * np.abs(np.diff(burst.sample(times).position[:, 0]))
-    assert moved.max() <= 0.01 * (1.0 + 1e-6)
-    assert 80 <= times.size < 300
+    begin, end = TrajectoryWay(burst).intervals(np.array([0.8]), 0.01)
+    assert begin[0] == 0.0 and end[-1] == 2.0 and (begin[1:] == end[:-1]).all()
+    moved = 0.8 * np.abs(np.diff(burst.sample(np.append(begin, 2.0)).position[:, 0]))
+    assert moved.max() <= 0.02
+    assert 80 <= begin.size < 300
 
 
 def test_the_nearest_is_found_wherever_on_the_path_it_is(monkeypatch):

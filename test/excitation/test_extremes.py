@@ -12,6 +12,7 @@ from robot_identification.excitation.trajectories import (
     concatenate,
     point_to_point,
     PointTrajectory,
+    to_points,
 )
 
 ORDERS = range(4)
@@ -215,3 +216,25 @@ def test_long_trajectories_have_no_gap_between_blocks():
 
         values, when = largest_efforts(trajectory, counted(peak)[0], np.array([0.95]), 250.0)
         assert values[0] > 0.95 and when[0] == pytest.approx(middle, abs=1e-3)
+
+
+@pytest.mark.parametrize(('duration', 'harmonics'), [(0.5, 11), (2.0, 100), (5.0, 20)])
+def test_fast_series_and_the_points_that_stand_for_them_hide_nothing(duration, harmonics):
+    free = rest_to_rest(duration, 1.0 / duration, harmonics)
+    rng = np.random.default_rng(harmonics)
+    coefficients = free @ rng.normal(size=(free.shape[1], 2))
+    # all of it in the highest harmonics, where interpolation is worst
+    coefficients *= np.where(np.arange(2 * harmonics) % harmonics < 0.7 * harmonics, 1e-3, 1.0)[
+        :, None
+    ]
+    series = FourierTrajectory(('a', 'b'), duration, 1.0 / duration, np.zeros(2), coefficients)
+    dense = series.sample(np.linspace(0.0, duration, 400_001))
+    points = to_points(series, 100.0)
+    for found in (extremes(series, 500.0), extremes(points, 500.0)):
+        for order, values in enumerate((dense.position, dense.velocity, dense.acceleration)):
+            largest = np.abs(values).max(axis=0)
+            np.testing.assert_allclose(np.abs(found.largest(order)[0]), largest, rtol=1e-5)
+    # what a controller makes of the points, at its own rate
+    sent = points.sample(np.linspace(0.0, duration, 100_001))
+    limit = np.abs(dense.acceleration).max(axis=0)
+    assert (np.abs(sent.acceleration) <= (1.0 + 5e-6) * limit).all()

@@ -4,23 +4,31 @@
 from dataclasses import replace
 from pathlib import Path
 
+import coal
 import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.errors import ExcitationError, SettingsError
 from robot_identification.excitation.collisions import collision_model
-from robot_identification.excitation.constraints import check_trajectory, CollisionError
+from robot_identification.excitation.constraints import (
+    check_collisions,
+    check_trajectory,
+    CollisionError,
+    LimitViolation,
+)
 from robot_identification.excitation.criteria import EarlierInformation
 from robot_identification.excitation.families import FourierBasis, MotionFamily
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.planner import plan, plan_limits
 from robot_identification.excitation.plans import condition_number, PlanChecks, PlanningCanceled
 from robot_identification.excitation.settings import PlannerSettings, with_floor
+from robot_identification.excitation.stops import check_stops
 from robot_identification.excitation.trajectories import to_points
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build
+import yaml
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 QUICK = PlannerSettings(duration=6.0, harmonics=5, max_iterations=120)
@@ -46,7 +54,7 @@ def test_a_plan_keeps_every_limit_and_its_number_is_true(arm):
         arm,
         made.trajectory,
         motion_limits(arm, chosen),
-        collisions=collision_model(arm, 0.01, with_floor((), 0.0)),
+        collisions=collision_model(arm, 0.01, with_floor((), 0.0), chosen.tracking_tolerance),
     )
     assert made.history == tuple(sorted(made.history, reverse=True))
     # the condition number once more, by Pinocchio's regressor
@@ -269,7 +277,7 @@ def test_what_cannot_be_planned_is_named(arm, planar):
         plan(planar, replace(QUICK, start=(0.0, float(limits.upper[1]))))
     assert (caught.value.joint, caught.value.key) == ('joint_2', 'start')
     folded = (0.0, 1.7, 2.2, 0.0, 1.5, 0.0)
-    with pytest.raises(CollisionError, match=r"'base_link' and 'link_6' .* at the start"):
+    with pytest.raises(CollisionError, match=r"'base_link' and 'link_\d' .* at the start"):
         plan(arm, replace(QUICK, start=folded))
     weak = Robot.from_urdf(arm.urdf.replace('effort="330"', 'effort="5"'))
     with pytest.raises(ExcitationError, match='gravity takes') as caught:
@@ -309,3 +317,85 @@ def test_recordings_without_noise_give_finite_information():
     triangles[:, :2] = [[2.0, 1.0, 3.0], [0.0, 1.0, 1.0]]
     known = EarlierInformation.of(('a', 'b'), triangles, np.full(2, 9), np.full(2, 9.0), 1.0)
     assert np.isfinite(known.information).all() and (known.noise > 0.0).all()
+
+
+# --------------------------------------------------------------------- tracking errors and stops
+
+
+def lowest(robot, positions, ground=0.0):
+    """Least height of the robot's moving shapes above the ground, by Pinocchio and Coal alone."""
+    geometry = pin.buildGeomFromUrdf(robot.model, str(robot.path), pin.GeometryType.COLLISION)
+    plane = pin.GeometryObject(
+        'ground', 0, 0, pin.SE3.Identity(), coal.Halfspace(np.array([0.0, 0.0, 1.0]), ground)
+    )
+    place = geometry.addGeometryObject(plane)
+    for index, shape in enumerate(geometry.geometryObjects):
+        # the base and the first link stand on it
+        if shape.parentJoint > 1:
+            geometry.addCollisionPair(pin.CollisionPair(index, place))
+    data, shapes = robot.model.createData(), geometry.createData()
+    least = np.inf
+    for q in positions:
+        pin.computeDistances(robot.model, data, geometry, shapes, q)
+        least = min(least, *(result.min_distance for result in shapes.distanceResults))
+    return least
+
+
+@pytest.mark.parametrize(
+    'evaluations', [60, pytest.param(None, marks=pytest.mark.soak, id='as documented')]
+)
+def test_the_plan_for_gazebo_clears_the_ground_by_more_than_its_tracking_error(arm, evaluations):
+    text = (URDF.parent / 'config' / 'gazebo.yaml').read_text()
+    given = yaml.safe_load(text)['/**/excitation']['ros__parameters']['planner']
+    chosen = from_mapping(PlannerSettings, given)
+    # what is measured there is 0.044 rad
+    assert min(chosen.tracking_tolerance) > 0.044
+    if evaluations is not None:
+        chosen = replace(chosen, max_iterations=evaluations)
+    made = plan(arm, chosen)
+    time = np.linspace(0.0, made.trajectory.duration, 2000)
+    position = made.trajectory.sample(time).position
+    rng = np.random.default_rng(0)
+    errors = np.sign(rng.uniform(-1.0, 1.0, (8, *position.shape))) * chosen.tracking_tolerance
+    assert lowest(arm, position) > chosen.clearance
+    assert lowest(arm, (position + errors).reshape(-1, 6)) > chosen.clearance - 1e-3
+
+
+def test_tracking_errors_take_room_from_the_plan_that_does_without_them(arm):
+    without = plan(arm, replace(QUICK, floor=0.0, tracking_tolerance=(0.0,)))
+    model = collision_model(arm, 0.01, with_floor((), 0.0), (0.1,))
+    with pytest.raises(CollisionError, match='less the tracking tolerance'):
+        check_collisions(without.trajectory, model)
+    made = plan(arm, replace(QUICK, floor=0.0, tracking_tolerance=(0.1,)))
+    found = check_collisions(made.trajectory, model)
+    assert all(nearest.planned >= nearest.distance >= 0.01 for nearest in found)
+    assert 'as planned' in made.summary()
+
+
+def test_plans_have_room_for_the_stops_of_a_controller(arm):
+    chosen = replace(QUICK, floor=0.0, max_iterations=60, tracking_tolerance=(0.0,))
+    deceleration = 0.3 * motion_limits(arm, chosen, margin=0.0).acceleration
+    without = plan(arm, chosen)
+    limits = motion_limits(arm, chosen, margin=0.0)
+    model = collision_model(arm, 0.01, with_floor((), 0.0))
+    with pytest.raises((LimitViolation, CollisionError), match='a stop from'):
+        check_stops(arm, without.trajectory, limits, deceleration, model)
+    made = plan(arm, replace(chosen, stop_deceleration=tuple(deceleration)))
+    longest = check_stops(arm, made.trajectory, limits, deceleration, model)
+    assert made.findings.stopping == pytest.approx(longest)
+    assert "the controller's stops" in made.summary()
+    # once more by hand: ends of stops, which are above the ground and within the limits
+    motion = made.trajectory.sample(np.linspace(0.0, made.trajectory.duration, 1000))
+    end = motion.position + motion.velocity * np.abs(motion.velocity) / (2.0 * deceleration)
+    assert (limits.lower <= end).all() and (end <= limits.upper).all()
+    assert lowest(arm, end) > 0.009
+
+
+def test_a_motion_whose_stops_leave_the_limits_is_refused_with_the_remedy(arm):
+    slow = tuple(0.02 * motion_limits(arm, PlannerSettings(), margin=0.0).acceleration)
+    too_weak = replace(QUICK, method='sweeps', stop_deceleration=slow, acceleration_limits=())
+    weak = plan(arm, too_weak)
+    # it accelerates no harder than it brakes
+    assert weak.findings.stopping > 0.5
+    with pytest.raises(ExcitationError, match='5 stop decelerations are given for 6 joints'):
+        plan(arm, replace(QUICK, stop_deceleration=slow[:5]))

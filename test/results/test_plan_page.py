@@ -2,6 +2,7 @@
 """The page of a motion: self-contained, right in its numbers, and alive in a real browser."""
 
 import base64
+from dataclasses import replace
 from html.parser import HTMLParser
 import json
 from pathlib import Path
@@ -11,12 +12,13 @@ from browser import run_in_browser
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.excitation.collisions import collision_model
+from robot_identification.excitation.collisions import collision_model, Coverage
 from robot_identification.excitation.constraints import check_trajectory
 from robot_identification.excitation.criteria import PredictedDeviations
 from robot_identification.excitation.families import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.limits import motion_limits
-from robot_identification.excitation.settings import Obstacle, PlannerSettings
+from robot_identification.excitation.settings import Obstacle, PlannerSettings, with_floor
+from robot_identification.excitation.trajectories import PointTrajectory
 from robot_identification.model.robot import Robot
 from robot_identification.results.plan_page import MotionPage, plan_html
 
@@ -207,3 +209,41 @@ def test_the_browser_shows_the_values_at_the_time_of_the_player(reports, motion)
     speed = motion.sample(np.array([2.0])).velocity[0, 0]
     assert reports['light']['value'].endswith(' rad/s')
     assert float(reports['light']['value'].split()[0]) == pytest.approx(speed, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ('change', 'level', 'words'),
+    [
+        ({}, 'good', 'Within all limits and free of collision'),
+        ({'collisions': None}, 'weak', 'collisions not checked'),
+        ({'refusal': 'too fast', 'findings': None}, 'poor', 'too fast'),
+    ],
+)
+def test_the_verdict_and_its_colour_are_those_of_what_was_checked(content, change, level, words):
+    text = plan_html(replace(content, **change))
+    verdict = re.search(r'<section class="verdict (\w+)".*?</section>', text, re.S)
+    assert verdict[1] == level and words in verdict[0]
+    counted = re.search(r'(\d+) of (\d+) pairs of shapes checked', verdict[0])
+    assert (counted is not None) == (level == 'good')
+
+
+def test_a_check_of_some_links_alone_is_not_green(content):
+    coverage = Coverage(60, 10, 2, ('link_5',), 12)
+    partly = replace(content, findings=replace(content.findings, coverage=coverage, stopping=0.31))
+    text = plan_html(partly)
+    assert '<section class="verdict weak"' in text
+    assert 'collisions checked in part' in text and 'without their meshes: link_5' in text
+    assert 'which take 0.31 s at most' in text
+
+
+def test_tracking_errors_and_what_is_held_are_said(content):
+    robot = Robot.from_urdf(URDF, content.robot.joints[:5], locked={'joint_6': 0.25})
+    rest = np.zeros((2, 5))
+    motion = PointTrajectory(robot.joints, np.array([0.0, 2.0]), rest + 0.8, rest, rest)
+    limits = motion_limits(robot, PlannerSettings(), margin=0.0)
+    collisions = collision_model(robot, 0.01, with_floor((), 0.0), (0.05,))
+    findings = check_trajectory(robot, motion, limits, collisions=collisions)
+    text = plan_html(MotionPage(robot, motion, limits, findings, collisions=collisions))
+    assert 'Held: joint_6 at 0.25' in text
+    assert 'also where each joint is 0.05 rad off its path' in text
+    assert 'mm without tracking errors' in text

@@ -156,3 +156,43 @@ def test_control_c_ends_the_planning(tmp_path):
     assert 'Traceback' not in error
     assert (process.returncode == 0) == ('wrote' in out)
     assert process.returncode in (0, 1, 2, 130)  # 130: before the planning began
+
+
+def test_meshes_that_are_not_found_end_plan_and_preview_until_they_are_accepted(
+    folder, tmp_path, capsys, monkeypatch
+):
+    # for the end of the test
+    monkeypatch.setenv('ROS_PACKAGE_PATH', '')
+    text = URDF.read_text()
+    begin = text.index('<collision', text.index('<link name="link_5"'))
+    shape = text[begin : text.index('</collision>', begin)]
+    mesh = '<collision><geometry><mesh filename="package://gone/link_5.stl"/></geometry>'
+    urdf = tmp_path / 'arm.urdf'
+    urdf.write_text(text.replace(shape, mesh, 1))
+    for run in (
+        lambda *more: main(['plan', str(urdf), '--out', str(tmp_path), *QUICK, *more]),
+        lambda *more: preview(
+            folder / 'plan.yaml', '--out', tmp_path / 'p.html', *more, urdf=urdf
+        ),
+    ):
+        assert run() == 2
+        error = capsys.readouterr().err
+        assert "link_5.stl' of link 'link_5' is not found" in error
+        assert '--package-path' in error and 'planner.unchecked_links: [link_5]' in error
+        assert run('--package-path', str(tmp_path / 'nowhere')) == 2
+        assert 'nowhere' in capsys.readouterr().err
+        assert run('--set', 'planner.unchecked_links=[link_5]') == 0
+        printed = capsys.readouterr()
+        assert 'of links without their meshes: link_5' in printed.out
+    for page in ('plan.html', 'p.html'):
+        assert 'collisions checked in part' in (tmp_path / page).read_text()
+    found = tmp_path / 'packages' / 'gone' / 'link_5.stl'
+    found.parent.mkdir(parents=True)
+    found.write_text(
+        'solid s\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 0.1 0 0\nvertex 0 0.1 0\n'
+        'endloop\nendfacet\nendsolid s\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    relative = ('--package-path', 'packages', '--out', 'found.html')
+    assert preview(folder / 'plan.yaml', *relative, urdf='arm.urdf') == 0
+    assert 'free of collision' in (tmp_path / 'found.html').read_text()

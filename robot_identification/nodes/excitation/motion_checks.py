@@ -20,7 +20,11 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ...errors import ExcitationError, IdentificationWarning
 from ...excitation.braking import stoppable, StoppablePath
-from ...excitation.collisions import collision_model, CollisionModel
+from ...excitation.collisions import (
+    collision_settings,
+    CollisionModel,
+    planned_collisions,
+)
 from ...excitation.constraints import check_trajectory, CollisionError, Findings, LimitViolation
 from ...excitation.extremes import nominal_effort
 from ...excitation.limits import Limits, motion_limits
@@ -136,11 +140,13 @@ class CollisionModelCache:
         """Return the model; None where the settings leave collisions aside."""
         if not settings.check_collisions:
             return None
-        key = (robot.urdf, robot.joints, settings.clearance, settings.all_obstacles)
+        locked = tuple(robot.locked.items())
+        key = (robot.urdf, robot.joints, locked, collision_settings(settings))
         if self._latest is None or self._latest[0] != key:
             with warnings.catch_warnings():
                 warnings.simplefilter('ignore', IdentificationWarning)
-                model = collision_model(robot, settings.clearance, settings.all_obstacles)
+                model = planned_collisions(robot, settings)
+            assert model is not None
             for warning in model.warnings:
                 self._warn(warning)
             self._latest = key, model

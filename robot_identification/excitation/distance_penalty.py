@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Penalty that keeps a search away from motions on which links come close to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ..data.recording import Motion
+from .collision_geometry import BoundingSpheres, random_positions
+from .collisions import CollisionModel
+
+WEIGHT = 10.0
+"""Factor of the mean penalty of short distances."""
+
+ROOM_SHARE = 0.25
+"""Share of its room above the clearance that a pair's buffer takes at most."""
+
+FEW, MANY = 100, 1000
+"""Random positions in which distances are measured, and in which they are bounded."""
+
+FAR_APART = 0.15
+"""Bound of the distance above which a pair is far apart [m]."""
+
+UNSURE = 0.05
+"""Share of the distances to measure above which bounding spheres are quicker."""
+
+
+@dataclass(frozen=True)
+class DistancePenalty:
+    """
+    Penalty of short distances along a motion.
+
+    Attributes
+    ----------
+    collisions:
+        Shapes and pairs.
+
+    """
+
+    collisions: CollisionModel
+    _last: list[np.ndarray] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @cached_property
+    def _watched(self) -> tuple[np.ndarray, BoundingSpheres | None]:
+        """
+        Pairs (k,) whose distances a penalty looks at, with bounds of them.
+
+        Pairs that are far apart in all of many random positions are left to the last check.
+        """
+        everyone = np.arange(len(self.collisions.pairs))
+        robot, spheres = self.collisions.robot, self.collisions.spheres
+        if spheres is None:
+            return everyone, None
+        nearest = np.full(everyone.size, np.inf)
+        for part in np.array_split(random_positions(robot, MANY), 10):
+            nearest = np.minimum(nearest, spheres.distances(part).min(axis=1))
+        near = everyone[nearest < FAR_APART]
+        return near, BoundingSpheres.of(robot, self.collisions.geometry, near.tolist())
+
+    def buffers(self, buffer: float) -> np.ndarray:
+        """
+        Return the distance (n_pairs,) from which on each pair counts as close [m].
+
+        Pairs that never come far apart have one of their own, a little above the clearance: theirs
+        would be a penalty that few motions avoid.  Those that are always closer than the buffer,
+        and always keep the clearance, are left to the last check.  Where tracking errors count,
+        all are larger by what these take from the pair's distance on average.
+        """
+        least, farthest, allowance = self._distances
+        kept = self.collisions.clearance + allowance
+        own = kept + ROOM_SHARE * np.maximum(farthest - kept, 0.0)
+        own[(least > self.collisions.clearance) & (farthest < buffer + allowance)] = 0.0
+        return np.asarray(np.minimum(own, buffer + allowance))
+
+    @cached_property
+    def _distances(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """
+        Distances of the watched pairs in random positions, (n_pairs,) each [m].
+
+        They are the least with tracking errors, the largest without, and what these errors take on
+        average.
+        """
+        watched, _ = self._watched
+        position = random_positions(self.collisions.robot, FEW)
+        found = self.collisions.measure(
+            np.repeat(position, watched.size, axis=0), np.tile(watched, FEW)
+        )
+        distances = np.array([(c.distance, c.planned) for c in found]).reshape(FEW, -1, 2)
+        result = np.zeros((3, len(self.collisions.pairs)))
+        result[0, watched] = distances[:, :, 0].min(axis=0)
+        result[1, watched] = distances[:, :, 1].max(axis=0)
+        result[2, watched] = (distances[:, :, 1] - distances[:, :, 0]).mean(axis=0)
+        return result[0], result[1], result[2]
+
+    def of(self, position: np.ndarray, buffer: float) -> tuple[float, np.ndarray]:
+        r"""
+        Return how much the links come closer than ``buffer``, and its gradient.
+
+        The mean over the positions of the sum over the pairs of :math:`(1 - d / b)^2` where the
+        distance d is below the buffer b (`buffers`), times `WEIGHT`.  A distance changes with the
+        positions as the nearest points move along the line that joins them.  Only pairs that may
+        be closer are measured (`_lower_bounds`).
+
+        Parameters
+        ----------
+        position:
+            (n_samples, n_joints) [rad or m].
+        buffer:
+            b, larger than the clearance [m].
+
+        Returns
+        -------
+        tuple of float and np.ndarray
+            Value [-] and gradient (n_samples, n_joints).
+
+        """
+        gradient = np.zeros_like(position)
+        buffers, (watched, _) = self.buffers(buffer), self._watched
+        lower = self._lower_bounds(position, buffers[watched])
+        near = (lower < buffers[watched, None]) & (buffers[watched, None] > 0.0)
+        samples, places = np.nonzero(near.T)
+        pairs = watched[places]
+        measured = self.collisions.measured(position[samples], pairs, jacobians=True)
+        lower[places, samples] = measured.distance
+        self._last[:] = position, lower
+        short = 1.0 - measured.distance / buffers[pairs]
+        close = np.flatnonzero(short > 0.0)
+        if not close.size:
+            return 0.0, gradient
+        short, pairs = short[close], pairs[close]
+        slopes = self.collisions.slopes(pairs, measured.lines[close], measured.jacobians[close])
+        by_position = (2.0 * WEIGHT / len(position) * short / buffers[pairs])[:, None] * slopes
+        np.subtract.at(gradient, samples[close], by_position)
+        return WEIGHT / len(position) * float(short @ short), gradient
+
+    def _lower_bounds(self, position: np.ndarray, buffers: np.ndarray) -> np.ndarray:
+        """
+        Return lower bounds (k, n_samples) of the distances of the watched pairs [m].
+
+        They are those of the motion before, less what the joints have moved since then can change.
+        Where this leaves many unsure, bounding spheres tell more.
+        """
+        watched, spheres = self._watched
+        lower = np.full((watched.size, len(position)), -np.inf)
+        if self._last and self._last[0].shape == position.shape:
+            moved = np.abs(position - self._last[0])
+            lower = self._last[1] - self.collisions.pair_reach[watched] @ moved.T
+        if spheres is not None and watched.size and (lower < buffers[:, None]).mean() > UNSURE:
+            lower = np.maximum(lower, spheres.distances(position))
+        return np.asarray(lower)
+
+
+@dataclass(frozen=True)
+class MotionPenalty:
+    """
+    Penalty of short distances along a motion, and where its stops end.
+
+    Attributes
+    ----------
+    collisions:
+        Shapes and pairs.
+    deceleration:
+        (n_joints,) of a controller's stops (`stops.decelerations`); None where it holds at once.
+
+    """
+
+    collisions: CollisionModel
+    deceleration: np.ndarray | None = None
+
+    def of(self, motion: Motion, buffer: float) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the penalty, and its gradients by positions and velocities."""
+        value, by_position = self._path.of(motion.position, buffer)
+        by_velocity = np.zeros_like(by_position)
+        if self.deceleration is not None:
+            turn = np.abs(motion.velocity) / self.deceleration
+            more, by_end = self._ends.of(motion.position + 0.5 * motion.velocity * turn, buffer)
+            value, by_position, by_velocity = value + more, by_position + by_end, turn * by_end
+        return value, by_position, by_velocity
+
+    # each remembers the distances of the motion before
+    @cached_property
+    def _path(self) -> DistancePenalty:
+        return DistancePenalty(self.collisions)
+
+    @cached_property
+    def _ends(self) -> DistancePenalty:
+        return DistancePenalty(self.collisions)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""
+Search for the smallest distances along a way, which proves that no other is below the clearance.
+
+A way is cut into intervals.  Two bodies whose points move by at most s against each other in one,
+at distances of :math:`d_1` and :math:`d_2` at its ends, are never closer in it than
+:math:`(d_1 + d_2 - s) / 2`.  Pairs for which that is not enough are measured in the middle of the
+interval, those of the least bound first, and the halves are looked at again (conservative
+advancement, branch and bound).  However long an interval is, nothing thin is jumped over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from .collisions import CollisionModel, Contact
+
+FINEST = 1.0 / 16.0
+"""Share of the clearance by which bodies may come closer between places at which they keep it."""
+
+COARSE = 16.0
+"""Clearances by which points move in the first intervals."""
+
+_INTERVALS, _ITEMS = 512, 128
+_PLACES, _ROUNDS = 9, 3
+
+
+class Way(Protocol):
+    """Positions along a path, at places which are numbers, as times."""
+
+    def positions(self, place: np.ndarray) -> np.ndarray:
+        """Return the positions (n, n_joints) at places (n,) [rad or m]."""
+
+    def moved(self, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """Return how far joints move, back and forth, between places (n,), (n, n_joints)."""
+
+
+@dataclass
+class _Items:
+    """Pairs (k,) in intervals: lower bounds of distances at the ends, and how far they move."""
+
+    begin: np.ndarray
+    end: np.ndarray
+    pair: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    moved: np.ndarray
+
+    @property
+    def bound(self) -> np.ndarray:
+        """Lower bounds (k,) of the distances in the intervals."""
+        return np.asarray(0.5 * (self.first + self.last - self.moved))
+
+    def take(self, chosen: np.ndarray) -> _Items:
+        """Return some of them."""
+        return _Items(**{name: values[chosen] for name, values in vars(self).items()})
+
+    def joined(self, *others: _Items) -> _Items:
+        """Return these and others."""
+        parts = [vars(each) for each in (self, *others)]
+        return _Items(**{name: np.concatenate([p[name] for p in parts]) for name in parts[0]})
+
+
+class DistanceSearch:
+    """
+    Search along one way.
+
+    Parameters
+    ----------
+    collisions:
+        The robot's collision model.
+    way:
+        Positions by place.
+
+    Attributes
+    ----------
+    best:
+        Places and contacts of the smallest distances measured, of two links (False) and of a link
+        and an obstacle (True); they exceed the smallest ones by a clearance at most.
+
+    """
+
+    def __init__(self, collisions: CollisionModel, way: Way) -> None:
+        self._model, self._way = collisions, way
+        self._obstacle = np.array(collisions.with_obstacle, dtype=int)
+        self.best: dict[bool, tuple[float, Contact]] = {}
+
+    def run(self, begin: np.ndarray, end: np.ndarray) -> Contact | None:
+        """
+        Search in intervals (n,); return the first contact below the clearance, and end with it.
+
+        Parameters
+        ----------
+        begin, end:
+            (n,) places.
+
+        """
+        clearance = self._model.clearance
+        for first in range(0, begin.size if self._model.pairs else 0, _INTERVALS):
+            part = slice(first, first + _INTERVALS)
+            items = self._open(self._coarse(begin[part], end[part]))
+            while items.begin.size:
+                order = np.argsort(items.bound)
+                chosen, items = items.take(order[:_ITEMS]), items.take(order[_ITEMS:])
+                items = self._open(items.joined(*self._halves(chosen)))
+                for _, contact in self.best.values():
+                    if contact.distance < clearance:
+                        return contact
+        return None
+
+    def polish(self, step: float) -> None:
+        """Look for smaller distances within ``step`` of the places of the smallest ones."""
+        for kind, (_, contact) in list(self.best.items()):
+            width = step
+            for _ in range(_ROUNDS):
+                around = self.best[kind][0] + width * np.linspace(-1.0, 1.0, _PLACES)
+                self._measure(around, np.full(_PLACES, contact.pair))
+                width *= 2.0 / (_PLACES - 1)
+
+    def _coarse(self, begin: np.ndarray, end: np.ndarray) -> _Items:
+        """Return all pairs in intervals, with what bounding spheres tell of their distances."""
+        places, rows = np.unique(np.concatenate([begin, end]), return_inverse=True)
+        lower = self._model.lower_bounds(self._way.positions(places))[rows]
+        moved = self._way.moved(begin, end) @ self._model.pair_reach.T
+        # also what hardly moves is measured once
+        moved = np.maximum(moved, 2.0 * FINEST * self._model.clearance)
+        shape = moved.shape
+        return _Items(
+            np.repeat(begin, shape[1]),
+            np.repeat(end, shape[1]),
+            np.tile(np.arange(shape[1]), shape[0]),
+            lower[: begin.size].ravel(),
+            lower[begin.size :].ravel(),
+            moved.ravel(),
+        )
+
+    def _halves(self, items: _Items) -> tuple[_Items, _Items]:
+        """Measure in the middle of intervals, and return both halves."""
+        middle = 0.5 * (items.begin + items.end)
+        distance = self._measure(middle, items.pair)
+        reach = self._model.pair_reach[items.pair]
+        before = (self._way.moved(items.begin, middle) * reach).sum(axis=1)
+        after = (self._way.moved(middle, items.end) * reach).sum(axis=1)
+        first = np.maximum(items.first, distance - before)
+        last = np.maximum(items.last, distance - after)
+        return (
+            _Items(items.begin, middle, items.pair, first, distance, before),
+            _Items(middle, items.end, items.pair, distance, last, after),
+        )
+
+    def _open(self, items: _Items) -> _Items:
+        """Return those of which something below the clearance, or a smaller distance, may be."""
+        clearance = self._model.clearance
+        reached = [
+            self.best[kind][1].distance if kind in self.best else np.inf for kind in (False, True)
+        ]
+        wanted = np.maximum(np.array(reached) - clearance, clearance)
+        low = items.bound < wanted[self._obstacle[items.pair]]
+        return items.take(low & (items.moved > FINEST * clearance))
+
+    def _measure(self, place: np.ndarray, pair: np.ndarray) -> np.ndarray:
+        """Return the distances of pairs (k,) at places (k,) [m], and keep the smallest ones."""
+        order = np.argsort(place, kind='stable')
+        contacts = self._model.measure(self._way.positions(place[order]), pair[order])
+        for row, contact in zip(order.tolist(), contacts, strict=True):
+            kind = contact.obstacle
+            if kind not in self.best or contact.distance < self.best[kind][1].distance:
+                self.best[kind] = float(place[row]), contact
+        distance = np.empty(place.size)
+        distance[order] = [contact.distance for contact in contacts]
+        return distance
