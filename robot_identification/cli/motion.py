@@ -66,7 +66,7 @@ def plan(options: argparse.Namespace) -> int:
     Write into the output folder:
       plan.yaml         the trajectory, its settings and limits ('preview' checks it anew)
       plan.html         curves against limits, and the robot moving in 3D
-      trajectory.csv    position, velocity and acceleration, 100 a second
+      trajectory.csv    position, velocity and acceleration, 100 a second or more
       trajectory.yaml   a trajectory_msgs/msg/JointTrajectory, for 'ros2 topic pub' and
                         'ros2 action send_goal' (docs/explanation/excitation.md)
 

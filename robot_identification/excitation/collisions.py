@@ -184,11 +184,6 @@ class CollisionModel:
         return tuple(bool(names & set(pair)) for pair in self.pairs)
 
     @cached_property
-    def reach(self) -> np.ndarray:
-        """Distance (n_joints,) of the point that each joint moves most from its axis at most."""
-        return np.asarray(self.shape_reach.max(axis=0, initial=0.0))
-
-    @cached_property
     def pair_reach(self) -> np.ndarray:
         """
         Bound of what each joint changes the distance of each pair by, (n_pairs, n_joints).
@@ -196,7 +191,7 @@ class CollisionModel:
         A joint that moves both bodies of a pair alike does not change their distance.
         """
         if self.robot.passive:  # any joint may move any other
-            return np.tile(self.reach, (len(self.pairs), 1))
+            return np.tile(self.shape_reach.max(axis=0), (len(self.pairs), 1))
         pairs = [(pair.first, pair.second) for pair in self.geometry.collisionPairs]
         first, second = self.shape_reach[np.array(pairs, dtype=int).reshape(-1, 2).T]
         return np.where((first > 0.0) != (second > 0.0), first + second, 0.0)

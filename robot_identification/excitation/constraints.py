@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import ExcitationError
 from ..model.robot import Robot
 from .collisions import CollisionModel, Contact, Coverage
-from .distance_search import COARSE, DistanceSearch
+from .distance_search import DistanceSearch
 from .extremes import (
     check_times,
     Effort,
@@ -27,6 +27,9 @@ from .extremes import (
 )
 from .limits import Limits
 from .trajectories import Trajectory
+
+INTERVAL = 0.1
+"""Length of the first intervals in which distances are looked for [s]."""
 
 _BLOCK = 4096
 
@@ -102,15 +105,6 @@ class TrajectoryWay:
             direct[:, j] = np.maximum(direct[:, j], there - back)
         return direct
 
-    def intervals(self, reach: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return times (n,) between which points move by about ``step`` [m] at most."""
-        length = self._travel @ reach
-        # where the robot rests the length does not grow; a little of the time makes it invertible
-        length += 1e-9 * step * self._grid / max(self._grid[-1], 1e-9)
-        count = max(2, int(np.ceil(length[-1] / step)) + 1)
-        times = np.interp(np.linspace(0.0, length[-1], count), length, self._grid)
-        return times[:-1], times[1:]
-
 
 def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tuple[Nearest, ...]:
     """
@@ -127,9 +121,9 @@ def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tupl
     """
     way = TrajectoryWay(trajectory)
     search = DistanceSearch(collisions, way)
-    begin, end = way.intervals(collisions.reach, COARSE * collisions.clearance)
-    search.run(begin, end)
-    search.polish(float(np.median(end - begin)))
+    times = np.linspace(0.0, trajectory.duration, int(np.ceil(trajectory.duration / INTERVAL)) + 1)
+    search.run(times[:-1], times[1:])
+    search.polish(INTERVAL)
     found = [
         Nearest.of(contact, place, way.positions(np.array([place]))[0])
         for place, contact in search.best.values()
@@ -140,9 +134,17 @@ def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tupl
     return tuple(found)
 
 
-def too_close(collisions: CollisionModel, nearest: Nearest) -> CollisionError:
-    """Return the error that names both bodies, and when they are too close."""
+def too_close(
+    collisions: CollisionModel, nearest: Nearest, *, stop: bool = False
+) -> CollisionError:
+    """Return the error that names both bodies, and when they are too close, or a stop begins."""
     when = f'at {nearest.time:.3f} s' if nearest.time > 0.0 else 'at the start'
+    remedy = 'choose another start or smaller position limits'
+    if stop:
+        when = f'on a stop from {nearest.time:.3f} s'
+        remedy = STOP_REMEDY
+    elif nearest.planned >= collisions.clearance:
+        remedy += ', or a smaller tracking_tolerance if the controller keeps it'
     error = CollisionError(
         f'{collisions.in_words(nearest.first, nearest.second)} are '
         f'{collisions.distance_in_words(nearest)} apart {when}, closer than the clearance of '
@@ -150,15 +152,17 @@ def too_close(collisions: CollisionModel, nearest: Nearest) -> CollisionError:
         link=nearest.first,
         key='clearance',
         value=nearest.distance,
-        remedy='choose another start, smaller position limits, or a smaller tracking_tolerance if '
-        'the controller keeps it'
-        if nearest.planned >= collisions.clearance
-        else 'choose another start or smaller position limits',
+        remedy=remedy,
     )
     error.links, error.time = (nearest.first, nearest.second), nearest.time
     error.nearest = nearest
     return error
 
+
+STOP_REMEDY = (
+    "raise the controller's max_deceleration_on_cancel, or plan with its decelerations in "
+    "'planner.stop_deceleration'"
+)
 
 REST = 1e-6
 """Largest speed at which a motion may begin and end [rad/s or m/s]."""

@@ -21,9 +21,6 @@ from .collisions import CollisionModel, Contact
 FINEST = 1.0 / 16.0
 """Share of the clearance by which bodies may come closer between places at which they keep it."""
 
-COARSE = 16.0
-"""Clearances by which points move in the first intervals."""
-
 _INTERVALS, _ITEMS = 512, 128
 _PLACES, _ROUNDS = 9, 3
 

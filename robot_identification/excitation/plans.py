@@ -345,9 +345,6 @@ def largest_motion(
     if checks.passes(trajectory):
         return 1.0, trajectory
     low, high = 0.0, 1.0
-    if not go_on():
-        # twice the share that keeps the motion's own limits: that one is tried first
-        high = 2.0 * _share_within(trajectory, checks.limits)
     for _ in range(8):
         if low > 0.0 and not go_on():
             break
@@ -361,21 +358,6 @@ def largest_motion(
         # raises for the smallest motion that was tried
         checks.require(trajectory.scaled(high))
     return low, passing
-
-
-def _share_within(trajectory: Planned, limits: Limits) -> float:
-    """Return the share of the excursions, up to a half, that keeps the limits at samples."""
-    motion = trajectory.sample(np.linspace(0.0, trajectory.duration, 2001))
-    start = motion.position[0]
-    way = motion.position - start
-    room = np.where(way > 0.0, limits.upper - start, start - limits.lower)
-    with np.errstate(divide='ignore', invalid='ignore'):
-        shares = (
-            room / np.abs(way),
-            limits.velocity / np.abs(motion.velocity),
-            limits.acceleration / np.abs(motion.acceleration),
-        )
-    return min(0.5, 0.97 * min(float(np.nanmin(share)) for share in shares))
 
 
 def condition_number(trajectory: Trajectory, regressor: Regressor, columns: np.ndarray) -> float:

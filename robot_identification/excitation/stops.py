@@ -25,7 +25,7 @@ from ..data.recording import Motion
 from ..errors import ExcitationError
 from ..model.robot import Robot
 from .collisions import CollisionModel
-from .constraints import CollisionError, LimitViolation, Nearest
+from .constraints import LimitViolation, Nearest, STOP_REMEDY, too_close
 from .distance_search import DistanceSearch
 from .extremes import check_times, LEAST_RATE
 from .limits import Limits
@@ -206,8 +206,7 @@ def _check_ends(stops: Stops, limits: Limits) -> None:
         joint=joint,
         key='position',
         value=value,
-        remedy="raise the joint's max_deceleration_on_cancel, or plan with the controller's "
-        "decelerations in 'planner.stop_deceleration'",
+        remedy=STOP_REMEDY,
     )
     error.limit, error.time = limit, float(stops.time[row])
     raise error
@@ -222,19 +221,7 @@ def _check_distances(stops: Stops, collisions: CollisionModel) -> None:
     if nearest is None or nearest[1].distance >= collisions.clearance:
         return
     place, contact = nearest
-    # the place on the stops tells which one it is
+    # the place tells which stop it is
     time = float(stops.time[int(place // 2.0)])
-    error = CollisionError(
-        f'a stop from {time:.3f} s brings '
-        f'{collisions.in_words(contact.first, contact.second)} to '
-        f'{collisions.distance_in_words(contact)}, '
-        f'closer than the clearance of {collisions.clearance:.4g} m',
-        link=contact.first,
-        key='clearance',
-        value=contact.distance,
-        remedy="plan with the controller's decelerations in 'planner.stop_deceleration', or raise "
-        'its max_deceleration_on_cancel',
-    )
-    error.links, error.time = (contact.first, contact.second), time
-    error.nearest = Nearest.of(contact, time, stops.positions(np.array([place]))[0])
-    raise error
+    position = stops.positions(np.array([place]))[0]
+    raise too_close(collisions, Nearest.of(contact, time, position), stop=True)

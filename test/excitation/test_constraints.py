@@ -335,16 +335,17 @@ def test_points_are_looked_at_besides_the_grid():
 DEMO_ARM = Path(__file__).resolve().parents[2] / 'urdf' / 'demo_arm.urdf'
 
 
-def test_a_burst_within_one_step_of_the_grid_is_looked_at_densely():
-    # 1 rad in 30 ms, from rest to rest
-    time = np.array([0.0, 1.0, 1.03, 2.0])
-    position = np.array([[0.0], [0.0], [1.0], [1.0]])
-    burst = PointTrajectory(('a',), time, position, np.zeros((4, 1)), np.zeros((4, 1)))
-    begin, end = TrajectoryWay(burst).intervals(np.array([0.8]), 0.01)
-    assert begin[0] == 0.0 and end[-1] == 2.0 and (begin[1:] == end[:-1]).all()
-    moved = 0.8 * np.abs(np.diff(burst.sample(np.append(begin, 2.0)).position[:, 0]))
-    assert moved.max() <= 0.02
-    assert 80 <= begin.size < 300
+def test_a_burst_within_one_step_of_the_grid_is_no_way_past_an_obstacle():
+    # 1 rad in 30 ms, from rest to rest, and back
+    time = np.array([0.0, 1.0, 1.03, 1.06, 2.0])
+    position = np.array([[0.0], [0.0], [1.0], [0.0], [0.0]])
+    burst = PointTrajectory(('turn',), time, position, np.zeros((5, 1)), np.zeros((5, 1)))
+    assert TrajectoryWay(burst).moved(np.zeros(1), np.full(1, 2.0)) == pytest.approx(2.0)
+    x = 1.0 + 0.001 + 0.009 + 0.001
+    place = (x * np.cos(0.95), x * np.sin(0.95), 0.0)
+    post = Obstacle(name='post', size=(0.001,), kind='sphere', position=place)
+    with pytest.raises(CollisionError):
+        check_collisions(burst, collision_model(Robot.from_urdf(POINTER), 0.01, [post]))
 
 
 def test_the_nearest_is_found_wherever_on_the_path_it_is(monkeypatch):

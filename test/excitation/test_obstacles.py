@@ -197,7 +197,7 @@ def test_a_tool_moves_with_its_link_and_is_within_the_reach():
     folded = closest(model, (0.0, np.pi))[0]
     assert {folded.first, folded.second} != {'tool', 'wall'}
     alone = collision_model(robot, 0.01, [wall])
-    assert model.reach[1] >= 1.6 > alone.reach[1]
+    assert model.shape_reach[:, 1].max() >= 1.6 > alone.shape_reach[:, 1].max()
     assert model.in_words('tool', 'wall') == "obstacle 'tool' and obstacle 'wall'"
 
 

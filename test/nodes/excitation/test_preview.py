@@ -10,7 +10,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 pytest.importorskip('visualization_msgs', reason='needs visualization_msgs')
 
 import pinocchio as pin
-from robot_identification.excitation.collisions import collision_model, RESOLUTION
+from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.settings import Obstacle
 from robot_identification.excitation.trajectories import point_to_point, to_points
 from robot_identification.model.robot import Robot
@@ -118,8 +118,10 @@ def test_a_plan_is_shown_as_it_is_sent(viewer, show):
     # nothing of what is sampled comes closer than what is answered, as long as looks are as dense
     obstacles = [Obstacle('table', **TABLE)]
     model = collision_model(Robot.from_urdf(URDF), 0.01, obstacles)
-    closest = model.closest(points.position)[0]
-    assert 0.01 < answer.smallest_distance <= closest.distance + RESOLUTION
+    samples = np.repeat(points.position, len(model.pairs), axis=0)
+    pairs = np.tile(np.arange(len(model.pairs)), len(points.position))
+    closest = model.measured(samples, pairs).distance.min()
+    assert 0.01 < answer.smallest_distance <= closest + 1e-4
     assert len(answer.nearest) == 2
 
 
