@@ -243,7 +243,13 @@ def identify_sources(
         carried = _payload(reducer, task.system, carrying)
         watch.lap('payload')
         late = _delay(task.system, estimate)
-        diagnosis = diagnose(problem.robot, recordings_among(sources), problem.model, prior)
+        diagnosis = diagnose(
+            problem.robot,
+            recordings_among(sources),
+            problem.model,
+            prior,
+            problem.signals.effort_delay,
+        )
         findings = (*diagnosis.findings, *estimate_faults(problem.robot, task.system, estimate))
         watch.lap('diagnosis')
         progress(1.0, 'done')

@@ -326,11 +326,13 @@ def _check_drives(settings: RobotSettings, robot: Robot) -> None:
             text = 'is ratios, but the matrix is not diagonal'
             remedy = 'ratios are found for one drive a joint: take given'
             raise key_error('robot.drives.effort.gains', text, remedy, value='ratios')
-    if kind == 'joint_torque' and has_effort:
+    entries = () if drives is None or drives.effort is None else drives.effort.matrix
+    if kind == 'joint_torque' and not {abs(e) for row in entries for e in row} <= {0.0, 1.0}:
         raise key_error(
-            'robot.drives.effort',
-            "is given, but 'robot.effort_kind' is joint_torque",
-            'leave the matrix out, or use motor_torque or motor_current',
+            'robot.drives.effort.matrix',
+            "has gains, but 'robot.effort_kind' is joint_torque",
+            'leave the matrix out, give -1 where the sign is another one, or use motor_torque or '
+            'motor_current',
         )
     for i, coupled in enumerate(settings.coupled_drives):
         named = {'motor': coupled.motor}

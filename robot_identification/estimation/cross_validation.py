@@ -30,6 +30,9 @@ FOLDS = 5
 WORKING_RATE = 50.0
 """Rate of the rows in all comparisons [Hz], so that all predict the same efforts."""
 
+ENOUGH = 1.5
+"""Independent rows of a joint by its parameters that a filter has to leave."""
+
 TERM_COST = 0.01
 """Cost of a term of one joint: the logarithm of the residual that it has to save."""
 
@@ -94,8 +97,12 @@ class FoldedRows:
         The rows.
     structure:
         Base parameters of the columns.
+    moving:
+        (n,) speed from which on a joint moves for sure [rad/s or m/s].
+    median:
+        (n,) median speed of the joints [rad/s or m/s].
     zone:
-        (n,) speed below which rows are neither fitted nor predicted [rad/s or m/s].
+        (n,) speed below which rows are not fitted [rad/s or m/s]; all are predicted.
 
     """
 
@@ -108,6 +115,8 @@ class FoldedRows:
     rate: float
     stretches: tuple[Stretch, ...]
     structure: BaseStructure
+    moving: np.ndarray
+    median: np.ndarray
     zone: np.ndarray
 
     @property
@@ -125,10 +134,14 @@ class FoldedRows:
         """Square root of the independent rows of a joint, which residuals are norms of."""
         return float(np.sqrt(max(1.0, self._duration * INDEPENDENT_RATE)))
 
+    def admissible(self, zone: np.ndarray) -> np.ndarray:
+        """Return dead zones, with 0 for those that do not leave half of a joint's rows."""
+        return np.where(zone <= self.median, zone, 0.0)
+
     def determined(self, cutoff: float) -> bool:
         """Return whether what a filter leaves of a joint is more than its parameters; in Hz."""
         most = max(columns.size for columns in self.columns)
-        return 2.0 * cutoff * self._duration > most
+        return 2.0 * cutoff * self._duration > ENOUGH * most
 
     @classmethod
     def of(
@@ -139,6 +152,7 @@ class FoldedRows:
         robot: Robot,
         model: ModelSettings,
         signals: SignalSettings,
+        moving: np.ndarray,
         zone: np.ndarray,
     ) -> FoldedRows:
         """Read the recordings; the regressor and its base parameters are the model's."""
@@ -162,6 +176,7 @@ class FoldedRows:
                     )
                 )
         assert pattern is not None
+        speeds = np.abs(np.vstack([stretch.velocity for stretch in stretches]))
         values = base.regrouping @ urdf_prior(robot, model).values
         owners = [name.rpartition('.')[::2] for name in base.names]
         own = [[owner == j and symbol in _OWN for owner, symbol in owners] for j in robot.joints]
@@ -175,11 +190,15 @@ class FoldedRows:
             rate=rate,
             stretches=tuple(stretches),
             structure=base,
+            moving=np.minimum(moving, np.median(speeds, axis=0)),
+            median=np.median(speeds, axis=0),
             zone=zone,
         )
 
     def through(self, delays: np.ndarray, low_passes: np.ndarray) -> FoldedRows:
         """Pass the columns through the joints' channels."""
+        if not (np.any(delays) or np.any(low_passes)):
+            return self
         pairs = zip(delays.tolist(), low_passes.tolist(), strict=True)
         kernels = [channel_kernel(delay, low_pass, self.rate) for delay, low_pass in pairs]
         groups = np.repeat(np.arange(self.n_joints), [c.size for c in self.columns])
@@ -253,32 +272,35 @@ class FoldedRows:
         return found
 
     @cached_property
-    def _grams(self) -> np.ndarray:
-        """Normal matrices with the present dead zone."""
-        return self.grams()
+    def _held(self) -> tuple[np.ndarray, np.ndarray]:
+        """Normal matrices of the rows that are predicted: all, and those that move for sure."""
+        return self.grams(np.zeros(self.n_joints)), self.grams(self.moving)
 
-    def cost(self, zone: float | None = None) -> np.ndarray:
+    @cached_property
+    def _fitted(self) -> np.ndarray:
+        """Normal matrices of the rows that parameters are fitted to."""
+        return self.grams() if self.zone.any() else self._held[0]
+
+    def cost(self) -> np.ndarray:
         """
         Return the logarithm of the held-out residual of each stretch and driven joint.
 
-        Parameters
-        ----------
-        zone:
-            Dead zone of the rows that parameters are fitted to, in place of `zone`.
+        Returns
+        -------
+        (2, FOLDS, n) of all rows, and of those that move for sure.
 
         """
-        whole = self._grams
-        fitted = whole if zone is None else self.grams(np.full(self.n_joints, zone))
-        weights = self._weights(fitted.sum(axis=0))
-        costs = np.empty((FOLDS, self.n_joints))
+        weights = self._weights(self._fitted.sum(axis=0))
+        costs = np.empty((2, FOLDS, self.n_joints))
         for fold in range(FOLDS):
-            base = self._solve(fitted.sum(axis=0) - fitted[fold], weights)
-            costs[fold] = _log_residual(whole[fold], base)
-        return costs[:, self.driven]
+            base = self._solve(self._fitted.sum(axis=0) - self._fitted[fold], weights)
+            for part, held in enumerate(self._held):
+                costs[part, fold] = _log_residual(held[fold], base)
+        return costs[:, :, self.driven]
 
     def fit(self) -> np.ndarray:
         """Return the base parameters of all rows, (b,)."""
-        grams = self._grams.sum(axis=0)
+        grams = self._fitted.sum(axis=0)
         return self._solve(grams, self._weights(grams))
 
     def own_costs(self, base: np.ndarray) -> np.ndarray:
@@ -295,8 +317,7 @@ class FoldedRows:
         (FOLDS, n) logarithm of the held-out residual.
 
         """
-        grams = self._grams
-        costs = np.empty((FOLDS, self.n_joints))
+        costs = np.empty((2, FOLDS, self.n_joints))
         for joint in range(self.n_joints):
             own = np.flatnonzero(self.own[joint])
             # what the other parameters predict is taken from the effort
@@ -304,13 +325,15 @@ class FoldedRows:
             reduce[own, np.arange(own.size)] = 1.0
             reduce[: self.width, -1] = -np.where(self.own[joint], 0.0, base)
             reduce[self.width, -1] = 1.0
-            parts = reduce.T @ grams[:, joint] @ reduce
+            parts = reduce.T @ self._fitted[:, joint] @ reduce
             train = parts.sum(axis=0) - parts
             held = np.ones((FOLDS, own.size + 1))
             held[:, :-1] = -_solved(train[:, :-1, :-1], train[:, :-1, -1])
-            squares = np.einsum('fi,fij,fj->f', held, parts, held)
-            costs[:, joint] = _log_share(squares, grams[:, joint, -1, -1])
-        return costs
+            for part, grams in enumerate(self._held):
+                rest = reduce.T @ grams[:, joint] @ reduce
+                squares = np.einsum('fi,fij,fj->f', held, rest, held)
+                costs[part, :, joint] = _log_share(squares, grams[:, joint, -1, -1])
+        return np.asarray(costs.mean(axis=0))
 
     def _weights(self, grams: np.ndarray) -> np.ndarray:
         """Return the joints' weights, iterated from the residuals of the joint fit, (n,)."""
@@ -357,11 +380,33 @@ def standard_error(difference: np.ndarray) -> float:
     return float(difference.std(ddof=1) / np.sqrt(difference.size))
 
 
-def better(cost: np.ndarray, than: np.ndarray, terms: float) -> bool:
-    """Return whether a cost is lower by half a standard error and that of its terms a joint."""
-    difference = (cost - than).mean(axis=1)
-    needed = max(0.5 * standard_error(difference), _LEAST_GAIN) + TERM_COST * terms
-    return bool(difference.mean() < -needed)
+def better(
+    cost: np.ndarray,
+    than: np.ndarray,
+    terms: float,
+    least: float = _LEAST_GAIN,
+    both: bool = True,
+) -> bool:
+    """
+    Return whether a cost is lower by half a standard error and that of its terms a joint.
+
+    Parameters
+    ----------
+    cost, than:
+        (2, FOLDS, n), see `FoldedRows.cost`.
+    terms:
+        Number of further terms a joint.
+    least:
+        Logarithm of the residual that is to be saved at least.
+    both:
+        Whether half of the terms' cost has to be saved of all rows, and of those that move.
+
+    """
+    difference = (cost - than).mean(axis=2)  # (2, folds)
+    mean = difference.mean(axis=0)
+    needed = max(0.5 * standard_error(mean), least, _LEAST_GAIN) + TERM_COST * terms
+    pays = not both or difference.mean(axis=1).max() < -0.5 * TERM_COST * terms
+    return bool(mean.mean() < -needed and pays)
 
 
 def simplest(costs: np.ndarray, terms: Sequence[float] | None = None) -> int:

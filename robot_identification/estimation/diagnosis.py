@@ -34,6 +34,7 @@ from .hypotheses import (
 from .hypothesis_fit import (
     data_cost,
     FLOOR,
+    free_fit,
     gram_matrices,
     HypothesisFit,
     HypothesisModel,
@@ -58,7 +59,10 @@ DECISIVE_MASSES = 7.0
 """The same where nothing but the masses tells, which are not far off for all links together."""
 
 MOST_JOINTS = 10
-"""Of a robot whose recordings are explained; fits of larger ones take too long."""
+"""Of a robot that all explanations are fitted to; of larger ones, those that fit freely best."""
+
+SHORTLISTED = 8
+"""Explanations of a larger robot that are fitted."""
 
 LEAST = {
     'effort_delay': 0.03,
@@ -81,7 +85,7 @@ _TURNS = 6
 _ALIKE, _SAME = 0.1, 6.0
 """Explanations that gain so much less, relative to the best or in nats, are told beside it."""
 
-_HEAVIER = 3.0
+_HEAVIER = 2.2
 """Times the URDF's mass from which on that of the last link is taken for a load."""
 
 _FITTED = {'position_offset': 5.0, 'effort_scale': 5.0}
@@ -154,6 +158,7 @@ def diagnose(
     sources: Sequence[RecordingSource],
     model: ModelSettings | None = None,
     prior: ParameterSet | None = None,
+    delay: np.ndarray | float | tuple[float, ...] = 0.0,
 ) -> Diagnosis:
     """
     Find out what is wrong with recordings.
@@ -165,15 +170,16 @@ def diagnose(
     sources:
         Recordings at the joints, of the same set-up; the beginning of each is read.
     model:
-        Terms of the dynamics; its coupled drives count, friction is always the usual one.
+        Terms of the dynamics; its coupled drives and springs count, friction is the usual one.
     prior:
         Standard parameters over the regressor's layout; the URDF's where None.
+    delay:
+        Of the efforts, that the model has already [s]; one number, or (n,).
 
     Returns
     -------
     Diagnosis
-        without explanations by the fit for robots with closed loops, elastic joints, or more than
-        `MOST_JOINTS`.
+        without explanations by the fit for robots with closed loops or elastic joints.
 
     """
     model = model or ModelSettings()
@@ -182,16 +188,24 @@ def diagnose(
     if model.elastic is None:  # else a recording has the motors, too
         found += recording_faults(robot, recordings)
     robot = with_usual_gravity(robot)
-    observed = observe(recordings) if _comparable(robot, model) else None
+    observed = observe(recordings, np.asarray(delay)) if _comparable(robot, model) else None
     if observed is None:
         return Diagnosis(tuple(found), np.empty(0))
     misfit = np.empty(0)
     with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
-        trial = Trial.of(robot, observed, model, prior)
-        misfit = trial.base.misfit
-        best = [trial.fault(each) for each in trial.explanations()]
-        if best:
-            found.insert(0, replace(best[0], alternatives=tuple(best[1:])))
+        # springs make up for what is wrong with the whole robot, which therefore comes first
+        rigid = replace(model, joint_springs=())
+        for whole, terms in (
+            ((True, rigid), (False, model)) if model.joint_springs else ((False, model),)
+        ):
+            trial = Trial.of(robot, observed, terms, prior)
+            misfit = trial.base.misfit
+            if whole and not trial.explanations(whole):
+                continue
+            best = trial.explanations()
+            if best and not (whole and best[0].change.joints):
+                found[:0] = trial.faults(best)
+                break
     return Diagnosis(tuple(found), misfit)
 
 
@@ -231,7 +245,9 @@ class Trial:
     ) -> Trial:
         """Fit the samples as they are."""
         # terms that depend on what was before, or on slopes, would need all samples
-        plain = ModelSettings(coupled_drives=settings.coupled_drives)
+        plain = ModelSettings(
+            coupled_drives=settings.coupled_drives, joint_springs=settings.joint_springs
+        )
         bodies = urdf_prior(robot, plain)
         if prior is not None:
             known = {name: prior[name] for name in bodies.layout if name in prior.layout}
@@ -243,18 +259,23 @@ class Trial:
         fit = model.fit(_normalised(grams, observed.effort))
         return cls(robot, model, observed, rows, standing, grams, fit)
 
-    def explanations(self) -> list[Explanation]:
-        """Return the best explanation and those nearly as good; none where nothing is wrong."""
+    def explanations(self, whole: bool = False) -> list[Explanation]:
+        """
+        Return the best explanation and those nearly as good; none where nothing is wrong.
+
+        Only of the ``whole`` robot, if asked for.
+        """
         # a joint that stays where it is tells nothing
         still = set(np.flatnonzero(still_joints(self.robot, self.observed.motion.position)))
         if 2 * len(still) > len(self.robot.joints):
             return []
         first, bound = [], self.base.cost
         mass = float(self._masses().sum())
-        for change in hypotheses(self.robot.gravity, revolute(self.robot), mass):
-            if not still.intersection(change.joints):
-                first.append(self.explained(change, bound))
-                bound = min(bound, first[-1].fit.cost + _ROOM)
+        tried = hypotheses(self.robot.gravity, revolute(self.robot), mass)
+        tried = (each for each in tried if not (still.intersection(each.joints)))
+        for change in self._shortlisted([e for e in tried if not (whole and e.joints)]):
+            first.append(self.explained(change, bound))
+            bound = min(bound, first[-1].fit.cost + _ROOM)
         loads = [each for each in first if each.change.code == 'payload']
         first.append(self._turned(Explanation(along(self.robot.gravity), self.base, 0.0)))
         first = sorted((each for each in first if each.gain > _WORTH_REFINING), key=_rank)
@@ -272,6 +293,17 @@ class Trial:
                 alike.setdefault(each.key, each)
         return list(alike.values())
 
+    def _shortlisted(self, changes: list[Correction]) -> list[Correction]:
+        """Return the changes that are fitted: of large robots, those that fit freely best."""
+        if self.robot.n_joints <= MOST_JOINTS:
+            return changes
+        every = slice(None)
+        costs = [
+            free_fit(_normalised(self._grams(each, every), each.efforts(self.observed))).cost
+            for each in changes
+        ]
+        return [changes[i] for i in np.argsort(costs, kind='stable')[:SHORTLISTED]]
+
     def explained(self, change: Correction, bound: float | None = None) -> Explanation:
         """Fit the samples under a change, roughly where it costs more than a bound or none."""
         bound = self.base.cost if bound is None else bound
@@ -283,6 +315,12 @@ class Trial:
             return Explanation(change, self.base, -np.inf)
         return Explanation(change, fit, self.base.cost - fit.cost)
 
+    def faults(self, explanations: Sequence[Explanation]) -> list[RecordingFault]:
+        """Return the fault of the best explanation; none of a joint with which all fit worse."""
+        first, *others = [self.fault(each) for each in explanations]
+        worse = first.joints and first.whole is not None and first.whole < 1.0
+        return [] if worse else [replace(first, alternatives=tuple(others))]
+
     def fault(self, explanation: Explanation) -> RecordingFault:
         """Return the fault that an explanation tells of, with its numbers."""
         change, fit = explanation.change, explanation.fit
@@ -290,7 +328,9 @@ class Trial:
         after = after[change.effort_columns(len(after))]
         joint = int(np.argmax((before + FLOOR) / (after + FLOOR)))
         masses, first = self._masses(), self.model.places[:, 0]
-        return fault_of(
+        size = _variances(self.observed.effort)
+        whole = np.sqrt((size @ before**2) / (size @ after**2 + 1e-4 * size.sum()))
+        found = fault_of(
             self.robot,
             change,
             joint=self.robot.joints[joint],
@@ -298,6 +338,8 @@ class Trial:
             masses=(float(self.base.chi[first].sum()), float(masses.sum())),
             last=(float(fit.chi[first[-1]]), float(masses[-1])),
         )
+        # a scale of all efforts leaves every residual as it is: masses tell of it
+        return replace(found, whole=None if change.code == 'effort_kind' else float(whole))
 
     def _admissible(self, explanation: Explanation) -> bool:
         """Tell whether a change is so large that good recordings of good robots do not show it."""
@@ -307,7 +349,9 @@ class Trial:
         if change.code == 'effort_scale':
             size = abs(np.log(size))
         elif change.code == 'effort_kind':
-            size = min(abs(np.log(size)), abs(float(np.median(np.log(ratios)))))
+            size = abs(np.log(size))
+            if explanation.gain < DECISIVE:  # masses alone tell
+                size = min(size, abs(float(np.median(np.log(ratios)))))
         elif change.code == 'position_offset':
             size = abs(np.angle(np.exp(1j * size)))
         elif change.code == 'gravity_direction':
@@ -406,9 +450,9 @@ def _rank(explanation: Explanation) -> float:
 
 
 def _comparable(robot: Robot, model: ModelSettings) -> bool:
-    """Tell whether explanations can be tried: on a tree that is not too large."""
+    """Tell whether explanations can be tried: on a tree of stiff joints."""
     closed = robot.passive or model.delta is not None or model.loops
-    return not closed and model.elastic is None and robot.n_joints <= MOST_JOINTS
+    return not closed and model.elastic is None
 
 
 def _standing(rows: np.ndarray, gravity: np.ndarray) -> np.ndarray:

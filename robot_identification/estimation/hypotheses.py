@@ -21,9 +21,9 @@ from .recording_faults import DELAYS, DiagnosisSamples, RecordingFault
 _NEIGHBOURS, _MANY = 2, 8
 """Joints further apart than that are not exchanged on robots with more joints than that."""
 
-_ANGLES = np.radians([-135.0, -90.0, -40.0, 40.0, 90.0, 135.0, 180.0])
+_ANGLES = np.radians([-135.0, -90.0, -45.0, -20.0, 20.0, 45.0, 90.0, 135.0, 180.0])
 _SCALES = (1.0 / 64.0, 1.0 / 16.0, 0.25, 4.0, 16.0, 64.0)
-_COMMON = (1e-3, 1e-2, 0.1, 1.0 / 3.0, 3.0, 10.0, 100.0, 1000.0)
+_COMMON = (-1.0, 1e-3, 1e-2, 0.1, 1.0 / 3.0, 3.0, 10.0, 100.0, 1000.0)
 _LOADS = (0.02, 0.06, 0.2, 0.6)
 
 
@@ -159,7 +159,8 @@ def effort_scale(joint: int, scale: float) -> Correction:
 
 def effort_kind(n: int, scale: float) -> Correction:
     """Return the change that multiplies all efforts."""
-    return Correction('effort_kind', (), float(scale), effort_scale=dict.fromkeys(range(n), scale))
+    code = 'effort_kind' if scale > 0.0 else 'effort_signs'
+    return Correction(code, (), float(scale), effort_scale=dict.fromkeys(range(n), scale))
 
 
 def along(gravity: tuple[float, ...] | np.ndarray) -> Correction:
@@ -196,6 +197,23 @@ def neighbours(change: Correction, ratio: float) -> tuple[Correction, ...]:
     return ()
 
 
+def nearest_axis(gravity: np.ndarray) -> np.ndarray:
+    """Return gravity along an axis of the base that is within two degrees, or as it is."""
+    axis, size = int(np.argmax(np.abs(gravity))), float(np.linalg.norm(gravity))
+    if abs(gravity[axis]) < np.cos(np.radians(_ON_AXIS)) * size:
+        return gravity
+    found = np.zeros(3)
+    found[axis] = np.copysign(size, gravity[axis])
+    return found
+
+
+def _vector(values: np.ndarray) -> str:
+    return '[' + ', '.join(f'{value + 0.0:.2f}' for value in values) + ']'
+
+
+_ON_AXIS = 2.0
+"""Angle to an axis below which gravity is along it: bases tilt, which is estimated [degrees]."""
+
 _PRIOR_TELLS = 1.3
 """Improvement of the fit below which it is the masses that tell."""
 
@@ -231,8 +249,9 @@ def fault_of(
         'milliseconds': f'{1e3 * abs(change.size):.0f}',
         'way': 'late' if change.size > 0.0 else 'early',
         'degrees': f'{np.degrees(change.size):.3g}',
-        'gravity': '[' + ', '.join(f'{value:.2f}' for value in change.gravity or ()) + ']',
     }
+    if change.code == 'gravity_direction':
+        words['gravity'] = _vector(nearest_axis(np.array(change.gravity)))
     what, remedy = (text.format(**words) for text in _WORDS[change.code])
     before, after = residuals
     improvement = None
@@ -280,6 +299,10 @@ _WORDS = {
     'effort_kind': (
         'all efforts times {size}',
         f'set robot.effort_kind, and gear ratios or torque constants in {_EFFORT}.matrix',
+    ),
+    'effort_signs': (
+        'all efforts negated',
+        f'put -1 on the diagonal of {_EFFORT}.matrix',
     ),
     'positions_swapped': (
         'the positions of {both} exchanged',

@@ -177,7 +177,7 @@ class HypothesisModel:
 
         """
         if np.isfinite(bound):
-            least = _free_fit(grams)
+            least = free_fit(grams)
             if least.cost > bound + _SLACK:
                 return least
         variance, chi = np.full(len(grams), _USUAL**2), self._begin(grams.sum(axis=0))
@@ -240,7 +240,7 @@ class HypothesisModel:
         return bodily
 
 
-def _free_fit(grams: np.ndarray) -> HypothesisFit:
+def free_fit(grams: np.ndarray) -> HypothesisFit:
     """Fit without prior and constraints, which costs less than with them."""
     p = grams.shape[1] - 1
     variance = np.full(len(grams), _USUAL**2)

@@ -93,6 +93,8 @@ class RecordingFault:
         That it concerns; empty for all.
     improvement:
         How many times better held-out efforts are fitted with the change; None where no fit tells.
+    whole:
+        The same of all joints together.
     alternatives:
         Faults that explain the recordings nearly as well.
 
@@ -104,6 +106,7 @@ class RecordingFault:
     change: str
     joints: tuple[str, ...] = ()
     improvement: float | None = None
+    whole: float | None = None
     alternatives: tuple[RecordingFault, ...] = ()
 
     def __str__(self) -> str:
@@ -374,8 +377,14 @@ class DiagnosisSamples:
         return self.moved[0.0]
 
 
-def observe(recordings: Sequence[Recording]) -> DiagnosisSamples | None:
-    """Return low-passed samples of recordings; None where none can be filtered."""
+def observe(
+    recordings: Sequence[Recording], known: np.ndarray | float = 0.0
+) -> DiagnosisSamples | None:
+    """
+    Return low-passed samples of recordings; None where none can be filtered.
+
+    Efforts are late by ``known`` [s], one number or (n,).
+    """
     parts = [part for recording in recordings for part in _filtered(recording)]
     total = sum(len(part) for part in parts)
     if not total:
@@ -387,7 +396,9 @@ def observe(recordings: Sequence[Recording]) -> DiagnosisSamples | None:
         chosen = np.unique(np.linspace(0, len(part) - 1, count).astype(int))
         states.append([getattr(part, name)[chosen] for name in _STATES])
         wanted = part.time[chosen] + delays[:, None]
-        moved = [np.interp(wanted, part.time, column) for column in part.effort.T]
+        late = np.broadcast_to(known, part.effort.shape[1])
+        columns = zip(late, part.effort.T, strict=True)
+        moved = [np.interp(wanted + delay, part.time, column) for delay, column in columns]
         efforts.append(np.stack(moved, axis=-1))
     motion = Motion(*(np.concatenate(arrays) for arrays in zip(*states, strict=True)))
     fold = np.arange(len(motion)) * _FOLDS // len(motion)

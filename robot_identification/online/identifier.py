@@ -166,7 +166,7 @@ class OnlineIdentifier:
             windows,
             n,
             self._filtered.size,
-            trim=signals.trim,
+            trim=signals.ends,
             breakaway=getattr(regressor, 'breakaway', None),
         )
         self.taps, self.lag = windows.operator.taps, windows.operator.instant

@@ -20,7 +20,9 @@ Dry friction that holds at rest follows Dahl's model: its direction z takes the 
 and changes with the displacement, ``dz/dt = dq/x0 (1 - z sign dq)``.  While a joint moves one way,
 z comes nearer to the sign of dq by 1/e of the rest within every breakaway displacement x0; at rest
 it stays.  x0 of 2 to 50 mrad is usual for harmonic drives.  It takes the motion before, so that it
-is a signal of the samples (`Motion.friction_state`).
+is a signal of the samples (`Motion.friction_state`).  Without the motion before, a joint that
+hardly moves is as likely at either sign: below a reversal speed v0 the direction is dq/v0, so that
+predictions at rest do not chatter with the noise of the velocity.
 
 The friction of a gear grows with the torque that it transmits: ``fl |tau| sign(dq)``, in which tau
 is the effort of the URDF's bodies at the joint.  The coefficient fl, 0.02 to 0.2 of harmonic
@@ -105,6 +107,8 @@ class JointTerm:
         Those that are not zero for every motion.
     speeds:
         For each speed whose sign is a function: joints and ratios that it is the sum of.
+    reversal:
+        Reversal speed of these signs [rad/s or m/s]; 0 for none.
     other:
         Gives (m, n_other) values of the term's own functions for m states.
     n_other:
@@ -117,6 +121,7 @@ class JointTerm:
     layout: ParameterLayout
     entries: tuple[Entry, ...]
     speeds: tuple[tuple[tuple[int, float], ...], ...] = ()
+    reversal: float = 0.0
     other: Callable[[Motion], np.ndarray] | None = None
     n_other: int = 0
     breakaway: np.ndarray | None = None
@@ -140,8 +145,11 @@ def state_functions(terms: Sequence[JointTerm], motion: Motion) -> np.ndarray:
 def further_functions(terms: Sequence[JointTerm], motion: Motion) -> np.ndarray:
     """Return the last functions of the state (·, m): signs of speeds, and the terms' own."""
     dq = motion.velocity.T
-    speeds = [sum(r * dq[k] for k, r in speed) for term in terms for speed in term.speeds]
-    parts = [np.sign(speed)[None] for speed in speeds]
+    parts = [
+        direction(np.asarray(sum(r * dq[k] for k, r in speed)), term.reversal)[None]
+        for term in terms
+        for speed in term.speeds
+    ]
     parts += [term.other(motion).T for term in terms if term.other is not None]
     return np.concatenate([np.empty((0, len(motion))), *parts])
 
@@ -258,6 +266,12 @@ def arctan_shape(velocity: np.ndarray, slope: np.ndarray | float) -> np.ndarray:
     return (2.0 / np.pi) * np.arctan(slope * velocity)
 
 
+def direction(velocity: np.ndarray, reversal: np.ndarray | float) -> np.ndarray:
+    """Return velocities by the reversal speed, from -1 to 1; their signs where that is 0."""
+    share = np.divide(velocity, reversal, out=np.sign(velocity), where=np.asarray(reversal) > 0.0)
+    return np.clip(share, -1.0, 1.0)
+
+
 class DryFriction:
     """
     Direction of dry friction along a motion, sample by sample, by Dahl's model.
@@ -285,19 +299,19 @@ class DryFriction:
 
     def push(self, velocity: np.ndarray) -> np.ndarray:
         """Return the directions at the next samples, both (n_samples, n_joints)."""
-        direction = np.sign(velocity)
+        ways = np.sign(velocity)
         moved = np.abs(velocity) * self._step
         for joint in np.flatnonzero(self._breakaway):
-            sign = direction[:, joint].copy()
+            sign = ways[:, joint].copy()
             bounds = np.flatnonzero(np.diff(sign)) + 1
             for start, stop in zip([0, *bounds], [*bounds, len(sign)], strict=True):
                 way = sign[start] if start < stop else 0.0
                 rest = np.exp(-np.cumsum(moved[start:stop, joint]) / self._breakaway[joint])
                 values = way + (self._state[joint] - way) * rest
-                direction[start:stop, joint] = values
+                ways[start:stop, joint] = values
                 if values.size:
                     self._state[joint] = values[-1]
-        return np.asarray(direction)
+        return np.asarray(ways)
 
 
 def friction_term(
@@ -331,11 +345,9 @@ def friction_term(
             value=settings.friction,
             remedy="leave 'load' out",
         )
-    breakaway: np.ndarray | None = _by_joint(settings, 'breakaway', joints)
-    if not np.any(breakaway):
-        breakaway = None
+    breakaway, reversal = (_by_joint(settings, k, joints) for k in ('breakaway', 'reversal_speed'))
     kinds = {'rotor_inertia': ACCELERATION, 'viscous': VELOCITY, 'coulomb': SIGN, 'offset': ONE}
-    if breakaway is not None:
+    if np.any(breakaway) or np.any(reversal):
         del kinds['coulomb']
     others = tuple(term for term in terms if term not in kinds)
     names: list[str] = []
@@ -352,11 +364,13 @@ def friction_term(
     return JointTerm(
         ParameterLayout(tuple(names), tuple(units)),
         tuple(entries),
-        other=partial(_own_functions, others, slopes_of(settings, joints), effort)
+        other=partial(
+            _own_functions, others, slopes_of(settings, joints), effort, breakaway > 0.0, reversal
+        )
         if others
         else None,
         n_other=len(others) * len(joints),
-        breakaway=breakaway,
+        breakaway=breakaway if np.any(breakaway) else None,
     )
 
 
@@ -364,21 +378,23 @@ def _own_functions(
     terms: tuple[str, ...],
     slopes: Mapping[str, np.ndarray],
     effort: Callable[[Motion], np.ndarray] | None,
+    holds: np.ndarray,
+    reversal: np.ndarray,
     motion: Motion,
 ) -> np.ndarray:
     """Values of terms that are no functions of their own, (m, n_joints of each)."""
-    state = motion.friction_state
-    direction = np.sign(motion.velocity) if state is None else state
+    state, way = motion.friction_state, direction(motion.velocity, reversal)
+    dry = way if state is None else np.where(holds, state, way)
     values = []
     for term in terms:
         if term == 'root':
-            values.append(np.cbrt(motion.velocity))
+            values.append(np.cbrt(motion.velocity) * np.abs(way))
         elif term in SLOPES:
             values.append(arctan_shape(motion.velocity, slopes[term]))
         elif term == 'load' and effort is not None:
-            values.append(direction * np.abs(effort(motion)))
+            values.append(dry * np.abs(effort(motion)))
         else:
-            values.append(direction)
+            values.append(dry)
     return np.hstack(values)
 
 
@@ -480,6 +496,7 @@ def drive_term(
         ),
         tuple(entries),
         speeds=(tuple(coupled),) if dry else (),
+        reversal=float(_by_joint(settings, 'reversal_speed', joints)[joints.index(drive.motor)]),
     )
 
 

@@ -140,6 +140,15 @@ class ModelSettings:
         minimum=0.0,
         maximum=1.0,
     )
+    reversal_speed: float | tuple[float, ...] = option(
+        0.0,
+        doc='Speed up to which dry friction (coulomb, load, root) rises in proportion to it, so '
+        'that predictions at rest do not chatter; 0 for the sign of the velocity; one number, or '
+        'one a joint; a joint with a breakaway displacement has that in its place',
+        unit='rad/s or m/s',
+        minimum=0.0,
+        maximum=1e3,
+    )
     joint_springs: tuple[str, ...] = option(
         (),
         doc='Joints at which springs, cables or counterweights pull: each has an effort '
@@ -175,7 +184,7 @@ class ModelSettings:
     def __post_init__(self) -> None:
         for name in ('friction', 'loops', 'coupled_drives', 'joint_springs'):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        for name in ('breakaway', *SLOPES.values()):
+        for name in ('breakaway', 'reversal_speed', *SLOPES.values()):
             value = getattr(self, name)
             if value is not None:
                 one = isinstance(value, (int, float))

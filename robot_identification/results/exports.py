@@ -236,14 +236,14 @@ _TERMS = {
 }
 _FRICTION = {
     'fv': 'FV[i] * v[i]',
-    'fc': 'FC[i] * sign(v[i])',
+    'fc': 'FC[i] * direction(v[i], REVERSAL_SPEED[i])',
     'ts': 'TS[i] * M_2_PI * atan(STICTION_SLOPE[i] * v[i])',
     'tsc': 'TSC[i] * M_2_PI * atan(STRIBECK_SLOPE[i] * v[i])',
     'off': 'OFF[i]',
-    'fr': 'FR[i] * cbrt(v[i])',
-    'fl': 'FL[i] * fabs(load[i]) * sign(v[i])',
+    'fr': 'FR[i] * cbrt(v[i]) * fabs(direction(v[i], REVERSAL_SPEED[i]))',
+    'fl': 'FL[i] * fabs(load[i]) * direction(v[i], REVERSAL_SPEED[i])',
 }
-_SIGNED = {'fc', 'fl', 'fcm'}
+_SIGNED = {'fc', 'fl', 'fr'}
 
 
 def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None = None) -> str:
@@ -252,8 +252,8 @@ def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None =
 
     ``<robot>_inverse_dynamics(q, v, a, tau)`` has all terms of the model, ``_gravity(q, tau)`` the
     efforts at rest and ``_friction(q, v, a, tau)`` friction and offsets, for joints in the robot's
-    order.  Friction within a breakaway displacement takes the sign of the velocity, and elastic
-    joints are stiff.
+    order.  Friction within a breakaway displacement takes the sign of the velocity, which below
+    the reversal speed is in proportion to it; elastic joints are stiff.
 
     Parameters
     ----------
@@ -280,7 +280,10 @@ def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None =
     if np.any(model.breakaway):
         remarks.append("Friction takes the sign of the velocity, not the state of Dahl's model.")
     terms = _terms(parameters, owners, robot.joints, model)
-    drives = [_Drive.of(drive, robot.joints, parameters) for drive in model.coupled_drives]
+    reversal = np.broadcast_to(model.reversal_speed, robot.n_joints)
+    drives = [
+        _Drive.of(drive, robot.joints, parameters, reversal) for drive in model.coupled_drives
+    ]
     links = [robot.links[joint.column] for joint in tree.joints]
     environment = templates(autoescape=False, keep_trailing_newline=True)
     functions = {'number': _number, 'vector': _vector, 'matrix': _matrix, 'row': _row}
@@ -314,9 +317,16 @@ class _Drive:
     inertia: float
     viscous: float
     coulomb: float
+    reversal: float
 
     @classmethod
-    def of(cls, drive: CoupledDrive, joints: tuple[str, ...], parameters: ParameterSet) -> _Drive:
+    def of(
+        cls,
+        drive: CoupledDrive,
+        joints: tuple[str, ...],
+        parameters: ParameterSet,
+        reversal: np.ndarray,
+    ) -> _Drive:
         own = drive.ratios[drive.joints.index(drive.motor)]
         inertia = parameters.get(f'{drive.motor}.Iam')
         if drive.inertia == 'tied':
@@ -327,6 +337,7 @@ class _Drive:
             inertia,
             parameters.get(f'{drive.motor}.fvm'),
             parameters.get(f'{drive.motor}.fcm'),
+            float(reversal[joints.index(drive.motor)]),
         )
 
     def sum(self, signal: str) -> str:
@@ -353,6 +364,9 @@ def _terms(
     for symbol, term in (('ts', 'stiction'), ('tsc', 'stribeck')):
         if symbol in terms:
             terms[f'{term}_slope'] = slopes[term], 'How steeply it rises with the velocity.'
+    if _SIGNED & {*terms}:
+        speeds = np.broadcast_to(model.reversal_speed, len(joints))
+        terms['reversal_speed'] = speeds, 'Speed below which dry friction is in proportion to it.'
     return terms
 
 

@@ -103,6 +103,9 @@ COLOURED = 10.0
 REVERSALS = 2.0
 """Ratio of residuals at reversals to others that friction which the model lacks makes."""
 
+WHOLE = 1.5
+"""Times that an explanation fits all efforts together better, from which on it rules out uses."""
+
 _PARTLY: dict[str, tuple[str, ...]] = {
     'missing_samples': (),
     'late_samples': (),
@@ -239,10 +242,21 @@ def diagnosis(result: Result) -> Iterator[Reason]:
         alike = [finding for finding in result.diagnosis if finding.code == code]
         first, mended = alike[0], code == 'effort_delay' and compensated
         note = '; signals.effort_delay makes up for it' if mended else ''
+        slight = first.whole is not None and first.whole < WHOLE
+        if slight and code != 'payload':
+            note = (
+                f'; all efforts together are fitted {first.whole:.3g} times as well, so that the '
+                'model may lack something there instead'
+            )
+        says = (
+            'something may be wrong with the recordings'
+            if slight
+            else 'the recordings are at fault'
+        )
         yield Reason(
             'diagnosis',
-            f'the recordings are at fault ({code}): {first.evidence}{_more(len(alike))}{note}',
-            rules_out=() if mended else _PARTLY.get(code, ALL),
+            f'{says} ({code}): {first.evidence}{_more(len(alike))}{note}',
+            rules_out=() if mended or slight else _PARTLY.get(code, ALL),
             joints=tuple(joint for finding in alike for joint in finding.joints),
             value=first.improvement,
             next_step=first.remedy,
@@ -484,8 +498,8 @@ def _fit_step(result: Result) -> Step:
         return _friction_step(result)
     if np.nanmax(rows, initial=0.0) > COLOURED:
         return Step(
-            next_step='see robot-identification diagnose, and check gains and gear ratios '
-            '(robot.drives)',
+            next_step=f'{_explained(result)}check gains and gear ratios (robot.drives), cables '
+            'and springs',
             key='robot.drives',
         )
     if np.isfinite(rows).any():
@@ -495,6 +509,14 @@ def _fit_step(result: Result) -> Step:
             key='signals.cutoff',
         )
     return ANOTHER
+
+
+def _explained(result: Result) -> str:
+    """Return what the diagnosis has to say on a poor fit, as the beginning of a sentence."""
+    tree = not (result.robot.passive or result.model.elastic or result.model.delta)
+    if tree and not any(finding.whole for finding in result.diagnosis):
+        return 'none of the faults that the diagnosis knows explains it: '
+    return 'see robot-identification diagnose, and '
 
 
 def _friction_step(result: Result) -> Step:
@@ -559,7 +581,6 @@ def gains(result: Result) -> Iterator[Reason]:
             next_step='record the same motion with a known load (data.known_load, '
             'docs/how_to/currents.md)',
             key='data.known_load',
-            remark=True,
         )
 
 

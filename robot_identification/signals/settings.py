@@ -126,6 +126,10 @@ METHODS = ('butterworth', 'measured_velocity', 'savitzky_golay', 'polynomial_app
 """The ways in which velocities and accelerations are found."""
 
 
+ONE_SIDED = 1.5
+"""Periods of the cut-off frequency over which a filter has samples of one side only."""
+
+
 @dataclass(frozen=True)
 class SignalSettings:
     """
@@ -198,10 +202,11 @@ class SignalSettings:
         minimum=0.0,
         maximum=1e6,
     )
-    trim: float = option(
-        0.05,
+    trim: float | None = option(
+        None,
         doc='Time cut from both ends of every gap-free stretch after filtering, where the '
-        'filter has samples of one side only',
+        'filter has samples of one side only; null: 1.5 periods of the cut-off frequency, and '
+        '0.05 s with polynomial_approximation',
         unit='s',
         minimum=0.0,
         maximum=1e6,
@@ -211,6 +216,13 @@ class SignalSettings:
         'explains how to choose them',
         factory=PolynomialApproximation,
     )
+
+    @property
+    def ends(self) -> float:
+        """Time that is cut from both ends of a stretch [s]."""
+        if self.trim is not None:
+            return self.trim
+        return 0.05 if self.method == 'polynomial_approximation' else ONE_SIDED / self.cutoff
 
 
 def by_joint(settings: SignalSettings, key: str, joints: tuple[str, ...]) -> np.ndarray:

@@ -93,7 +93,7 @@ def stretches(
     rate = recorded if settings.sample_rate is None else settings.sample_rate
     _check_rates(settings, recorded, name)
     method = METHODS[settings.method](settings, rate)
-    shortest = method.needed(settings.trim)
+    shortest = method.needed(settings.ends)
     tally, left_out = _Tally(len(source.joints)), []
     windowed = settings.method == 'polynomial_approximation'
     grid = grid_blocks(
@@ -108,7 +108,7 @@ def stretches(
     for _, parts in groupby(grid, key=lambda part: part.stretch):
         first = next(parts)
         values = tally.watch(part.values for part in chain((first,), parts))
-        yield method.samples(values, first.start, source.joints, trim=settings.trim, block=block)
+        yield method.samples(values, first.start, source.joints, trim=settings.ends, block=block)
         if tally.rows < shortest:
             left_out.append((first.start, tally.rows / rate))
     if tally.longest < shortest:

@@ -174,7 +174,7 @@ WRONG = [
     (('[0.0, 5.0]', '[5.0]'), 'robot.drives.effort.matrix', 13, ['equal length']),
     (('[0.0, 1.0]}', '[0.0]}'), 'robot.drives.position.offset', 11, ['1 entries', '2 joints']),
     ((EFFORT, ''), 'robot.effort_kind', 9, ['motor_torque', 'robot.drives.effort']),
-    (('motor_torque', 'joint_torque'), 'robot.drives.effort', 12, ['joint_torque']),
+    (('motor_torque', 'joint_torque'), 'robot.drives.effort.matrix', 13, ['joint_torque', '-1']),
     (('motor_torque', 'amperes'), 'robot.effort_kind', 9, ['motor_current']),
     (('[0.1, 0.2]', '[0.1]'), 'signals.dead_zone', 26, ['1 entries', '2 joints']),
     (('prior.yaml', 'cad.yaml'), 'estimation.prior', 30, ['cad.yaml', 'does not exist']),

@@ -19,16 +19,24 @@ STRETCHES = np.array([-0.02, -0.01, 0.0, 0.01, 0.02])  # standard error 0.0071
 
 
 def test_term_has_to_save_its_cost():
-    plain = np.zeros((FOLDS, 3))
+    plain = np.zeros((2, FOLDS, 3))
     assert better(plain - 1.5 * TERM_COST, plain, terms=1.0)
     assert not better(plain - 0.5 * TERM_COST, plain, terms=1.0)
     assert better(plain - 0.5 * TERM_COST, plain, terms=0.2)
 
 
 def test_better_is_by_half_a_standard_error():
-    plain = np.zeros((FOLDS, 1))
-    assert better((STRETCHES - 0.005)[:, None], plain, terms=0.0)
-    assert not better((STRETCHES - 0.003)[:, None], plain, terms=0.0)
+    plain = np.zeros((2, FOLDS, 1))
+    assert better(plain + (STRETCHES - 0.005)[:, None], plain, terms=0.0)
+    assert not better(plain + (STRETCHES - 0.003)[:, None], plain, terms=0.0)
+
+
+def test_term_pays_on_all_rows_and_on_those_that_move():
+    plain = np.zeros((2, FOLDS, 1))
+    one = plain - np.array([0.1, 0.0])[:, None, None]
+    assert better(one, plain, terms=1.0, both=False)
+    assert not better(one, plain, terms=1.0)
+    assert not better(one, plain, terms=1.0, least=0.06, both=False)
 
 
 def test_simplest_is_the_first_that_is_near_the_best():
@@ -66,6 +74,8 @@ def _rows(zone=(0.0, 0.0)):
         rate=50.0,
         stretches=tuple(stretches),
         structure=None,
+        moving=np.full(2, 0.2),
+        median=np.full(2, 0.5),
         zone=np.array(zone),
     )
 
@@ -82,8 +92,9 @@ def _stacked(rows, joint):
 def test_cost_is_that_of_predicting_each_stretch_from_the_others():
     rows = _rows(zone=(0.2, 0.2))
     speeds = np.vstack([stretch.velocity for stretch in rows.stretches])
-    cost = rows.cost()
+    every, cost = rows.cost()
     assert cost.shape == (FOLDS, 2)
+    assert (every > cost).all()  # slow rows, which are not described, are predicted, too
     expected = np.empty((FOLDS, 2))
     parts = [_stacked(rows, joint) for joint in range(2)]
     moving = [np.abs(speeds[:, joint]) >= 0.2 for joint in range(2)]
@@ -102,8 +113,8 @@ def test_cost_is_that_of_predicting_each_stretch_from_the_others():
 
 def test_dead_zone_of_the_fit_alone_leaves_all_rows_to_predict():
     plain, without = _rows(), _rows(zone=(0.2, 0.2))
-    assert (without.cost() < plain.cost() - 1.0).all()  # what is not described is not judged
-    assert (plain.cost(0.2) > without.cost() + 1.0).all()
+    assert (without.cost()[1] < plain.cost()[1]).all()  # slow rows disturb the fit
+    assert (without.cost()[0] > without.cost()[1] + 1.0).all()  # and are not described
     np.testing.assert_allclose(without.fit(), [1.0, -2.0, 3.0], atol=0.05)
 
 
@@ -111,5 +122,5 @@ def test_own_costs_are_those_of_a_joint_with_the_shared_parameters_given():
     rows = _rows(zone=(0.2, 0.2))
     right = rows.own_costs(np.array([0.0, -2.0, 0.0]))
     wrong = rows.own_costs(np.array([0.0, 2.0, 0.0]))
-    np.testing.assert_allclose(right, rows.cost(), atol=0.1)
+    np.testing.assert_allclose(right, rows.cost().mean(axis=0), atol=0.1)
     assert (wrong > right + 1.0).all()

@@ -355,10 +355,10 @@ def test_classical_deviations_beside_coloured_residuals_are_told(good):
     assert reason.key == 'estimation.bootstrap' and '3.0 times too small' in reason.text
 
 
-def test_gains_of_currents_that_nothing_confirms_are_a_remark(good):
+def test_gains_of_currents_that_nothing_confirms_are_a_reservation(good):
     currents = replace(good, effort_kind='motor_current')
     (reason,) = reasons(currents, 'gains')
-    assert reason.remark and reason.key == 'data.known_load'
+    assert not reason.remark and not reason.rules_out and reason.key == 'data.known_load'
     assert not reasons(good, 'gains')
 
 

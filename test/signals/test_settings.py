@@ -34,7 +34,7 @@ def test_reads_the_design_s_example():
         },
         'signals',
     )
-    assert settings == SignalSettings(dead_zone=0.05)
+    assert settings == SignalSettings(dead_zone=0.05, trim=0.05)
 
 
 @pytest.mark.parametrize(

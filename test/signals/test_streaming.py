@@ -242,8 +242,8 @@ def test_too_short_a_recording_names_the_file_and_the_length_needed():
     assert error.file == 'run.csv'
     assert 'run.csv' in str(error)
     assert '0.06 s' in str(error)
-    assert '0.101 s' in str(error)  # two trims of 50 ms and a sample
-    assert '2.001 s' in str(refused(RecordingError, sine(1.0, duration=1.0), cutoff=1.0))
+    assert '0.121 s' in str(error)  # two trims of 1.5 periods and a sample
+    assert '3.001 s' in str(refused(RecordingError, sine(1.0, duration=1.0), cutoff=1.0))
 
 
 def test_a_cut_off_above_half_the_rate_names_the_key_and_both():
