@@ -479,6 +479,18 @@ class Ros:
         self.wait_until(future.done, timeout, f'result of {action}')
         return future.result().status, future.result().result, feedback
 
+    def follow(self, trajectory, controller='joint_trajectory_controller', **goal):
+        """Send a trajectory to a controller; return the goal's handle, which may be refused."""
+        from control_msgs.action import FollowJointTrajectory
+        from rclpy.action import ActionClient
+
+        action = f'{controller}/follow_joint_trajectory'
+        client = self._client(partial(ActionClient, self.node), FollowJointTrajectory, action)
+        self.wait_until(client.server_is_ready, what=f'action {action}')
+        sending = client.send_goal_async(FollowJointTrajectory.Goal(trajectory=trajectory, **goal))
+        self.wait_until(sending.done, what='the answer to a trajectory')
+        return sending.result()
+
     def get_parameters(self, node, *names):
         """Values of a node's parameters, by name; of all of them without names."""
         from rcl_interfaces.srv import GetParameters, ListParameters

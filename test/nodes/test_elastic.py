@@ -83,20 +83,18 @@ def recorded(ros, tmp_path):
     from robot_identification_msgs.msg import RecorderStatus
     from robot_identification_msgs.srv import StartRecording, StopRecording
     from sensor_msgs.msg import JointState
-    from trajectory_msgs.msg import JointTrajectory
 
     simulation = ros.start('simulation', parameters=SIMULATION)
     parameters = {'output': str(tmp_path / 'bags'), 'topics': ['joint_states', 'motor_states']}
     ros.start('recorder', parameters=parameters)
-    sender = ros.publisher(JointTrajectory, 'joint_trajectory', wait_for_subscribers=1)
     started = ros.call(StartRecording, '/recorder/start', name='both')
     assert started.success, started.message
     statuses = ros.latched(RecorderStatus, '/recorder/status')
     ros.wait_until(lambda: hears_both(statuses), 60.0, 'records of both topics')
     states = ros.subscribe(JointState, 'joint_states')
     ros.wait_until(lambda: states, what='joint states')
+    assert ros.follow(trajectory()).accepted
     end = seconds(states[-1]) + SECONDS + 1.0
-    sender.publish(trajectory())
     # by the simulation's own clock: on a busy machine it is slower than asked for
     ros.wait_until(lambda: seconds(states[-1]) > end, 60.0, 'end of the motion')
     stopped = ros.call(StopRecording, '/recorder/stop')

@@ -233,7 +233,7 @@ def test_the_parameters_are_those_of_the_controller(arm):
     answer = arm.call(GetParameters, f'{NAME}/get_parameters', names=names).values
     assert answer[0].string_array_value == list(JOINTS)
     assert answer[1].string_array_value == ['position']
-    assert answer[2].type == ParameterType.PARAMETER_BOOL and not answer[2].bool_value
+    assert answer[2].type == ParameterType.PARAMETER_BOOL
     assert answer[3].bool_value
     assert [value.double_value for value in answer[4:7]] == [DECELERATION, 0.02, 5.0]
     assert answer[7].type == ParameterType.PARAMETER_NOT_SET

@@ -123,9 +123,9 @@ def test_without_every_joints_deceleration_the_position_is_held_at_once(constrai
     np.testing.assert_allclose(simulator.reference, [position, [0, 0], [0, 0]])
 
 
-def test_by_default_a_joint_rests_from_its_velocity_limit_in_0_3_s():
+def test_by_default_a_joint_rests_from_its_velocity_limit_in_0_4_s():
     simulator, controller = cell()
-    np.testing.assert_allclose(0.3 * controller.deceleration, simulator.robot.limits.velocity)
+    np.testing.assert_allclose(0.4 * controller.deceleration, simulator.robot.limits.velocity)
 
 
 # ----------------------------------------------------------------------------------- ends of goals

@@ -78,9 +78,7 @@ class Cell:
         self.diagnostics = ros.subscribe(DiagnosticArray, '/diagnostics', 100)
         self.push = ros.publisher(JointState, '/simulation/disturbance', wait_for_subscribers=1)
         self.wait(lambda: self.statuses and self.statuses[-1].updates > 0, 'updates', 90.0)
-        ros.publisher(JointTrajectory, 'joint_trajectory', wait_for_subscribers=1).publish(
-            trajectory
-        )
+        assert ros.follow(trajectory).accepted
         self.begin = self.now
 
     @property
