@@ -95,8 +95,8 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
     *RECORDINGS,
     argument(
         '--predictions',
-        'write time, <joint>.measured and <joint>.predicted of every sample as CSV; with '
-        'several recordings FILE_1.csv, FILE_2.csv, ...',
+        'write time, <joint>.measured (as recorded) and <joint>.predicted (from the filtered '
+        'motion) of every sample as CSV; with several recordings FILE_1.csv, FILE_2.csv, ...',
         Path,
         'FILE',
     ),
@@ -133,8 +133,17 @@ def validate(options: argparse.Namespace) -> int:
     show('\n\n'.join([verdict_text, *(validation.summary() for validation in validations)]))
     for file, source in zip(files, sources, strict=False):
         write_predictions(file, predict_stored(result, source))
-        print(f'wrote {file}')
+        print(f'wrote {file}: {_channels(result.signals)}')
     return EXIT_OK
+
+
+def _channels(signals: Any) -> str:
+    """Return what predicted and measured efforts have been through, in words."""
+    cutoff = f' at {signals.cutoff:g} Hz' if signals.cutoff else ''
+    return (
+        f'predicted from the motion filtered by {signals.method}{cutoff}; measured as recorded, '
+        'not filtered'
+    )
 
 
 def _prediction_files(options: argparse.Namespace, sources: tuple[Any, ...]) -> tuple[Path, ...]:

@@ -33,13 +33,10 @@ from ..options.fields import option
 from .estimate import Bootstrap, Estimate, grown, nan_padded, relative
 from .least_squares import wls
 from .system import LinearSystem
-from .time_blocks import JointRows, LEAST, MEMORY, Part, TimeBlocks
+from .time_blocks import JointRows, LEAST, MEMORY, Part, PARTS, TimeBlocks
 
 LEAST_RCOND = 1e-7
 """Inverse condition number of a replicate's sum below which its rows are factorised."""
-
-PARTS = 128
-"""Parts of the recordings that scores are summed over at most: enough for some tens of blocks."""
 
 BY_PARTS = ('ols', 'wls')
 """Methods whose estimate the bootstrap repeats; others take over the growth of wls."""
@@ -103,7 +100,7 @@ def bootstrap(
     rows = _WhiteRows.of(system, estimate)
     k = rows.triangle.shape[0]
     triangle_bytes = 8 * (k + 1) * (k + 2) // 2
-    blocks = system.blocks.at_most(max(LEAST, MEMORY // triangle_bytes))
+    blocks = system.blocks.at_most(min(PARTS, max(LEAST, MEMORY // triangle_bytes)))
     squares, scores = _sums(rows, blocks)
     if settings.block is None:
         length = block_length(scores)

@@ -30,6 +30,13 @@ MEMORY = 64_000_000
 LEAST = 64
 """Parts that are kept whatever memory they take."""
 
+PARTS = 128
+"""
+Parts that the bootstrap takes and a factor's file has at most: enough for some tens of blocks.
+
+They are as many in both, so that standard deviations do not depend on where the rows come from.
+"""
+
 _ALIKE = 1e-6
 """Share of a part's length by which rounding may put a row on the wrong side of its bound."""
 

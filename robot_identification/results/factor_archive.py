@@ -24,7 +24,7 @@ import numpy as np
 
 from ..errors import IdentificationError
 from ..estimation.factor import ModelSignature, QRFactor
-from ..estimation.time_blocks import JointRows, TimeBlocks
+from ..estimation.time_blocks import JointRows, PARTS, TimeBlocks
 from ..untrusted.compressed import ArrayArchive, DAMAGED
 from ..untrusted.writing import encoded
 from ..version import __version__
@@ -34,9 +34,6 @@ FORMAT = 2
 
 READABLE = (1, 2)
 """Formats that are read."""
-
-STORED_PARTS = 32
-"""Stretches that a file has at most."""
 
 _MARK = 'robot_identification'
 _HEADER = 'header.json'
@@ -263,7 +260,7 @@ def _blocks_of(
         raise ValueError(f'stretches last {duration!r} s')
     if seen.dtype != bool or seen.ndim != 2 or len(seen) != n or seen.shape[1] > b:
         raise ValueError(f'part_columns has shape {seen.shape}')
-    if counts.ndim != 2 or counts.shape[1] != n or not 0 < len(counts) <= STORED_PARTS:
+    if counts.ndim != 2 or counts.shape[1] != n or not 0 < len(counts) <= PARTS:
         raise ValueError(f'part_rows has shape {counts.shape}')
     widths = 1 + seen.sum(axis=1)
     if counts.dtype.kind != 'i' or (counts < 0).any() or (counts > widths).any():

@@ -23,7 +23,7 @@ from ..errors import IdentificationError, IdentificationWarning
 from ..estimation.energy import EnergySettings
 from ..estimation.factor import merge_all, QRFactor
 from ..estimation.methods import EstimationSettings
-from ..estimation.time_blocks import TimeBlocks
+from ..estimation.time_blocks import PARTS, TimeBlocks
 from ..model.robot import read_robot, Robot
 from ..options.document import plain
 from ..options.fields import from_mapping, to_mapping
@@ -31,7 +31,7 @@ from ..regressor import ModelSettings
 from ..signals import SignalSettings
 from ..untrusted.files import read_bytes
 from ..untrusted.writing import write_whole
-from .factor_archive import factor_of, read_archive, STORED_PARTS, unusable, write_archive
+from .factor_archive import factor_of, read_archive, unusable, write_archive
 
 SUFFIX = '.factor'
 """How the names of the files end."""
@@ -143,7 +143,7 @@ class StoredFactor:
     name:
         What a result is called.
     blocks:
-        The rows by stretches of the recordings, `STORED_PARTS` at most; None where a file of an
+        The rows by stretches of the recordings, `PARTS` at most; None where a file of an
         older version does not have them.
 
     """
@@ -157,7 +157,7 @@ class StoredFactor:
 
     def __post_init__(self) -> None:
         if self.blocks is not None:
-            object.__setattr__(self, 'blocks', self.blocks.at_most(STORED_PARTS))
+            object.__setattr__(self, 'blocks', self.blocks.at_most(PARTS))
 
     def build_robot(self) -> Robot:
         """
@@ -209,7 +209,7 @@ def merge_stored(stored: Iterable[StoredFactor]) -> StoredFactor:
                 blocks = each.blocks
             else:
                 joined = TimeBlocks.joined([blocks, each.blocks])
-                blocks = joined and joined.at_most(STORED_PARTS)
+                blocks = joined and joined.at_most(PARTS)
             difference = first[0].factor.fingerprint.difference(each.factor.fingerprint)
             if difference is not None:
                 # told of the recordings, since their factors are not those that meet in the tree

@@ -148,6 +148,16 @@ class Result(ResultView):
     diagnosis: tuple[RecordingFault, ...] = ()
 
     @property
+    def _combinations(self) -> dict[str, dict[str, float]]:
+        """Coefficients of the standard parameters in each base parameter, with all digits."""
+        base = self.structure
+        names = base.layout.names
+        return {
+            name: {names[i]: float(row[i]) for i in np.flatnonzero(row)}
+            for name, row in zip(base.names, base.regrouping, strict=True)
+        }
+
+    @property
     def standard_std(self) -> np.ndarray:
         """(p,) standard deviations of ``standard``; NaN where the data do not determine them."""
         if self.standard_covariance is None:
@@ -191,7 +201,10 @@ class Result(ResultView):
                     for tolerance, count in report.cholesky_counts
                 ],
             },
-            'parameters': [parameter.to_dict() for parameter in estimate],
+            'parameters': [
+                {**parameter.to_dict(), 'combination': self._combinations[parameter.name]}
+                for parameter in estimate
+            ],
             'essential_parameters': [
                 {key: parameter.to_dict()[key] for key in _ESSENTIAL_KEYS}
                 for parameter in (() if essential is None else essential)

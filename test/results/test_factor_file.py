@@ -407,15 +407,15 @@ def test_files_of_format_1_have_no_stretches(stored):
 
 
 def test_stretches_are_bounded_in_files_and_merged_ones(stored):
-    many = replace(stored, blocks=make_blocks(70))
-    assert len(many.blocks) <= 32
+    many = replace(stored, blocks=make_blocks(300))
+    assert len(many.blocks) <= 128
     size = len(pack(many))
     merged = merge_stored([many] * 3)
-    assert len(merged.blocks) <= 32 and len(pack(merged)) < 1.5 * size
+    assert len(merged.blocks) <= 128 and len(pack(merged)) < 1.5 * size
     assert merged.blocks.duration > many.blocks.duration
     assert many.merge(replace(stored, blocks=None)).blocks is None
     whole = [sum(j.rows.T @ j.rows for part in b.parts for j in part[:1]) for b in
-             (merged.blocks, make_blocks(70))]  # fmt: skip
+             (merged.blocks, make_blocks(300))]  # fmt: skip
     np.testing.assert_allclose(whole[0], 3.0 * whole[1])
 
 
@@ -423,7 +423,7 @@ def test_stretches_are_bounded_in_files_and_merged_ones(stored):
     ('part', 'edit', 'words'),
     [
         ('part_columns.npy', lambda _: npy(np.ones((N, B + 1), dtype=bool)), 'part_columns has'),
-        ('part_rows.npy', lambda _: npy(np.ones((33, N), dtype=int)), 'part_rows has'),
+        ('part_rows.npy', lambda _: npy(np.ones((129, N), dtype=int)), 'part_rows has'),
         ('part_rows.npy', lambda _: npy(np.full((5, N), 99)), 'part_rows holds'),
         ('part_rows.npy', lambda _: npy(np.ones((5, N))), 'part_rows holds'),
         ('parts.npy', lambda _: npy(np.ones(3, dtype=np.float32)), 'parts has shape'),

@@ -100,7 +100,9 @@ def test_validate_writes_measured_and_predicted_efforts(identified):
     done = identified.run(
         'validate', 'results/result.yaml', 'experiment.yaml', '--predictions', 'out.csv', '--quiet'
     )
-    assert 'wrote out.csv' in done.stdout
+    assert (
+        'wrote out.csv: predicted from the motion filtered by butterworth at 20 Hz' in done.stdout
+    )
     lines = (identified.folder / 'out.csv').read_text().splitlines()
     joints = identified.robot.joints
     names = [f'{joint}.{kind}' for joint in joints for kind in ('measured', 'predicted')]

@@ -60,7 +60,7 @@ def same(one, two, path='', rtol=EXACT):
 @pytest.fixture
 def reduced(workspace):
     """Return the reducer of the workspace's experiment, and its first recording's factor."""
-    # a factor keeps coarser parts for the bootstrap than a recording gives
+    # files have the bootstrap's stretches in single precision
     workspace.edit('method: wls', 'method: wls\n  bootstrap: null')
     experiment = load_experiment(workspace.experiment)
     reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
@@ -83,6 +83,33 @@ def test_factor_gives_the_recordings_result(workspace, reduced):
         # it names the files
         del document['experiment']
     same(*documents)
+
+
+@pytest.mark.parametrize('method', ['wls', 'physical'])
+def test_standard_deviations_do_not_depend_on_the_way(workspace, tmp_path, method):
+    """Files have the stretches that the bootstrap takes."""
+    workspace.edit('method: wls', f'method: {method}')
+    experiment = load_experiment(workspace.experiment)
+    reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
+    write_factor(reducer.reduce(experiment.sources()[0]), tmp_path / 'run.factor')
+    estimates = [
+        identify_factors([read_factor(tmp_path / 'run.factor')], experiment.estimation).estimate,
+        identify(experiment).estimate,
+    ]
+    assert all(estimate.bootstrap is not None for estimate in estimates)
+    np.testing.assert_allclose(*(estimate.std for estimate in estimates), rtol=1e-5)
+
+
+def test_combinations_have_all_digits(workspace):
+    """Base parameters are the prior's, summed up by them."""
+    result = identify(load_experiment(workspace.experiment))
+    rows = result.to_document()['parameters']
+    prior = result.prior.as_dict()
+    found = [sum(c * prior[name] for name, c in row['combination'].items()) for row in rows]
+    expected = result.structure.regrouping @ result.prior.values
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    digits = [len(f'{c:.17g}') for row in rows for c in row['combination'].values()]
+    assert max(digits) > 10
 
 
 def test_merged_factors_give_the_result_of_both_recordings(workspace, reduced):
@@ -387,7 +414,7 @@ def test_energies_of_joints_that_move_one_at_a_time_go_together(workspace):
 
 def test_factors_have_what_the_bootstrap_and_the_folds_need(reduced, tmp_path):
     *_, first = reduced
-    assert first.blocks is not None and len(first.blocks) <= 32
+    assert first.blocks is not None and len(first.blocks) <= 128
     write_factor(first, tmp_path / 'run.factor')
     result = identify_factors([read_factor(tmp_path / 'run.factor')], EstimationSettings())
     assert result.estimate.method == 'physical' and result.estimate.bootstrap is not None
