@@ -133,7 +133,7 @@ def _urdf(result: Result | StoredResult) -> str:
 
 def _mjcf(result: Result | StoredResult) -> str:
     # MuJoCo is an extra
-    from .simulation.mjcf import mjcf
+    from .results.mjcf_export import mjcf
 
     return mjcf(result.robot, result.standard, result.model)
 

@@ -29,6 +29,7 @@ ROOMS = (
     'reduction',
     'gains',
     'pipeline',
+    'servo_pipeline',
     'revalidation',
     'calibration_goal',
     'calibration',

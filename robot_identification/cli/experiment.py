@@ -39,6 +39,7 @@ from .command import (
     without_collection,
     write,
 )
+from .servo import identify_commands
 
 KINDS = ('joint_torque', 'motor_torque', 'motor_current')
 
@@ -345,6 +346,8 @@ def identify(options: argparse.Namespace) -> int:
         folder = output_folder(options, None)
     else:
         experiment = experiment_of(options, check_data=not options.factors)
+        if experiment.robot.servo is not None:
+            return identify_commands(options, experiment)
         experiment = with_factors(experiment, options.factors)
         run = partial(identify, experiment)
         folder = output_folder(options, experiment)

@@ -449,8 +449,8 @@ def _repair(path: Path, out: Path | None, drawn: bool) -> Path:
     return out
 
 
-FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv', 'plotjuggler')
-"""Those of `library.export`; suffixes of files name them, too, and xml is MJCF."""
+FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv', 'plotjuggler', 'isaaclab')
+"""Those of `library.export` and of servos; suffixes of files name them, too, and xml is MJCF."""
 
 
 @command(
@@ -476,7 +476,10 @@ def export(options: argparse.Namespace) -> int:
             tables of the parameters
       plotjuggler
             a layout for PlotJuggler that shows what the nodes publish of the robot
-    What a format has no element for is listed in a comment of the file.
+      isaaclab
+            servos that were identified from commands, as actuators of Isaac Lab
+    Servos have urdf, mjcf (with actuators) and isaaclab.  What a format has no element for is
+    listed in a comment of the file.
 
     Examples
     --------
@@ -486,8 +489,14 @@ def export(options: argparse.Namespace) -> int:
     """
     from ..library import export
     from ..results.result import read_result
+    from ..results.servo_exports import export_servo
+    from ..results.servo_result import is_servo_result, read_servo_result
 
-    text = export(read_result(options.result), options.format or _format_of(options.out))
+    name = options.format or _format_of(options.out)
+    if is_servo_result(options.result):
+        text = export_servo(read_servo_result(options.result), name)
+    else:
+        text = export(read_result(options.result), name)
     if options.out is None:
         sys.stdout.write(text)
     else:

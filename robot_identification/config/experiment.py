@@ -20,12 +20,14 @@ from ..estimation.drive_gains import METHODS
 from ..estimation.methods import EstimationSettings
 from ..estimation.payload import PayloadSettings
 from ..model.robot import Robot
+from ..model.urdf_files import is_mjcf, urdf_of_mjcf, URDF_SIZE
 from ..options.fields import key_error, option
 from ..regressor.delta import delta_robot
 from ..regressor.settings import ModelSettings
 from ..results.urdf_export import robot_with_inertia
+from ..servo.settings import SERVO_COMMAND, ServoSettings, SimulatorSettings
 from ..signals.settings import SignalSettings
-from ..untrusted.files import user_path
+from ..untrusted.files import read_text, user_path
 from .sources import ArrayEntry, open_recording
 
 
@@ -78,8 +80,9 @@ class RobotSettings(ModelSettings):
     effort_kind: str = option(
         doc='What the recorded effort is: joint_torque, motor_torque or motor_current; never '
         'guessed, since drivers differ; motor_torque needs drives.effort, and with motor_current '
-        'the gains are found where it is left out (docs/how_to/currents.md)',
-        choices=EFFORT_KINDS,
+        'the gains are found where it is left out (docs/how_to/currents.md); servo_command, if '
+        'there is none, but commanded positions (docs/how_to/commands.md)',
+        choices=(*EFFORT_KINDS, SERVO_COMMAND),
         read_only=True,
     )
     drives: Drives | None = option(
@@ -87,9 +90,25 @@ class RobotSettings(ModelSettings):
         doc='How motor-side signals become joint-side ones; null where the data are at the joints',
         read_only=True,
     )
+    servo: ServoSettings | None = option(
+        None,
+        doc='The position servos, where effort_kind is servo_command',
+        read_only=True,
+    )
+    clamped: bool = option(
+        False,
+        doc='Whether a floating base of an MJCF is fixed where the file places it, as of a robot '
+        'on a stand; false refuses it',
+        read_only=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if (self.servo is not None) != (self.effort_kind == SERVO_COMMAND):
+            text = f"is {self.effort_kind}, but 'robot.servo' is "
+            text += 'missing' if self.servo is None else 'given'
+            remedy = f"give the servos' gains in robot.servo with {SERVO_COMMAND}, and only there"
+            raise key_error('robot.effort_kind', text, remedy, value=self.effort_kind)
         if not self.urdf and self.delta is None:
             raise SettingsError(
                 "key 'robot.urdf' is missing",
@@ -126,6 +145,15 @@ class RobotSettings(ModelSettings):
                 'drive_gains of its result.yaml into robot.drives.effort.matrix',
             )
 
+    def mjcf(self, base: str | os.PathLike = '.') -> Path | None:
+        """Return the robot's file if it is in MJCF, else None."""
+        if not self.urdf or self.urdf.lstrip().startswith('<') or '://' in self.urdf:
+            return None
+        path = Path(base) / user_path(self.urdf)
+        if path.suffix == '.xacro' or not path.is_file():
+            return None
+        return path if is_mjcf(read_text(path, URDF_SIZE), path) else None
+
     def build(self, base: str | os.PathLike = '.') -> Robot:
         """
         Read the robot; a relative path starts at ``base``.
@@ -142,6 +170,8 @@ class RobotSettings(ModelSettings):
         source = self.urdf
         if not source.lstrip().startswith('<') and '://' not in source:
             source = str(Path(base) / user_path(source))
+        if self.clamped and (path := self.mjcf(base)) is not None:
+            source = urdf_of_mjcf(path, clamped=True)
         return robot_with_inertia(
             source,
             self.joints,
@@ -304,7 +334,7 @@ class Experiment:
 
     Attributes
     ----------
-    robot, data, signals, estimation, fleet:
+    robot, data, signals, estimation, simulation, fleet:
         The file's sections.
     output:
         Folder for the results, relative to `base`, or None.
@@ -328,6 +358,10 @@ class Experiment:
     )
     estimation: EstimationSettings = option(
         factory=EstimationSettings, doc='How the parameters are estimated'
+    )
+    simulation: SimulatorSettings = option(
+        factory=SimulatorSettings,
+        doc='The simulator that parameters of servos are for (robot.servo)',
     )
     fleet: FleetSettings = option(
         factory=FleetSettings, doc='Of many recordings of many robots, for the command fleet'
@@ -390,6 +424,13 @@ class Experiment:
             naming the file that cannot be read.
 
         """
+        if self.robot.effort_kind == SERVO_COMMAND:
+            raise SettingsError(
+                "'robot.effort_kind' is servo_command: the recordings have no efforts",
+                key='robot.effort_kind',
+                value=SERVO_COMMAND,
+                remedy='robot-identification identify is the command for them',
+            )
         joints = joints or self.robot.joints or self.build_robot().joints
         arrays = self.arrays.get(kind, ())
         if arrays and self.robot.elastic is not None:

@@ -29,13 +29,14 @@ from ..errors import (
     RecordingError,
     SettingsError,
 )
-from ..estimation.methods import EstimationSettings
+from ..estimation.methods import EstimationSettings, METHODS, ROLLOUT
 from ..model.robot import Robot
 from ..options.document import Document, nearest, override, read_document
 from ..options.fields import from_mapping, json_schema, key_error, settings_error, walk
 from ..regressor import build
 from ..signals.settings import by_joint
 from ..untrusted.files import user_path
+from .commands import check_commands
 from .experiment import Experiment, RobotSettings
 from .sources import check_recording
 
@@ -249,6 +250,7 @@ def _check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool 
     """
     settings, data = experiment.robot, experiment.data
     _check_drives(settings, robot)
+    _check_servo(experiment, robot)
     _check_model(settings, robot)
     by_joint(experiment.signals, 'dead_zone', robot.joints)
     _check_files(experiment)
@@ -261,6 +263,9 @@ def _check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool 
     drives = settings.drives or Drives()
     for kind in data.kinds:
         for path, entry in data.entries(kind):
+            if settings.servo is not None:
+                check_commands(entry, robot.joints, drives, experiment.base, path)
+                continue
             check_recording(entry, robot.joints, drives, experiment.base, path, settings.elastic)
 
 
@@ -300,6 +305,33 @@ def _check_loads(experiment: Experiment, robot: Robot) -> None:
             'is given',
             'drive gains need one recorded effort for each joint; give a square matrix',
         )
+
+
+def _check_servo(experiment: Experiment, robot: Robot) -> None:
+    """Check gains, and that nothing is asked for that recordings of commands do not give."""
+    settings = experiment.robot
+    method = experiment.estimation.method
+    rollout = method == ROLLOUT
+    if settings.servo is None:
+        if rollout:
+            text = "is rollout, but 'robot.effort_kind' is not servo_command"
+            raise key_error('estimation.method', text, f'set it to one of {one_of(METHODS)}')
+        return
+    for name in ('stiffness', 'damping', *(['limit'] if settings.servo.limit else [])):
+        settings.servo.per_joint(name, robot.joints)
+    if 'estimation.method' in experiment.given and not rollout:
+        text = f"is {method}, but 'robot.effort_kind' is servo_command"
+        raise key_error('estimation.method', text, 'leave it out: rollout is the method for it')
+    for key in ('elastic', 'delta', 'loops', 'coupled_drives', 'joint_springs'):
+        if getattr(settings, key):
+            text = "is given, but 'robot.effort_kind' is servo_command"
+            raise key_error(f'robot.{key}', text, 'leave it out: servos move a tree of links')
+    for key in ('known_load', 'payload'):
+        if getattr(experiment.data, key) is not None:
+            text = "is given, but 'robot.effort_kind' is servo_command"
+            raise key_error(f'data.{key}', text, 'leave it out: commands do not determine masses')
+    if settings.mjcf(experiment.base) is None:
+        experiment.simulation.require()
 
 
 def _check_drives(settings: RobotSettings, robot: Robot) -> None:

@@ -173,6 +173,15 @@ class RecordingEntry:
     effort: Signal = option(
         None, doc="Likewise for efforts; with elastic joints they are the motors'"
     )
+    command: Signal = option(
+        None, doc='Likewise for commanded positions (robot.servo), in place of efforts'
+    )
+    command_velocity: Signal = option(
+        None, doc='Likewise for commanded velocities; null where none are commanded'
+    )
+    feedforward: Signal = option(
+        None, doc='Likewise for commanded efforts; null where none are commanded'
+    )
     motor: MotorSide | None = option(
         None, doc="The motors' side of a robot with elastic joints (robot.elastic)"
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..base_parameters import BaseStructure
-from ..errors import SettingsError
+from ..errors import one_of, SettingsError
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..options.fields import option
@@ -33,6 +33,9 @@ from .system import LinearSystem, system_of
 
 METHODS = ('ols', 'wls', 'irls', 'mrls', 'physical')
 """Names of the estimators that `EstimationSettings.method` takes."""
+
+ROLLOUT = 'rollout'
+"""Method for recordings of commands (`servo`), which is none of the estimators."""
 
 FROM_FACTORS = ('ols', 'wls', 'physical')
 """
@@ -72,8 +75,9 @@ class EstimationSettings:
         doc='How parameters are estimated: the most probable ones that real bodies can have, from '
         'recordings and prior (physical); least squares with all rows alike (ols), or those of '
         'each joint by its residual (wls), or each row by its own, robust against outliers '
-        '(irls); recursively from the prior (mrls)',
-        choices=METHODS,
+        '(irls); recursively from the prior (mrls); parameters of servos from rollouts in a '
+        'simulator (rollout), which alone takes robot.effort_kind servo_command',
+        choices=(*METHODS, ROLLOUT),
     )
     equations: str = option(
         'inverse_dynamics',
@@ -350,6 +354,13 @@ def applicable(settings: EstimationSettings) -> tuple[EstimationSettings, tuple[
 
 def estimated(task: Task) -> Estimate:
     """Return the estimate by the method of the settings, with its standard deviations."""
+    if task.settings.method == ROLLOUT:
+        raise SettingsError(
+            "'estimation.method' is rollout, but the recordings have efforts",
+            key='estimation.method',
+            value=ROLLOUT,
+            remedy=f'set it to one of {one_of(METHODS)}, or robot.effort_kind to servo_command',
+        )
     estimate = ESTIMATORS[task.settings.method](task)
     drawing = task.settings.bootstrap
     if estimate.method == 'physical' or drawing is None:

@@ -11,6 +11,7 @@ URDF has no element for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 import os
 from pathlib import Path
 import re
@@ -119,7 +120,7 @@ TIME_LIMIT, MEMORY_LIMIT = 30.0, 8 << 30
 """Time that MuJoCo may take, with meshes [s], and address space [bytes]."""
 
 _ROOT = re.compile(r'<(mujocoinclude|mujoco|sdf|\w+)\b')
-_BALL, _SLIDE, _HINGE = 1, 2, 3  # mjtJoint
+_FREE, _BALL, _SLIDE, _HINGE = 0, 1, 2, 3  # mjtJoint
 _SHAPES = {2: 'sphere', 3: 'cylinder', 5: 'cylinder', 6: 'box'}  # mjtGeom; 3 is a capsule
 
 
@@ -141,15 +142,20 @@ def is_mjcf(text: str, path: Path) -> bool:
     return root == 'mujoco'
 
 
-def urdf_of_mjcf(path: Path) -> str:
+def urdf_of_mjcf(path: Path, *, clamped: bool = False) -> str:
     """
     Return the URDF of a file in MJCF; a warning names what it lacks.
+
+    A floating base is refused, or fixed where the file places it if ``clamped``.
 
     Raises ModelError if MuJoCo cannot read it, or a URDF cannot express it, IdentificationError if
     MuJoCo is not installed.
     """
     answer = answer_of(
-        mjcf_to_urdf, {'path': str(path.absolute())}, seconds=TIME_LIMIT, memory=MEMORY_LIMIT
+        mjcf_to_urdf,
+        {'path': str(path.absolute()), 'clamped': clamped},
+        seconds=TIME_LIMIT,
+        memory=MEMORY_LIMIT,
     )
     if answer.get('missing'):
         raise missing_extra('mujoco', 'sim')
@@ -171,18 +177,81 @@ def mjcf_to_urdf(request: Mapping[str, Any]) -> dict[str, Any]:
     except ImportError:
         return {'missing': True}
     model = mujoco.MjModel.from_xml_path(request['path'])
-    conversion = _Conversion(model)
+    conversion = _Conversion(model, bool(request['clamped']))
     document = conversion.document()
     etree.indent(document)
     text = etree.tostring(document, encoding='unicode')
     return {'text': text + '\n', 'remarks': list(conversion.remarks())}
 
 
-class _Conversion:
-    """Conversion of MuJoCo's compiled model ``model`` (`mujoco.MjModel`)."""
+@dataclass(frozen=True)
+class MjcfFacts:
+    """
+    Facts of an MJCF that a URDF has no element for.
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    Attributes
+    ----------
+    timestep:
+        Step of the simulator [s].
+    integrator:
+        Number of the integrator in MuJoCo's enumeration.
+    armature:
+        Rotor inertia by joint [kg m^2 or kg].
+    floating:
+        Whether the base floats.
+
+    """
+
+    timestep: float
+    integrator: int
+    armature: Mapping[str, float]
+    floating: bool
+
+
+def mjcf_facts(path: Path) -> MjcfFacts:
+    """
+    Return facts of a file in MJCF.
+
+    Raises ModelError if MuJoCo cannot read it, IdentificationError if MuJoCo is not installed.
+    """
+    request = {'path': str(path.absolute())}
+    answer = answer_of(read_mjcf_facts, request, seconds=TIME_LIMIT, memory=MEMORY_LIMIT)
+    if answer.get('missing'):
+        raise missing_extra('mujoco', 'sim')
+    if 'error' in answer:
+        raise ModelError(
+            f"'{path}' cannot be read: {answer['error']}",
+            file=str(path),
+            remedy='correct the file, or give a URDF',
+        )
+    return MjcfFacts(**answer)
+
+
+def read_mjcf_facts(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of the file that a request names."""
+    try:
+        import mujoco
+    except ImportError:
+        return {'missing': True}
+    model = mujoco.MjModel.from_xml_path(request['path'])
+    conversion = _Conversion(model, clamped=True)
+    return {
+        'timestep': float(model.opt.timestep),
+        'integrator': int(model.opt.integrator),
+        'armature': conversion.armature(),
+        'floating': bool((model.jnt_type == _FREE).any()),
+    }
+
+
+class _Conversion:
+    """
+    Conversion of MuJoCo's compiled model ``model`` (`mujoco.MjModel`).
+
+    Free joints are left out if ``clamped``.
+    """
+
+    def __init__(self, model: Any, clamped: bool) -> None:
+        self._model, self._clamped = model, clamped
         # link frames in body frames: the anchor of the last joint
         self._shift = np.zeros((model.nbody, 3))
         self._shift[model.jnt_bodyid] = model.jnt_pos
@@ -203,15 +272,28 @@ class _Conversion:
         ]
         if rotors:
             yield f'armature of {one_of(rotors)} has no element in a URDF'
+        if (model.jnt_type == _FREE).any():
+            yield 'the floating base is fixed where the file places it (robot.clamped)'
         loops = int(np.sum(model.eq_type < 2))  # connect, weld
         if loops:
             yield f'{loops} closed loops are cut open; describe them by robot.loops'
         if model.nmesh:
             yield 'meshes are left out: plans see the other shapes alone'
 
-    def _joints_of(self, body: int) -> range:
+    def armature(self) -> dict[str, float]:
+        """Return the armature of each hinge and slide."""
+        model = self._model
+        return {
+            self._joint(j): float(model.dof_armature[model.jnt_dofadr[j]])
+            for j in range(model.njnt)
+            if model.jnt_type[j] in (_SLIDE, _HINGE)
+        }
+
+    def _joints_of(self, body: int) -> list[int]:
         first, count = self._model.body_jntadr[body], self._model.body_jntnum[body]
-        return range(first, first + count)
+        joints = range(first, first + count)
+        free = self._model.jnt_type == _FREE
+        return [joint for joint in joints if not (self._clamped and free[joint])]
 
     def _body(self, body: int) -> str:
         return str(self._model.body(body).name) or f'body_{body}'

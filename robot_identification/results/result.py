@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Number of the file's format; it changes when an older version could not read it."""
 
-_MARK = 'robot_identification'
+MARK = 'robot_identification'
+"""Key of a result file's head: version, format and, if it is no usual one, kind."""
 _FIGURES = ('rows', 'rmse', 'relative_error', 'raw_relative_error', 'bias')
 
 
@@ -172,7 +173,7 @@ class Result(ResultView):
         """
         estimate, essential, report = self.estimate, self.essential, self.consistency
         document = {
-            _MARK: {'version': __version__, 'format': FORMAT},
+            MARK: {'version': __version__, 'format': FORMAT},
             'name': self.name,
             'structure': {
                 'standard': self.structure.n_standard,
@@ -456,13 +457,13 @@ def read_result(path: str | os.PathLike) -> StoredResult:
 
 def _checked(document: Any, path: Path) -> Mapping[str, Any]:
     """Return what was read if it is a result in a format that is known."""
-    if not isinstance(document, Mapping) or _MARK not in document:
+    if not isinstance(document, Mapping) or MARK not in document:
         raise IdentificationError(
             f"'{path}' is not the result of an identification",
             file=str(path),
             remedy='give the result.yaml that an identification wrote',
         )
-    head = document[_MARK]
+    head = document[MARK]
     number = head.get('format') if isinstance(head, Mapping) else None
     if number != FORMAT:
         raise IdentificationError(
@@ -470,6 +471,13 @@ def _checked(document: Any, path: Path) -> Mapping[str, Any]:
             file=str(path),
             value=number,
             remedy='identify again with this version',
+        )
+    if head.get('kind') is not None:
+        raise IdentificationError(
+            f"'{path}' is the result of an identification from commands",
+            file=str(path),
+            value=head['kind'],
+            remedy='robot-identification export is the command for it',
         )
     return document
 

@@ -11,6 +11,9 @@ import numpy as np
 from ..errors import SettingsError
 from ..options.fields import key_error, option
 
+SERVO_COMMAND = 'servo_command'
+"""Kind of recordings that have commanded positions in place of efforts."""
+
 INTEGRATORS = ('euler', 'rk4', 'implicit', 'implicitfast')
 """MuJoCo's integrators, in the order of its enumeration."""
 

@@ -25,9 +25,9 @@ from ..errors import ModelError, RecordingError
 from ..estimation.tables import number, rule
 from ..model.parameters import body_links, ParameterSet
 from ..regressor import build
+from ..results.mjcf_export import mjcf
 from ..results.result import Result, StoredResult
 from ..signals import SignalSettings, stream
-from .mjcf import mjcf
 
 SIGNIFICANT = 5.0
 """A parameter is significant where its relative standard deviation is below this [%]."""

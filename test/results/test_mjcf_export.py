@@ -22,8 +22,8 @@ from robot_identification.regressor import (
     prior,
 )
 from robot_identification.regressor.closed_chain import ClosedBodies
+from robot_identification.results.mjcf_export import mjcf
 from robot_identification.simulation import perturb
-from robot_identification.simulation.mjcf import mjcf
 
 ROOT = Path(__file__).resolve().parents[2]
 JOINT_TERMS = ModelSettings(friction=('viscous', 'coulomb'))

@@ -27,7 +27,7 @@ from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import ModelSettings
 from ..regressor.closed_chain import ClosedBodies
-from ..results.urdf_export import centre_of_mass, set_comment, terms_without_element
+from .urdf_export import centre_of_mass, set_comment, terms_without_element
 
 SMALLEST = 2e-14
 """Mass and inertia of a body without any [kg, kg m^2]; MuJoCo refuses less."""

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Recordings of commands from files.
+
+The readers know positions, velocities and efforts.  Here each signal of commands takes the place
+of the efforts in turn, so that all formats and checks of tables hold for commands, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ..data.commands import CommandRecording
+from ..data.drives import Drives
+from ..data.readers import no_samples, read_tables
+from ..data.recording_config import RecordingEntry
+from ..errors import RecordingError
+from ..options.fields import joined, key_error
+
+COMMANDS = ('command', 'command_velocity', 'feedforward')
+"""Signals of commands; the first one is needed."""
+
+_BLOCK = 65536
+
+
+def check_commands(
+    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives, base: Path, path: str
+) -> None:
+    """
+    Check the entry of a recording with commands before anything is read.
+
+    Raises
+    ------
+    SettingsError
+        naming a key that is missing or has the wrong number of columns.
+    RecordingError
+        naming a file that does not exist.
+
+    """
+    if entry.effort is not None:
+        text, remedy = "is given, but 'robot.effort_kind' is servo_command", 'leave it out'
+        raise key_error(joined(path, 'effort'), text, remedy)
+    if entry.command is None:
+        remedy = 'name the columns of the commanded positions'
+        raise key_error(joined(path, 'command'), 'is missing', remedy)
+    if entry.is_factor or entry.kind(base, path) == 'rosbag2':
+        text = f'is {entry.kind(base, path)}, which commands are not read from'
+        remedy = 'give csv, npz or parquet; plotjuggler and ros2 topic echo --csv write csv'
+        raise key_error(joined(path, 'format'), text, remedy)
+    for _, part in _parts(entry):
+        part.check(joints, drives.recorded(len(joints)), base, path)
+
+
+def _parts(entry: RecordingEntry) -> Iterator[tuple[str, RecordingEntry]]:
+    """Iterate over the signals of commands that are named, as the efforts of an entry."""
+    without = replace(entry, **dict.fromkeys(COMMANDS))  # type: ignore[arg-type]
+    for name in COMMANDS:
+        signal = getattr(entry, name)
+        if signal is not None:
+            yield name, replace(without, effort=signal)
+
+
+def read_commands(
+    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives | None, base: Path
+) -> CommandRecording:
+    """
+    Read a recording with commands, at the joints.
+
+    Commanded positions and velocities are mapped like measured ones.
+
+    Raises
+    ------
+    RecordingError
+        naming file, row, column or joint that cannot be used.
+
+    """
+    drives = drives or Drives()
+    signals: dict[str, np.ndarray] = {}
+    for name, part in _parts(entry):
+        tables = list(read_tables(part, joints, drives.recorded(len(joints)), base, _BLOCK))
+        if not tables:
+            raise no_samples(entry)
+        last = None
+        for table in tables:
+            table.check_finite(entry.name)
+            table.check_order(entry.name, last)
+            last = float(table.time[-1])
+        values = np.concatenate([table.effort for table in tables])
+        if name == 'command':
+            signals['time'] = np.concatenate([table.time for table in tables])
+            position = np.concatenate([table.position for table in tables])
+            signals['position'] = drives.joint_position(position)
+            if tables[0].velocity is not None:
+                velocity = np.concatenate([table.velocity for table in tables])
+                signals['velocity'] = np.asarray(drives.joint_velocity(velocity))
+            values = drives.joint_position(values)
+        elif name == 'command_velocity':
+            values = np.asarray(drives.joint_velocity(values))
+        signals[name] = values
+    _require_motion(signals['command'], joints, entry.name)
+    return CommandRecording(joints=joints, source=entry.name, **signals)
+
+
+def _require_motion(command: np.ndarray, joints: tuple[str, ...], source: str) -> None:
+    """Require that some joint is commanded to move."""
+    if not np.ptp(command, axis=0).any():
+        raise RecordingError(
+            f'{source}: all commands are constant',
+            file=source,
+            remedy='name the columns of the commanded positions in data.identification[].command',
+        )

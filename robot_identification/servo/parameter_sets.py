@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Sets of parameters for domain randomisation, and the share of unseen motion that they cover.
+
+A set is drawn from the spread over blocks of the recordings, which has what differs between
+motions.  The covariance of the estimate describes noise alone; it is not a range.  Even so, sets
+of parameters do not cover all that a model lacks, so that each joint's residual belongs beside
+them, as noise of the position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data.commands import CommandRecording
+from .model import ServoModel
+from .parameters import ServoParameters
+from .rollout_fit import jackknife_std, RolloutFit
+
+LEVEL = 0.9
+"""Share of the sets between whose outermost positions a measured one has to be."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """
+    Shares of measured positions within 90 % of what parameter sets give.
+
+    Attributes
+    ----------
+    sets:
+        By the sets alone.
+    with_residual:
+        By the sets with the residual of each joint as noise.
+    count:
+        Number of sets.
+
+    """
+
+    sets: float
+    with_residual: float
+    count: int
+
+
+def parameter_sets(
+    fit: RolloutFit, count: int, random: np.random.Generator
+) -> tuple[ServoParameters, ...]:
+    """
+    Draw sets of parameters from the spread over blocks.
+
+    Differences of the estimates without one block are scaled to those of single blocks, and
+    combined at random, so that sets keep the correlations between parameters.
+    """
+    blocks = fit.blocks
+    n_blocks = len(blocks)
+    low, high = fit.free.bounds()
+    if n_blocks < 2 or not jackknife_std(blocks).any():
+        return (fit.parameters,) * count
+    single = (n_blocks - 1) * (blocks - blocks.mean(axis=0)) / np.sqrt(n_blocks)
+    weights = random.standard_normal((count, n_blocks))
+    vectors = np.clip(fit.vector + weights @ single, low, high)
+    return tuple(fit.free.parameters(vector) for vector in vectors)
+
+
+def coverage(
+    model: ServoModel,
+    recordings: Sequence[CommandRecording],
+    sets: Sequence[ServoParameters],
+    rmse: np.ndarray,
+    *,
+    held_out: bool = False,
+) -> Coverage:
+    """
+    Return the share of measured positions that parameter sets cover.
+
+    Parameters
+    ----------
+    model, recordings:
+        Of the robot; recordings that the fit has not seen.
+    sets:
+        Of parameters.
+    rmse:
+        (n,) residuals of the joints, as noise [rad or m].
+    held_out:
+        Whether the samples count that are held out, or the others.
+
+    """
+    tail = 0.5 * (1.0 - LEVEL)
+    noise = np.random.default_rng(1)
+    alone, both, total = 0, 0, 0
+    for recording in recordings:
+        for stretch in recording.stretches():
+            counted = stretch.counted(held_out)
+            positions = np.stack([q[counted] for q in model.rollouts(sets, stretch)])
+            measured = stretch.position[counted]
+            for each, more in ((0, 0.0), (1, rmse)):
+                drawn = positions + more * noise.standard_normal(positions.shape)
+                low, high = np.quantile(drawn, (tail, 1.0 - tail), axis=0)
+                inside = int(((low <= measured) & (measured <= high)).sum())
+                alone, both = alone + inside * (each == 0), both + inside * (each == 1)
+            total += measured.size
+    return Coverage(alone / max(total, 1), both / max(total, 1), len(sets))

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From files with commands to servos: experiment, result, exports, and what is refused."""
+
+import ast
+from dataclasses import replace
+import json
+
+import mujoco
+import numpy as np
+import pytest
+from robot_identification.cli.main import main
+from robot_identification.config.experiment_file import experiment_from, load_experiment
+from robot_identification.errors import IdentificationError, ModelError, SettingsError
+from robot_identification.results.result import read_result
+from robot_identification.results.servo_exports import SERVO_FORMATS
+from robot_identification.results.servo_result import read_servo_result
+from robot_identification.servo_pipeline import identify_servo
+import yaml
+
+from benchmarks.two_legs import (
+    ARMATURE,
+    COULOMB,
+    JOINTS,
+    KD,
+    KP,
+    mjcf,
+    PERIOD,
+    recorded,
+    urdf,
+    VISCOUS,
+)
+
+NOMINAL = np.array([0.005, 0.006, 0.007, 0.008])
+
+
+def written(folder):
+    """Write robot, recordings and experiment file; return the latter's content."""
+    (folder / 'legs.xml').write_text(
+        mjcf(NOMINAL, np.zeros(4), np.zeros(4), shift=(0.0, 0.0), step=0.001)
+    )
+    for name, seed, duration in (('a', 0, 5.0), ('b', 7, 3.0)):
+        r = recorded(duration, seed=seed)
+        np.savez(folder / f'{name}.npz', t=r.time, q=r.position, u=r.command)
+    entry = {'time': 't', 'position': 'q', 'command': 'u'}
+    content = {
+        'robot': {
+            'urdf': 'legs.xml',
+            'effort_kind': 'servo_command',
+            'servo': {'stiffness': KP, 'damping': KD},
+        },
+        'data': {
+            'identification': [{'file': 'a.npz', **entry}],
+            'validation': [{'file': 'b.npz', **entry}],
+        },
+        'output': 'results',
+    }
+    (folder / 'experiment.yaml').write_text(yaml.safe_dump(content))
+    return content
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp('commands')
+    written(path)
+    assert main(['identify', str(path / 'experiment.yaml'), '--quiet']) == 0
+    return path
+
+
+@pytest.fixture(scope='module')
+def document(folder):
+    return yaml.safe_load((folder / 'results' / 'result.yaml').read_text())
+
+
+def test_the_result_has_the_true_parameters(document):
+    joints = [document['joints'][joint] for joint in JOINTS]
+    for kind, true in (('armature', ARMATURE), ('viscous', VISCOUS), ('coulomb', COULOMB)):
+        np.testing.assert_allclose([j[kind] for j in joints], true, rtol=0.1, atol=0.01)
+    assert document['delay'] == pytest.approx(0.008, abs=4e-4)
+
+
+def test_step_and_integrator_are_those_of_the_mjcf(document):
+    assert document['settings']['simulation'] == {
+        'timestep': 0.001,
+        'integrator': 'implicitfast',
+    }
+
+
+def test_unseen_errors_stand_beside_those_of_the_robot_file(document):
+    error = document['unseen_error']
+    assert error['fit'] < 0.5 * error['start'] < 0.5 * error['nominal']
+
+
+def test_the_verdict_rules_out_what_commands_cannot_give(document):
+    assert document['verdict']['uses'] == ['simulation']
+    assert 'masses are those of the robot file' in document['verdict']['sentence']
+
+
+def test_the_exported_mjcf_has_the_reported_error_in_plain_mujoco(folder, document):
+    model = mujoco.MjModel.from_xml_path(str(folder / 'results' / 'identified.xml'))
+    data = mujoco.MjData(model)
+    recording = np.load(folder / 'b.npz')
+    late = document['delay']
+    positions = np.zeros_like(recording['q'])
+    data.qpos[:] = recording['q'][0]
+    time = recording['t'] - recording['t'][0]
+    every = round(PERIOD / model.opt.timestep)
+    for k in range(len(time) * every):
+        if k % every == 0:
+            positions[k // every] = data.qpos
+        row = int(np.floor((k * model.opt.timestep - late) / PERIOD + 0.5 / every))
+        data.ctrl[:] = recording['u'][np.clip(row, 0, len(time) - 1)]
+        mujoco.mj_step(model, data)
+    errors = (positions - recording['q'])[time >= 1.0]
+    assert np.sqrt((errors**2).mean()) == pytest.approx(document['unseen_error']['fit'], rel=0.15)
+
+
+def test_the_page_draws_every_joint(folder):
+    page = (folder / 'results' / 'report.html').read_text()
+    assert all(f'simulated position of {joint}' in page for joint in JOINTS)
+
+
+def test_isaac_labs_file_is_python_with_an_actuator_a_joint(folder, capsys):
+    assert main(['export', str(folder / 'results/result.yaml'), '--format', 'isaaclab']) == 0
+    tree = ast.parse(capsys.readouterr().out)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    assert [call.func.id for call in calls] == ['DelayedPDActuatorCfg'] * 4
+    # the fields of isaaclab.actuators' documented classes
+    known = {
+        'joint_names_expr',
+        'effort_limit',
+        'velocity_limit',
+        'stiffness',
+        'damping',
+        'armature',
+        'friction',
+        'min_delay',
+        'max_delay',
+    }
+    for call, armature in zip(calls, ARMATURE, strict=True):
+        values = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+        assert set(values) <= known
+        assert values['min_delay'] == values['max_delay'] == 8
+        assert values['armature'] == pytest.approx(armature, rel=0.1, abs=0.002)
+
+
+def test_a_stored_result_exports_like_a_new_one(folder):
+    stored = read_servo_result(folder / 'results' / 'result.yaml')
+    assert SERVO_FORMATS['mjcf'](stored) == (folder / 'results' / 'identified.xml').read_text()
+
+
+def test_other_commands_name_the_kind_of_the_result(folder, capsys):
+    with pytest.raises(IdentificationError, match='identification from commands'):
+        read_result(folder / 'results' / 'result.yaml')
+    assert main(['export', str(folder / 'results/result.yaml'), '--format', 'sdf']) != 0
+    assert "'sdf' is no format of servos" in capsys.readouterr().err
+    assert main(['diagnose', str(folder / 'experiment.yaml')]) != 0
+    assert 'the recordings have no efforts' in capsys.readouterr().err
+
+
+def test_one_recording_alone_is_validated_on_every_second_block(folder):
+    experiment = load_experiment(folder / 'experiment.yaml')
+    alone = replace(experiment, data=replace(experiment.data, validation=()))
+    result = identify_servo(alone)
+    assert result.held_out
+    assert result.total_error() < 0.5 * result.total_error('nominal')
+    assert 'every second block' in result.verdict().sentence
+
+
+def test_coverage_of_sets_is_measured_on_unseen_motion(document):
+    """The noise of positions alone makes what no set of parameters covers."""
+    covered = document['coverage']
+    assert covered['with_residual'] > max(0.75, covered['sets'])
+
+
+def changed(folder, section, **values):
+    content = yaml.safe_load((folder / 'experiment.yaml').read_text())
+    content.setdefault(section, {}).update(values)
+    return experiment_from(content, folder)
+
+
+def test_a_floating_base_is_clamped_where_it_is_asked_for(folder):
+    text = (folder / 'legs.xml').read_text()
+    bodies = text.split('<worldbody>')[1].split('</worldbody>')[0]
+    trunk = (
+        '<body name="trunk" pos="0 0 1"><freejoint/><inertial pos="0 0 0" mass="5" '
+        f'diaginertia="0.1 0.1 0.1"/>{bodies}</body>'
+    )
+    (folder / 'floating.xml').write_text(text.replace(bodies, trunk))
+    with pytest.raises((ModelError, SettingsError), match='lets its body float'):
+        changed(folder, 'robot', urdf='floating.xml')
+    experiment = changed(folder, 'robot', urdf='floating.xml', clamped=True)
+    with pytest.warns(UserWarning, match='floating base is fixed'):
+        assert experiment.build_robot().joints == JOINTS
+
+
+@pytest.mark.parametrize(
+    ('section', 'values', 'message'),
+    [
+        ('robot', {'servo': None}, "servo_command, but 'robot.servo' is missing"),
+        ('robot', {'effort_kind': 'joint_torque'}, "joint_torque, but 'robot.servo' is given"),
+        ('robot', {'servo': {'stiffness': [1.0, 2.0]}}, '2 numbers for 4 joints'),
+        ('estimation', {'method': 'wls'}, 'rollout is the method for it'),
+        (
+            'data',
+            {'identification': [{'file': 'a.npz', 'time': 't', 'position': 'q', 'effort': 'u'}]},
+            r"identification\[0\].effort' is given",
+        ),
+        (
+            'data',
+            {'identification': [{'file': 'a.npz', 'time': 't', 'position': 'q'}]},
+            r"identification\[0\].command' is missing",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named(folder, section, values, message):
+    with pytest.raises(SettingsError, match=message):
+        changed(folder, section, **values)
+
+
+def test_a_urdf_needs_the_simulators_step(folder):
+    (folder / 'legs.urdf').write_text(urdf())
+    with pytest.raises(SettingsError, match='simulation.timestep'):
+        changed(folder, 'robot', urdf='legs.urdf')
+
+
+def test_constant_commands_are_named(folder):
+    r = np.load(folder / 'a.npz')
+    np.savez(folder / 'still.npz', t=r['t'], q=r['q'], u=0.0 * r['u'])
+    entry = {'file': 'still.npz', 'time': 't', 'position': 'q', 'command': 'u'}
+    with pytest.raises(IdentificationError, match=r'still\.npz: all commands are constant'):
+        identify_servo(changed(folder, 'data', identification=[entry]))
+
+
+def test_rollout_is_no_method_for_efforts(folder):
+    content = yaml.safe_load((folder / 'experiment.yaml').read_text())
+    content['robot'] = {'urdf': 'legs.xml', 'effort_kind': 'joint_torque'}
+    content['estimation'] = {'method': 'rollout'}
+    with pytest.raises(SettingsError, match="'robot.effort_kind' is not servo_command"):
+        experiment_from(content, folder)
+
+
+def test_the_result_is_strict_yaml_for_json(document):
+    json.dumps(document, allow_nan=False)
