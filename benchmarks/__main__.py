@@ -49,6 +49,7 @@ BENCHMARKS = (
     'calibration',
     'energy_tx40',
     'whole_commands',
+    'commands',
     'real_robots',
 )
 """In the order of the sections."""

@@ -39,7 +39,7 @@ from .command import (
     without_collection,
     write,
 )
-from .servo import identify_commands
+from .servo import COMMANDS, drafted_commands, identify_commands
 
 KINDS = ('joint_torque', 'motor_torque', 'motor_current')
 
@@ -72,6 +72,7 @@ KINDS = ('joint_torque', 'motor_torque', 'motor_current')
     ),
     flag('--degrees', 'positions are in degrees'),
     argument('--rate', 'sampling rate of tables without time stamps', positive, 'HZ'),
+    *COMMANDS,
     argument('-o --out', 'file to write', Path, 'FILE', default=Path('experiment.yaml')),
     flag('--force', 'replace the file if it exists'),
 )
@@ -85,6 +86,9 @@ def init(options: argparse.Namespace) -> int:
     last one is kept for validation. What the effort is (joint torque, motor torque, motor
     current) no recording tells for certain: it is asked for, with what speaks for which.
 
+    Recordings of position servos have commands in place of efforts (csv, npz, parquet):
+    give the servos' gains.
+
     Examples
     --------
     robot-identification init robot.urdf run1.csv run2.csv
@@ -92,10 +96,9 @@ def init(options: argparse.Namespace) -> int:
         --effort-kind joint_torque
     robot-identification init ur.urdf run.csv --effort-kind motor_current \
         --gains 14.9 13.3 11.1 10.6 11.0 11.5
+    robot-identification init go2.xml go2.npz --kp 20 --kd 1.5 --for mjcf
     """
     from ..config.draft import draft, DraftSettings
-    from ..config.experiment_file import experiment_from
-    from ..options.document import parse_document
     from ..results.saving import require_writable
 
     if options.out.exists() and not options.force:
@@ -112,6 +115,11 @@ def init(options: argparse.Namespace) -> int:
                 remedy='rename it',
             )
     require_writable(options.out.parent)
+    commands = drafted_commands(options)
+    if commands is not None:
+        return _written(
+            options.out, commands.summary(), commands.text(options.urdf, options.out.parent)
+        )
     settings = DraftSettings(
         effort_kind=options.effort_kind,
         rate=options.rate,
@@ -124,11 +132,18 @@ def init(options: argparse.Namespace) -> int:
     print(found.summary())
     if settings.effort_kind is None:
         found = replace(found, settings=replace(settings, effort_kind=_asked()))
-    text = found.text(options.urdf, options.out.parent)
-    experiment_from(parse_document(text, str(options.out)), options.out.parent)
-    print()
-    write(options.out, text)
-    print(f'next: robot-identification identify {options.out}')
+    return _written(options.out, '', found.text(options.urdf, options.out.parent))
+
+
+def _written(path: Path, summary: str, text: str) -> int:
+    """Check and write an experiment file."""
+    from ..config.experiment_file import experiment_from
+    from ..options.document import parse_document
+
+    experiment_from(parse_document(text, str(path)), path.parent)
+    print(f'{summary}\n')
+    write(path, text)
+    print(f'next: robot-identification identify {path}')
     return EXIT_OK
 
 

@@ -1,17 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identification from commands, as part of the command ``identify``."""
+"""Identification from commands, as parts of the commands ``init`` and ``identify``."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
+import warnings
 
 from ..errors import SettingsError
 from ..progress import progress_bar
-from .command import EXIT_OK, output_folder, show, warn
+from .command import argument, EXIT_OK, output_folder, positive, show, warn
 
 if TYPE_CHECKING:
     from ..config.experiment import Experiment
+    from ..config.servo_draft import ServoDraft
+
+COMMANDS = (
+    argument(
+        '--kp',
+        'proportional gain of the position servos of recordings with commands [N m/rad], one or '
+        'one a joint',
+        positive,
+        'KP',
+        nargs='+',
+    ),
+    argument('--kd', 'their derivative gain [N m s/rad] (default: 0)', float, 'KD', nargs='+'),
+    argument(
+        '--for',
+        'simulator that the parameters of servos are for; mjcf takes step and integrator of the '
+        'robot file',
+        choices=('mjcf',),
+        dest='target',
+    ),
+    argument(
+        '--timestep',
+        "step of that simulator (default: the robot file's, if it is MJCF)",
+        positive,
+        'S',
+    ),
+)
+"""Arguments of ``init`` for recordings with commands."""
+
+
+def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
+    """Return the draft of recordings with commands; None for recordings with efforts."""
+    from ..config.experiment import RobotSettings
+    from ..config.servo_draft import draft_servo, has_commands
+    from ..errors import IdentificationWarning
+    from ..model.urdf_files import urdf_of_mjcf
+    from ..results.urdf_export import robot_with_inertia
+
+    asked = options.kp or options.kd or options.target or options.timestep
+    if options.effort_kind is not None:
+        if asked:
+            raise SettingsError(
+                "'--effort-kind' is given beside gains of servos",
+                remedy='leave one of them out: recordings of servos have commands, no efforts',
+            )
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)
+        path = RobotSettings(urdf=str(options.urdf), effort_kind='joint_torque').mjcf()
+        source = str(options.urdf) if path is None else urdf_of_mjcf(path, clamped=True)
+        joints = robot_with_inertia(source).joints
+    if not asked and not has_commands(options.recordings[0], joints):
+        return None
+    return draft_servo(
+        options.urdf,
+        options.recordings,
+        joints,
+        stiffness=options.kp,
+        damping=options.kd,
+        rate=options.rate,
+        timestep=options.timestep,
+    )
 
 
 def identify_commands(options: argparse.Namespace, experiment: Experiment) -> int:

@@ -100,7 +100,8 @@ def read_commands(
             values = drives.joint_position(values)
         elif name == 'command_velocity':
             values = np.asarray(drives.joint_velocity(values))
-        signals[name] = values
+        if name == 'command' or values.any():  # zeros command nothing
+            signals[name] = values
     _require_motion(signals['command'], joints, entry.name)
     return CommandRecording(joints=joints, source=entry.name, **signals)
 

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 from robot_identification.cli.main import main
+from robot_identification.config.commands import read_commands
 from robot_identification.config.experiment_file import experiment_from, load_experiment
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
 from robot_identification.results.result import read_result
@@ -241,3 +242,43 @@ def test_rollout_is_no_method_for_efforts(folder):
 
 def test_the_result_is_strict_yaml_for_json(document):
     json.dumps(document, allow_nan=False)
+
+
+def test_init_recognises_commands_and_asks_for_gains(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    r = np.load('a.npz')
+    np.savez('log.npz', time=r['t'], dof_pos=r['q'], des_dof_pos=r['u'], des_dof_vel=0.0 * r['u'])
+    assert main(['init', 'legs.xml', 'log.npz', '--out', 'drafted.yaml']) != 0
+    assert 'not the gains of the servos: give --kp' in capsys.readouterr().err
+    gains = ['--kp', str(KP), '--kd', str(KD), '--for', 'mjcf']
+    assert main(['init', 'legs.xml', 'log.npz', '--out', 'drafted.yaml', *gains]) == 0
+    drafted = load_experiment('drafted.yaml')
+    assert drafted.robot.servo.stiffness == KP
+    assert drafted.simulation.timestep == 0.001
+    (entry,) = drafted.data.identification
+    assert (entry.position, entry.command) == ('dof_pos', 'des_dof_pos')
+    recording = read_commands(entry, JOINTS, None, folder)
+    assert recording.command_velocity is None  # zeros command nothing
+
+
+def test_init_recognises_columns_of_tables_by_joint_and_by_number(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    r = np.load('a.npz')
+    table = np.column_stack((r['t'], r['u'][:, ::-1], r['q']))[:200]
+    names = ['time', *(f'{joint}_cmd' for joint in reversed(JOINTS))]
+    names += [f'observation.state_{k}' for k in range(4)]
+    np.savetxt('log.csv', table, delimiter=',', header=','.join(names), comments='')
+    gains = ['--kp', str(KP), '--kd', str(KD)]
+    assert main(['init', 'legs.xml', 'log.csv', '--out', 'table.yaml', *gains]) == 0
+    (entry,) = load_experiment('table.yaml').data.identification
+    assert entry.command == tuple(f'{joint}_cmd' for joint in JOINTS)
+    assert entry.position == tuple(f'observation.state_{k}' for k in range(4))
+
+
+def test_init_needs_the_step_beside_a_urdf(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    (folder / 'legs.urdf').write_text(urdf())
+    gains = ['--kp', str(KP), '--out', 'urdf.yaml']
+    assert main(['init', 'legs.urdf', 'log.npz', *gains]) != 0
+    assert "'--timestep' is missing" in capsys.readouterr().err
+    assert main(['init', 'legs.urdf', 'log.npz', '--timestep', '0.005', *gains]) == 0

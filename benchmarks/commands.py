@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Servos from commands: errors of unseen motion, repeatability and processor time on four recordings.
+
+    .venv/bin/python -m benchmarks commands
+
+The recordings are looked for in a folder ``shared/data/servo`` beside the repository.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+import time
+import warnings
+
+import numpy as np
+from robot_identification.data.commands import CommandRecording
+from robot_identification.errors import IdentificationWarning
+from robot_identification.model.robot import Robot
+from robot_identification.model.urdf_files import mjcf_facts
+from robot_identification.results.urdf_export import robot_with_inertia
+from robot_identification.servo.identification import fit_servo, rollout_errors, ServoFit
+from robot_identification.servo.parameters import ServoParameters
+from robot_identification.servo.settings import ServoSettings, SimulatorSettings
+
+from .harness import Figure, Section, Table
+from .real_recordings import DATA
+
+FOLDER = DATA / 'servo'
+SECONDS = 15.0
+"""Processor time that an identification may take [s]."""
+
+SIMULATOR = SimulatorSettings(timestep=0.002, integrator='implicitfast')
+
+TEXT = f"""\
+Armature, friction, delay and centres of mass of position servos from commands and positions, for a
+step of 2 ms with implicitfast. The even periods of a motion are identified (whole rollouts, in
+which the positions of the odd periods do not count), and the error of simulated positions is that
+on the odd ones. Periods are the triangles of 3.0, 2.8, ... 0.4 s of the quadrupeds' recordings,
+and blocks of 2 s of the simulated SO-101's. *Rigid bodies* has neither armature nor friction nor
+delay, *robot file* what the MJCF has, *least squares* the start from pseudo-efforts. Processor
+time is that of one identification, held to {SECONDS:g} s.
+
+Repeatability compares the identifications of even and odd periods: the median over the joints of
+the difference by the mean."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    A recording and what is to be reached on it.
+
+    Attributes
+    ----------
+    name, file, robot:
+        What it is called, its npz and its MJCF.
+    error:
+        Largest error of unseen motion [mrad].
+    friction:
+        As in `ServoSettings`.
+
+    """
+
+    name: str
+    file: str
+    robot: str
+    error: float
+    friction: str = 'coulomb'
+
+
+CASES = (
+    Case('Aliengo', 'aliengo', 'aliengo', 2.7),
+    Case('Go2', 'go2', 'go2', 6.5),
+    Case('Go2, friction by position', 'go2', 'go2', 3.5, 'coulomb_by_position'),
+    Case('SO-101, simulated', 'so101_sim_tight', 'so101', 0.6),
+    Case('SO-101, simulated with 1 degree of play', 'so101_sim_play', 'so101', 2.0),
+)
+
+REPEATABLE = {'coulomb': 3.0, 'armature': 15.0}
+"""Largest median difference between even and odd periods [%], on the quadrupeds."""
+
+
+def section() -> Section:
+    """Identify each recording on even and on odd periods."""
+    if not FOLDER.is_dir():
+        return Section('Servos from commands', f'No figures: there is no {FOLDER.name} folder.')
+    rows, repeats, figures = [], [], []
+    for case in CASES:
+        even, seconds = _identified(case, odd=True)
+        odd, _ = _identified(case, odd=False)
+        robot, recording, _ = _loaded(case)
+        unseen = replace(recording, held_out=_odd_periods(case, recording))
+        known = {
+            'rigid bodies': ServoParameters.of(robot.n_joints),
+            'robot file': _of_file(case, robot),
+            'least squares': even.start,
+            'identified': even.parameters,
+        }
+        errors = {
+            name: 1e3 * rollout_errors(even.model, [unseen], each, held_out=True)[0].total
+            for name, each in known.items()
+        }
+        rows.append(
+            (
+                case.name,
+                *(f'{error:.2f}' for error in errors.values()),
+                f'{case.error:g}',
+                f'{1e3 * even.parameters.delay:.2f}',
+                str(even.fit.rollouts),
+                f'{seconds:.1f}',
+            )
+        )
+        figures += [
+            Figure(f'{case.name} error', errors['identified'], 'mrad', at_most=case.error),
+            Figure(f'{case.name} processor time', seconds, 's', at_most=SECONDS),
+        ]
+        differences = {kind: _difference(even, odd, kind) for kind in REPEATABLE}
+        held = case.robot != 'so101' and case.friction == 'coulomb'
+        figures += [
+            Figure(
+                f'{case.name} repeatability of {kind}',
+                value,
+                '%',
+                at_most=REPEATABLE[kind] if held else None,
+            )
+            for kind, value in differences.items()
+        ]
+        delays = [f'{1e3 * fit.parameters.delay:.2f}' for fit in (even, odd)]
+        repeats.append(
+            (case.name, *(f'{value:.1f} %' for value in differences.values()), ' / '.join(delays))
+        )
+    columns = ('error [mrad]', 'rigid bodies', 'robot file', 'least squares', 'identified')
+    columns += ('to reach', 'delay [ms]', 'rollouts', 'processor time [s]')
+    return Section(
+        title='Servos from commands',
+        text=TEXT,
+        tables=(
+            Table(columns, rows),
+            Table(('even and odd periods', 'Coulomb', 'armature', 'delays [ms]'), repeats),
+        ),
+        figures=figures,
+    )
+
+
+def _loaded(case: Case) -> tuple[Robot, CommandRecording, ServoSettings]:
+    data = np.load(FOLDER / f'{case.file}.npz')
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)
+        robot = robot_with_inertia(str(FOLDER / f'{case.robot}.xml'))
+    recording = CommandRecording(
+        data['time'], data['dof_pos'], data['des_dof_pos'], robot.joints, source=case.file
+    )
+    gains = {'stiffness': tuple(data['kp']), 'damping': tuple(data['kd'])}
+    return robot, recording, ServoSettings(**gains, friction=case.friction)
+
+
+def _odd_periods(case: Case, recording: CommandRecording) -> np.ndarray:
+    """Return (n_samples,) True in the second, fourth, ... period."""
+    since = recording.time - recording.time[0]
+    if case.robot == 'so101':
+        ends = np.arange(2.0, since[-1] + 2.0, 2.0)
+    else:
+        ends = np.cumsum(np.arange(3.0, 0.3, -0.2))
+    return np.asarray(np.searchsorted(ends, since, side='right') % 2 == 1)
+
+
+def _identified(case: Case, *, odd: bool) -> tuple[ServoFit, float]:
+    """Identify without the odd periods, or without the even ones; return processor time [s]."""
+    robot, recording, settings = _loaded(case)
+    out = _odd_periods(case, recording)
+    recording = replace(recording, held_out=out if odd else ~out)
+    begin = time.process_time()
+    found = fit_servo(robot, [recording], settings, SIMULATOR)
+    return found, time.process_time() - begin
+
+
+def _of_file(case: Case, robot: Robot) -> ServoParameters:
+    """Return the parameters of the robot's MJCF."""
+    facts = mjcf_facts(FOLDER / f'{case.robot}.xml')
+    drawn = [robot.contents.joints[joint] for joint in robot.joints]
+    return ServoParameters.of(
+        robot.n_joints,
+        armature=np.array([facts.armature[joint] for joint in robot.joints]),
+        viscous=np.array([joint.damping for joint in drawn]),
+        coulomb=np.array([joint.friction for joint in drawn]),
+    )
+
+
+def _difference(one: ServoFit, other: ServoFit, kind: str) -> float:
+    """Return the median over joints of the difference by the mean [%]."""
+    a, b = (fit.parameters.values(kind) for fit in (one, other))
+    return float(100.0 * np.median(2.0 * np.abs(a - b) / np.maximum(a + b, 1e-12)))

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Draft of an experiment file from recordings of commands, with comments.
+
+Signals are recognised by the words of their names: ``des_dof_pos``, ``action``, ``q_cmd`` are
+commands, ``dof_pos``, ``observation.state``, ``q`` positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+import os
+from pathlib import Path
+import re
+from typing import Any
+
+import numpy as np
+import yaml
+
+from ..data.csv import read_head
+from ..data.readers import array_shapes, read_parquet_head
+from ..data.recording import recording_error
+from ..data.recording_config import RecordingEntry, Signal
+from ..errors import one_of, SettingsError
+from ..model.urdf_files import mjcf_facts
+from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings
+from .commands import read_commands
+from .experiment import RobotSettings
+from .experiment_file import MODELINE
+
+_WORDS = {
+    'command': 'des desired cmd command commanded commands target targets action actions '
+    'reference ref goal setpoint',
+    'velocity': 'vel velocity velocities dq qd speed',
+    'effort': 'tau torque torques effort efforts current ff feedforward',
+    'position': 'pos position positions q state angle angles actual measured present joint',
+    'time': 'time t timestamp timestamps stamp stamps',
+}
+_MEANING = {word: kind for kind, words in _WORDS.items() for word in words.split()}
+
+_HEAD = 50
+
+
+@dataclass(frozen=True)
+class ServoDraft:
+    """
+    An experiment that was drafted from recordings of commands.
+
+    Attributes
+    ----------
+    robot:
+        Settings of the robot with its servos.
+    entries:
+        The recordings, with paths as they were given.
+    joints:
+        The robot's joints, in the order of the columns.
+    simulation:
+        Step and integrator, and where they are from.
+    remarks:
+        On what was found and taken.
+
+    """
+
+    robot: RobotSettings
+    entries: tuple[RecordingEntry, ...]
+    joints: tuple[str, ...]
+    simulation: tuple[float, str, str]
+    remarks: tuple[str, ...]
+
+    def summary(self) -> str:
+        """Return what was found, as text."""
+        lines = [f'commands of {len(self.joints)} joints: {one_of(self.joints)}']
+        for entry in self.entries:
+            found = {name: getattr(entry, name) for name in _KEYS if getattr(entry, name)}
+            texts = [f'{name} {_shown(columns)}' for name, columns in found.items()]
+            lines.append(f'{entry.name}: {"; ".join(texts)}')
+        return '\n'.join([*lines, *(f'remark: {text}' for text in self.remarks)])
+
+    def text(self, urdf: Path, folder: Path) -> str:
+        """Return the experiment file; paths in it are relative to its ``folder``."""
+        servo, (timestep, integrator, source) = self.robot.servo, self.simulation
+        assert servo is not None
+        lines = [
+            MODELINE,
+            '# Written by `robot-identification init`; every key: docs/reference/experiment.md',
+            'robot:',
+            f'  urdf: {_relative(urdf, folder)}',
+            f"  joints: {_flow(list(self.joints))}  # the order of the data's columns",
+        ]
+        if self.robot.clamped:
+            lines.append('  clamped: true  # the base floats in the file, and is on a stand here')
+        lines += [
+            f'  effort_kind: {SERVO_COMMAND}',
+            '  servo:',
+            f'    stiffness: {_flow(_brief(servo.stiffness))}  # kp, N m/rad',
+            f'    damping: {_flow(_brief(servo.damping))}  # kd, N m s/rad',
+            '    # limit: 20.0  # largest effort of the servos, N m',
+            '    # gains: scale  # estimate a factor on the gains, where they are uncertain',
+            '    # friction: coulomb_by_position  # where friction differs along the stroke',
+            '    # commands: interpolated  # for logs that are thinned',
+            f'simulation: {{timestep: {timestep!r}, integrator: {integrator}}}  # {source}',
+            'data:',
+            '  identification:',
+        ]
+        several = len(self.entries) > 1
+        for k, entry in enumerate(self.entries):
+            if several and k == len(self.entries) - 1:
+                lines.append('  validation:  # not seen by the identification')
+            lines += _entry_lines(entry, folder)
+        if not several:
+            lines.append('  # no validation: every second block of two seconds is held out')
+        return '\n'.join([*lines, 'output: results', ''])
+
+
+_KEYS = ('time', 'position', 'velocity', 'command', 'command_velocity', 'feedforward')
+
+
+def has_commands(file: Path, joints: Sequence[str]) -> bool:
+    """Return whether a table has a commanded position by its names, and no effort."""
+    try:
+        found = _signals(_names(file), joints, file)
+    except Exception:  # the draft of efforts says what is wrong with the file
+        return False
+    return 'command' in found and 'effort' not in found
+
+
+def draft_servo(
+    urdf: Path,
+    files: Sequence[Path],
+    joints: Sequence[str],
+    *,
+    stiffness: Sequence[float] | None,
+    damping: Sequence[float] | None,
+    rate: float | None = None,
+    timestep: float | None = None,
+) -> ServoDraft:
+    """
+    Draft an experiment from recordings of commands.
+
+    Parameters
+    ----------
+    urdf, joints:
+        The robot's file, and its moving joints.
+    files:
+        Recordings; of several, the last one is to validate on.
+    stiffness, damping:
+        Gains of the servos, one or one a joint; None for those in the first recording.
+    rate:
+        Sampling rate of tables without stamps [Hz].
+    timestep:
+        Step of the simulator [s]; None for that of the MJCF.
+
+    Raises
+    ------
+    IdentificationError
+        naming what cannot be recognised, or gains and steps that are not known.
+
+    """
+    settings = RobotSettings(
+        urdf=str(urdf.absolute()), effort_kind=SERVO_COMMAND, servo=ServoSettings(stiffness=1.0)
+    )
+    path, remarks = settings.mjcf(), []
+    facts = None if path is None else mjcf_facts(path)
+    if facts is None and timestep is None:
+        raise SettingsError(
+            "'--timestep' is missing: parameters of servos hold for one step of the simulator",
+            key='simulation.timestep',
+            remedy='give the step of the simulator that they are for [s]',
+        )
+    if facts is not None and facts.floating:
+        settings = replace(settings, clamped=True)
+        remarks.append(f'the base of {urdf.name} floats; it is held where the file places it')
+    arrays = _gains(files[0], len(joints))
+    if stiffness is None and 'kp' not in arrays:
+        raise SettingsError(
+            f"'{files[0]}' has commands, but not the gains of the servos",
+            key='robot.servo.stiffness',
+            remedy='give --kp and, where there is one, --kd',
+        )
+    for name, given in (('kp', stiffness), ('kd', damping)):
+        if given is None and name in arrays:
+            remarks.append(f'{name} is that in {files[0].name}')
+    servo = ServoSettings(
+        stiffness=_per_joint(stiffness or arrays['kp']),
+        damping=_per_joint(damping or arrays.get('kd', [0.0])),
+    )
+    for name in ('stiffness', 'damping'):
+        servo.per_joint(name, joints)
+    entries = tuple(_entry(file, joints, rate) for file in files)
+    for entry in entries:
+        remarks += _delays(entry, tuple(joints))
+    if facts is None:
+        simulation = (float(timestep or 0.0), 'implicitfast', 'the step as given')
+    else:
+        source = f'of {urdf.name}' if timestep is None else 'the step as given'
+        number = INTEGRATORS[facts.integrator]
+        simulation = (timestep or facts.timestep, number, source)
+    return ServoDraft(
+        replace(settings, servo=servo), entries, tuple(joints), simulation, tuple(remarks)
+    )
+
+
+def _delays(entry: RecordingEntry, joints: tuple[str, ...]) -> list[str]:
+    """Return a remark on commands that are sent more slowly than positions are recorded."""
+    recording = read_commands(entry, joints, None, Path('.'))
+    changes = (np.diff(recording.command, axis=0) != 0.0).any(axis=1)
+    share = changes.mean()
+    return (
+        [f'{entry.name}: commands change at {share / recording.period:.3g} Hz, positions are '
+         f'recorded at {1.0 / recording.period:.4g} Hz']
+        if 0.0 < share < 0.5
+        else []
+    )  # fmt: skip
+
+
+def _names(file: Path) -> dict[str, tuple[int, ...] | None]:
+    """Return the columns of a table by name, with the shapes of arrays of an npz."""
+    if file.suffix == '.npz':
+        return dict(array_shapes(file))
+    if file.suffix == '.parquet':
+        return dict.fromkeys(read_parquet_head(file, _HEAD))
+    return {str(name): None for name in read_head(file, _HEAD)[0]}
+
+
+def _kind(words: Sequence[str]) -> str:
+    """Return the signal that words name; empty for none."""
+    kinds = {_MEANING[word] for word in words if word in _MEANING}
+    if 'command' in kinds:
+        if 'velocity' in kinds:
+            return 'command_velocity'
+        return 'feedforward' if 'effort' in kinds else 'command'
+    return next((k for k in ('velocity', 'effort', 'position', 'time') if k in kinds), '')
+
+
+def _signals(
+    names: Mapping[str, tuple[int, ...] | None], joints: Sequence[str], file: Path
+) -> dict[str, Signal]:
+    """Return the columns by signal; of several candidates for one, the first."""
+    grouped: dict[str, list[str]] = {}
+    found: dict[str, Signal] = {}
+    for name, shape in names.items():
+        stem = name
+        if shape is None:
+            owner = max((j for j in joints if j in name), key=len, default=None)
+            stem = name.replace(owner, '') if owner else re.sub(r'[_.\[]?\d+\]?$', '', name)
+        kind = _kind([word for word in re.split(r'[^a-z]+', stem.lower()) if word])
+        if kind == 'time' and (shape is None or len(shape) == 1):
+            found.setdefault('time', name)
+        elif shape is not None and len(shape) == 2 and shape[1] == len(joints) and kind:
+            found.setdefault(kind, name)
+        elif shape is None and kind and kind != 'time':
+            grouped.setdefault(f'{kind} {stem}', []).append(name)
+    for key, columns in grouped.items():
+        kind = key.split(' ')[0]
+        by_joint = [next((c for c in columns if joint in c), '') for joint in joints]
+        if all(by_joint) and len(set(by_joint)) == len(joints):
+            columns = by_joint
+        if len(columns) == len(joints):
+            found.setdefault(kind, tuple(columns))
+    return found
+
+
+def _entry(file: Path, joints: Sequence[str], rate: float | None) -> RecordingEntry:
+    """Return the entry of a recording."""
+    names = _names(file)
+    found = _signals(names, joints, file)
+    found.pop('effort', None)
+    for name in ('position', 'command'):
+        if name not in found:
+            raise recording_error(
+                file,
+                f'no {name}s of {len(joints)} joints are recognised among {one_of(names)}',
+                f'name its columns in data.identification[].{name} (docs/how_to/commands.md)',
+            )
+    time = found.pop('time', None)
+    if time is None and rate is None:
+        raise recording_error(file, 'no stamps are recognised', 'give --rate')
+    clock: dict[str, Any] = {'time': str(time)} if rate is None else {'rate': rate}
+    columns: dict[str, Any] = {**found, **clock}
+    return RecordingEntry(file=str(file), **columns)
+
+
+def _gains(file: Path, count: int) -> dict[str, list[float]]:
+    """Return the arrays ``kp`` and ``kd`` of an npz."""
+    if file.suffix != '.npz':
+        return {}
+    shapes = array_shapes(file)
+    wanted = [name for name in ('kp', 'kd') if shapes.get(name) in ((), (1,), (count,))]
+    with np.load(file, allow_pickle=False) as archive:
+        return {name: np.atleast_1d(archive[name]).astype(float).tolist() for name in wanted}
+
+
+def _per_joint(values: Sequence[float]) -> float | tuple[float, ...]:
+    """Return one number where all are alike."""
+    alike = len(set(values)) == 1
+    return float(values[0]) if alike else tuple(float(value) for value in values)
+
+
+def _brief(values: Any) -> Any:
+    return list(values) if isinstance(values, tuple) else values
+
+
+def _shown(columns: Any) -> str:
+    return columns if isinstance(columns, str) else one_of(columns, 3)
+
+
+def _entry_lines(entry: RecordingEntry, folder: Path) -> list[str]:
+    lines = [f'file: {_relative(Path(entry.name), folder)}']
+    if entry.rate is not None:
+        lines.append(f'rate: {entry.rate}  # Hz')
+    for name in _KEYS:
+        columns = getattr(entry, name)
+        if columns is not None:
+            lines.append(f'{name}: {_flow(_brief(columns))}')
+    return [f'    {"- " if k == 0 else "  "}{line}' for k, line in enumerate(lines)]
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return _flow(os.path.relpath(path.absolute(), folder.absolute()))
+
+
+def _flow(value: Any) -> str:
+    """Return a value as YAML in one line."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
+    return text.removesuffix('...\n').strip()
