@@ -150,9 +150,7 @@ def random_ratio(robot: Robot, made: Plan) -> float:
     start = made.trajectory.sample(np.zeros(1)).position[0]
     basis = FourierBasis(settings.duration, settings.frequency, RANDOM_HARMONICS)
     family = MotionFamily(basis, made.limits, start, np.arange(robot.n_joints))
-    checks = PlanChecks(
-        robot, made.limits, settings.check_rate, collisions, regressor, prior(robot)
-    )
+    checks = PlanChecks(robot, made.limits, settings, collisions, regressor, prior(robot))
     rng = np.random.default_rng(0)
     means: list[float] = []
     while len(means) < RANDOM:

@@ -191,7 +191,7 @@ class CollisionModel:
         A joint that moves both bodies of a pair alike does not change their distance.
         """
         if self.robot.passive:  # any joint may move any other
-            return np.tile(self.shape_reach.max(axis=0), (len(self.pairs), 1))
+            return np.tile(self.shape_reach.max(axis=0, initial=0.0), (len(self.pairs), 1))
         pairs = [(pair.first, pair.second) for pair in self.geometry.collisionPairs]
         first, second = self.shape_reach[np.array(pairs, dtype=int).reshape(-1, 2).T]
         return np.where((first > 0.0) != (second > 0.0), first + second, 0.0)

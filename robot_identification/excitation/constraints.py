@@ -76,15 +76,7 @@ class Nearest(Contact):
 
 
 class TrajectoryWay:
-    """
-    A trajectory as a way to search along; its places are times.
-
-    Parameters
-    ----------
-    trajectory:
-        Any trajectory.
-
-    """
+    """A trajectory as a way to search along; its places are times."""
 
     def __init__(self, trajectory: Trajectory) -> None:
         self._trajectory = trajectory

@@ -37,11 +37,17 @@ class DistancePenalty:
     ----------
     collisions:
         Shapes and pairs.
+    deceleration:
+        (n_joints,) of a controller's stops (`stops.decelerations`); None where it holds at once.
 
     """
 
     collisions: CollisionModel
-    _last: list[np.ndarray] = field(default_factory=list, init=False, repr=False, compare=False)
+    deceleration: np.ndarray | None = None
+    # positions and distances of the motion before, and of the ends of its stops
+    _last: dict[bool, tuple[np.ndarray, np.ndarray]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @cached_property
     def _watched(self) -> tuple[np.ndarray, BoundingSpheres | None]:
@@ -95,7 +101,19 @@ class DistancePenalty:
         result[2, watched] = (distances[:, :, 1] - distances[:, :, 0]).mean(axis=0)
         return result[0], result[1], result[2]
 
-    def of(self, position: np.ndarray, buffer: float) -> tuple[float, np.ndarray]:
+    def of_motion(self, motion: Motion, buffer: float) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the penalty of positions and of where stops end, and its gradients by q and v."""
+        value, by_position = self.of(motion.position, buffer)
+        if self.deceleration is None:
+            return value, by_position, np.zeros_like(by_position)
+        turn = np.abs(motion.velocity) / self.deceleration
+        end = motion.position + 0.5 * motion.velocity * turn
+        more, by_end = self.of(end, buffer, ends=True)
+        return value + more, by_position + by_end, turn * by_end
+
+    def of(
+        self, position: np.ndarray, buffer: float, *, ends: bool = False
+    ) -> tuple[float, np.ndarray]:
         r"""
         Return how much the links come closer than ``buffer``, and its gradient.
 
@@ -110,6 +128,8 @@ class DistancePenalty:
             (n_samples, n_joints) [rad or m].
         buffer:
             b, larger than the clearance [m].
+        ends:
+            True for ends of stops.
 
         Returns
         -------
@@ -119,13 +139,13 @@ class DistancePenalty:
         """
         gradient = np.zeros_like(position)
         buffers, (watched, _) = self.buffers(buffer), self._watched
-        lower = self._lower_bounds(position, buffers[watched])
+        lower = self._lower_bounds(position, buffers[watched], self._last.get(ends))
         near = (lower < buffers[watched, None]) & (buffers[watched, None] > 0.0)
         samples, places = np.nonzero(near.T)
         pairs = watched[places]
         measured = self.collisions.measured(position[samples], pairs, jacobians=True)
         lower[places, samples] = measured.distance
-        self._last[:] = position, lower
+        self._last[ends] = position, lower
         short = 1.0 - measured.distance / buffers[pairs]
         close = np.flatnonzero(short > 0.0)
         if not close.size:
@@ -136,7 +156,12 @@ class DistancePenalty:
         np.subtract.at(gradient, samples[close], by_position)
         return WEIGHT / len(position) * float(short @ short), gradient
 
-    def _lower_bounds(self, position: np.ndarray, buffers: np.ndarray) -> np.ndarray:
+    def _lower_bounds(
+        self,
+        position: np.ndarray,
+        buffers: np.ndarray,
+        last: tuple[np.ndarray, np.ndarray] | None,
+    ) -> np.ndarray:
         """
         Return lower bounds (k, n_samples) of the distances of the watched pairs [m].
 
@@ -145,46 +170,9 @@ class DistancePenalty:
         """
         watched, spheres = self._watched
         lower = np.full((watched.size, len(position)), -np.inf)
-        if self._last and self._last[0].shape == position.shape:
-            moved = np.abs(position - self._last[0])
-            lower = self._last[1] - self.collisions.pair_reach[watched] @ moved.T
+        if last and last[0].shape == position.shape:
+            moved = np.abs(position - last[0])
+            lower = last[1] - self.collisions.pair_reach[watched] @ moved.T
         if spheres is not None and watched.size and (lower < buffers[:, None]).mean() > UNSURE:
             lower = np.maximum(lower, spheres.distances(position))
         return np.asarray(lower)
-
-
-@dataclass(frozen=True)
-class MotionPenalty:
-    """
-    Penalty of short distances along a motion, and where its stops end.
-
-    Attributes
-    ----------
-    collisions:
-        Shapes and pairs.
-    deceleration:
-        (n_joints,) of a controller's stops (`stops.decelerations`); None where it holds at once.
-
-    """
-
-    collisions: CollisionModel
-    deceleration: np.ndarray | None = None
-
-    def of(self, motion: Motion, buffer: float) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return the penalty, and its gradients by positions and velocities."""
-        value, by_position = self._path.of(motion.position, buffer)
-        by_velocity = np.zeros_like(by_position)
-        if self.deceleration is not None:
-            turn = np.abs(motion.velocity) / self.deceleration
-            more, by_end = self._ends.of(motion.position + 0.5 * motion.velocity * turn, buffer)
-            value, by_position, by_velocity = value + more, by_position + by_end, turn * by_end
-        return value, by_position, by_velocity
-
-    # each remembers the distances of the motion before
-    @cached_property
-    def _path(self) -> DistancePenalty:
-        return DistancePenalty(self.collisions)
-
-    @cached_property
-    def _ends(self) -> DistancePenalty:
-        return DistancePenalty(self.collisions)

@@ -32,7 +32,7 @@ from .criteria import (
     PredictedDeviations,
     ROW_RATE,
 )
-from .distance_penalty import MotionPenalty
+from .distance_penalty import DistancePenalty
 from .families import Matrices, MotionFamily
 from .limits import by_joint, Limits
 from .settings import PlannerSettings
@@ -332,7 +332,7 @@ class Objective:
     earlier: np.ndarray
     time: np.ndarray
     effort: np.ndarray
-    distances: MotionPenalty | None = None
+    distances: DistancePenalty | None = None
     buffer: float = 0.0
     weight: float = 1.0
     every: int = 2
@@ -427,7 +427,9 @@ class Objective:
         if self.distances is not None:
             states = (motion.position, motion.velocity, motion.acceleration)
             looked_at = Motion(*(values[some] for values in states))
-            value, by_position[some], by_velocity[some] = self.distances.of(looked_at, self.buffer)
+            value, by_position[some], by_velocity[some] = self.distances.of_motion(
+                looked_at, self.buffer
+            )
         return value, by_position, by_velocity
 
 

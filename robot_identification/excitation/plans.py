@@ -19,7 +19,7 @@ from ..regressor import ModelSettings, predict, Regressor
 from .collisions import CollisionModel
 from .constraints import check_trajectory, CollisionError, Findings, LimitViolation
 from .criteria import column_scaled_condition_number, PredictedDeviations, UNKNOWN
-from .distance_penalty import MotionPenalty
+from .distance_penalty import DistancePenalty
 from .extremes import largest_efforts
 from .families import FourierTrajectory
 from .limits import Limits, motion_limits
@@ -175,11 +175,10 @@ class PlanChecks:
 
     robot: Robot
     limits: Limits
-    rate: float
+    settings: PlannerSettings
     collisions: CollisionModel | None
     regressor: Regressor
     prior: ParameterSet
-    settings: PlannerSettings = field(default_factory=PlannerSettings)
     _last: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def require(self, trajectory: Trajectory) -> Findings:
@@ -201,7 +200,7 @@ class PlanChecks:
                     self.robot,
                     trajectory,
                     self.limits,
-                    rate=self.rate,
+                    rate=self.settings.check_rate,
                     collisions=self.collisions,
                     effort=self._effort,
                 )
@@ -222,7 +221,9 @@ class PlanChecks:
 
     def effort_shares(self, trajectory: Trajectory) -> np.ndarray:
         """Return the shares (n_joints,) of the effort limits that a motion takes."""
-        efforts, _ = largest_efforts(trajectory, self._effort, self.limits.effort, self.rate)
+        efforts, _ = largest_efforts(
+            trajectory, self._effort, self.limits.effort, self.settings.check_rate
+        )
         return np.abs(efforts) / self.limits.effort
 
     def _effort(self, motion: Motion) -> np.ndarray:
@@ -263,24 +264,16 @@ class PlanningTask:
     @cached_property
     def checks(self) -> PlanChecks:
         """Checks that the plan has to pass."""
-        rate, wanted = self.settings.check_rate, self.wanted
-        return PlanChecks(
-            self.robot,
-            self.limits,
-            rate,
-            self.collisions,
-            wanted.regressor,
-            wanted.prior,
-            self.settings,
-        )
+        parts = self.robot, self.limits, self.settings, self.collisions
+        return PlanChecks(*parts, self.wanted.regressor, self.wanted.prior)
 
     @property
-    def penalty(self) -> MotionPenalty | None:
+    def penalty(self) -> DistancePenalty | None:
         """Penalty that keeps a search away from collisions; None leaves distances aside."""
         if self.collisions is None:
             return None
         braking = decelerations(self.robot.joints, self.settings.stop_deceleration)
-        return MotionPenalty(self.collisions, braking)
+        return DistancePenalty(self.collisions, braking)
 
     def plan(
         self,

@@ -166,7 +166,7 @@ def _obstacles(task: PlanningTask) -> Obstacles:
         if value > 0.0:
             slopes = list(pull_back(regressor, motion, by_effort[:, :, None] * values.values))
         if distances is not None:
-            close, by_position, by_velocity = distances.of(motion, buffer)
+            close, by_position, by_velocity = distances.of_motion(motion, buffer)
             slopes[0] += by_position
             slopes[1] += by_velocity
             value += close

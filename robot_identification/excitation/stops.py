@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..data.recording import Motion
 from ..errors import ExcitationError
 from ..model.robot import Robot
 from .collisions import CollisionModel
@@ -176,17 +175,16 @@ def check_stops(
     times = check_times(trajectory, LEAST_RATE)
     for first in range(0, times.size, _BLOCK):
         time = times[first : first + _BLOCK]
-        stops = _stops(time, trajectory.sample(time), braking)
+        motion = trajectory.sample(time)
+        stops = Stops(time, motion.position, motion.velocity, braking)
         _check_ends(stops, limits)
         longest = max(longest, float(stops.duration.max()))
     if collisions is not None:
         time = np.arange(0.0, trajectory.duration, step)
-        _check_distances(_stops(time, trajectory.sample(time), braking), collisions)
+        motion = trajectory.sample(time)
+        stops = Stops(time, motion.position, motion.velocity, braking)
+        _check_distances(stops, collisions)
     return longest
-
-
-def _stops(time: np.ndarray, motion: Motion, deceleration: np.ndarray) -> Stops:
-    return Stops(time, motion.position, motion.velocity, deceleration)
 
 
 def _check_ends(stops: Stops, limits: Limits) -> None:

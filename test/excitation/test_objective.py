@@ -10,11 +10,7 @@ import pytest
 from robot_identification.base_parameters import structure
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.criteria import by_information, CRITERIA
-from robot_identification.excitation.distance_penalty import (
-    DistancePenalty,
-    MotionPenalty,
-    ROOM_SHARE,
-)
+from robot_identification.excitation.distance_penalty import DistancePenalty, ROOM_SHARE
 from robot_identification.excitation.families import FourierBasis, MotionFamily
 from robot_identification.excitation.objective import Objective
 from robot_identification.excitation.planner import plan_limits, start_poses
@@ -55,7 +51,7 @@ def test_the_gradient_holds_with_its_penalties(arm, criterion, distances, step, 
         time=np.linspace(0.1, 5.9, 100),
         # efforts that are sure to be exceeded
         effort=0.3 * limits.effort,
-        distances=MotionPenalty(collisions, 0.5 * limits.acceleration) if collisions else None,
+        distances=DistancePenalty(collisions, 0.5 * limits.acceleration) if collisions else None,
         buffer=0.23,
     )
     rng = np.random.default_rng(1)
