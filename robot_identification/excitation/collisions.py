@@ -190,8 +190,6 @@ class CollisionModel:
 
         A joint that moves both bodies of a pair alike does not change their distance.
         """
-        if self.robot.passive:  # any joint may move any other
-            return np.tile(self.shape_reach.max(axis=0, initial=0.0), (len(self.pairs), 1))
         pairs = [(pair.first, pair.second) for pair in self.geometry.collisionPairs]
         first, second = self.shape_reach[np.array(pairs, dtype=int).reshape(-1, 2).T]
         return np.where((first > 0.0) != (second > 0.0), first + second, 0.0)
@@ -237,8 +235,8 @@ class CollisionModel:
 
     def lower_bounds(self, position: np.ndarray) -> np.ndarray:
         """Return what is known of distances without measuring, (n_samples, n_pairs) [m]."""
-        if self.spheres is None:
-            return np.full((len(position), len(self.pairs)), -np.inf)
+        if not self.pairs:
+            return np.empty((len(position), 0))
         return np.asarray(self.spheres.distances(position).T - self.pair_tolerance)
 
     def measure(self, position: np.ndarray, pairs: np.ndarray) -> list[Contact]:
@@ -258,14 +256,10 @@ class CollisionModel:
 
         """
         tolerant = bool(self.tolerance.any())
-        planned = self.measured(position, pairs, jacobians=tolerant and not self.robot.passive)
+        planned = self.measured(position, pairs, jacobians=tolerant)
         least = planned.distance
         if tolerant:
-            slopes = (
-                self._differences(position, pairs)
-                if self.robot.passive
-                else self.slopes(pairs, planned.lines, planned.jacobians)
-            )
+            slopes = self.slopes(pairs, planned.lines, planned.jacobians)
             off = position - np.sign(slopes) * self.tolerance
             least = np.minimum(
                 least - np.abs(slopes) @ self.tolerance, self.measured(off, pairs).distance
@@ -276,16 +270,6 @@ class CollisionModel:
             Contact(names[i][0], names[i][1], float(d), float(p), row, line[:2], kinds[i], i)
             for row, (i, d, p, line) in enumerate(rows)
         ]
-
-    def _differences(self, position: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-        """Return mean derivatives (k, n_joints) of distances over the joints' tolerances."""
-        slopes = np.zeros_like(position)
-        for j, size in enumerate(self.tolerance):
-            step = np.zeros(position.shape[1])
-            step[j] = size
-            ahead, behind = (self.measured(position + s * step, pairs) for s in (1.0, -1.0))
-            slopes[:, j] = (ahead.distance - behind.distance) / max(2.0 * size, 1e-12)
-        return slopes
 
     def measured(
         self, position: np.ndarray, pairs: np.ndarray, *, jacobians: bool = False
@@ -341,10 +325,8 @@ class CollisionModel:
         return carried
 
     @cached_property
-    def spheres(self) -> BoundingSpheres | None:
-        """Bounds of all pairs; none of a mechanism, since no tree places its links."""
-        if self.robot.passive or not self.pairs:
-            return None
+    def spheres(self) -> BoundingSpheres:
+        """Bounds of all pairs."""
         return BoundingSpheres.of(self.robot, self.geometry, range(len(self.pairs)))
 
 

@@ -56,13 +56,12 @@ class DistancePenalty:
 
         Pairs that are far apart in all of many random positions are left to the last check.
         """
-        everyone = np.arange(len(self.collisions.pairs))
-        robot, spheres = self.collisions.robot, self.collisions.spheres
-        if spheres is None:
+        everyone, robot = np.arange(len(self.collisions.pairs)), self.collisions.robot
+        if not everyone.size:
             return everyone, None
         nearest = np.full(everyone.size, np.inf)
         for part in np.array_split(random_positions(robot, MANY), 10):
-            nearest = np.minimum(nearest, spheres.distances(part).min(axis=1))
+            nearest = np.minimum(nearest, self.collisions.spheres.distances(part).min(axis=1))
         near = everyone[nearest < FAR_APART]
         return near, BoundingSpheres.of(robot, self.collisions.geometry, near.tolist())
 
