@@ -289,7 +289,8 @@ def test_the_gains_hold_the_arm_on_its_excitation():
         integral += i * error * 1e-3
         plant.step(effort)
     tolerance = yaml.safe_load((ROOT / 'config' / 'gazebo.yaml').read_text())
-    tolerance = tolerance['/**/excitation']['ros__parameters']['tracking_tolerance']
+    planner = tolerance['/**/excitation']['ros__parameters']['planner']
+    (tolerance,) = planner['tracking_tolerance']
     assert largest.max() < 0.03 < tolerance
     assert np.abs(motion.velocity).max() > 1.0, 'the arm does move'
 
