@@ -359,10 +359,10 @@ def collision_model(
     Raises
     ------
     ModelError
-        where the shapes cannot be read, or meshes of other links are not found.
+        where the shapes cannot be read.
     ExcitationError
-        where an obstacle is attached to a link that there is not, or is called as one, or there is
-        neither one tolerance nor one for each joint.
+        where meshes of other links are not found, an obstacle is attached to a link that there is
+        not, or is called as one, or there is neither one tolerance nor one for each joint.
 
     """
     try:
@@ -409,22 +409,24 @@ def collision_model(
 def _require_meshes(
     robot: Robot, missing: Sequence[tuple[str, str]], unchecked: Collection[str]
 ) -> None:
-    """Raise `ModelError` where other links than those accepted lack a mesh."""
+    """Raise `ExcitationError` where other links than those accepted lack a mesh."""
     for link in unchecked:
         if link not in robot.link_frames:
-            raise ModelError(
+            raise ExcitationError(
                 f"'unchecked_links' names '{link}', which robot '{robot.name}' has not",
                 link=link,
+                key='unchecked_links',
                 remedy=f'its links are {one_of(robot.link_frames)}',
             )
     lacking = [(link, mesh) for link, mesh in missing if link not in unchecked]
     if not lacking:
         return
     links = list(dict.fromkeys(link for link, _ in lacking))
-    raise ModelError(
+    raise ExcitationError(
         f"collision mesh '{lacking[0][1]}' of link '{links[0]}' is not found, so collisions "
         f'cannot be checked for {one_of(links)}',
         link=links[0],
+        key='unchecked_links',
         remedy='give the folder that holds the package by --package-path or ROS_PACKAGE_PATH, '
         f"or accept it by name: 'planner.unchecked_links: [{', '.join(links)}]'",
     )

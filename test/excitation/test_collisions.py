@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.errors import ExcitationError, IdentificationWarning, ModelError
+from robot_identification.errors import ExcitationError, IdentificationWarning
 from robot_identification.excitation.collisions import collision_model, Coverage
 from robot_identification.excitation.distance_penalty import DistancePenalty
 from robot_identification.excitation.settings import with_floor
@@ -183,11 +183,11 @@ MISSING = '<mesh filename="package://nowhere/meshes/tool.stl"/>'
 
 def test_a_missing_mesh_ends_it_with_the_remedy():
     robot = Robot.from_urdf(balls(MISSING))
-    with pytest.raises(ModelError, match=r"tool\.stl' of link 'l3' is not found") as caught:
+    with pytest.raises(ExcitationError, match=r"tool\.stl' of link 'l3' is not found") as caught:
         collision_model(robot, 0.01)
     for remedy in ('--package-path', 'ROS_PACKAGE_PATH', "'planner.unchecked_links: [l3]'"):
         assert remedy in caught.value.remedy
-    with pytest.raises(ModelError, match="names 'l7', which robot 'balls' has not"):
+    with pytest.raises(ExcitationError, match="names 'l7', which robot 'balls' has not"):
         collision_model(robot, 0.01, unchecked=('l3', 'l7'))
 
 

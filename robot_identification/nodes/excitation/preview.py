@@ -404,7 +404,10 @@ def _nearest(header: Header, first_id: int, nearest: Nearest) -> list[Marker]:
         header, 'nearest', first_id, Marker.LINE_LIST, (LINE_WIDTH, 0.0, 0.0), _color(_NEAREST),
         points=[_point(first), _point(second)],
     )  # fmt: skip
-    words = f'{1000.0 * nearest.distance:.0f} mm: {nearest.first}, {nearest.second}'
+    words = f'{1000.0 * nearest.planned:.0f} mm'
+    if nearest.distance < nearest.planned:
+        words += f', {1000.0 * nearest.distance:.0f} mm with tracking errors'
+    words += f': {nearest.first}, {nearest.second}'
     return [line, _text(header, 'nearest', first_id + 1, 0.5 * (first + second), words)]
 
 
