@@ -74,9 +74,9 @@ class Fault:
     recording: Recording
 
 
-def arm(seed: int, load: float = 0.0) -> Arm:
+def arm(seed: int, load: float = 0.0, joints: int | None = None) -> Arm:
     """
-    Make up an arm of three to seven joints and its recording.
+    Make up an arm and its recording.
 
     Parameters
     ----------
@@ -84,10 +84,12 @@ def arm(seed: int, load: float = 0.0) -> Arm:
         Of all that is random.
     load:
         On the last link, in multiples of what that has in the URDF, which does not have the load.
+    joints:
+        Number of joints, of more than one arm above seven; three to seven where None.
 
     """
     random = np.random.default_rng(seed)
-    n = 3 + seed % 5
+    n = joints or 3 + seed % 5
     robot = Robot.from_urdf(_urdf(n, random))
     truth = _truth(robot, load, random)
     time = np.arange(0.0, DURATION, 1.0 / RATE)
@@ -242,6 +244,10 @@ def _kind(made: Arm) -> Fault:
     return _fault(made, 'effort_kind', (), effort=factor * made.recording.effort)
 
 
+def _signs(made: Arm) -> Fault:
+    return _fault(made, 'effort_signs', (), effort=-made.recording.effort)
+
+
 def _delay(made: Arm) -> Fault:
     late = made.random.uniform(0.05, 0.15)
     time = made.recording.time
@@ -300,6 +306,7 @@ FAULTS: dict[str, Callable[[Arm], Fault]] = {
     'direction of gravity': _gravity,
     'gravity in mm/s^2': _millimetres,
     'kind of effort': _kind,
+    'signs of all efforts': _signs,
     'delay of efforts': _delay,
     'missing samples': _missing,
     'gravity compensated': _compensated,
@@ -318,13 +325,15 @@ def _fault(made: Arm, code: str, columns: tuple[int, ...], **changed: np.ndarray
 
 
 def _urdf(n: int, random: np.random.Generator) -> str:
-    """Write the URDF of an arm: links taper from shoulder to wrist."""
-    axes = [_AXES[i] for i in _ORDERS.get(n, range(n))]
+    """Write the URDF of arms of up to seven joints: links taper from shoulder to wrist."""
+    axes = [_AXES[i % len(_AXES)] for i in _ORDERS.get(n, range(n))]
     parts = ['<robot name="arm"><link name="base"/>']
-    mass = random.uniform(8.0, 25.0)
-    length, parent, origin = 0.0, 'base', '0 0 0'
     for i, axis in enumerate(axes, 1):
-        length = random.uniform(0.25, 0.45) if i in (2, 3) else random.uniform(0.08, 0.2)
+        place = (i - 1) % len(_AXES) + 1
+        if place == 1:
+            mass = random.uniform(8.0, 25.0)
+            length, parent, origin = 0.0, 'base', f'0 {0.1 * (i - 1):g} 0'
+        length = random.uniform(0.25, 0.45) if place in (2, 3) else random.uniform(0.08, 0.2)
         side = random.uniform(-0.06, 0.06, 2)
         lever = random.uniform(0.3, 0.6) * length
         moments = mass * np.array([length**2 / 8, length**2 / 8, 0.004]) + 0.002

@@ -3,14 +3,18 @@
 Experiments on recordings of real robots.
 
 UR10e: motor currents with published gains, from the public repository dynamic_calibration, in a
-folder ``shared`` beside the repository.  TX-40: see examples/tx40/README.md.
+folder ``shared`` beside the repository.  TX-40: see examples/tx40/README.md.  Med 7: joint torques
+whose sign is not the URDF's, from the public repository dynamic_parameter_identification of
+lbr-stack.  KR 300: motor torques with a load of some 150 kg, half of the rows at rest, from the
+public repository JonasWeigand/Robot_Identification.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import copy
 from dataclasses import dataclass, field
+import math
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +42,8 @@ class RealRobot:
         The recording to identify from.
     held_out:
         Others, to predict, by name.
+    further:
+        Others to identify from together with it.
     repeats:
         Excitation runs whose results are compared.
     cutoff:
@@ -56,6 +62,7 @@ class RealRobot:
     plain: Mapping[str, Any]
     fixed: tuple[Mapping[str, Any], ...]
     repeats: tuple[Mapping[str, Any], ...] = field(default=())
+    further: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def missing(self) -> str:
@@ -71,7 +78,7 @@ class RealRobot:
             **sections,
             'robot': {**self.robot, **sections.get('robot', {})},
             'data': {
-                'identification': [dict(identification)],
+                'identification': [dict(identification), *map(dict, self.further)],
                 'validation': [dict(entry) for entry in self.held_out.values()],
             },
         }
@@ -135,5 +142,79 @@ def tx40() -> RealRobot:
             {'method': 'butterworth', 'cutoff': cutoff, 'decimate_to': rate}
             for cutoff in (5.0, 7.5, 10.0, 15.0, 25.0, 50.0, 100.0)
             for rate in (20.0, 50.0)
+        ),
+    )
+
+
+def _diagonal(values: Sequence[float]) -> list[list[float]]:
+    n = len(values)
+    return [[values[i] if i == j else 0.0 for j in range(n)] for i in range(n)]
+
+
+def med7(sign: float = -1.0) -> RealRobot:
+    """Return the LBR Med 7: 11 s at 100 Hz, whose efforts are recorded with the other sign."""
+
+    def run(name: str) -> dict[str, Any]:
+        columns = {
+            key: [f'{head}_{i}' for i in range(7)]
+            for key, head in (('position', 'q'), ('effort', 'tau'))
+        }
+        file = str(DATA / 'med7' / f'{name}.csv')
+        return {'file': file, 'format': 'csv', 'rate': 100.0, **columns}
+
+    return RealRobot(
+        name='Med 7',
+        folder=DATA / 'med7',
+        robot={
+            'urdf': str(DATA / 'med7' / 'med7.urdf'),
+            'joints': [f'A{i}' for i in range(1, 8)],
+            'effort_kind': 'joint_torque',
+            'drives': {'effort': {'matrix': _diagonal([sign] * 7)}},
+        },
+        identification=run('ident'),
+        held_out={'valid': run('valid')},
+        cutoff=5.0,
+        plain={'cutoff': 10.0, 'decimate_to': 25.0},
+        fixed=tuple(
+            {'method': 'butterworth', 'cutoff': cutoff, 'decimate_to': 25.0}
+            for cutoff in (5.0, 10.0, 25.0)
+        ),
+    )
+
+
+_KR300_GEARS = (256.857, 267.429, 252.333, 221.0, 239.619, 154.323)
+
+
+def kr300() -> RealRobot:
+    """Return the KR 300 R2500: motor torques in two runs of 10 s, held against a third."""
+
+    def run(name: str) -> dict[str, Any]:
+        columns = {
+            key: [f'{head}{i}' for i in range(1, 7)]
+            for key, head in (('position', 'q'), ('velocity', 'dq'), ('effort', 'tau'))
+        }
+        file = str(DATA / 'kr300' / f'run_{name}.csv.gz')
+        return {'file': file, 'format': 'csv', 'time': 'time', **columns}
+
+    return RealRobot(
+        name='KR 300',
+        folder=DATA / 'kr300',
+        robot={
+            'urdf': str(DATA / 'kr300' / 'kr300.urdf'),
+            'joints': [f'A{i}' for i in range(1, 7)],
+            'effort_kind': 'motor_torque',
+            'drives': {
+                'position': {'matrix': _diagonal([math.pi / 180.0] * 6)},
+                'effort': {'matrix': _diagonal(_KR300_GEARS)},
+            },
+        },
+        identification=run('A'),
+        further=(run('B'),),
+        held_out={'run_C': run('C')},
+        cutoff=10.0,
+        plain={'cutoff': 25.0, 'decimate_to': 50.0},
+        fixed=tuple(
+            {'method': 'butterworth', 'cutoff': cutoff, 'decimate_to': 50.0}
+            for cutoff in (10.0, 25.0)
         ),
     )

@@ -28,11 +28,12 @@ from robot_identification.errors import IdentificationError
 from robot_identification.pipeline import identify
 from robot_identification.results.result import read_result, StoredResult, write_result
 from robot_identification.results.urdf_export import identified_urdf
+from robot_identification.results.verdict import DO_NOT_USE, verdict
 import yaml
 
 from . import judge
 from .harness import Figure, Section, Table
-from .real_recordings import RealRobot, tx40, ur10e
+from .real_recordings import kr300, med7, RealRobot, tx40, ur10e
 
 MODEL = {'friction': ['viscous', 'coulomb', 'offset'], 'rotor_inertia': True}
 SIGNALS = {
@@ -45,7 +46,12 @@ SIGNALS = {
 }
 PLAIN, OLD, DEFAULT = 'plain least squares', 'old defaults', 'defaults'
 
-BOUNDS = {('UR10e', 'point_to_point'): 3.85, ('TX-40', 'last moves'): 7.0}
+BOUNDS = {
+    ('UR10e', 'point_to_point'): 3.4,
+    ('TX-40', 'last moves'): 7.0,
+    ('Med 7', 'valid'): 3.5,
+    ('KR 300', 'run_C'): 12.0,
+}
 """Largest error of the defaults on a held-out recording [%]."""
 
 BELOW_PLAIN = 0.75
@@ -57,7 +63,7 @@ def section() -> Section:
     tables: list[Table] = []
     figures: list[Figure] = []
     notes: list[str] = []
-    for robot in (ur10e(), tx40()):
+    for robot in (ur10e(), tx40(), med7(), kr300()):
         if robot.missing:
             notes.append(f'No figures of the {robot.name}: {robot.missing}.')
             continue
@@ -65,12 +71,26 @@ def section() -> Section:
             found_tables, found_figures = _robot(robot, Path(folder))
         tables += found_tables
         figures += found_figures
+    if not med7().missing:
+        figures.append(_sign_named())
     return Section(
         title='Results',
         text='\n\n'.join(notes),
         tables=tables,
         figures=figures,
         page='real_robots.md',
+    )
+
+
+def _sign_named() -> Figure:
+    """Return whether the sign of the Med 7's efforts, as recorded, is named first."""
+    with tempfile.TemporaryDirectory() as folder, _quietly():
+        robot = med7(sign=1.0)
+        experiment = _experiment(robot, {}, robot.identification, Path(folder))
+        result = identify(load_experiment(experiment))
+    first = result.diagnosis[0].code if result.diagnosis else ''
+    return Figure(
+        'Med 7 as recorded: sign of all efforts named', float(first == 'effort_signs'), at_least=1
     )
 
 
@@ -84,6 +104,7 @@ class _Verdict:
     makers: np.ndarray
     physical: bool
     loads: bool
+    usable: bool
     seconds: float
     classical: float = np.nan
     bootstrap: float = np.nan
@@ -117,7 +138,7 @@ def _robot(robot: RealRobot, folder: Path) -> tuple[list[Table], list[Figure]]:
 
 def _verdict(robot: RealRobot, name: str, settings: Mapping[str, Any], folder: Path) -> _Verdict:
     start = time.perf_counter()
-    stored, errors = _held_out(robot, settings, folder)
+    stored, errors, usable = _held_out(robot, settings, folder)
     seconds = time.perf_counter() - start
     bodies = [stored.standard.inertial(link) for link in stored.robot.links]
     makers = [stored.robot.prior.inertial(link) for link in stored.robot.links]
@@ -129,6 +150,7 @@ def _verdict(robot: RealRobot, name: str, settings: Mapping[str, Any], folder: P
         makers=np.array([body[0] for body in makers]),
         physical=judge.physical(bodies),
         loads=_loads(stored),
+        usable=usable,
         seconds=seconds,
         classical=classical,
         bootstrap=bootstrap,
@@ -137,9 +159,13 @@ def _verdict(robot: RealRobot, name: str, settings: Mapping[str, Any], folder: P
 
 def _held_out(
     robot: RealRobot, settings: Mapping[str, Any], folder: Path
-) -> tuple[StoredResult, dict[str, judge.Errors]]:
-    """Identify, predict what was held out, and judge the tables."""
-    stored, experiment = _identified(robot, settings, robot.identification, folder)
+) -> tuple[StoredResult, dict[str, judge.Errors], bool]:
+    """Identify, predict what was held out, and judge the tables; tell whether it is of use."""
+    experiment = _experiment(robot, settings, robot.identification, folder)
+    result = identify(load_experiment(experiment))
+    saved = folder / 'result.yaml'
+    write_result(result, saved)
+    stored, usable = read_result(saved), verdict(result).level != DO_NOT_USE
     table = folder / 'predictions.csv'
     words = ['validate', stored.path, experiment, '--predictions', table, '--quiet']
     if main([str(word) for word in words]) != 0:
@@ -147,20 +173,28 @@ def _held_out(
     count = len(robot.held_out)
     names = [table.with_stem(f'predictions_{i}') for i in range(1, count + 1)]
     files = [table] if count == 1 else names
-    return stored, {
+    errors = {
         name: judge.prediction_errors(file, robot.cutoff)
         for name, file in zip(robot.held_out, files, strict=True)
     }
+    return stored, errors, usable
 
 
 def _identified(
     robot: RealRobot, settings: Mapping[str, Any], recording: Mapping[str, Any], folder: Path
-) -> tuple[StoredResult, Path]:
-    """Identify from a recording; return what the result file says, and the experiment file."""
-    experiment, saved = folder / 'experiment.yaml', folder / 'result.yaml'
+) -> StoredResult:
+    """Identify from a recording; return what the result file says."""
+    saved = folder / 'result.yaml'
+    write_result(identify(load_experiment(_experiment(robot, settings, recording, folder))), saved)
+    return read_result(saved)
+
+
+def _experiment(
+    robot: RealRobot, settings: Mapping[str, Any], recording: Mapping[str, Any], folder: Path
+) -> Path:
+    experiment = folder / 'experiment.yaml'
     experiment.write_text(yaml.safe_dump(robot.document(settings, recording)), encoding='utf-8')
-    write_result(identify(load_experiment(experiment)), saved)
-    return read_result(saved), experiment
+    return experiment
 
 
 def _loads(stored: StoredResult) -> bool:
@@ -181,7 +215,7 @@ def _honesty(robot: RealRobot, settings: Mapping[str, Any], folder: Path) -> tup
     if not robot.repeats:
         return np.nan, np.nan
     asked = {**settings, 'estimation': {**settings.get('estimation', {}), 'bootstrap': {}}}
-    found = [_identified(robot, asked, run, folder)[0] for run in robot.repeats]
+    found = [_identified(robot, asked, run, folder) for run in robot.repeats]
     tables = [
         {entry['name']: entry for entry in stored.document['parameters'] if entry['essential']}
         for stored in found
@@ -206,7 +240,7 @@ def _honesty(robot: RealRobot, settings: Mapping[str, Any], folder: Path) -> tup
 
 
 def _error_table(robot: RealRobot, verdicts: Sequence[_Verdict]) -> Table:
-    joints = [f'joint {i}' for i in range(1, 7)]
+    joints = [f'joint {i}' for i in range(1, len(robot.robot['joints']) + 1)]
     rows = [
         [f'{name}, {verdict.name}', *(f'{e:.1f}' for e in errors.joints), f'{errors.all:.2f}']
         for name in robot.held_out
@@ -302,6 +336,7 @@ def _figures(
     yield Figure(
         f'{robot.name}: physical, and its URDF loads', found.physical and found.loads, at_least=1
     )
+    yield Figure(f'{robot.name}: no verdict against all uses', found.usable, at_least=1)
     if robot.repeats:
         yield Figure(
             f'{robot.name}: spread over the runs by bootstrap deviations',

@@ -62,7 +62,10 @@ MOST_JOINTS = 10
 """Of a robot that all explanations are fitted to; of larger ones, those that fit freely best."""
 
 SHORTLISTED = 8
-"""Explanations of a larger robot that are fitted."""
+"""Explanations of a larger robot that are fitted beside those of all joints."""
+
+_FREELY = ('effort_delay', 'payload')
+"""Explanations of all joints that a fit without constraints tells apart."""
 
 LEAST = {
     'effort_delay': 0.03,
@@ -294,15 +297,18 @@ class Trial:
         return list(alike.values())
 
     def _shortlisted(self, changes: list[Correction]) -> list[Correction]:
-        """Return the changes that are fitted: of large robots, those that fit freely best."""
+        """Return the changes that are fitted: of large robots, few but those of all joints."""
         if self.robot.n_joints <= MOST_JOINTS:
             return changes
+        # a free fit takes up what negates or scales all efforts
+        kept = [each for each in changes if not each.joints and each.code not in _FREELY]
+        others = [each for each in changes if each not in kept]
         every = slice(None)
         costs = [
             free_fit(_normalised(self._grams(each, every), each.efforts(self.observed))).cost
-            for each in changes
+            for each in others
         ]
-        return [changes[i] for i in np.argsort(costs, kind='stable')[:SHORTLISTED]]
+        return kept + [others[i] for i in np.argsort(costs, kind='stable')[:SHORTLISTED]]
 
     def explained(self, change: Correction, bound: float | None = None) -> Explanation:
         """Fit the samples under a change, roughly where it costs more than a bound or none."""

@@ -182,12 +182,15 @@ class Validation(Fit):
     highest_speed:
         Of each joint of the robot [rad/s or m/s]; NaN where it is not known, empty where no
         recording was asked for it.
+    all_rows:
+        Relative error of each joint with the rows of the dead zone [%]; empty where not known.
 
     """
 
     trace: FitTrace
     sources: tuple[str, ...] = ()
     highest_speed: tuple[float, ...] = ()
+    all_rows: tuple[float, ...] = ()
 
     def summary(self) -> str:
         """Return a table for people, 100 columns wide."""
@@ -225,7 +228,12 @@ def validate(
         naming a recording that is too short or whose effort is missing.
 
     """
-    return validation_of(estimate, system_of(sources, regressor, structure, signals))
+    found = validation_of(estimate, system_of(sources, regressor, structure, signals))
+    if not np.any(signals.dead_zone):
+        return found
+    every = replace(signals, dead_zone=0.0)
+    whole = validation_of(estimate, system_of(sources, regressor, structure, every))
+    return replace(found, all_rows=tuple(joint.relative_error for joint in whole.joints))
 
 
 def validation_of(estimate: Estimate | ParameterSet, system: LinearSystem) -> Validation:

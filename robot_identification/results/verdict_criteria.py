@@ -82,6 +82,9 @@ USELESS_ERROR = 50.0
 JOINT_ERROR = 30.0
 """The same for one joint, whose residual then hides a contact; those of wrists reach 20 %."""
 
+FEW_ROWS = 50
+"""Rows of a joint below which a validation shows nothing: a second or two."""
+
 SMALL_ERROR = 5.0
 """Error [%] below which it does not matter how many times that of the fit it is."""
 
@@ -398,6 +401,10 @@ def validation_reasons(
     for seen, ratio, faster in zip(validations, ratios, beyond, strict=True):
         where = ', '.join(Path(source).name for source in seen.sources) or 'the validation'
         way, more_data = step, SEVERAL
+        if rows := _rows_missing(seen, where):
+            yield rows
+            if rows.joints == ():
+                continue
         if faster:
             where = f'{where} (up to {_times(ratio.max())} times the identified speeds)'
             way = more_data = Step(
@@ -418,6 +425,36 @@ def validation_reasons(
         for reason in found:
             # within the speeds of the identification another recording shows that it holds
             yield replace(reason, rules_out=()) if faster and not all(beyond) else reason
+        errors = dict(zip((joint.joint for joint in seen.joints), seen.all_rows, strict=False))
+        named = {joint for reason in found for joint in reason.joints}
+        slow = [j for j, error in errors.items() if error > JOINT_ERROR and j not in named]
+        if slow:
+            worst = max(slow, key=lambda joint: errors[joint])
+            yield Reason(
+                'validation',
+                f'with the rows of the dead zone the prediction misses {errors[worst]:.3g} % of '
+                f'the effort of {worst} on {where}',
+                rules_out=(COLLISIONS,),
+                joints=tuple(slow),
+                value=errors[worst],
+                threshold=JOINT_ERROR,
+                unit='%',
+                **more_data,
+            )
+
+
+def _rows_missing(seen: Validation, where: str) -> Reason | None:
+    """Return what a validation with few rows, or with joints without any, does not show."""
+    rows = {joint.joint: joint.rows for joint in seen.joints}
+    most, without = max(rows.values(), default=0), [j for j, count in rows.items() if not count]
+    if most >= FEW_ROWS and not without:
+        return None
+    longer = Step(next_step='validate on a longer motion of all joints', key='data.validation')
+    if most < FEW_ROWS:
+        text = f'{where} has {most} rows a joint at most, too few to judge by'
+        return Reason('validation', text, (CONTROL, COLLISIONS), (), most, FEW_ROWS, **longer)
+    text = f'{where} has no rows of {one_of(without)} outside the dead zone: not judged'
+    return Reason('validation', text, (COLLISIONS,), tuple(without), **longer)
 
 
 def speed(result: Result) -> Iterator[Reason]:
@@ -480,7 +517,10 @@ def _errors(fitted: Fit, criterion: str, where: str, step: Step) -> Iterator[Rea
         worst = max(large, key=lambda joint: joint.relative_error)
         names = tuple(joint.joint for joint in large)
         of = f' of {worst.joint}'
-        yield reason(worst.relative_error, of, JOINT_ERROR, COLLISIONS, joints=names)
+        # a feedforward that misses more than half of a joint's effort is none for that joint
+        useless = worst.relative_error > USELESS_ERROR
+        bound, out = (USELESS_ERROR, (CONTROL,)) if useless else (JOINT_ERROR, ())
+        yield reason(worst.relative_error, of, bound, *out, COLLISIONS, joints=names)
 
 
 def _times(ratio: float) -> str:

@@ -10,6 +10,7 @@ from robot_identification.estimation.diagnosis import diagnose, Trial
 from robot_identification.estimation.hypotheses import (
     Correction,
     hypotheses,
+    nearest_axis,
     neighbours,
     position_offset,
 )
@@ -38,6 +39,22 @@ def test_fault_is_found(kind):
     found = diagnose(fault.robot, [fault.recording]).findings
     assert (fault.code, set(fault.joints)) in [(each.code, set(each.joints)) for each in found]
     assert all(each.remedy and each.evidence and each.change for each in found)
+
+
+def test_a_delay_that_the_model_has_is_no_fault():
+    fault = faulty('delay of efforts', FIVE_JOINTS)
+    (finding,) = diagnose(fault.robot, [fault.recording]).findings
+    late = finding.change.split()[3]
+    known = diagnose(fault.robot, [fault.recording], delay=float(late) / 1000.0)
+    assert 'effort_delay' not in [each.code for each in known.findings]
+
+
+@pytest.mark.parametrize(
+    ('gravity', 'along'),
+    [((0.1, 0.0, 9.8), (0.0, 0.0, 9.8005)), ((2.0, 0.0, -9.6), (2.0, 0.0, -9.6))],
+)
+def test_gravity_near_an_axis_is_along_it(gravity, along):
+    np.testing.assert_allclose(nearest_axis(np.array(gravity)), along, atol=1e-3)
 
 
 def test_one_impossible_position_is_no_error():

@@ -239,6 +239,7 @@ def with_errors(thing, error, joint=None):
         (51.0, None, DO_NOT_USE, set(USES)),
         (29.0, 'joint_2', GOOD, set()),
         (31.0, 'joint_2', USABLE, {'collision_detection'}),
+        (51.0, 'joint_2', USABLE, {'collision_detection', 'computed_torque'}),
         (float('nan'), 'joint_2', GOOD, set()),
     ],
 )
@@ -255,6 +256,50 @@ def test_errors_of_fit_and_validation(good, criterion, error, joint, level, lost
     assert found.level == level
     assert {*USES} - {*found.uses} == lost
     assert bool(reasons(result, criterion)) == (level != GOOD)
+
+
+def test_a_validation_of_few_rows_says_so_and_judges_nothing(good):
+    (seen,) = good.validations
+    joints = tuple(replace(joint, rows=28) for joint in seen.joints)
+    few = with_errors(replace(seen, joints=joints), 103.0)
+    found = verdict(replace(good, validations=(few,)))
+    assert found.level == USABLE and found.uses == ('effort_prediction', 'simulation')
+    assert '28 rows' in found.sentence and '103' not in found.summary()
+
+
+def test_a_joint_without_rows_is_not_judged(good):
+    (seen,) = good.validations
+    first, *others = seen.joints
+    still = replace(first, rows=0, relative_error=float('nan'))
+    found = verdict(replace(good, validations=(replace(seen, joints=(still, *others)),)))
+    assert {*USES} - {*found.uses} == {'collision_detection'}
+    assert first.joint in found.sentence and 'not judged' in found.sentence
+
+
+def test_collision_detection_looks_at_rows_of_the_dead_zone(good):
+    (seen,) = good.validations
+    slow = replace(seen, all_rows=(5.0, 56.0, 5.0))
+    found = verdict(replace(good, validations=(slow,)))
+    assert {*USES} - {*found.uses} == {'collision_detection'}
+    assert '56 % of the effort of joint_2' in found.sentence
+
+
+def test_rows_of_the_dead_zone_are_validated():
+    problem = IdentificationProblem(ROBOT, signals=replace(SIGNALS, dead_zone=0.2))
+    (seen,) = identify_sources(problem, [run(1)], [run(2)]).validations
+    assert len(seen.all_rows) == ROBOT.n_joints
+    assert seen.all_rows != tuple(joint.relative_error for joint in seen.joints)
+
+
+def test_a_finding_that_hardly_helps_the_whole_robot_is_a_reservation(good):
+    finding = RecordingFault(
+        'effort_scale', 'fits better', 'mend it', 'times 3', ('joint_3',), 2.0, whole=1.2
+    )
+    found = verdict(replace(good, diagnosis=(finding,)))
+    assert found.level == USABLE and found.uses == tuple(USES)
+    assert 'the model may lack something' in found.sentence
+    decisive = replace(finding, whole=1.6)
+    assert verdict(replace(good, diagnosis=(decisive,))).level == DO_NOT_USE
 
 
 def test_a_validation_much_worse_than_the_fit_is_a_reservation(good):
