@@ -2,47 +2,60 @@
 """
 Runs of one arm whose joint states become false, on a clock that the simulation drives.
 
-`MotionRun`, `StateWatch`, the command gate and the stream of commands run in this process; the arm
-and its controller are undisturbed, while the messages to the node may be spoiled.
+`MotionRun` and `StateWatch` run in this process; the arm and its controller are undisturbed, while
+the messages to the node may be spoiled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+import re
 from typing import Any
 
 import numpy as np
 from rclpy.logging import get_logger
-from robot_identification.excitation.guards import state_bounds
 from robot_identification.excitation.limits import Limits, motion_limits
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import PointTrajectory
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.excitation.joint_state_watch import require_state, StateWatch
-from robot_identification.nodes.excitation.motion import CheckedSender, MotionRun
-from robot_identification.nodes.excitation.motion_checks import motion_path
+from robot_identification.nodes.excitation.joint_state_watch import StateWatch
+from robot_identification.nodes.excitation.motion import MotionRun
+from robot_identification.nodes.excitation.motion_checks import (
+    at_speed,
+    CollisionModelCache,
+    MotionCheck,
+)
 from robot_identification.nodes.excitation.options import (
     code_name,
     ExecutionOptions,
     MotionError,
     Report,
 )
+from robot_identification.nodes.excitation.start import find_start
 from robot_identification.simulation import SimulationSettings
+from robot_identification.simulation.controller import Constraints
 from sensor_msgs.msg import JointState
 
-from .driven_world import CommandController, driven_time, TrajectoryController, World
+from .driven_world import driven_time, DrivenController, World
 
 URDF = Path(__file__).resolve().parents[1] / 'urdf' / 'szabo_3r.urdf'
+# no friction, whose jumps would count as acceleration
+ARM = Robot.from_urdf(re.sub('<dynamics [^>]*>', '', URDF.read_text()))
 SETTINGS = PlannerSettings(
     velocity_limits=(3.0, 3.0, 3.0),
     acceleration_limits=(12.0, 12.0, 12.0),
     lower_limits=(-np.pi, -np.pi, -np.pi),
     upper_limits=(np.pi, np.pi, np.pi),
 )
-OPTIONS = ExecutionOptions(execute=True, effort_tolerance=0.5)
+OPTIONS = ExecutionOptions(execute=True, move_speed=0.9)
+CONSTRAINTS = Constraints(decelerate_on_cancel=True, max_deceleration_on_cancel=(10.0,))
 RATE, SERVO_RATE = 250.0, 500.0
+
+LENGTH, RISE = 4.0, 1.5
+"""Of the swing: how long it takes, and how long it rises and falls [s]."""
 
 SPAN = 0.004
 """Time over which the true acceleration is determined [s]."""
@@ -106,14 +119,6 @@ class Node:
         return []
 
 
-CONTROLLERS: dict[str, Callable[[World], TrajectoryController]] = {
-    'trajectories': TrajectoryController,
-    'positions': lambda world: CommandController(world, False),
-    'velocities': lambda world: CommandController(world, True),
-}
-"""Controllers by what they take."""
-
-
 @dataclass(frozen=True)
 class Outcome:
     """
@@ -131,8 +136,6 @@ class Outcome:
         Of the result; '' for a motion to its end.
     at_rest:
         Whether the arm rested at the end.
-    end_off_path:
-        Distance of the last position that was commanded from the path [rad].
 
     """
 
@@ -142,7 +145,6 @@ class Outcome:
     off_path: float
     code: str
     at_rest: bool
-    end_off_path: float
 
 
 class Tick:
@@ -164,24 +166,46 @@ def drive(world: World, states: StateWatch, coroutine: Any, period: float = 0.01
         return stop.value
 
 
-def wave(limits: Limits, speed: float) -> PointTrajectory:
-    """Return a curved path from rest to rest, at up to about ``speed`` [rad/s]."""
-    places = np.array([[0.3, -0.4, 0.5], [0.8, 0.1, 0.2], [1.1, -0.3, -0.3]])
-    duration = 1.5 * np.abs(np.diff(places, axis=0)).max() / speed
-    times = duration * np.arange(3)
-    velocity = np.zeros_like(places)
-    velocity[1:-1] = (places[2:] - places[:-2]) / (2.0 * duration)
-    return PointTrajectory(limits.joints, times, places, velocity, np.zeros_like(places))
+def wave(limits: Limits, share: float) -> PointTrajectory:
+    """Return a swing from rest to rest that uses a share of velocity and acceleration limits."""
+    rate = 0.86 * float((limits.acceleration / limits.velocity).min())
+    time = np.arange(0.0, LENGTH + 1e-9, 0.02)
+    phase = rate * time[:, None] + np.array([0.0, 1.0, 2.5])
+    swing = np.sin(phase), rate * np.cos(phase), -(rate**2) * np.sin(phase)
+    # rises and falls by the quintic of least jerk
+    rise = np.clip(np.minimum(time, LENGTH - time) / RISE, 0.0, 1.0)[:, None]
+    sign = np.where(time > 0.5 * LENGTH, -1.0, 1.0)[:, None] / RISE
+    grown = (
+        rise**3 * (10.0 - 15.0 * rise + 6.0 * rise**2),
+        sign * 30.0 * rise**2 * (1.0 - rise) ** 2,
+        sign**2 * 60.0 * rise * (1.0 - rise) * (1.0 - 2.0 * rise),
+    )
+    position = grown[0] * swing[0]
+    velocity = grown[1] * swing[0] + grown[0] * swing[1]
+    acceleration = grown[2] * swing[0] + 2.0 * grown[1] * swing[1] + grown[0] * swing[2]
+    uses = np.abs(velocity) / limits.velocity, np.abs(acceleration) / limits.acceleration
+    scale = share / max(each.max() for each in uses)
+    centre = np.array([0.3, -0.4, 0.5])
+    return PointTrajectory(
+        limits.joints, time, centre + scale * position, scale * velocity, scale * acceleration
+    )
+
+
+async def run_here(work: Callable[[], Any]) -> Any:
+    """Return the result of what a node computes in a thread."""
+    return work()
 
 
 class Arm:
-    """The robot of all runs, with its limits, its checked path, and a controller."""
+    """The robot of all runs, with its limits and its checked path, at a share of the limits."""
 
-    def __init__(self, controller: str = 'trajectories', speed: float = 0.5) -> None:
-        self.robot = Robot.from_urdf(URDF)
+    def __init__(self, share: float = 0.95) -> None:
+        self.robot = ARM
         self.limits = motion_limits(self.robot, SETTINGS, margin=0.0)
-        self.path = motion_path(self.robot, wave(self.limits, speed), self.limits, OPTIONS)
-        self.controller = CONTROLLERS[controller]
+        self.check = MotionCheck(
+            self.robot, SETTINGS, OPTIONS, at_speed(wave(self.limits, share), 1.0, OPTIONS)
+        )
+        self.path = self.check.trajectory
 
     def run(
         self,
@@ -208,52 +232,54 @@ class Arm:
             Position of the first joint beyond which an obstacle pushes back [rad].
 
         """
-        start = self.path.trajectory.position[0] + displaced
+        start = self.path.position[0] + displaced
         settings = SimulationSettings(
-            rate=RATE, servo_rate=SERVO_RATE, initial_position=tuple(map(float, start))
+            rate=RATE,
+            servo_rate=SERVO_RATE,
+            perturbation=0.02,
+            friction_perturbation=0.0,
+            initial_position=tuple(map(float, start)),
         )
-        world = World(self.robot, settings)
+        world = World(self.robot, settings, CONSTRAINTS)
         world.obstacle = obstacle
-        sender = CheckedSender(self.controller(world))
+        report = Report()
         code = ''
         with driven_time(world):
             states = StateWatch(Node())  # type: ignore[arg-type]
-            states.watch(self.robot.joints, state_bounds(self.robot, SETTINGS))
+            states.watch(self.robot.joints)
             world.pass_time(0.3)
             since = world.now + 0.5 + when * self.path.duration
             spoiler = Spoiler(fault, since, np.random.default_rng(seed))
             world.spoil = lambda message: spoiler.messages(world.now, message)
             try:
-                drive(world, states, self._move(states, sender))
+                drive(world, states, self._move(DrivenController(world), states, report))
             except MotionError as error:
                 code = code_name(error.code)
             world.pass_time(1.5)
-        return self._outcome(world, code, sender)
+        return self._outcome(world, code)
 
-    async def _move(self, states: StateWatch, sender: CheckedSender) -> None:
+    async def _move(
+        self, controller: DrivenController, states: StateWatch, report: Report
+    ) -> None:
         async def tick() -> None:
             await Tick()
 
-        await require_state(states, OPTIONS, tick)
-        run = MotionRun(
-            Node(),  # type: ignore[arg-type]
-            states,
-            sender,
-            OPTIONS,
-            tick,
-            lambda: None,
-            Report(),
+        node: Any = Node()
+        motion = await replace(self.check).carry_out(
+            CollisionModelCache(print),
+            partial(find_start, controller, states, OPTIONS, tick, node.get_logger()),
+            run_here,
         )
-        await run.execute(None, self.path, None)
+        run = MotionRun(node, states, controller, OPTIONS, tick, lambda: None, report)
+        await run.execute(motion, None)
 
-    def _outcome(self, world: World, code: str, sender: CheckedSender) -> Outcome:
+    def _outcome(self, world: World, code: str) -> Outcome:
         position, velocity = (np.array(each) for each in zip(*world.track, strict=True))
         span = round(SPAN * SERVO_RATE)
         acceleration = np.abs(velocity[span:] - velocity[:-span]) / SPAN
-        last = None if sender.reference is None else sender.reference.position[-1]
         beyond = np.maximum(self.limits.lower - position, position - self.limits.upper)
         grid = np.linspace(0.0, self.path.duration, 2000)
-        path = self.path.trajectory.sample(grid).position
+        path = self.path.sample(grid).position
         away = np.abs(position[::10, None] - path[None]).max(axis=2).min(axis=1)
         return Outcome(
             float(np.abs(velocity).max()),
@@ -262,5 +288,4 @@ class Arm:
             float(away.max()),
             code,
             float(np.abs(velocity[-100:]).max()) < 0.01,
-            0.0 if last is None else float(np.abs(last - path).max(axis=1).min()),
         )

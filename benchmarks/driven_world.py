@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A simulated robot and its controllers on a clock that drives the excitation node, without DDS.
+A simulated robot and its controller on a clock that drives the excitation node, without DDS.
 
 The world's time passes in `World.pass_time` alone; `driven_time` has the node's modules see it.
 """
@@ -16,24 +16,31 @@ import time
 from typing import Any
 from unittest import mock
 
+from action_msgs.msg import GoalStatus
 import numpy as np
 from rclpy.serialization import serialize_message
-from robot_identification.errors import RecordingError
-from robot_identification.excitation.command_stream import CommandPlayer
-from robot_identification.excitation.limits import Limits
+from robot_identification.errors import ExcitationError
 from robot_identification.excitation.trajectories import PointTrajectory
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.common.messages import (
-    joint_sample,
-    nanoseconds,
-    time_message,
-)
+from robot_identification.nodes.common.messages import message_of, time_message
 from robot_identification.nodes.excitation import joint_state_watch as excitation_states
-from robot_identification.nodes.excitation.senders import message_of
-from robot_identification.nodes.simulation_inputs import RAMP, SCALING_RATE, waypoints_of
+from robot_identification.nodes.excitation.controller import (
+    ControllerState,
+    Ending,
+    GOAL_SECONDS,
+    Progress,
+)
+from robot_identification.nodes.excitation.options import Code, MotionError
+from robot_identification.nodes.simulation_controller import MONITOR_RATE, waypoints_of
 from robot_identification.simulation import SimulatedSample, SimulationSettings, Simulator
+from robot_identification.simulation.controller import (
+    Constraints,
+    Goal,
+    Outcome,
+    Tolerances,
+    TrajectoryController,
+)
 from sensor_msgs.msg import JointState
-from trajectory_msgs.msg import JointTrajectory
 
 STAMP = 1000.0
 """Stamp of the first joint state [s]."""
@@ -43,6 +50,15 @@ WALL = 500.0
 
 LATENCY = 0.002
 """Of joint states, and of commands [s]."""
+
+ENDS = {
+    Outcome.SUCCEEDED: (GoalStatus.STATUS_SUCCEEDED, 'SUCCESSFUL'),
+    Outcome.CANCELED: (GoalStatus.STATUS_CANCELED, 'SUCCESSFUL'),
+    Outcome.REPLACED: (GoalStatus.STATUS_ABORTED, 'INVALID_GOAL'),
+    Outcome.PATH_TOLERANCE_VIOLATED: (GoalStatus.STATUS_ABORTED, 'PATH_TOLERANCE_VIOLATED'),
+    Outcome.GOAL_TOLERANCE_VIOLATED: (GoalStatus.STATUS_ABORTED, 'GOAL_TOLERANCE_VIOLATED'),
+}
+"""Status and code of a goal's result."""
 
 OBSTACLE_STIFFNESS, OBSTACLE_DAMPING = 300.0, 10.0
 """Of an obstacle that the first joint meets [N m/rad, N m s/rad]."""
@@ -83,9 +99,15 @@ class World:
     ----------
     robot, settings:
         Of the simulation; joint states are published at ``settings.rate``.
+    constraints:
+        Of its controller.
+    factor:
+        Rate of the robot's time, relative to this machine's.
 
     Attributes
     ----------
+    simulator, controller:
+        The robot, and what commands it.
     track:
         True positions and velocities, (n_joints,) each, after every servo period.
     states:
@@ -93,29 +115,29 @@ class World:
     spoil:
         Returns the messages that arrive in place of a true one, each with the number of its
         publisher (0 or 1); None where the true one does.
-    listeners:
-        Called with each message that is published.
-    stream:
-        Called with `wall` at ``settings.rate``, before a servo period; None for nothing.
     obstacle:
         Position of the first joint beyond which an obstacle pushes back; None for none [rad].
-    speed:
-        Speed scaling of the controllers; see `scale_speed`.
 
     """
 
-    def __init__(self, robot: Robot, settings: SimulationSettings) -> None:
+    def __init__(
+        self,
+        robot: Robot,
+        settings: SimulationSettings,
+        constraints: Constraints | None = None,
+        factor: float = 1.0,
+    ) -> None:
+        self.factor = factor
         self.simulator = Simulator(robot, settings)
+        self.controller = TrajectoryController(self.simulator, constraints or Constraints())
         self.topic = JointStateTopic(self)
         self.track: list[tuple[np.ndarray, np.ndarray]] = []
         self.states: list[JointState] = []
         self.spoil: Callable[[JointState], Sequence[tuple[JointState, int]]] | None = None
-        self.listeners: list[Callable[[JointState], None]] = []
-        self.stream: Callable[[float], None] | None = None
         self.obstacle: float | None = None
-        self.speed = 1.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
+        self._left = 0.0
 
     @property
     def now(self) -> float:
@@ -125,36 +147,30 @@ class World:
     @property
     def wall(self) -> float:
         """Time of this machine [s]."""
-        return WALL + self.simulator.time
+        return WALL + self.simulator.time / self.factor
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Have something happen after a time."""
-        heapq.heappush(self._events, (self.now + seconds, next(self._order), action))
-
-    def scale_speed(self, target: float) -> None:
-        """Let the speed of trajectories and commanded velocities go to a share ``target``."""
-        step = RAMP / SCALING_RATE
-        self.speed += min(max(target - self.speed, -step), step)
-        self.simulator.scale_speed(self.speed)
-        if self.speed != target:
-            self.later(1.0 / SCALING_RATE, lambda: self.scale_speed(target))
+        """Have something happen after a time of this machine."""
+        when = self.now + self.factor * seconds
+        heapq.heappush(self._events, (when, next(self._order), action))
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass."""
-        end = self.now + seconds - 1e-9
+        """Let time of this machine pass."""
+        self._left += self.factor * seconds
+        end = self.now + self._left - 1e-9
         every = self.simulator.settings.decimation
         while self.now < end:
             while self._events and self._events[0][0] <= self.now:
                 heapq.heappop(self._events)[2]()
-            if self.stream is not None and self.simulator.periods % every == 0:
-                self.stream(self.wall)
             plant = self.simulator.plant
             if self.obstacle is not None:
                 self.simulator.disturb(self._push(self.obstacle))
             period, sample = self.simulator.periods, self.simulator.advance()
+            self.controller.check(sample)
             self.track.append((plant.position.copy(), plant.velocity.copy()))
             if period % every == 0:
                 self._publish(sample)
+        self._left = end + 1e-9 - self.now
 
     def _push(self, obstacle: float) -> np.ndarray:
         """Return the efforts with which an obstacle pushes back (n_joints,)."""
@@ -177,130 +193,137 @@ class World:
         sent = [(message, 0)] if self.spoil is None else self.spoil(message)
         for each, publisher in sent:
             self.topic.send(each, publisher)
-            for listener in self.listeners:
-                listener(each)
 
 
-class TrajectoryController:
+class DrivenController:
     """
-    A controller that interpolates trajectories; a `Sender`.
+    The controller of the world's robot, in place of the node's `Controller`.
 
     Attributes
     ----------
-    sent:
-        Trajectories that it has got.
+    goals:
+        What was sent, each with its state.
+    cancels:
+        When a cancel was sent [s].
+    deaf:
+        Whether cancels get lost.
+    notes:
+        See `Controller`.
+    others:
+        Error for others who may command the robot, or None.
+    gone:
+        Whether there is no controller.
 
     """
 
-    target, failure = 'the simulated controller', None
-    feeds_back = False
+    name = '/joint_trajectory_controller'
+    action = f'{name}/follow_joint_trajectory'
 
     def __init__(self, world: World) -> None:
-        self._world = world
-        self.sent: list[JointTrajectory] = []
+        self.world = world
+        self.goals: list[DrivenGoal] = []
+        self.cancels: list[float] = []
+        self.deaf = self.gone = False
+        self.others: MotionError | None = None
+        self.notes: set[str] = set()
 
-    @property
-    def speed_scaling(self) -> float:
-        """Rate at which time passes."""
-        return self._world.speed
+    async def prepare(self, joints: tuple[str, ...], tick: Any) -> np.ndarray | None:
+        """Return how joints are stopped."""
+        if self.gone:
+            raise MotionError(Code.NO_CONTROLLER, 'there is no controller')
+        if self.others is not None:
+            raise self.others
+        return self.world.controller.deceleration
 
-    async def prepare(self, joints: tuple[str, ...], tick: Any) -> None:
-        """Do nothing: it is there."""
+    def shared(self) -> MotionError | None:
+        """Return `others`."""
+        return self.others
 
-    def begin(self, limits: Limits, position: np.ndarray) -> None:
-        """Do nothing: it interpolates."""
+    def clocks(self, stamp: int) -> str:
+        """Return that clocks are alike."""
+        return ''
 
-    def send(self, trajectory: PointTrajectory, start: int) -> None:
-        """Follow the points, soon."""
-        message = message_of(trajectory, start)
-        self.sent.append(message)
-        self._world.later(LATENCY, lambda: self._follow(message))
+    def offers_state(self) -> bool:
+        """Return that its state is known."""
+        return not self.gone
 
-    def _follow(self, message: JointTrajectory) -> None:
-        waypoints = waypoints_of(message)
-        begin = 1e-9 * nanoseconds(message.header.stamp) - STAMP
-        if begin + waypoints.time[-1] > self._world.now:
-            self._world.simulator.follow(waypoints, begin)
+    def state(self, joints: Sequence[str]) -> ControllerState:
+        """Return the present state."""
+        world, simulator = self.world, self.world.simulator
+        reference, measured = simulator.reference[0].copy(), simulator.plant.position.copy()
+        return ControllerState(reference, measured, world.now, world.wall)
 
-    def ignore_states(self) -> None:
-        """Do nothing: it has joint states of its own."""
-
-    def finish(self) -> None:
-        """Do nothing: the last point is held."""
+    def send(self, trajectory: PointTrajectory, tolerance: np.ndarray) -> DrivenGoal:
+        """Have the robot follow a trajectory, soon."""
+        goal = DrivenGoal(self, trajectory, tolerance)
+        self.goals.append(goal)
+        return goal
 
 
-class CommandController(TrajectoryController):
-    """
-    A robot that takes positions or velocities, and the process that streams them.
+class DrivenGoal:
+    """A goal of the simulated controller, in place of the node's `SentGoal`."""
 
-    Attributes
-    ----------
-    commands:
-        (n_joints,) each, that the robot has got.
+    def __init__(
+        self, controller: DrivenController, trajectory: PointTrajectory, tolerance: np.ndarray
+    ) -> None:
+        self._controller, self._world = controller, controller.world
+        self.trajectory = trajectory
+        self.accepted: bool | None = None
+        self.progress: Progress | None = None
+        self.heard = False
+        self.ending: Ending | None = None
+        self._goal: Goal | None = None
+        self._tolerances = Tolerances(tolerance, tolerance, GOAL_SECONDS)
+        self._world.later(LATENCY, self._accept)
 
-    """
-
-    def __init__(self, world: World, velocity: bool, gain: float = 2.0) -> None:
-        super().__init__(world)
-        self._velocity = self.feeds_back = velocity
-        rate = world.simulator.settings.rate
-        self._player = CommandPlayer(velocity, gain, rate, simulated=False)
-        self._ended = False
-        self._inbox: deque[tuple[float, JointState]] = deque()
-        self.commands: list[np.ndarray] = []
-        world.stream = self._step
-        world.listeners.append(lambda m: self._inbox.append((world.wall + LATENCY, m)))
-
-    async def prepare(self, joints: tuple[str, ...], tick: Any) -> None:
-        """Begin a motion."""
-        self._ended = False
-        self._player.prepare()
-
-    def begin(self, limits: Limits, position: np.ndarray) -> None:
-        """Begin a path."""
-        self._player.begin(limits, position)
-
-    def send(self, trajectory: PointTrajectory, start: int) -> None:
-        """Follow the points."""
-        self._player.follow(trajectory, 1e-9 * start + trajectory.begin)
-
-    def ignore_states(self) -> None:
-        """Use no more joint states."""
-        self._player.ignore_states()
-
-    def finish(self) -> None:
-        """End the stream."""
-        self._ended = self._player.stream.running
-        self._player.stream.stop()
-
-    @property
-    def failure(self) -> str | None:  # type: ignore[override]
-        """Reason for which the stream has ended."""
-        return 'the stream was held up' if self._player.stream.held_up else None
-
-    def _step(self, wall: float) -> None:
-        """Take the joint states that have arrived, and command."""
-        while self._inbox and self._inbox[0][0] <= wall:
-            self._note(self._inbox.popleft()[1], wall)
-        self._player.replace(wall)
-        if self._player.stream.running:
-            command: np.ndarray | None = self._player.command(wall, self.speed_scaling)
-        else:
-            command = self._player.last() if self._ended else None
-        if command is None:
-            return
-        self.commands.append(command)
-        simulator = self._world.simulator
-        (simulator.command_velocity if self._velocity else simulator.command_position)(command)
-
-    def _note(self, message: JointState, wall: float) -> None:
+    def _accept(self) -> None:
+        message = message_of(self.trajectory)
         try:
-            sample = joint_sample(message, self._world.simulator.joints)
-        except RecordingError:
+            self._goal = self._world.controller.accept(
+                waypoints_of(message), None, self._tolerances
+            )
+        except ExcitationError:
+            self._answer(False)
             return
-        if np.isfinite(sample.position).all():
-            stamp = 1e-9 * sample.stamp if sample.stamp else STAMP + self._world.now
-            self._player.note(stamp, wall, sample.position)
+        self._answer(True)
+        self._monitor()
+
+    def _answer(self, accepted: bool) -> None:
+        def answered() -> None:
+            self.accepted = accepted
+            if not accepted:
+                self.ending = Ending(GoalStatus.STATUS_ABORTED, 'REJECTED')
+
+        self._world.later(LATENCY, answered)
+
+    def _monitor(self) -> None:
+        """Tell how it goes, as long as it does."""
+        assert self._goal is not None
+        simulator = self._world.simulator
+        if self._goal.outcome is not None:
+            ending = Ending(*ENDS[self._goal.outcome], self._goal.reason)
+            self._world.later(LATENCY, lambda: setattr(self, 'ending', ending))
+            return
+        reference, measured = simulator.reference[0].copy(), simulator.plant.position.copy()
+        elapsed = simulator.follower.elapsed
+
+        def arrive() -> None:
+            now = self._world.wall
+            self.progress = Progress(elapsed, reference, measured, reference - measured, now)
+
+        self._world.later(LATENCY, arrive)
+        self._world.later(1.0 / MONITOR_RATE, self._monitor)
+
+    def cancel(self) -> None:
+        """Have it ended, soon."""
+        self._controller.cancels.append(self._world.now)
+        if not self._controller.deaf:
+            self._world.later(LATENCY, self._cancel)
+
+    def _cancel(self) -> None:
+        self.heard = True
+        if self._goal is not None:
+            self._world.controller.cancel(self._goal)
 
 
 @contextmanager

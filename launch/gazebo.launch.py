@@ -17,11 +17,11 @@ from launch_ros.substitutions import FindPackageShare
 from robot_identification.model.urdf_files import read_urdf, resolve_package_path
 from robot_identification.nodes.launching import (
     argument,
-    controller_parameters,
     full_namespace,
     own_nodes,
     preview,
     shared,
+    stopping,
     SWITCH,
 )
 
@@ -66,13 +66,6 @@ ARGUMENTS = [
         default_value='',
         description='Name of the controller that takes trajectories; empty: that of '
         'config/demo_arm_controllers.yaml for the command_interface',
-    ),
-    DeclareLaunchArgument(
-        'controller_kind',
-        default_value='',
-        choices=['trajectory_topic', 'follow_joint_trajectory', ''],
-        description='How the controller takes trajectories: on a topic, or by the action '
-        'FollowJointTrajectory; empty: trajectory_topic',
     ),
     DeclareLaunchArgument(
         'controllers',
@@ -147,7 +140,8 @@ def start(context):
     controllers = str(resolve_package_path(controllers).absolute())  # Gazebo runs elsewhere
     usual = CONTROLLERS[argument(context, 'command_interface')]
     controller = argument(context, 'controller') or usual
-    excitation = {**NODES['excitation'], **controller_parameters(context, usual)}
+    nodes = {**NODES, 'excitation': {**NODES['excitation'], 'controller': controller}}
+    options = {'excitation': stopping(context, 'gazebo.yaml', controller)}
     urdf = description(context, controllers)
     return [
         gazebo(context),
@@ -155,7 +149,7 @@ def start(context):
         robot_state_publisher(urdf),
         spawn(),
         spawn_controllers(controller, controllers),
-        *own_nodes(context, {**NODES, 'excitation': excitation}, 'gazebo.yaml'),
+        *own_nodes(context, nodes, 'gazebo.yaml', options),
         *preview(context, urdf),
     ]
 

@@ -11,16 +11,19 @@ from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from robot_identification.nodes.launching import (
     argument,
-    COMMANDS,
-    controller_parameters,
     own_nodes,
     preview,
     remapped,
+    stopping,
     SWITCH,
 )
 
 NODES = {
-    'excitation': {'robot_description': '{robot}', 'execute': '{execute}'},
+    'excitation': {
+        'robot_description': '{robot}',
+        'execute': '{execute}',
+        'controller': '{controller}',
+    },
     'recorder': {'output': '{recordings}'},
     'regressor': {'robot_description': '{robot}'},
     'identification': {
@@ -71,16 +74,8 @@ ARGUMENTS = [
     DeclareLaunchArgument(
         'controller',
         default_value='',
-        description='Name of the controller that takes the motion; empty: as in the '
-        'configuration, joint_trajectory_controller',
-    ),
-    DeclareLaunchArgument(
-        'controller_kind',
-        default_value='',
-        choices=[*COMMANDS, ''],
-        description='How the controller takes it: trajectories on a topic or by the action '
-        'FollowJointTrajectory, or streamed positions or velocities; empty: trajectory_topic, '
-        'or as in the configuration where no controller is given',
+        description='Name of the joint_trajectory_controller that executes the motion; empty: as '
+        'in the configuration',
     ),
     DeclareLaunchArgument(
         'joint_states',
@@ -122,11 +117,16 @@ ARGUMENTS = [
 
 def start(context):
     """Start the nodes with what the arguments say."""
-    excitation = {**NODES['excitation'], **controller_parameters(context)}
-    nodes = {**NODES, 'excitation': excitation}
+    options = {
+        'excitation': stopping(context, 'identification.yaml', argument(context, 'controller'))
+    }
     return [
         *own_nodes(
-            context, nodes, 'identification.yaml', remappings=remapped(context, REMAPPINGS)
+            context,
+            NODES,
+            'identification.yaml',
+            options,
+            remappings=remapped(context, REMAPPINGS),
         ),
         *preview(context, argument(context, 'robot')),
     ]

@@ -14,6 +14,7 @@ from robot_identification.nodes.launching import (
     preview,
     remapped,
     shared,
+    stopping,
     SWITCH,
 )
 
@@ -100,9 +101,12 @@ def start(context):
     """Start the nodes with what the arguments say."""
     robot = argument(context, 'robot') or shared('urdf', 'demo_arm.urdf')
     names = remapped(context, REMAPPINGS)
-    last = {'on_exit': Shutdown(reason='the simulation has ended')}
+    options = {
+        'simulation': {'on_exit': Shutdown(reason='the simulation has ended')},
+        'excitation': stopping(context, 'simulation.yaml'),
+    }
     return [
-        *own_nodes(context, NODES, 'simulation.yaml', {'simulation': last}, remappings=names),
+        *own_nodes(context, NODES, 'simulation.yaml', options, remappings=names),
         *preview(context, robot, robot_too=True, remappings=names),
     ]
 

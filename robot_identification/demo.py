@@ -163,7 +163,6 @@ class Demonstration:
                 **clock,
                 'execute': True,
                 'planner.floor': 0.0,
-                'horizon': 5.0,
                 'stale_timeout': 1.0,
                 'output': str(self.folder / 'plans'),
             },

@@ -102,28 +102,19 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
             '~/alive',
             "Signs of life of a motion's client: who sends one has to go on; see alive_timeout",
         ),
-        _publishes('joint_trajectory', 'Trajectories for the controller; see controller_topic'),
         _calls(
             'joint_trajectory_controller/follow_joint_trajectory',
-            'The same as goals, where controller_kind says so; see controller_topic',
+            'A motion as one goal, and its cancel; see controller',
             kind='control_msgs/action/FollowJointTrajectory',
         ),
-        _publishes(
-            'forward_velocity_controller/commands',
-            'Positions or velocities, where controller_kind says so; see controller_topic',
-            kind='std_msgs/msg/Float64MultiArray',
-            qos='reliable, volatile, 1',
+        _subscribes(
+            'joint_trajectory_controller/controller_state',
+            'What the controller wants and measures, where it publishes that',
         ),
         _calls(
             'joint_trajectory_controller/get_parameters',
-            "The controller's joints, its parameter joints; see controller_node",
+            "The controller's joints, and how it stops",
             kind='rcl_interfaces/srv/GetParameters',
-        ),
-        _subscribes(
-            'speed_scaling_state_broadcaster/speed_scaling',
-            "The controller's speed in percent; only where speed_scaling_topic names it",
-            kind='std_msgs/msg/Float64',
-            qos='best effort, volatile, 10',
         ),
         _publishes('~/preview/markers', 'Lines of the previewed motion, obstacles, nearest pair'),
         _publishes('~/preview/trajectory', 'The previewed motion, the way to its start included'),

@@ -58,13 +58,6 @@ NODES: dict[str, Callable[[], Node]] = {
 """What makes each node, by its name."""
 
 VARIANTS: dict[str, tuple[tuple[str, ...], ...]] = {
-    'excitation': (
-        (
-            'controller_kind:=velocity_commands',
-            'controller_topic:=forward_velocity_controller/commands',
-            'speed_scaling_topic:=speed_scaling_state_broadcaster/speed_scaling',
-        ),
-    ),
     'simulation': (('elastic.enabled:=true', 'elastic.coupling:=false', 'substeps:=10'),),
 }
 """Parameters with which a node has more topics, services or actions than without."""

@@ -21,7 +21,7 @@ OPERATOR = 'operator'
 """Node, and enclave, of who asks the nodes for something."""
 
 CHILDREN = {
-    'excitation': ('excitation_commands', 'calibration_client'),
+    'excitation': ('calibration_client',),
     'identification': ('identification_online',),
 }
 """Nodes in processes that a node starts for itself; they run in its enclave."""

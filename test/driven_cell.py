@@ -2,7 +2,7 @@
 """
 The excitation node in this process, moving a simulated robot on a clock that the test drives.
 
-Nothing waits for the machine: the node's timer, its coroutines, joint states and commands all pass
+Nothing waits for the machine: the node's timer, its coroutines, joint states and goals all pass
 in the time of `benchmarks.driven_world.World`, so a busy machine is slower and nothing else.
 """
 
@@ -25,25 +25,27 @@ from rclpy.signals import SignalHandlerOptions
 from robot_identification.model.robot import Robot
 from robot_identification.nodes import excitation_node
 from robot_identification.nodes.common.messages import seconds
-from robot_identification.nodes.excitation.motion import SENDERS
 from robot_identification.simulation import SimulationSettings
+from robot_identification.simulation.controller import Constraints
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 import yaml
 
-from benchmarks.driven_world import CommandController, driven_time, TrajectoryController, World
+from benchmarks.driven_world import driven_time, DrivenController, World
 
 PLANAR = Path(__file__).resolve().parents[1] / 'urdf' / 'zollo_planar_2r.urdf'
 
 PARAMETERS = {
     'execute': True,
     'move_speed': 0.8,
-    'horizon': 1.0,
     'planner.duration': 4.0,
     'planner.harmonics': 4,
     'planner.max_iterations': 3,
 }
 """Of the node, unless a test says otherwise."""
+
+DECELERATION = 12.0
+"""Of each joint where a goal is canceled [rad/s^2]."""
 
 LONGEST = 120.0
 """World's time in which whatever a test waits for has happened [s]."""
@@ -118,7 +120,7 @@ class DrivenCell:
     node:
         The `ExcitationNode`.
     controller:
-        What the node's commands go to.
+        What the node's goals go to.
     workers:
         See `Workers`.
 
@@ -130,8 +132,10 @@ class DrivenCell:
         ROS domain, for the node's graph; no message of a motion goes through it.
     urdf, rate:
         The robot, and the rate of its joint states [Hz].
-    kind:
-        The parameter ``controller_kind``.
+    constraints:
+        Of the controller.
+    time_factor:
+        Rate of the robot's time, relative to the node's.
     described:
         Whether the node has the robot by its parameter, not by the topic.
     silent:
@@ -141,15 +145,20 @@ class DrivenCell:
 
     """
 
-    def __init__(self, capture, domain, urdf=PLANAR, rate=200.0, kind='trajectory_topic',
-                 described=True, silent=False, **parameters):  # fmt: skip
+    def __init__(self, capture, domain, urdf=PLANAR, rate=200.0, constraints=None,
+                 time_factor=1.0, described=True, silent=False, **parameters):  # fmt: skip
         self._capture, self._output = capture, ''
         self._robot = Robot.from_urdf(urdf)
-        self._domain, self._kind = domain, kind
-        self._parameters = {**PARAMETERS, 'controller_kind': kind, **parameters}
+        self._domain = domain
+        self._parameters = {**PARAMETERS, **parameters}
         if described:
             self._parameters['robot_description'] = str(urdf)
-        self.world = World(self._robot, SimulationSettings(rate=rate, servo_rate=2.0 * rate))
+        constraints = constraints or Constraints(
+            decelerate_on_cancel=True, max_deceleration_on_cancel=(DECELERATION,)
+        )
+        settings = SimulationSettings(rate=rate, servo_rate=2.0 * rate)
+        self.world = World(self._robot, settings, constraints, time_factor)
+        self.controller = DrivenController(self.world)
         if silent:
             self.world.spoil = lambda message: []
         self._tasks = []
@@ -158,8 +167,9 @@ class DrivenCell:
     def __enter__(self):
         with self._stack as stack:
             stack.enter_context(driven_time(self.world))
-            senders = dict.fromkeys(SENDERS, self._make_controller)
-            stack.enter_context(mock.patch.dict(SENDERS, senders))
+            stack.enter_context(
+                mock.patch.object(excitation_node, 'Controller', lambda *_: self.controller)
+            )
             stack.enter_context(
                 mock.patch.object(excitation_node, 'ThreadPoolExecutor', self._make_workers)
             )
@@ -185,16 +195,6 @@ class DrivenCell:
         with open(handle, 'w') as file:
             yaml.safe_dump({'/**': {'ros__parameters': self._parameters}}, file)
         return path
-
-    def _make_controller(self, node, group, options):
-        streamed = self._kind.endswith('commands')
-        velocity = self._kind.startswith('velocity')
-        self.controller = (
-            CommandController(self.world, velocity, options.command_gain)
-            if streamed
-            else TrajectoryController(self.world)
-        )
-        return self.controller
 
     def _make_workers(self, **options):
         self.workers = Workers(**options)
@@ -222,15 +222,15 @@ class DrivenCell:
 
     def pass_time(self, duration):
         """Let time pass."""
-        end = self.world.now + duration - 1e-9
-        while self.world.now < end:
+        end = self.world.wall + duration - 1e-9
+        while self.world.wall < end:
             self.step()
 
     def wait_until(self, condition, what='the condition', longest=LONGEST):
         """Let time pass until a condition holds."""
-        end = self.world.now + longest
+        end = self.world.wall + longest
         while not condition():
-            assert self.world.now < end, f'{what}: not within {longest} s'
+            assert self.world.wall < end, f'{what}: not within {longest} s'
             self.step()
 
     def hold_up(self, duration):
@@ -313,8 +313,8 @@ class DrivenCell:
 
     @property
     def sent(self):
-        """Trajectories so far."""
-        return self.controller.sent
+        """Trajectories of the goals so far."""
+        return [goal.trajectory for goal in self.controller.goals]
 
     def at_rest(self):
         """Tell whether the robot rests."""

@@ -391,7 +391,7 @@ def collision_model(
         robot,
         geometry,
         clearance,
-        _of_joints(robot, tolerance),
+        tracking_tolerances(robot, tolerance),
         shape_reach(robot, geometry),
         obstacles=tuple(obstacles),
         coverage=_coverage(robot, geometry, shapes.missing, len(left_out)),
@@ -445,7 +445,7 @@ def _coverage(
     return Coverage(checked, found - checked - close, close, names, total - found)
 
 
-def _of_joints(robot: Robot, tolerance: Sequence[float]) -> np.ndarray:
+def tracking_tolerances(robot: Robot, tolerance: Sequence[float]) -> np.ndarray:
     """Return the tolerances of all joints."""
     given = np.array(tolerance if len(tolerance) else (0.0,), dtype=float)
     if given.size not in (1, robot.n_joints):

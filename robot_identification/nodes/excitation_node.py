@@ -19,7 +19,6 @@ import sys
 import time
 from typing import Any
 
-import numpy as np
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
@@ -28,7 +27,6 @@ from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 
 from ..errors import ExcitationError, IdentificationError, ModelError, SettingsError
-from ..excitation.guards import state_bounds
 from ..excitation.planner import plan
 from ..excitation.plans import Plan, PlanningCanceled
 from ..excitation.settings import PlannerSettings
@@ -41,9 +39,10 @@ from ..results.factor_file import read_factor
 from .common import declare_options, explain, read_options, run, serve_action, steady_timer
 from .common.robot_description import RobotDescription
 from .excitation.calibration import CalibrationService
-from .excitation.joint_state_watch import require_state, StateWatch
-from .excitation.motion import MotionRun, sender_of
-from .excitation.motion_checks import CollisionModelCache, MotionCheck, requested_motion
+from .excitation.controller import Controller
+from .excitation.joint_state_watch import StateWatch
+from .excitation.motion import MotionRun
+from .excitation.motion_checks import CollisionModelCache, MotionCheck, requested_motion, Start
 from .excitation.motion_watch import ClientWatch
 from .excitation.options import (
     Code,
@@ -54,7 +53,7 @@ from .excitation.options import (
     Tick,
 )
 from .excitation.preview import points_message, PreviewService, save_plan
-from .excitation.remote_nodes import Controller
+from .excitation.start import find_start, require_state
 
 TICK = 0.01
 """Time between two looks at the robot [s]."""
@@ -101,9 +100,7 @@ class ExcitationNode(Node):
         self._count = self._planning = self._previewing = 0
         self._running: Report | None = None
         self._states = StateWatch(self)
-        controller = declare_options(self, ControllerOptions)
-        self._sender = sender_of(self, self._group, controller)
-        self._controller = Controller(self, self._group, controller)
+        self._controller = Controller(self, self._group, declare_options(self, ControllerOptions))
         self._description = RobotDescription(self, self._new_robot, self._group)
         self._client_watch = ClientWatch(self, '~/excite', self._group)
         self._collisions = CollisionModelCache(self.get_logger().warning)
@@ -128,7 +125,7 @@ class ExcitationNode(Node):
             self.get_logger().info('execute is false: trajectories are checked, nothing moves')
 
     async def on_shutdown(self) -> None:
-        """Bring the robot to rest before the node ends."""
+        """Cancel the motion, and wait for its end, before the node ends."""
         self._leaving = True
         # an idle node has no answer to give, and on a busy machine a tick takes long
         awaited = not self._timer.is_canceled()
@@ -141,7 +138,6 @@ class ExcitationNode(Node):
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _new_robot(self, robot: Robot) -> None:
-        self._sender.rest = None
         if self._running is None:
             self._states.watch(robot.joints)
         if self._plans:
@@ -323,31 +319,31 @@ class ExcitationNode(Node):
                 'set execute to true',
             )
         robot = await self._robot()
-        motion = self._wanted(request, robot, options)
-        self._states.watch(robot.joints, state_bounds(robot, motion.settings))
+        check = self._wanted(request, robot, options)
+        self._states.watch(robot.joints)
         tick = self._ticking(lambda: goal.publish_feedback(copy(report.feedback)))
         self._client_watch.restart()
         interruption = self._interruption(goal, options, robot)
-        path = await motion.carry_out(
+        motion = await check.carry_out(
             self._collisions,
-            partial(require_state, self._states, options, tick),
+            partial(find_start, self._controller, self._states, options, tick, self.get_logger()),
             partial(self._in_worker, tick=tick),
         )
-        await self._controller.require_active(tick)
         self._require_still(robot)
         reason = interruption()
         if reason is not None:
             raise reason
         if request.dry_run:
             return
-        longest = path.stops.rest_within(options.horizon)
         self.get_logger().info(
-            f'a motion of {path.duration:.4g} s; without this node the robot rests within '
-            f'{longest:.3g} s'
+            f'a motion of {motion.trajectory.duration:.4g} s; if this node dies, the controller '
+            f'finishes it: the robot rests {motion.trajectory.duration:.4g} s from now at the '
+            f"latest, in the controller's time; a cancel stops it within {motion.stop:.3g} s"
         )
-        carried = MotionRun(self, self._states, self._sender, options, tick, interruption, report)
-        recording = request.recording_name if request.record else None
-        await carried.execute(motion.approach, path, recording)
+        carried = MotionRun(
+            self, self._states, self._controller, options, tick, interruption, report
+        )
+        await carried.execute(motion, request.recording_name if request.record else None)
 
     def _wanted(
         self, request: Excite.Goal | Preview.Request, robot: Robot, options: ExecutionOptions
@@ -375,8 +371,8 @@ class ExcitationNode(Node):
             options = read_options(self, ExecutionOptions)
             robot = await self._robot()
             motion = self._wanted(request, robot, options)
-            self._states.watch(robot.joints, state_bounds(robot, motion.settings))
-            here = partial(self._place_of_rest, options)
+            self._states.watch(robot.joints)
+            here = partial(self._start_if_known, options)
             try:
                 await motion.carry_out(self._collisions, here, self._in_worker)
             except MotionError as error:
@@ -385,12 +381,17 @@ class ExcitationNode(Node):
         finally:
             self._previewing -= 1
 
-    async def _place_of_rest(self, options: ExecutionOptions) -> np.ndarray | None:
-        """Return where the robot rests (n_joints,); None, and a line in the log, where unknown."""
+    async def _start_if_known(self, options: ExecutionOptions) -> Start | None:
+        """Return where the robot rests; None, and a line in the log, where that is not known."""
         try:
-            return await require_state(self._states, options, self._tick)
+            if self._controller.gone:
+                self.get_logger().info('without the stops: there is no controller to ask')
+                return Start(await require_state(self._states, options, self._tick), None)
+            return await find_start(
+                self._controller, self._states, options, self._tick, self.get_logger()
+            )
         except MotionError as error:
-            self.get_logger().info(f'without the way to the start: {error.message}')
+            self.get_logger().info(f'without the way to the start and the stops: {error.message}')
             return None
 
     def _interruption(
@@ -398,15 +399,15 @@ class ExcitationNode(Node):
     ) -> Callable[[], MotionError | None]:
         def interruption() -> MotionError | None:
             if self._leaving:
-                return MotionError(Code.CANCELED, 'the node ends; the robot is at rest')
+                return MotionError(Code.CANCELED, 'the node ends')
             if goal.is_cancel_requested:
-                return MotionError(Code.CANCELED, 'canceled; the robot is at rest')
+                return MotionError(Code.CANCELED, 'canceled')
             if not goal.request.dry_run and not self.get_parameter('execute').value:
-                text = 'the parameter execute was set to false; the robot is at rest'
+                text = 'the parameter execute was set to false'
                 return MotionError(Code.EXECUTION_DISABLED, text)
             if not self._description.still(robot):
                 # the checks were those of the other one
-                return MotionError(Code.NO_MODEL, f'{REPLACED}; the robot is at rest: plan anew')
+                return MotionError(Code.NO_MODEL, f'{REPLACED}: plan anew')
             return self._client_watch.reason(options)
 
         return interruption

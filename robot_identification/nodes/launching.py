@@ -11,8 +11,11 @@ The wheels do not have `launch` and `launch_ros`, so they are imported where the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 import re
 from typing import Any
+
+import yaml
 
 from ..errors import SettingsError
 from ..model.urdf import parse_urdf
@@ -23,13 +26,7 @@ PACKAGE = 'robot_identification'
 SWITCH = ['true', 'false', '']
 """Choices of an argument that sets a parameter; empty leaves it to the parameter file."""
 
-COMMANDS = {
-    'trajectory_topic': 'joint_trajectory',
-    'follow_joint_trajectory': 'follow_joint_trajectory',
-    'position_commands': 'commands',
-    'velocity_commands': 'commands',
-}
-"""Topic or action of the controllers of ros2_control, by the controller's kind."""
+_PROGRAM = 'robot-identification'
 
 GRACE = '20'
 """Time for a node to end after Ctrl-C before launch terminates it, for which 5 s is usual [s]."""
@@ -132,27 +129,33 @@ def _filled(context: Any, templates: Mapping[str, str]) -> Iterator[tuple[str, s
             yield name, template.format(**arguments)
 
 
-def controller_parameters(context: Any, default: str = '') -> dict[str, str]:
+def stopping(context: Any, defaults: str, controller: str = '') -> dict[str, Any]:
     """
-    Return the excitation node's parameters for ``controller`` and ``controller_kind``.
+    Return an option of the excitation node: when it exits, all goals of the controller end.
 
-    Where no controller is given, it is ``default``; an empty one leaves all to parameter files.
-    Raises `SettingsError` where only the kind is given.
+    A node that was killed cannot cancel its motion.  ``defaults`` is the parameter file, as of
+    `own_nodes`, which names the controller where the argument of this function is empty.
     """
-    controller = argument(context, 'controller') or default
-    kind = argument(context, 'controller_kind')
-    if controller:
-        kind = kind or next(iter(COMMANDS))
-        topic = f'{controller}/{COMMANDS[kind]}'
-        return {'controller_topic': topic, 'controller_kind': kind}
-    if kind:
-        raise SettingsError(
-            f"controller_kind is '{kind}', but no controller is given",
-            key='controller_kind',
-            value=kind,
-            remedy='give the launch argument controller, too',
-        )
-    return {}
+    from launch.actions import ExecuteProcess
+    from launch_ros.substitutions import ExecutableInPackage
+
+    name = controller or _parameter(parameter_files(context, defaults), 'excitation', 'controller')
+    words: list[Any] = [ExecutableInPackage(_PROGRAM, PACKAGE), 'node', 'stop']
+    words += ['--namespace', full_namespace(context)]
+    if name:
+        words += ['--controller', name]
+    return {'on_exit': [ExecuteProcess(cmd=words, name='stop', output='screen')]}
+
+
+def _parameter(files: Sequence[str], node: str, name: str) -> str:
+    """Return a parameter of a node from the last parameter file that has it; '' where none has."""
+    sections = [
+        section.get('ros__parameters') or {}
+        for file in reversed(files)
+        for pattern, section in (yaml.safe_load(Path(file).read_text()) or {}).items()
+        if isinstance(section, dict) and pattern.rpartition('/')[2] in (node, '**', '*')
+    ]
+    return next((str(values[name]) for values in sections if name in values), '')
 
 
 def preview(

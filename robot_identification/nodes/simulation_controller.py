@@ -235,7 +235,7 @@ class ControllerInterfaces:
         own, joints = controller.tolerances, simulator.joints
         deceleration = controller.deceleration
         known = {
-            'use_sim_time': bool(self._node.get_parameter('use_sim_time').value),
+            'use_sim_time': True,  # as its stamps
             'update_rate': round(simulator.settings.servo_rate),
             'joints': list(joints),
             'command_interfaces': ['position'],

@@ -15,7 +15,6 @@ import sys
 
 from node_interfaces import INTERFACES
 import pytest
-from robot_identification.nodes.launching import COMMANDS
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,8 +147,6 @@ def test_every_argument_is_used_and_nothing_else_is(file):
     used |= arguments_in({**constant(file, 'NODES'), '': remappings(file)})
     # what every node gets, see launching.own_nodes
     used |= {'config', 'namespace', 'use_sim_time'}
-    if calls(file, 'controller_parameters'):
-        used |= {'controller', 'controller_kind'}
     if calls(file, 'preview'):
         used.add('preview')
     assert used == set(declared(file))
@@ -175,12 +172,6 @@ def test_every_parameter_that_an_argument_sets_is_one_of_the_node(file):
         known = parameters_of(node)
         assert known, f'docs/reference/nodes.md has no table of {node}'
         assert set(parameters) <= known, node
-
-
-def test_the_kinds_of_controllers_are_those_of_the_excitation_node():
-    options = pytest.importorskip('robot_identification.nodes.excitation.options')
-    assert tuple(COMMANDS) == options.CONTROLLER_KINDS
-    assert {'controller_topic', 'controller_kind'} <= parameters_of('excitation')
 
 
 def test_the_files_that_are_defaults_exist(file):
@@ -356,8 +347,7 @@ def test_a_real_robot_does_not_move_unless_told(ros, launch, prefix):
         ros.wait_for_node(f'/{name}', timeout=START)
     wanted = {
         'execute': False,
-        'controller_topic': 'arm_controller/joint_trajectory',
-        'controller_kind': 'trajectory_topic',
+        'controller': 'arm_controller',
         'use_sim_time': False,
     }
     assert ros.get_parameters('/excitation', *wanted) == wanted
@@ -493,18 +483,29 @@ def test_a_parameter_file_that_is_missing_is_named(ros, launch, prefix):
 
 
 @pytest.mark.slow
-def test_robots_are_commanded_as_the_kind_of_controller_takes_it(ros, launch, prefix):
-    process = launch('identification', 'controller:=forward', 'controller_kind:=velocity_commands')
-    ros.wait_for_node('/excitation', timeout=START)
-    values = ros.get_parameters('/excitation', 'controller_topic', 'controller_kind')
-    assert values == {
-        'controller_topic': 'forward/commands',
-        'controller_kind': 'velocity_commands',
-    }
+@pytest.mark.parametrize(
+    ('name', 'arguments', 'words'),
+    [
+        ('simulation', ['namespace:=cell'], '/cell --controller joint_trajectory_controller'),
+        ('identification', ['controller:=arm'], '/ --controller arm'),
+        ('identification', ['config:=own.yaml'], '/ --controller mine'),
+    ],
+)
+def test_the_controller_is_stopped_when_the_excitation_node_dies(
+    ros, launch, prefix, name, arguments, words
+):
+    text = '/**/excitation: {ros__parameters: {controller: mine}}'
+    (prefix / 'own.yaml').write_text(text)
+    process = launch(name, *arguments)
+    node = '/cell/excitation' if name == 'simulation' else '/excitation'
+    ros.wait_for_node(node, timeout=START)
+    found = re.search(
+        r'excitation_node-\d+\]: process started with pid \[(\d+)\]', output(prefix, name)
+    )
+    os.kill(int(found[1]), signal.SIGKILL)
+    said = output_until(ros, prefix, name, 'played with')
+    assert said.endswith(f'played with node stop --namespace {words}')
     assert end(process) == 0
-    process = launch('identification', 'controller_kind:=velocity_commands')
-    assert process.wait(60) == 1
-    assert 'no controller is given' in output(prefix, 'identification')
 
 
 # ------------------------------------------ Gazebo and RViz, with other programs in their place
@@ -600,10 +601,10 @@ def test_gazebo_gets_the_arm_its_controllers_and_a_clock(ros, launch, stand_ins)
     for name in NODES['gazebo']:
         ros.wait_for_node(f'/{name}', timeout=START)
         assert ros.get_parameters(f'/{name}', 'use_sim_time')['use_sim_time'] is True
-    values = ros.get_parameters('/excitation', 'execute', 'controller_topic')
+    values = ros.get_parameters('/excitation', 'execute', 'controller')
     assert values == {
         'execute': True,
-        'controller_topic': 'joint_trajectory_effort_controller/joint_trajectory',
+        'controller': 'joint_trajectory_effort_controller',
     }
     assert end(process) == 0
     assert 'Traceback' not in output(stand_ins, 'gazebo')
@@ -621,8 +622,8 @@ def test_gazebo_with_efforts_in_a_namespace(ros, launch, stand_ins):
     assert '<namespace>/cell</namespace>' in text and 'gz_ros2_control/GazeboSimSystem' in text
     assert 'command_interface name="effort"' in text.replace('\\', '')
     ros.wait_for_node('/cell/excitation', timeout=START)
-    values = ros.get_parameters('/cell/excitation', 'controller_topic')
-    assert values == {'controller_topic': 'joint_trajectory_effort_controller/joint_trajectory'}
+    values = ros.get_parameters('/cell/excitation', 'controller')
+    assert values == {'controller': 'joint_trajectory_effort_controller'}
     assert end(process) == 0
 
 

@@ -174,7 +174,6 @@ def test_the_excitation_of_elastic_joints_is_as_ever(ros, tmp_path):
         parameters={
             'execute': True,
             'use_sim_time': True,
-            'horizon': 1.5,
             'stale_timeout': 1.0,
             'move_speed': 0.8,
             'planner': {'duration': 3.0, 'max_iterations': 1},

@@ -99,8 +99,6 @@ def seen(ros, node):
 
 ON_DEMAND = {
     ('publishes', '/motor_states'),
-    ('publishes', '/forward_velocity_controller/commands'),
-    ('subscribes', '/speed_scaling_state_broadcaster/speed_scaling'),
 }
 """What the nodes have with other parameters or packages only."""
 

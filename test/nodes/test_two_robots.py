@@ -59,12 +59,8 @@ def parameters(side: str, folder: Path) -> dict[str, dict]:
             **clock,
             'execute': True,
             'move_speed': 0.8,
-            # a busy machine may hold up any of the processes: a motion is sent whole, and what
-            # holds the simulation up ends none
-            'horizon': 60.0,
+            # a busy machine may hold up any of the processes, which ends no motion
             'stale_timeout': 10.0,
-            'tracking_lag': 2.0,
-            'tracking_tolerance': 0.5,
             'effort_share': 0.0,
             'effort_tolerance': 0.0,
             'settle_time': 20.0,

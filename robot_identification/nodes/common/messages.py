@@ -30,6 +30,7 @@ from ...model.parameters import ParameterLayout, ParameterSet
 if TYPE_CHECKING:  # processes that only need times start quicker
     from ...base_parameters import BaseStructure
     from ...estimation.estimate import Estimate
+    from ...excitation.trajectories import PointTrajectory
 
 MOST_PARAMETERS = 10_000
 """Parameters that a request may bring."""
@@ -169,6 +170,12 @@ def trajectory_message(
     return JointTrajectory(header=header, joint_names=list(joints), points=points)
 
 
+def message_of(trajectory: PointTrajectory) -> JointTrajectory:
+    """Return a trajectory as a message that starts when it arrives."""
+    t = trajectory
+    return trajectory_message(t.joints, t.time, t.position, t.velocity, t.acceleration)
+
+
 def trajectory_points(message: JointTrajectory, joints: Sequence[str]) -> TrajectoryPoints:
     """
     Return the points of a trajectory in the order of ``joints``.
@@ -258,10 +265,9 @@ def require_follow_joint_trajectory() -> Any:
     kind = follow_joint_trajectory()
     if kind is None:
         raise SettingsError(
-            "controller_kind 'follow_joint_trajectory' needs the package control_msgs, which is "
-            'not installed',
-            key='controller_kind',
-            value='follow_joint_trajectory',
+            'the package control_msgs is not installed, and motions are goals of its action '
+            'FollowJointTrajectory',
+            key='control_msgs',
             remedy='sudo apt install ros-${ROS_DISTRO}-control-msgs; in an environment of wheels, '
             'run make setup in the sources',
         )

@@ -39,8 +39,8 @@ from ...untrusted.files import plain_name
 from ...untrusted.writing import write_whole
 from ..client import ServiceCaller
 from ..common import declare_options, explain, given_path, read_options, serve, serve_action
+from ..common.messages import message_of
 from ..common.processes import client_node
-from .senders import message_of
 
 GOAL_FIELDS = ('target', 'least_share', 'prediction_error', 'motions')
 """Fields of the goal that are called as the settings of a calibration."""

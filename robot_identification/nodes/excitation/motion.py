@@ -1,154 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Execution of one checked trajectory: record, move to the start, follow, watch, stop.
+Execution of one checked motion: record, send it to the controller, watch, cancel.
 
-One coroutine on the node's executor looks at the robot a hundred times a second.  The controller
-gets the path in short horizons, each with a checked stop behind it, so that it brings the robot to
-rest by itself if no further one comes.
-
-Every stop begins with the last trajectory that was sent, continuous in position, velocity and
-acceleration.  Measured positions, which may be false, give nothing but the place where a robot
-gives way after a contact, and only if every joint state of the motion was plausible.
+The controller gets the whole motion as one goal, follows it by its own clock and watches the
+tolerances that are in it.  One coroutine on the node's executor looks at its feedback and at the
+joint states, a hundred times a second; whatever speaks against the motion ends in a cancel, and
+the stop is the controller's own, from where the robot truly is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+import time
 
+from action_msgs.msg import GoalStatus
 import numpy as np
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 
-from ...excitation.braking import (
-    ACCELERATION_SHARE,
-    diverted,
-    Horizon,
-    SHORTEST,
-    STOP_RATE,
-    to_rest,
-)
-from ...excitation.guards import CommandGate, UnsafeCommandError
-from ...excitation.limits import Limits
-from ...excitation.trajectories import point_to_point, PointTrajectory
-from .command_process import CommandSender
-from .joint_state_watch import StateWatch
-from .motion_checks import MotionPath, STOP_LEAD
-from .motion_watch import MotionWatch, PathClock, Patience, PAUSED
-from .options import (
-    Code,
-    ControllerOptions,
-    ExecutionOptions,
-    FOLLOW_JOINT_TRAJECTORY,
-    MotionError,
-    NoMoreCommandsError,
-    OffPathError,
-    POSITION_COMMANDS,
-    Report,
-    Tick,
-    TRAJECTORY_TOPIC,
-    VELOCITY_COMMANDS,
-)
+from .controller import Controller, ControllerRest, Ending, SentGoal
+from .joint_state_watch import Patience, StateWatch
+from .motion_checks import CheckedMotion
+from .motion_watch import MotionWatch
+from .options import Code, ExecutionOptions, MotionError, Report, Tick
 from .remote_nodes import MotionRecording
-from .senders import ActionSender, Sender, TopicSender
 
-START_LEAD = 0.2
-"""How long before its start a trajectory is sent, at least [s]."""
+ACCEPT_SECONDS = 5.0
+"""Longest time for the controller to accept the goal [s]."""
 
-UNCONFIRMED = {'rad': 1.0, 'm': 0.2}
-"""Error of the first joint states that must not make the robot leap, by unit."""
+CANCEL_SECONDS = 0.25
+"""Time from one cancel to the next, until the goal has ended [s]."""
 
-QUICKEST = 0.05
-"""Least time for a stop at once [s]."""
+ANSWER_SECONDS = 1.5
+"""Time after which a controller that answers no cancel is told of [s]."""
 
-SETTLE_LEAD = 0.1
-"""Time that a stop takes to reach the drives [s]."""
+GIVEN_UP_SECONDS = 4.0
+"""Time for which a controller that answers no cancel is asked again [s]."""
 
-HOLD = 1.0
-"""Length of a trajectory at rest: one that is over when it arrives is refused [s]."""
+STILL_SECONDS = 1.0
+"""Time without joint states after which a robot is not waited for to rest [s]."""
 
-HORIZONS_AHEAD = 5
-"""Horizons that are sent within the length of one."""
+EMERGENCY = 'THE CONTROLLER DOES NOT ANSWER, and the robot may still move: USE THE EMERGENCY STOP'
 
-
-SENDERS: dict[str, Callable[[Node, CallbackGroup, ControllerOptions], Sender]] = {
-    TRAJECTORY_TOPIC: TopicSender,
-    FOLLOW_JOINT_TRAJECTORY: ActionSender,
-    POSITION_COMMANDS: CommandSender,
-    VELOCITY_COMMANDS: CommandSender,
-}
-"""Senders by the parameter ``controller_kind``."""
-
-
-class CheckedSender:
-    """
-    A sender behind the command gate.
-
-    ``rest`` is where the robot rests by the last command sent, (n_joints,); None where none was
-    sent.
-    """
-
-    def __init__(self, sender: Sender) -> None:
-        self._sender = sender
-        self._gate: CommandGate | None = None
-        self.rest: np.ndarray | None = None
-        self.feeds_back = sender.feeds_back
-        self.prepare = sender.prepare
-        self.ignore_states = sender.ignore_states
-        self.finish = sender.finish
-
-    @property
-    def speed_scaling(self) -> float:
-        """See `Sender`."""
-        return self._sender.speed_scaling
-
-    @property
-    def failure(self) -> str | None:
-        """See `Sender`."""
-        return self._sender.failure
-
-    @property
-    def reference(self) -> PointTrajectory | None:
-        """The trajectory that was sent last on this path; None before the first."""
-        return None if self._gate is None else self._gate.reference
-
-    def begin(self, limits: Limits, position: np.ndarray) -> None:
-        """Begin a path of a robot at rest at ``position`` (n_joints,), within limits."""
-        self._gate = CommandGate(limits, position)
-        self._sender.begin(limits, position)
-
-    def send(self, trajectory: PointTrajectory, clock: PathClock) -> None:
-        """
-        Check a trajectory and have the robot follow it, in place of what was sent before.
-
-        Raises
-        ------
-        NoMoreCommandsError
-            where the limits, or the last trajectory sent, do not allow it; nothing is sent.
-
-        """
-        assert self._gate is not None
-        try:
-            self._gate.admit(trajectory, clock.elapsed, clock.speed)
-        except UnsafeCommandError as error:
-            raise NoMoreCommandsError(Code.INTERNAL, str(error)) from error
-        self.rest = trajectory.position[-1]
-        self._sender.send(trajectory, clock.start)
-
-
-def sender_of(node: Node, group: CallbackGroup, options: ControllerOptions) -> CheckedSender:
-    """Return the way to the controller that the options describe; raises `SettingsError`."""
-    return CheckedSender(SENDERS[options.controller_kind](node, group, options))
-
-
-@dataclass
-class _FollowedPath:
-    """A path that is followed: its clock, the latest horizon, and when that was sent."""
-
-    path: MotionPath
-    clock: PathClock
-    sent: Horizon
-    sent_at: float
+TOLERANCES = ('PATH_TOLERANCE_VIOLATED', 'GOAL_TOLERANCE_VIOLATED')
+"""Codes with which a controller gives up a goal that the robot does not follow."""
 
 
 @dataclass
@@ -169,7 +64,7 @@ class MotionRun:
 
     node: Node
     states: StateWatch
-    sender: CheckedSender
+    controller: Controller
     options: ExecutionOptions
     tick: Tick
     interruption: Callable[[], MotionError | None]
@@ -179,299 +74,191 @@ class MotionRun:
         log = self.node.get_logger().warning
         self._watch = MotionWatch(self.states, self.options, self.report, log)
 
-    async def execute(
-        self, approach: MotionPath | None, path: MotionPath, recording: str | None
-    ) -> None:
+    async def execute(self, motion: CheckedMotion, recording: str | None) -> None:
         """
-        Move to the start along ``approach``, follow ``path``, and record if asked.
+        Have a motion followed, and record it if asked.
 
-        ``approach`` is None where the robot is at the start; ``recording`` is the name of the
-        recording, '' for one that the recorder chooses, None for none.
+        ``recording`` is the name of the recording, '' for one that the recorder chooses, None for
+        none.
 
         Raises
         ------
         MotionError
-            once the robot is at rest and the recording closed.
+            once the goal has ended and the recording is closed; the report has whether the robot
+            was seen at rest.
 
         """
         recorded = MotionRecording(
             self.node, self.tick, self.options.recorder, recording, self.report
         )
+        self.report.result.planned_duration = motion.trajectory.duration
+        await recorded.start()
         try:
-            await self.sender.prepare(path.trajectory.joints, self.tick)
-            await recorded.start()
-            try:
-                total = path.duration + (approach.duration if approach else 0.0)
-                self.report.result.planned_duration = total
-                if approach is not None:
-                    self.report.feedback.phase = 'moving_to_start'
-                    await self._follow(approach, 0.0, approach.duration / total)
-                    self._require_start(path)
-                self.report.feedback.phase = 'exciting'
-                await self._follow(path, 1.0 - path.duration / total, 1.0)
-            except Exception as error:
-                await recorded.stop(error)
-                raise
-        finally:
-            self.states.moving = False
-            self.sender.finish()
+            await self._follow(motion)
+        except Exception as error:
+            await recorded.stop(error)
+            raise
         await recorded.stop()
 
-    def _require_start(self, path: MotionPath) -> None:
-        away = np.abs(self.states.sample().position - path.trajectory.position[0])
-        if away.max() > self.options.start_tolerance:
-            joint = path.trajectory.joints[int(away.argmax())]
+    async def _follow(self, motion: CheckedMotion) -> None:
+        """Send the motion, and watch it until the robot rests at its end; cancel it otherwise."""
+        self._require_start(motion)
+        begin = self.states.time
+        self._watch.begin(motion)
+        self.report.feedback.phase = 'moving_to_start' if motion.way else 'exciting'
+        goal = self.controller.send(motion.trajectory, motion.tolerance)
+        try:
+            await self._accepted(goal)
+            await self._followed(goal)
+            self.report.result.duration = self.states.time - begin
+            await self._settle(motion)
+        except Exception as error:
+            # a fault of ours, too: nobody would watch the motion any more
+            self.report.result.duration = self.states.time - begin
+            await self._end(goal, motion, error)
+            raise
+
+    def _require_start(self, motion: CheckedMotion) -> None:
+        """Require that nothing has changed since the checks began."""
+        states, joints = self.states, motion.trajectory.joints
+        reason = self.interruption() or self.controller.shared()
+        if reason is not None:
+            raise reason
+        places = [('joint states', states.sample().position, self.options.start_tolerance)]
+        state = self.controller.state(joints)
+        if state is not None:
+            place = "controller's reference", state.reference, self.options.rest_tolerance
+            places.append(place)
+        for name, position, bound in places:
+            away = np.abs(position - motion.trajectory.position[0])
+            if away.max() > bound or states.silent(STILL_SECONDS):
+                joint = joints[int(away.argmax())]
+                raise MotionError(
+                    Code.NOT_AT_START,
+                    f"joint '{joint}' has moved by {away.max():.4g} since the checks began, by "
+                    f'the {name}: see who else moves the robot',
+                )
+
+    async def _accepted(self, goal: SentGoal) -> None:
+        """Wait until the controller has the goal."""
+        end = time.monotonic() + ACCEPT_SECONDS
+        while goal.accepted is None:
+            self._raise(self.interruption())
+            if time.monotonic() > end:
+                raise MotionError(
+                    Code.CONTROLLER_FAILED,
+                    f"the action '{self.controller.action}' has not answered within "
+                    f'{ACCEPT_SECONDS:g} s whether it takes the goal',
+                )
+            await self.tick()
+        if not goal.accepted:
             raise MotionError(
-                Code.NOT_AT_START,
-                f"joint '{joint}' has come to rest {away.max():.4g} from the start, more than "
-                f'start_tolerance ({self.options.start_tolerance:g}): tune the controller, or '
-                'raise the tolerance',
+                Code.CONTROLLER_FAILED,
+                f"the controller refuses the goal of action '{self.controller.action}': see its "
+                f'log{self._clocks()}',
             )
 
-    # --------------------------------------------------------------------------------- following
+    async def _followed(self, goal: SentGoal) -> None:
+        """Watch the goal until the controller has reached its end."""
+        arrived: Patience | None = None
+        while (ending := goal.ending) is None:
+            await self.tick()
+            self._raise(self._watch.reason(goal.progress))
+            self._raise(self.interruption())
+            if self.controller.gone:
+                raise MotionError(
+                    Code.CONTROLLER_FAILED,
+                    f"the controller is gone: the action '{self.controller.action}' has no server "
+                    'any more',
+                )
+            if self._watch.arrived:
+                arrived = arrived or Patience(self.states, self.options.settle_time, np.inf)
+                if arrived.over:
+                    raise self._watch.untracked(
+                        'nothing within settle_time '
+                        f'({self.options.settle_time:g} s) after the end of the trajectory'
+                    )
+        if ending.status != GoalStatus.STATUS_SUCCEEDED:
+            raise self._failure(ending)
+        self.report.feedback.progress = 1.0
 
-    async def _follow(self, path: MotionPath, first: float, last: float) -> None:
-        """
-        Have a path followed until the robot rests at its end, also where an error is raised.
-
-        ``first`` and ``last`` are the progress of the whole motion at its start and end.
-        """
-        course = self._begin(path)
-        self.states.moving = True
-        self.states.forget()
-        try:
-            while not self._arrived(course, first, last):
-                await self.tick()
-                self._look(course.clock)
-                if course.clock.sure:  # joint states of a time that was lost give no reason
-                    self._raise_reasons(course)
-                    self._go_on(course)
-        except NoMoreCommandsError:
-            self.sender.ignore_states()
-            await self._rest(course.path, course.clock, course.sent.end)
-            raise
-        except OffPathError:
-            await self._give_way(course)
-            raise
-        except Exception:
-            # a fault of ours is no reason to let the robot run on
-            await self._stop(course)
-            raise
-        finally:
-            # how long the robot takes to settle is no part of the motion
-            settling = max(course.clock.elapsed - path.duration, 0.0)
-            self.report.result.duration += course.clock.taken - settling
-
-    def _begin(self, path: MotionPath) -> _FollowedPath:
-        here, rest = self.states.sample().position, self.sender.rest
-        confirmed = rest is not None and np.abs(rest - here).max() <= self.options.start_tolerance
-        self._watch.begin()
-        lead = self._lead(path, here, confirmed)
-        self.sender.begin(path.limits, rest if rest is not None and confirmed else here)
-        now = self.states.now()
-        clock = PathClock(now + int(1e9 * lead), now)
-        sent = path.stops.horizon(0.0, self.options.horizon)
-        self.sender.send(sent.trajectory, clock)
-        return _FollowedPath(path, clock, sent, 0.0)
-
-    def _lead(self, path: MotionPath, here: np.ndarray, confirmed: bool) -> float:
-        """
-        Return the time for the way from where the robot is to the path's start.
-
-        The controller goes there from where the robot truly is.  Before the first motion the joint
-        states alone say where that is: the way takes so long that a robot elsewhere keeps its
-        limits, too.
-        """
-        limits, speed = path.limits, self.options.move_speed
-        start = path.trajectory.position[0]
-
-        def duration(begin: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray) -> float:
-            return point_to_point(limits.joints, begin, start, velocity, acceleration).duration
-
-        lead = duration(here, speed * limits.velocity, speed * limits.acceleration)
-        if not confirmed:
-            error = np.array([UNCONFIRMED[unit] for unit in limits.units])
-            braked = ACCELERATION_SHARE * limits.acceleration
-            lead = max(lead, duration(start - error, limits.velocity, braked))
-        return max(lead, START_LEAD)
-
-    def _look(self, clock: PathClock) -> None:
-        states = self.states
-        clock.look(states.now(), self.sender.speed_scaling, states.published)
-
-    def _go_on(self, course: _FollowedPath) -> None:
-        """Send the next horizon when it is time."""
-        elapsed = course.clock.elapsed
-        due = course.sent_at + self.options.horizon / HORIZONS_AHEAD
-        if elapsed >= due and np.isfinite(course.sent.stop):
-            following = self._horizon(course, self.options.horizon)
-            self.sender.send(following.trajectory, course.clock)
-            course.sent, course.sent_at = following, elapsed
-
-    def _horizon(self, course: _FollowedPath, length: float) -> Horizon:
-        """Return what lies ahead; it begins before the latest joint state, so in the past."""
-        clock = course.clock
-        since = clock.at(self._seen(clock))
-        return course.path.stops.horizon(min(since, clock.elapsed), clock.elapsed + length)
-
-    def _arrived(self, course: _FollowedPath, first: float, last: float) -> bool:
-        # at the latest joint state, which shows if the robot is at rest
-        elapsed = course.clock.at(self._seen(course.clock))
-        duration = course.path.duration
-        share = min(max(elapsed / duration, 0.0), 1.0)
-        self.report.feedback.progress = first + share * (last - first)
-        if elapsed < duration:
-            return False
-        if self.states.at_rest(self.options.rest_tolerance):
-            return True
-        if elapsed > duration + self.options.settle_time:
+    async def _settle(self, motion: CheckedMotion) -> None:
+        """Wait until the robot rests at the end."""
+        if not await self._rested(motion):
             raise MotionError(
                 Code.TRACKING_ERROR,
                 'the robot does not come to rest within settle_time '
                 f'({self.options.settle_time:g} s) after the end of the trajectory: see its '
                 'controller, or raise rest_tolerance',
             )
-        return False
 
-    def _raise_reasons(self, course: _FollowedPath) -> None:
-        """Raise the reason for which the motion has to end, if there is one."""
-        if course.clock.elapsed > course.sent.stop - STOP_LEAD:
-            late = course.clock.elapsed - course.sent_at
-            raise NoMoreCommandsError(
-                Code.INTERNAL,
-                f'this node was held up for {late:.2g} s, so the controller has brought the robot '
-                'to rest along the path: see what keeps the machine busy, or raise horizon '
-                f'({self.options.horizon:g} s)',
-            )
-        failure = self.sender.failure
-        if failure is not None:
-            # it may hold the robot where it is: the next command could be a leap
-            raise NoMoreCommandsError(Code.CONTROLLER_FAILED, failure)
-        reason = self._watch.reason(course.path, course.clock) or self.interruption()
+    def _failure(self, ending: Ending) -> MotionError:
+        """Return the error of a goal that the controller has given up."""
+        if ending.code in TOLERANCES:
+            return self._watch.untracked(ending.words)
+        how = (
+            'was canceled, not by this node' if ending.status == GoalStatus.STATUS_CANCELED else ''
+        )
+        return MotionError(
+            Code.CONTROLLER_FAILED,
+            f'the goal {how or "was given up by the controller"}: {ending.words}; see its log, '
+            'and whether another client or publisher commands it',
+        )
+
+    @staticmethod
+    def _raise(reason: MotionError | None) -> None:
         if reason is not None:
             raise reason
 
-    # ---------------------------------------------------------------------------------- stopping
+    def _clocks(self) -> str:
+        """Return in words that the controller's clock is another one, if it is."""
+        text = self.controller.clocks(self.states.sample().stamp)
+        return text and f'; {text}'
 
-    async def _stop(self, course: _FollowedPath) -> None:
-        """Bring the robot to rest along the path; wait until it is, as far as one can see."""
+    # ------------------------------------------------------------------------------------ the end
+
+    async def _end(self, goal: SentGoal, motion: CheckedMotion, error: Exception) -> None:
+        """Cancel the goal until it has ended; add to the error whether the robot rests."""
         self.report.feedback.phase = 'stopping'
-        path, clock = course.path, course.clock
-        end = path.duration
-        if clock.elapsed < 0.0:  # it has not begun: stay where it would have
-            self._hold(path, path.trajectory.position[0], clock, since=0.0)
-            end = 0.0
-        elif clock.speed <= PAUSED:
-            self._hold(path, self._reference(clock.elapsed)[0], clock, since=clock.elapsed)
-            end = clock.elapsed
-        elif self.options.stop == 'at_once':
-            end = self._divert(course, None, QUICKEST)
-        elif clock.elapsed < path.duration:
-            stop = self._horizon(course, STOP_LEAD)
-            if stop.end < course.sent.end and self._send_last(stop.trajectory, clock):
-                course.sent = stop
-            end = course.sent.end
-        await self._rest(path, clock, end)
-
-    async def _give_way(self, course: _FollowedPath) -> None:
-        """
-        Bring the robot to rest where something holds it, if it is known to be near its path.
-
-        A stop along the path would go on pressing.  The robot is believed to be where the joint
-        states say if each of them was plausible, and if it is no farther from the reference than
-        it takes to notice.
-        """
-        states, options, clock = self.states, self.options, course.clock
-        if clock.elapsed < 0.0 or clock.speed <= PAUSED:
-            await self._stop(course)
-            return
-        reference = self._reference(clock.elapsed)
-        place = states.sample().position
-        allowed = 2.0 * options.tracking_tolerance + options.tracking_lag * np.abs(reference[1])
-        away = np.abs(place - reference[0])
-        worst = int((away - allowed).argmax())
-        if away[worst] <= allowed[worst] and not states.flawless:
-            await self._stop(course)
-            return
-        if away[worst] > allowed[worst]:
-            joint = course.path.trajectory.joints[worst]
-            self.node.get_logger().error(
-                f"joint '{joint}' is {away[worst]:.3g} away from where it is commanded, if the "
-                'joint states are true: nothing more is sent, the controller ends what it has; '
-                'use the emergency stop if the robot still moves or presses'
+        ended = await self._canceled(goal)
+        rests = await self._rested(motion)
+        if isinstance(error, MotionError):
+            error.message += (
+                '; the robot is at rest' if rests else '; the robot was not seen at rest'
             )
-            await self._rest(course.path, clock, course.sent.end)
-            return
-        self.report.feedback.phase = 'stopping'
-        if self.sender.feeds_back:
-            # velocities lead to no place: they end, and no feedback draws the robot to its path
-            self.sender.ignore_states()
-        end = self._divert(course, None if self.sender.feeds_back else place, SHORTEST)
-        await self._rest(course.path, clock, end)
-
-    def _divert(self, course: _FollowedPath, place: np.ndarray | None, shortest: float) -> float:
-        """Leave the path for a stop of its own; return when the robot is at rest [s]."""
-        path, clock, reference = course.path, course.clock, self.sender.reference
-        assert reference is not None
-        begin = clock.elapsed + STOP_LEAD
-        state = self._reference(begin)
-        if begin >= reference.end:
-            return reference.end
-        stop = to_rest(path.limits, state, place, shortest)
-        if stop is None or (place is None and begin + stop.duration >= course.sent.end):
-            return course.sent.end
-        diversion = diverted(reference, begin, stop, STOP_RATE)
-        return begin + stop.duration if self._send_last(diversion, clock) else course.sent.end
-
-    def _send_last(self, trajectory: PointTrajectory, clock: PathClock) -> bool:
-        """Send a stop; return False, and log the error, if the command gate refuses it."""
-        try:
-            self.sender.send(trajectory, clock)
-        except NoMoreCommandsError as error:
+        if not rests and ended:
             self.node.get_logger().error(
-                f'{error.message}; the controller ends what it has instead'
+                'the robot was not seen at rest after its stop: use its emergency stop if it moves'
             )
-            return False
+
+    async def _canceled(self, goal: SentGoal) -> bool:
+        """Ask for the goal's end until it has ended; return False where nobody answers."""
+        begin, asked = time.monotonic(), -np.inf
+        patience = Patience(self.states, self.options.settle_time, GIVEN_UP_SECONDS)
+        told = False
+        while goal.ending is None:
+            now = time.monotonic()
+            if now - asked >= CANCEL_SECONDS:
+                asked = now
+                goal.cancel()
+            if now - begin > ANSWER_SECONDS and not goal.heard and not told:
+                told = True
+                self.node.get_logger().fatal(EMERGENCY)
+            if patience.over if goal.heard else now - begin > GIVEN_UP_SECONDS:
+                return False
+            await self.tick()
         return True
 
-    def _hold(
-        self, path: MotionPath, position: np.ndarray, clock: PathClock, since: float
-    ) -> None:
-        """Send a trajectory at rest in one place, from shortly before a time of the path on."""
-        rest = np.zeros((2, position.size))
-        time = np.array([max(since - STOP_LEAD, 0.0), since + HOLD])
-        joints = path.trajectory.joints
-        self._send_last(
-            PointTrajectory(joints, time, np.tile(position, (2, 1)), rest, rest), clock
-        )
-
-    def _reference(self, time: float) -> np.ndarray:
-        """Return what was sent last for a time of the path, (3, n_joints)."""
-        assert self.sender.reference is not None
-        return self.sender.reference.state(time)[:, 0]
-
-    async def _rest(self, path: MotionPath, clock: PathClock, end: float) -> None:
-        """Wait until the robot rests after a time of the path, as far as one can see."""
-        self.states.forget()
-        settle = SETTLE_LEAD + self.options.settle_time
-        left = max(end - clock.elapsed, 0.0) / max(clock.speed, 0.1)
-        patience = Patience(self._seen(clock), left + settle, settle)
-        while not patience.over(self._seen(clock)):
+    async def _rested(self, motion: CheckedMotion) -> bool:
+        """Wait until controller or joint states show the robot at rest; return if they do."""
+        states, options = self.states, self.options
+        states.forget()
+        patience = Patience(states, options.settle_time, STILL_SECONDS)
+        controller = ControllerRest(self.controller, motion.trajectory.joints)
+        rests = False
+        while not (rests or patience.over):
             await self.tick()
-            self._look(clock)
-            silent = self.states.silent(self.options.stale_timeout)
-            at_rest = self.states.at_rest(self.options.rest_tolerance)
-            if clock.elapsed >= end and (silent or at_rest):
-                return
-        if self.states.at_rest(self.options.rest_tolerance):
-            # the controller pauses: what is left of the stop must not come when it goes on
-            if clock.speed <= PAUSED:
-                self._hold(path, self._reference(clock.elapsed)[0], clock, since=clock.elapsed)
-            return
-        self.node.get_logger().error(
-            'the robot is still moving after the stop: use its emergency stop'
-        )
-
-    def _seen(self, clock: PathClock) -> int:
-        """Return the time of the latest joint state [ns]."""
-        return self.states.sample().stamp or clock.now
+            tolerance = options.rest_tolerance
+            rests = states.at_rest(tolerance) or controller.seen(tolerance)
+        self.report.result.at_rest = rests
+        return rests

@@ -9,7 +9,7 @@ allow, too.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 import warnings
 
@@ -19,23 +19,22 @@ from robot_identification_msgs.srv import Preview
 from trajectory_msgs.msg import JointTrajectory
 
 from ...errors import ExcitationError, IdentificationWarning
-from ...excitation.braking import stoppable, StoppablePath
 from ...excitation.collisions import (
     collision_settings,
     CollisionModel,
     planned_collisions,
+    tracking_tolerances,
 )
 from ...excitation.constraints import check_trajectory, CollisionError, Findings, LimitViolation
 from ...excitation.extremes import nominal_effort
 from ...excitation.limits import Limits, motion_limits
 from ...excitation.plans import Plan
 from ...excitation.settings import MOST_INSTANTS, PlannerSettings
+from ...excitation.stops import check_stops
 from ...excitation.trajectories import (
-    concatenate,
     point_to_point,
     PointTrajectory,
     to_points,
-    Trajectory,
 )
 from ...model.robot import Robot
 from ..common.messages import trajectory_points
@@ -50,46 +49,68 @@ MOST_POINTS = 200_000
 EFFORT_RATE = 100.0
 """Rate at which efforts are predicted, for comparison with the measured ones [Hz]."""
 
-STOP_LEAD = 0.05
-"""How long before it begins a stop is sent, at least [s]."""
+THERE = 1e-6
+"""How far from the start of a trajectory the robot needs no way to it [rad or m]."""
 
 _BLOCK = 4096
 
-Position = Callable[[], Awaitable[np.ndarray | None]]
-"""Asked for where the robot rests, (n_joints,); None where that is not known."""
+
+@dataclass(frozen=True)
+class Start:
+    """
+    Place where a robot rests before a motion.
+
+    Attributes
+    ----------
+    position:
+        (n_joints,) where the controller holds it [rad or m].
+    deceleration:
+        (n_joints,) of a stop by the controller [rad/s^2 or m/s^2]; None where that is a hold.
+
+    """
+
+    position: np.ndarray
+    deceleration: np.ndarray | None
+
+
+FindStart = Callable[[], Awaitable[Start | None]]
+"""Asked for where the robot rests; None where that is not known."""
 
 Worker = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs what computes, while the node goes on."""
 
 
 @dataclass(frozen=True)
-class MotionPath:
+class CheckedMotion:
     """
-    A checked path, with stops on it, that is ready to be followed within the limits in force.
+    A checked motion, as it is sent.
 
     Attributes
     ----------
+    trajectory:
+        The way to the start, if there is one, and what was asked for, from rest to rest.
+    way:
+        Length of the way to the start; 0 without one [s].
+    tolerance:
+        (n_joints,) largest error of each joint's position [rad or m].
+    stop:
+        Longest time from a cancel to rest; 0 where the controller holds at once [s].
+    limits:
+        In force.
     effort_limit:
         (n_joints,) the robot's own, infinite where there is none [N m or N].
     effort:
-        (n, n_joints) predicted along the path, every 1 / `EFFORT_RATE` [N m or N].
+        (n, n_joints) predicted along the trajectory, every 1 / `EFFORT_RATE` [N m or N].
 
     """
 
-    stops: StoppablePath
+    trajectory: PointTrajectory
+    way: float
+    tolerance: np.ndarray
+    stop: float
     limits: Limits
     effort_limit: np.ndarray
     effort: np.ndarray
-
-    @property
-    def trajectory(self) -> PointTrajectory:
-        """The path itself."""
-        return self.stops.path
-
-    @property
-    def duration(self) -> float:
-        """Length in time [s]."""
-        return self.stops.path.duration
 
     def effort_range(self, begin: float, end: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the lowest and highest predicted efforts (n_joints,) between two times."""
@@ -99,34 +120,12 @@ class MotionPath:
         return rows.min(axis=0), rows.max(axis=0)
 
 
-def motion_path(
-    robot: Robot, trajectory: PointTrajectory, limits: Limits, options: ExecutionOptions
-) -> MotionPath:
-    """
-    Return a checked trajectory ready to be followed.
-
-    Raises
-    ------
-    MotionError
-        where the robot could not be brought to rest soon enough from everywhere on the path.
-
-    """
-    path = to_points(trajectory, options.publish_rate)
+def predicted_effort(robot: Robot, trajectory: PointTrajectory) -> np.ndarray:
+    """Return the efforts (n, n_joints) of a trajectory by the URDF, at `EFFORT_RATE`."""
     effort = nominal_effort(robot)
-    stops = stoppable(path, limits, effort, options.publish_rate)
-    longest = stops.rest_within(STOP_LEAD)
-    if longest > options.stop_within:
-        raise MotionError(
-            Code.LIMITS_VIOLATED,
-            f'to come to rest along the path would take up to {longest:.3g} s, more than '
-            f'stop_within ({options.stop_within:g} s), since its accelerations, jerks or efforts '
-            "leave no room for a quicker stop: lower the goal's speed, or raise stop_within",
-        )
-    time = np.arange(0.0, path.duration + 1.0 / EFFORT_RATE, 1.0 / EFFORT_RATE)
-    predicted = [
-        effort(path.sample(time[first : first + _BLOCK])) for first in range(0, time.size, _BLOCK)
-    ]
-    return MotionPath(stops, limits, robot.limits.effort, np.concatenate(predicted))
+    time = np.arange(0.0, trajectory.duration + 1.0 / EFFORT_RATE, 1.0 / EFFORT_RATE)
+    blocks = (time[first : first + _BLOCK] for first in range(0, time.size, _BLOCK))
+    return np.concatenate([effort(trajectory.sample(block)) for block in blocks])
 
 
 class CollisionModelCache:
@@ -164,8 +163,6 @@ class MotionCheck:
         As it is sent.
     way:
         From where the robot is to its start; None where it is there, or not known.
-    path, approach:
-        Both ready to be followed, once checked.
     findings:
         Results of the checks on both.
 
@@ -176,28 +173,21 @@ class MotionCheck:
     options: ExecutionOptions
     trajectory: PointTrajectory
     way: PointTrajectory | None = None
-    path: MotionPath | None = None
-    approach: MotionPath | None = None
     findings: Findings | None = None
 
     @property
-    def parts(self) -> tuple[PointTrajectory, ...]:
-        """The way to the start, as far as it is known, and the trajectory."""
-        return (self.trajectory,) if self.way is None else (self.way, self.trajectory)
-
-    @property
-    def whole(self) -> Trajectory:
-        """The parts one after the other."""
-        return concatenate(self.parts)
+    def whole(self) -> PointTrajectory:
+        """The way to the start, as far as it is known, and the trajectory, as one."""
+        return self.trajectory if self.way is None else joined(self.way, self.trajectory)
 
     async def carry_out(
-        self, collisions: CollisionModelCache, position: Position, in_worker: Worker
-    ) -> MotionPath:
+        self, collisions: CollisionModelCache, find_start: FindStart, in_worker: Worker
+    ) -> CheckedMotion:
         """
-        Carry out all checks in a worker; return the trajectory's path, ready to be followed.
+        Carry out all checks in a worker; return the motion as it is sent.
 
-        The position is asked for once the trajectory itself has passed; None leaves the way to its
-        start aside.
+        Where the robot rests is asked for once the trajectory itself has passed; where that is not
+        known, the way to the start and the stops are left aside.
 
         Raises
         ------
@@ -205,20 +195,27 @@ class MotionCheck:
             naming what does not hold.
 
         """
-        path = await in_worker(lambda: self._check(collisions, self.trajectory, ''))
-        self.path = path
-        here = await position()
-        if here is not None:
-            way = self.way = approach_to(here, self.trajectory, path.limits, self.options)
+        limits = await in_worker(lambda: self._check(collisions, self.trajectory, ''))
+        start, stop = await find_start(), 0.0
+        if start is not None:
+            way = self.way = way_to_start(start.position, self.trajectory, limits, self.options)
             if way is not None:
-                self.approach = await in_worker(
-                    lambda: self._check(collisions, way, 'on the way to the start: ')
-                )
-        return path
+                await in_worker(lambda: self._check(collisions, way, 'on the way to the start: '))
+            stop = await in_worker(lambda: self._check_stops(collisions, start, limits))
+        whole, robot = self.whole, self.robot
+        return CheckedMotion(
+            whole,
+            0.0 if self.way is None else self.way.duration,
+            tracking_tolerances(robot, self.settings.tracking_tolerance),
+            stop,
+            limits,
+            robot.limits.effort,
+            await in_worker(lambda: predicted_effort(robot, whole)),
+        )
 
     def _check(
         self, collisions: CollisionModelCache, trajectory: PointTrajectory, where: str
-    ) -> MotionPath:
+    ) -> Limits:
         """Check a trajectory against the limits themselves; ``where`` begins errors' messages."""
         robot, settings, options = self.robot, self.settings, self.options
         instants = trajectory.duration * settings.check_rate
@@ -239,12 +236,35 @@ class MotionCheck:
             )
         except ExcitationError as error:
             raise MotionError(_code(error), f'{where}{error}') from error
-        path = motion_path(robot, trajectory, limits, options)
         # the way comes first in time, though it is checked last
         self.findings = (
             found if self.findings is None else found.joined(self.findings, trajectory.duration)
         )
-        return path
+        return limits
+
+    def _check_stops(self, collisions: CollisionModelCache, start: Start, limits: Limits) -> float:
+        """Check the stops of the controller if the motion is canceled; return the longest [s]."""
+        robot = self.robot
+        try:
+            return check_stops(
+                robot,
+                self.whole,
+                limits,
+                start.deceleration,
+                collisions.model(robot, self.settings),
+            )
+        except ExcitationError as error:
+            raise MotionError(_code(error), f'if the motion were canceled: {error}') from error
+
+
+def joined(way: PointTrajectory, then: PointTrajectory) -> PointTrajectory:
+    """Return two trajectories as one; the first ends at rest where the other begins."""
+    arrays = (
+        np.concatenate([getattr(way, name)[:-1], getattr(then, name)])
+        for name in ('position', 'velocity', 'acceleration')
+    )
+    time = np.concatenate([way.time[:-1], way.duration + then.time])
+    return PointTrajectory(way.joints, time, *arrays)
 
 
 def _code(error: ExcitationError) -> int:
@@ -360,16 +380,20 @@ def at_speed(
     return to_points(slower, options.publish_rate)
 
 
-def approach_to(
+def way_to_start(
     position: np.ndarray, trajectory: PointTrajectory, limits: Limits, options: ExecutionOptions
 ) -> PointTrajectory | None:
-    """Return the way from ``position`` to the trajectory's start; None where that is here."""
+    """
+    Return the way from ``position`` to the trajectory's start, by points as it is sent.
+
+    None where the robot is there to the micrometre: a controller would go the least rest at once.
+    """
     start = trajectory.position[0]
     away = np.abs(position - start)
     joint = trajectory.joints[int(away.argmax())]
-    if away.max() <= options.start_tolerance:
+    if away.max() <= THERE:
         return None
-    if not options.move_to_start:
+    if not options.move_to_start and away.max() > options.start_tolerance:
         raise MotionError(
             Code.NOT_AT_START,
             f"joint '{joint}' is {away.max():.4g} away from the start of the trajectory: move the "
@@ -390,4 +414,10 @@ def approach_to(
             f"the way to the start takes {way.duration:.3g} s, since joint '{joint}' is "
             f'{away.max():.4g} away: see whether its joint states are true, or move it nearer',
         )
-    return way
+    points = to_points(way, options.publish_rate)
+    assert points.acceleration is not None
+    acceleration = points.acceleration.copy()
+    if trajectory.acceleration is not None:
+        # what follows begins with the acceleration that it has
+        acceleration[-1] = trajectory.acceleration[0]
+    return replace(points, acceleration=acceleration)

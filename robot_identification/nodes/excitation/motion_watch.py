@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time of a motion, and watch on it and on its client: the reasons for which it has to end."""
+"""
+Watch on a motion and on its client: the reasons for which it has to end.
+
+Where the motion is, the controller tells: the state that it wants is a place on the trajectory
+that was sent.  So no clock is compared with another.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 import time
@@ -12,300 +18,336 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from std_msgs.msg import Empty
 
-from .joint_state_watch import CONTRADICTION_COUNT, StateWatch
-from .motion_checks import MotionPath
-from .options import Code, ExecutionOptions, MotionError, NoMoreCommandsError, OffPathError, Report
+from .controller import Progress
+from .joint_state_watch import StateWatch
+from .motion_checks import CheckedMotion
+from .options import Code, ExecutionOptions, MotionError, Report
 
-PAUSED = 0.01
-"""Speed below which the controller pauses."""
+FEEDBACK_SECONDS = 2.0
+"""Longest time without the controller's feedback [s]."""
 
-FOLLOW_SECONDS = 0.2
-"""Time beyond ``tracking_lag`` after which a moving reference is followed, or is not [s]."""
+ON_PATH = 0.02
+"""How far from the trajectory the state that the controller wants may be [rad or m]."""
 
-FOLLOW_DISTANCE = 0.02
-"""Way of the reference that a robot cannot leave unanswered [rad or m]."""
+SEARCHED = 10.0
+"""Time ahead in which a state that the controller wants is looked for first [s]."""
 
-GONE_SECONDS = 1.0
-"""Time for which a client has to be missing in the graph to be gone: discovery may flicker [s]."""
+SEARCH_RATE = 200.0
+"""Instants a second at which the trajectory is compared with such a state [Hz]."""
+
+MOST_SEARCHED = 200_000
+"""Most instants of a search."""
+
+END_SECONDS = 0.5
+"""How long before the end of a motion its last position may be wanted [s]."""
+
+LATE = 0.5
+"""Difference of the delays of joint states and feedback that is no contradiction [s]."""
+
+CONTRADICTIONS = 3
+"""So many joint states that contradict the feedback end a motion."""
+
+CONTRADICTION_SECONDS = 0.2, 1.0
+"""Least time between them, since the controller may notice it itself, and most [s]."""
+
+EFFORT_LAG = 0.1
+"""Delay of efforts and drives behind the trajectory that is normal [s]."""
+
+CONTACT_SHARE = 0.1
+"""Growth of the unpredicted effort, as a share of its limit, that tells a contact from a drive."""
+
+CONTACT_SECONDS = 0.5
+"""Time within which it has grown [s]."""
 
 HELD_UP = 0.1
 """Time between two looks after which this process has been held up [s]."""
 
-UNSURE_SECONDS = 0.5
-"""Longest time for a joint state that was published after that to arrive [s]."""
+CATCH_UP = 0.5
+"""Time for what was sent meanwhile to be read [s]."""
 
-SLOWEST = 0.1
-"""Rate of a simulation's time, relative to the wall's, down to which it is waited for."""
+GONE_SECONDS = 1.0
+"""Time for which a client has to be missing in the graph to be gone: discovery may flicker [s]."""
 
 _LOOK_SECONDS = 0.1
-
-
-class PathClock:
-    """
-    The time of a path, which passes as fast as the controller lets it.
-
-    Attributes
-    ----------
-    start:
-        When the path would have begun, in the clock of the joint states, had its time always
-        passed as that clock [ns].
-    now:
-        Present time in that clock, at the latest look [ns].
-    speed:
-        Rate of the path's time; 1 is real time.
-
-    """
-
-    def __init__(self, start: int, now: int) -> None:
-        self.start, self.now, self.speed = start, now, 1.0
-        self._began = start
-        self._wall = time.monotonic()
-        self._resumed = -np.inf
-        self._published = np.inf
-
-    def look(self, now: int, speed: float, published: float) -> None:
-        """
-        Update the clock.
-
-        The present time is that by the latest joint state [ns]; ``published`` is when that was
-        published, by this machine's steady clock [s].
-        """
-        wall = time.monotonic()
-        if wall - self._wall > HELD_UP:
-            self._resumed = wall
-        if self.speed != 1.0:
-            self.start += round((1.0 - self.speed) * (now - self.now))
-        self.now, self.speed, self._wall, self._published = now, speed, wall, published
-
-    @property
-    def sure(self) -> bool:
-        """
-        True if the present time of the path is certain.
-
-        What held this process up may have held up a simulation and its time, too: the first joint
-        state that is published afterwards decides.
-        """
-        since = self._wall - self._resumed
-        return self._published >= self._resumed or since > UNSURE_SECONDS
-
-    @property
-    def elapsed(self) -> float:
-        """Present time of the path; below 0 before it begins [s]."""
-        return 1e-9 * (self.now - self.start)
-
-    def at(self, stamp: int) -> float:
-        """Return the time of the path at a moment that is not long past [s]."""
-        return self.elapsed - self.speed * 1e-9 * (self.now - stamp)
-
-    @property
-    def taken(self) -> float:
-        """Time since the beginning in the clock of the joint states [s]."""
-        return max(1e-9 * (self.now - self._began), 0.0)
-
-
-class Patience:
-    """
-    Bound on a wait for a robot whose clock may be slower than the wall's, or stand still.
-
-    It is over after ``seconds`` by that clock from ``now`` [ns] on, after 1 / `SLOWEST` as long by
-    the wall's, or where the clock has stood still for ``still`` seconds.
-    """
-
-    def __init__(self, now: int, seconds: float, still: float) -> None:
-        self._until, self._still = now + round(1e9 * seconds), still
-        self._seen, self._since = now, time.monotonic()
-        self._latest = self._since + seconds / SLOWEST
-
-    def over(self, now: int) -> bool:
-        """Return whether the wait is over at a time in the clock of the joint states [ns]."""
-        wall = time.monotonic()
-        if now != self._seen:
-            self._seen, self._since = now, wall
-        return now >= self._until or wall > min(self._latest, self._since + self._still)
 
 
 @dataclass
 class MotionWatch:
     """
-    Watch on a robot in motion.
+    Watch on a robot that follows a checked motion.
 
-    The report gets the tracking error, the share of the effort limits and the speed scaling;
-    ``log`` is called once with a text on what cannot be watched.
+    The report gets progress, tracking error and the share of the effort limits; ``log`` is called
+    once with a text on what cannot be watched.
+
+    Attributes
+    ----------
+    elapsed:
+        Time on the motion by the latest feedback [s].
+
     """
 
     states: StateWatch
     options: ExecutionOptions
     report: Report
     log: Callable[[str], object]
+    elapsed: float = field(default=0.0, init=False)
     _logged: bool = field(default=False, init=False)
-    _paused_since: float | None = field(default=None, init=False)
-    _start: np.ndarray | None = field(default=None, init=False)
-    _changed: tuple[np.ndarray, float] | None = field(default=None, init=False)
-    _moved: bool = field(default=False, init=False)
 
-    def begin(self) -> None:
-        """Begin a path: the robot is where it starts from."""
-        self._start, self._changed, self._moved = self.states.sample().position, None, False
+    def begin(self, motion: CheckedMotion) -> None:
+        """Begin a motion of a robot that rests at its start."""
+        self._motion = motion
+        self.elapsed = 0.0
+        self._since = self._looked = time.monotonic()
+        self._resumed = -np.inf
+        self._progress: Progress | None = None
+        self._lost = ''
+        self._counted = self.states.count
+        self._contradictions: deque[float] = deque()
+        effort = self.states.effort(self.options.effort_time)
+        self._measured = None if effort is None else np.isfinite(effort)
+        # growth of the unpredicted efforts, as shares of their limits
+        self._strain: deque[tuple[float, np.ndarray]] = deque()
 
-    def reason(self, path: MotionPath, clock: PathClock) -> MotionError | None:
-        """Return why the motion has to end, or None."""
-        self.report.feedback.speed_scaling = clock.speed
+    def reason(self, progress: Progress | None) -> MotionError | None:
+        """Return why the motion has to end, or None; called at each look."""
+        now = time.monotonic()
+        if now - self._looked > HELD_UP:
+            self._resumed = now
+        self._looked = now
+        if progress is not None and progress is not self._progress:
+            self._advance(progress)
+        caught_up = now - self._resumed > CATCH_UP
         return (
-            self._untrusted()
+            self._effort(caught_up)
+            or self._off_path()
             or self._stale()
-            or self._unanswered(path, clock)
-            or self._off_path(path, clock)
-            or self._effort_exceeded(path, clock)
-            or self._paused(clock)
+            or (self._silent(now) or self._contradiction(now) if caught_up else None)
         )
 
-    def _seen(self, clock: PathClock) -> float:
-        """Return the time of the path at the latest joint state [s]."""
-        return clock.at(self.states.sample().stamp or clock.now)
+    # -------------------------------------------------------------------- by the controller
 
-    def _untrusted(self) -> MotionError | None:
-        """Return an error where joint states are not to be trusted."""
-        reason, states = self.states.contradiction, self.states
-        if not reason:
-            return None
-        # where none is accepted any more, it is not known whether the robot still follows
-        kind = NoMoreCommandsError if states.refused >= CONTRADICTION_COUNT else MotionError
-        return kind(Code.UNTRUSTED_STATE, reason)
+    def _advance(self, progress: Progress) -> None:
+        """Find the place on the motion that the controller has come to."""
+        self._progress = progress
+        motion, result, feedback = self._motion, self.report.result, self.report.feedback
+        error = float(np.abs(progress.error).max())
+        feedback.tracking_error = error
+        result.max_tracking_error = max(result.max_tracking_error, error)
+        place = self._place(progress)
+        if place is not None:
+            self.elapsed = max(self.elapsed, place)
+        feedback.progress = min(self.elapsed / motion.trajectory.duration, 1.0)
+        feedback.phase = 'moving_to_start' if self.elapsed < motion.way else 'exciting'
 
-    def _unanswered(self, path: MotionPath, clock: PathClock) -> MotionError | None:
-        """Return an error where the reference moves and the joint states do not."""
-        sample, tolerance = self.states.sample(), self.options.rest_tolerance
-        if self._start is None:
+    def _place(self, progress: Progress) -> float | None:
+        """Return the time on the motion of the state that the controller wants; None if off it."""
+        trajectory = self._motion.trajectory
+        told = min(progress.elapsed, trajectory.duration)
+        planned = trajectory.sample(np.array([told])).position[0]
+        if told > 0.0 and np.abs(planned - progress.desired).max() <= ON_PATH:
+            self._lost = ''
+            return told
+        for ahead in (SEARCHED, trajectory.duration):
+            end = min(self.elapsed + ahead, trajectory.duration)
+            count = int(min((end - self.elapsed) * SEARCH_RATE, MOST_SEARCHED)) + 2
+            times = np.linspace(self.elapsed, end, count)
+            away = np.abs(trajectory.sample(times).position - progress.desired).max(axis=1)
+            found = np.flatnonzero(away <= ON_PATH)
+            if found.size:
+                # the nearest one around the first that is near
+                rises = np.flatnonzero(np.diff(away[found[0] :]) > 0.0)
+                near = found[0] + (rises[0] if rises.size else len(away) - found[0] - 1)
+                self._lost = ''
+                return float(times[near])
+        joint = int(np.abs(trajectory.sample(np.array([self.elapsed])).position[0]
+                           - progress.desired).argmax())  # fmt: skip
+        self._lost = (
+            f"the controller follows another motion: it wants joint '{trajectory.joints[joint]}' "
+            f'at {progress.desired[joint]:.4g}, which the one that was sent does not; see who '
+            'else commands it'
+        )
+        return None
+
+    @property
+    def arrived(self) -> bool:
+        """True if the controller wants the end of the motion."""
+        if self._progress is None:
+            return False
+        trajectory = self._motion.trajectory
+        away = np.abs(self._progress.desired - trajectory.position[-1])
+        late = self.elapsed >= trajectory.duration - END_SECONDS
+        return bool(late and away.max() <= self.options.rest_tolerance)
+
+    def _off_path(self) -> MotionError | None:
+        """Return an error where the controller goes elsewhere, or the robot does not follow."""
+        if self._lost:
+            return MotionError(Code.CONTROLLER_FAILED, self._lost)
+        if self._progress is None:
             return None
-        now = self._seen(clock)
-        if self._changed is None or (sample.position != self._changed[0]).any():
-            self._changed = sample.position, now
-        self._moved = self._moved or bool(np.abs(sample.position - self._start).max() > tolerance)
-        since = self._changed[1] if self._moved else 0.0
-        answered = now - self.options.tracking_lag - FOLLOW_SECONDS
-        if answered <= since:
-            return None
-        planned = path.trajectory.sample(np.array([since, answered])).position
-        way = np.abs(planned[1] - planned[0])
-        joint = int(way.argmax())
-        if way[joint] <= max(FOLLOW_DISTANCE, 5.0 * tolerance):
-            return None
-        name = path.trajectory.joints[joint]
-        if self._moved:
-            return MotionError(
-                Code.UNTRUSTED_STATE,
-                f"the joint states are frozen: joint '{name}' should have moved by "
-                f'{way[joint]:.3g} since their positions changed last; see whether the driver '
-                'repeats itself, or the robot was stopped',
+        away = np.abs(self._progress.error) - self._motion.tolerance
+        return self.untracked() if (away > 0.0).any() else None
+
+    def untracked(self, words: str = '') -> MotionError:
+        """Return the error of a robot that is too far from its path, by what is known of it."""
+        contact = self._contact()
+        if contact is not None:
+            return contact
+        motion, joints = self._motion, self._motion.trajectory.joints
+        words = words and f'; the controller says {words}'
+        if self._progress is None:
+            text = f'the robot does not follow{words}'
+            return MotionError(Code.TRACKING_ERROR, f'{text}: see the controller')
+        error = np.abs(self._progress.error)
+        worst = int(np.argmax(error / np.maximum(motion.tolerance, 1e-9)))
+        begin, end = motion.trajectory.sample(np.array([0.0, self.elapsed])).position
+        moved = np.abs(self._progress.actual - begin).max() > self.options.rest_tolerance
+        if not moved and np.abs(end - begin).max() > self.options.rest_tolerance:
+            cause = 'see whether its drives are on and its brakes open: it has not moved at all'
+        else:
+            cause = (
+                'see whether the robot is blocked or its drives too weak, plan a slower motion, '
+                'or raise planner.tracking_tolerance'
             )
-        return NoMoreCommandsError(
-            Code.NO_CONTROLLER,
-            f"the robot does not move, though joint '{name}' should have by {way[joint]:.3g}: see "
-            'whether the controller is active and its drives are on',
+        return MotionError(
+            Code.TRACKING_ERROR,
+            f"joint '{joints[worst]}' is {error[worst]:.4g} away from its path; "
+            f'planner.tracking_tolerance is {motion.tolerance[worst]:g}{words}: {cause}',
         )
+
+    def _silent(self, now: float) -> MotionError | None:
+        """Return an error where the controller tells nothing."""
+        since = self._since if self._progress is None else self._progress.received
+        if now - max(since, self._resumed) <= FEEDBACK_SECONDS:
+            return None
+        return MotionError(
+            Code.CONTROLLER_FAILED,
+            f'the controller has given no feedback on its goal for {now - since:.3g} s: see '
+            'whether it still runs',
+        )
+
+    # -------------------------------------------------------------------- by the joint states
 
     def _stale(self) -> MotionError | None:
         states, timeout = self.states, self.options.stale_timeout
-        if states.silent(timeout):
-            reason = states.fault or 'see whether the driver still runs'
-            return MotionError(
-                Code.STALE_STATE,
-                f'no joint states for {states.age:.2f} s (stale_timeout is {timeout:g} s): '
-                f'{reason}',
-            )
-        if states.jump:
-            return NoMoreCommandsError(
-                Code.STALE_STATE,
-                f'the stamps of the joint states jump by {states.jump:.4g} s: see who sets the '
-                'clock of the driver, or whether its simulation began anew',
-            )
-        return None
-
-    def _off_path(self, path: MotionPath, clock: PathClock) -> MotionError | None:
-        """
-        Return an error where a joint is too far from the plan.
-
-        A drive lags behind: the distance is that to the positions planned within the last
-        ``tracking_lag``.  The report has the plain difference.
-        """
-        sample, options = self.states.sample(), self.options
-        recent = self._seen(clock) - np.linspace(0.0, options.tracking_lag, 6)
-        planned = path.trajectory.sample(recent).position
-        plain = float(np.abs(sample.position - planned[0]).max())
-        self.report.feedback.tracking_error = plain
-        self.report.result.max_tracking_error = max(self.report.result.max_tracking_error, plain)
-        away = _outside(sample.position, planned.min(axis=0), planned.max(axis=0))
-        worst = int(away.argmax())
-        if away[worst] <= options.tracking_tolerance:
+        if not states.silent(timeout):
             return None
-        joint = path.trajectory.joints[worst]
-        swapped = self._mixed_up(sample.position, planned[0])
-        if swapped:
-            return NoMoreCommandsError(Code.UNTRUSTED_STATE, swapped)
-        return OffPathError(
-            Code.TRACKING_ERROR,
-            f"joint '{joint}' is {away[worst]:.4g} away from the plan, more than "
-            f'tracking_tolerance ({options.tracking_tolerance:g}): see whether the robot is '
-            'blocked or the controller inactive',
+        return MotionError(
+            Code.STALE_STATE,
+            f'no joint states for {states.age:.2f} s (stale_timeout is {timeout:g} s): '
+            f'{states.fault or "see whether the driver still runs"}',
         )
 
-    def _mixed_up(self, position: np.ndarray, planned: np.ndarray) -> str:
-        """Return which two joints have each other's positions (n_joints,); empty for none."""
-        tolerance = self.options.tracking_tolerance
-        wrong = np.flatnonzero(np.abs(position - planned) > 0.5 * tolerance)
-        for i in wrong:
-            for j in wrong[wrong > i]:
-                pair = np.abs(position[[i, j]] - planned[[j, i]])
-                if pair.max() <= 0.5 * tolerance:
-                    first, second = self.states.joints[i], self.states.joints[j]
-                    return (
-                        f"joints '{first}' and '{second}' have each other's positions in the "
-                        'joint states: correct the names in the driver'
-                    )
-        return ''
+    def _contradiction(self, now: float) -> MotionError | None:
+        """Return an error where joint states are not those of the motion that goes on."""
+        states, motion = self.states, self._motion
+        if states.count == self._counted or self._progress is None:
+            return None
+        self._counted = states.count
+        if now - self._progress.received > LATE:
+            return None  # nothing to compare with
+        ahead = self._ahead() + EFFORT_LAG
+        times = np.linspace(self.elapsed - LATE, self.elapsed + ahead, 30)
+        planned = motion.trajectory.sample(times).position
+        position = states.sample().position
+        away = _outside(position, planned.min(axis=0), planned.max(axis=0)) - motion.tolerance
+        worst = int(away.argmax())
+        if away[worst] <= 0.0:
+            return None
+        least, most = CONTRADICTION_SECONDS
+        self._contradictions.append(now)
+        while now - self._contradictions[0] > most:
+            self._contradictions.popleft()
+        if len(self._contradictions) < CONTRADICTIONS or now - self._contradictions[0] < least:
+            return None
+        return MotionError(
+            Code.UNTRUSTED_STATE,
+            f"the joint states have joint '{motion.trajectory.joints[worst]}' at "
+            f'{position[worst]:.4g}, and the controller at {self._progress.actual[worst]:.4g}: '
+            f'see who publishes them; they come from {states.publishers}',
+        )
 
-    def _effort_exceeded(self, path: MotionPath, clock: PathClock) -> MotionError | None:
-        """Return an error where an effort is near its limit, or not as predicted."""
-        measured = self._measured()
+    def _ahead(self) -> float:
+        """Return how far the motion may have gone on since the latest feedback [s]."""
+        if self._progress is None:
+            return LATE
+        return min(time.monotonic() - self._progress.received, LATE)
+
+    # ------------------------------------------------------------------------------- by efforts
+
+    def _effort(self, caught_up: bool) -> MotionError | None:
+        """Return an error where an effort is near its limit, not as predicted, or no number."""
+        measured = self._efforts()
         if measured is None:
             self.report.feedback.effort_share = np.nan
             return None
-        limit, options = path.effort_limit, self.options
+        motion, options = self._motion, self.options
+        joints, limit = motion.trajectory.joints, motion.effort_limit
+        bad = ~np.isfinite(measured) & (np.isinf(measured) | self._watched())
+        if bad.any():
+            worst = int(bad.argmax())
+            return MotionError(
+                Code.UNTRUSTED_STATE,
+                f"the effort of joint '{joints[worst]}' is {measured[worst]}: see the driver",
+            )
         share = np.abs(measured) / limit
         worst = int(np.nanargmax(share))
         self.report.feedback.effort_share = float(share[worst])
         self.report.result.max_effort_share = float(
             np.fmax(self.report.result.max_effort_share, share[worst])
         )
-        joint, unit = path.trajectory.joints[worst], path.limits.unit('effort', worst)
-        if 0.0 < options.effort_share < share[worst]:
-            return OffPathError(
-                Code.EFFORT_EXCEEDED,
-                f"joint '{joint}' takes {measured[worst]:.4g} {unit}, {share[worst]:.0%} of its "
-                f'limit of {limit[worst]:.4g} {unit}, more than effort_share '
-                f'({options.effort_share:g}): see whether the robot is blocked, or plan a slower '
-                'motion',
-            )
-        if options.effort_tolerance == 0.0:
-            return None
-        end = self._seen(clock)
-        begin = end - options.effort_time - options.tracking_lag
-        low, high = path.effort_range(begin, end)
-        away = _outside(measured, low, high) / limit
-        worst = int(np.nanargmax(away))
-        if away[worst] <= options.effort_tolerance:
-            return None
-        joint, unit = path.trajectory.joints[worst], path.limits.unit('effort', worst)
-        near = low[worst] if measured[worst] < low[worst] else high[worst]
-        return OffPathError(
+        contact = self._unpredicted(measured) if caught_up and self._progress else None
+        if contact is not None or not 0.0 < options.effort_share < share[worst]:
+            return contact
+        unit = motion.limits.unit('effort', worst)
+        return MotionError(
             Code.EFFORT_EXCEEDED,
+            f"joint '{joints[worst]}' takes {measured[worst]:.4g} {unit}, {share[worst]:.0%} of "
+            f'its limit of {limit[worst]:.4g} {unit}, more than effort_share '
+            f'({options.effort_share:g}): see whether the robot is blocked, or plan a slower '
+            'motion',
+        )
+
+    def _unpredicted(self, measured: np.ndarray) -> MotionError | None:
+        """Note how far efforts are from the predicted ones; return an error where too far."""
+        motion, options = self._motion, self.options
+        begin = self.elapsed - options.effort_time - EFFORT_LAG
+        low, high = motion.effort_range(begin, self.elapsed + self._ahead())
+        away = np.nan_to_num(_outside(measured, low, high) / motion.effort_limit)
+        now = time.monotonic()
+        self._strain.append((now, away))
+        while now - self._strain[0][0] > CONTACT_SECONDS:
+            self._strain.popleft()
+        worst = int(away.argmax())
+        if options.effort_tolerance == 0.0 or away[worst] <= options.effort_tolerance:
+            return None
+        joint, unit = motion.trajectory.joints[worst], motion.limits.unit('effort', worst)
+        near = low[worst] if measured[worst] < low[worst] else high[worst]
+        return MotionError(
+            Code.CONTACT,
             f"joint '{joint}' takes {measured[worst]:.4g} {unit} instead of {near:.4g} predicted "
             f'by the URDF, off by {away[worst]:.0%} of its limit, more than effort_tolerance '
             f'({options.effort_tolerance:g}): see whether the robot touches something; where the '
             'URDF is that wrong, raise the tolerance',
         )
 
-    def _measured(self) -> np.ndarray | None:
+    def _contact(self) -> MotionError | None:
+        """Return the error for a robot off its path whose unpredicted efforts have grown."""
+        if not self._strain:
+            return None
+        away = np.array([shares for _, shares in self._strain])
+        grown = away.max(axis=0) - away[0]
+        worst = int(grown.argmax())
+        if grown[worst] <= CONTACT_SHARE:
+            return None
+        joint = self._motion.trajectory.joints[worst]
+        return MotionError(
+            Code.CONTACT,
+            f"the robot has left its path, and the effort of joint '{joint}' has come off the "
+            f'predicted one by {grown[worst]:.0%} of its limit: see whether it touches something; '
+            'plan with more clearance, or a higher planner.floor',
+        )
+
+    def _efforts(self) -> np.ndarray | None:
         """Return the mean of the latest efforts (n_joints,); None where there are none."""
         if self.options.effort_kind != 'joint_torque':
             self._log_once(
@@ -316,31 +358,23 @@ class MotionWatch:
         effort = self.states.effort(self.options.effort_time)
         if effort is None and self.states.sample().effort is not None:
             return None  # those of before the motion are forgotten, and its first is on its way
-        if effort is None or not np.isfinite(effort).any():
+        if effort is None or not (self._watched() | np.isinf(effort)).any():
             self._log_once('efforts are not watched: the joint states have none')
             return None
-        if not np.isfinite(effort).all():
+        if not self._watched().all():
             self._log_once('efforts are watched of some joints only: the others have none')
         return effort
+
+    def _watched(self) -> np.ndarray:
+        """Return which joints (n_joints,) had efforts when the motion began."""
+        if self._measured is None:
+            return np.zeros(len(self._motion.trajectory.joints), dtype=bool)
+        return self._measured
 
     def _log_once(self, text: str) -> None:
         if not self._logged:
             self._logged = True
             self.log(text)
-
-    def _paused(self, clock: PathClock) -> MotionError | None:
-        if clock.speed > PAUSED:
-            self._paused_since = None
-            return None
-        now = time.monotonic()
-        since = self._paused_since = self._paused_since or now
-        if now - since <= self.options.pause_timeout:
-            return None
-        return MotionError(
-            Code.CONTROLLER_FAILED,
-            f'the controller has paused for {now - since:.3g} s, longer than pause_timeout '
-            f'({self.options.pause_timeout:g} s): see its speed scaling',
-        )
 
 
 def _outside(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -381,7 +415,7 @@ class ClientWatch:
             return MotionError(
                 Code.CLIENT_LOST,
                 f'no sign of life on ~/alive for {now - self._alive:.2f} s (alive_timeout is '
-                f'{options.alive_timeout:g} s); the robot is at rest',
+                f'{options.alive_timeout:g} s)',
             )
         if not options.stop_when_client_leaves:
             return None
@@ -394,8 +428,8 @@ class ClientWatch:
         names = ', '.join(sorted(set(self._known.values())))
         return MotionError(
             Code.CLIENT_LOST,
-            f'the client is gone ({names}); the robot is at rest. To go on without a client, set '
-            'stop_when_client_leaves to false',
+            f'the client is gone ({names}): to go on without one, set stop_when_client_leaves to '
+            'false',
         )
 
     def _present(self) -> bool:

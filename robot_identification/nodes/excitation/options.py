@@ -12,78 +12,15 @@ from robot_identification_msgs.action import Excite
 from ...data.drives import EFFORT_KINDS
 from ...options.fields import option
 
-TRAJECTORY_TOPIC = 'trajectory_topic'
-FOLLOW_JOINT_TRAJECTORY = 'follow_joint_trajectory'
-POSITION_COMMANDS = 'position_commands'
-VELOCITY_COMMANDS = 'velocity_commands'
-
-CONTROLLER_KINDS = (
-    TRAJECTORY_TOPIC,
-    FOLLOW_JOINT_TRAJECTORY,
-    POSITION_COMMANDS,
-    VELOCITY_COMMANDS,
-)
-
 
 @dataclass(frozen=True)
 class ControllerOptions:
-    """Settings of the controller that takes the commands."""
+    """Settings of the controller that executes the motions."""
 
-    controller_topic: str = option(
-        'joint_trajectory',
-        doc='Topic on which the controller takes trajectories or commands, or its action, for '
-        'example joint_trajectory_controller/joint_trajectory',
-        read_only=True,
-    )
-    controller_kind: str = option(
-        TRAJECTORY_TOPIC,
-        doc='What controller_topic names: a topic for trajectories, an action '
-        'FollowJointTrajectory, or a topic for streamed positions or velocities '
-        '(std_msgs/Float64MultiArray)',
-        choices=CONTROLLER_KINDS,
-        read_only=True,
-    )
-    controller_node: str = option(
-        '',
-        doc="Node that has the parameter joints with the controller's joints; empty: what stands "
-        'before the last slash of controller_topic, as with the controllers of ros2_control',
-        read_only=True,
-    )
-    controller_joints: tuple[str, ...] = option(
-        (),
-        doc='Joints in the order of streamed commands, for a controller that cannot be asked',
-        read_only=True,
-    )
-    command_rate: float = option(
-        250.0,
-        doc='Streamed commands per second',
-        unit='Hz',
-        minimum=10.0,
-        maximum=1000.0,
-        read_only=True,
-    )
-    command_gain: float = option(
-        2.0,
-        doc='Velocity per difference between planned and measured position, added to streamed '
-        'velocities so that the robot does not drift from the path; 0 for none',
-        unit='1/s',
-        minimum=0.0,
-        maximum=20.0,
-        read_only=True,
-    )
-    command_priority: int = option(
-        20,
-        doc='Real-time priority (SCHED_FIFO) of the process that streams commands, where the '
-        'system allows it; 0 for the usual scheduling',
-        minimum=0,
-        maximum=99,
-        read_only=True,
-    )
-    speed_scaling_topic: str = option(
-        '',
-        doc='Topic with the speed at which the controller lets time pass, in percent '
-        "(std_msgs/Float64, as UR's speed_scaling_state_broadcaster/speed_scaling); empty: it "
-        'never scales time',
+    controller: str = option(
+        'joint_trajectory_controller',
+        doc='Controller that executes the motions, by its action '
+        '<controller>/follow_joint_trajectory; its state and its parameters are asked for, too',
         read_only=True,
     )
 
@@ -100,7 +37,7 @@ class ExecutionOptions:
     )
     publish_rate: float = option(
         50.0,
-        doc='Points per second of the trajectories that are sent; the controller interpolates',
+        doc='Points per second of the trajectory that is sent; the controller interpolates',
         unit='Hz',
         minimum=5.0,
         maximum=1000.0,
@@ -114,7 +51,9 @@ class ExecutionOptions:
     )
     start_tolerance: float = option(
         0.02,
-        doc='How far from its start the robot may be for a trajectory to begin',
+        doc='How far from its start the robot may be for a trajectory to begin where '
+        "move_to_start is false, and how far the joint states may be from the controller's own "
+        'state',
         unit='rad or m',
         minimum=0.0,
     )
@@ -127,50 +66,12 @@ class ExecutionOptions:
         minimum=0.01,
         maximum=1.0,
     )
-    horizon: float = option(
-        1.0,
-        doc='How far ahead the motion is sent to the controller, anew five times in this time: '
-        'once nothing comes any more, the controller brings the robot to rest along the path. '
-        'One that is longer than the motion sends it whole, for controllers that cannot replace '
-        'a trajectory; then the death of this node does not stop the robot',
-        unit='s',
-        minimum=0.2,
-        maximum=3600.0,
-    )
-    stop: str = option(
-        'smooth',
-        doc='How a motion is ended early: smooth, along the path; at_once, off the path, in the '
-        'shortest time that 50 % of the acceleration limits allow. In both cases the robot gives '
-        'way where it touches something',
-        choices=('smooth', 'at_once'),
-    )
-    stop_within: float = option(
-        3.0,
-        doc='Longest time that a smooth stop along the path may take; a motion that cannot be '
-        'stopped within it from anywhere is refused',
-        unit='s',
-        minimum=0.1,
-        maximum=600.0,
-    )
     stale_timeout: float = option(
         0.2,
-        doc='Time without joint states after which a motion is stopped',
+        doc='Time without joint states after which a motion is stopped; five of their usual '
+        'periods at least',
         unit='s',
         minimum=0.01,
-    )
-    tracking_tolerance: float = option(
-        0.1,
-        doc='Difference between planned and measured position at which a motion is stopped',
-        unit='rad or m',
-        minimum=0.0,
-    )
-    tracking_lag: float = option(
-        0.1,
-        doc='Delay behind the plan that is normal for the drives: a position that was planned '
-        'within this time counts as reached',
-        unit='s',
-        minimum=0.0,
-        maximum=2.0,
     )
     effort_kind: str = option(
         'joint_torque',
@@ -196,13 +97,6 @@ class ExecutionOptions:
         unit='s',
         minimum=0.0,
         maximum=1.0,
-    )
-    pause_timeout: float = option(
-        60.0,
-        doc='How long the controller may pause a motion (speed scaling of 0) until it is given up',
-        unit='s',
-        minimum=0.0,
-        maximum=86_400.0,
     )
     stop_when_client_leaves: bool = option(
         True,
@@ -272,26 +166,11 @@ class MotionError(Exception):
         self.code, self.message = code, message
 
 
-class OffPathError(MotionError):
-    """A robot that is off its path or not free: a stop along the path would press."""
-
-
-class NoMoreCommandsError(MotionError):
-    """
-    A motion to which nothing may be added: the controller ends the horizon that it has.
-
-    The next command could be a leap, since the horizon is about to end, or since it is not known
-    whether the robot still follows.
-    """
-
-
 @dataclass
 class Report:
     """Feedback and result of a motion, for its client."""
 
     feedback: Excite.Feedback = field(
-        default_factory=lambda: Excite.Feedback(
-            phase='checking', effort_share=np.nan, speed_scaling=1.0
-        )
+        default_factory=lambda: Excite.Feedback(phase='checking', effort_share=np.nan)
     )
     result: Excite.Result = field(default_factory=lambda: Excite.Result(max_effort_share=np.nan))

@@ -24,15 +24,15 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from ...excitation.constraints import CollisionError, LimitViolation, Nearest
 from ...excitation.settings import Obstacle
-from ...excitation.trajectories import PointTrajectory, to_points, Trajectory
+from ...excitation.trajectories import PointTrajectory, Trajectory
 from ...model.robot import Robot
-from ...results.plan_file import points_csv, QUANTITIES
+from ...results.plan_file import points_csv
 from ...untrusted.writing import write_whole
 from ..common import declare_options, explain, LATCHED, read_options, steady_timer
+from ..common.messages import message_of
 from ..common.requests import SERVICES
 from .motion_checks import MotionCheck
 from .options import ExecutionOptions, MotionError, PreviewOptions
-from .senders import message_of
 
 PREFIX = 'preview'
 """Of the parameters."""
@@ -86,7 +86,7 @@ class PreviewService:
         assert found is not None
         response.success = True
         response.message = f'a motion of {motion.whole.duration:.4g} s; {found.summary()}'
-        points = whole_points(motion)
+        points = motion.whole
         self._path.publish(message_of(points))
         response.trajectory = points_message(points, return_points)
         for nearest in found.nearest[:1]:
@@ -173,21 +173,6 @@ class Ghost:
             self.stop()
         elif elapsed >= end + PAUSE:
             self._begin = time.monotonic()
-
-
-def whole_points(motion: MotionCheck) -> PointTrajectory:
-    """Return the way to the start and the motion as one trajectory, by points as they are sent."""
-    parts = [to_points(part, motion.options.publish_rate) for part in motion.parts]
-    if len(parts) == 1:
-        return parts[0]
-    way, then = parts
-    arrays = (
-        # the way ends where the motion begins
-        np.concatenate([getattr(way, name), getattr(then, name)[1:]])
-        for name in QUANTITIES
-    )
-    time_ = np.concatenate([way.time, way.duration + then.time[1:]])
-    return PointTrajectory(way.joints, time_, *arrays)
 
 
 def points_message(trajectory: PointTrajectory, return_points: bool) -> JointTrajectory:

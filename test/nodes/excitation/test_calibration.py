@@ -36,10 +36,10 @@ def robot(ros, tmp_path):
     ros.start(
         'excitation',
         parameters={
-            **clock, 'execute': True, 'horizon': 20.0, 'planner.max_iterations': 40,
+            **clock, 'execute': True, 'planner.max_iterations': 40,
             'planner.duration': 6.0, 'calibration.output': str(tmp_path / 'calibrations'),
             # a busy machine may hold up any of the processes
-            'stale_timeout': 5.0, 'tracking_lag': 2.0, 'tracking_tolerance': 0.5,
+            'stale_timeout': 5.0,
         },
     )  # fmt: skip
     return ros

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acceptance of joint states by the excitation node, message by message."""
+"""Joint states of the excitation node, message by message."""
 
-import itertools
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from rclpy.serialization import serialize_message
-from robot_identification.excitation.limits import Limits
 from robot_identification.nodes.excitation import joint_state_watch as excitation_states
 from sensor_msgs.msg import JointState
 
@@ -84,42 +81,6 @@ def test_a_process_that_was_held_up_looks_into_its_queue_first(states, driver, c
     assert states.silent(0.2)
 
 
-def test_a_clock_that_jumps_is_noticed_and_a_slow_one_is_not(states, driver, clock):
-    for step, elapsed, jump in (
-        (0.005, 0.005, 0.0),
-        (0.0, 0.5, 0.0),
-        (3.0, 3.0, 0.0),
-        (-100.0, 0.005, -100.0),
-        (50.0, 0.005, 50.0),
-    ):
-        driver.send(state(200.0))
-        states.forget()
-        clock[0] += elapsed
-        driver.send(state(200.0 + step))
-        assert states.jump == pytest.approx(jump)
-        states.watch(('joint_2',))
-        states.watch(('joint_1',))
-
-
-def test_the_present_is_told_by_messages_however_late_they_come(states, driver, clock):
-    for step in range(100):
-        clock[0] += 0.01
-        driver.send(state(7.0 + 0.01 * step), published=clock[0] - 0.002)
-        assert states.now() == pytest.approx(1e9 * (7.0 + 0.01 * step), abs=1e3)
-    published, begin = clock[0] - 0.002, clock[0]
-    # held up for 2 s, this process gets what was published before, and then more than once a tick
-    clock[0] += 2.0
-    assert states.now() == pytest.approx(1e9 * (7.99 + 2.0), abs=1e3)
-    for step in range(1, 150):
-        clock[0] += 0.001
-        driver.send(state(7.99 + 0.01 * step), published=published + 0.01 * step)
-        assert states.now() == pytest.approx(1e9 * (7.99 + clock[0] - begin), abs=1e3)
-    # a simulation that stood still goes on where it was
-    clock[0] += 3.0
-    driver.send(state(9.49), published=clock[0] - 0.002)
-    assert states.now() == pytest.approx(1e9 * 9.49, abs=1e3)
-
-
 def test_rest_is_told_by_the_stamps_and_not_by_when_they_come(states, driver, clock):
     def send(stamps, position):
         for stamp in stamps:
@@ -169,13 +130,11 @@ def test_efforts_are_those_of_late_and_of_this_motion(states, driver, clock):
         driver.send(message)
     assert states.effort(0.0) == pytest.approx([100.0])
     assert states.effort(0.051) == pytest.approx([97.5])
-    driver.send(state(700.0))
-    assert states.jump > 0.0
     states.forget()
-    assert states.effort(0.05) is None and states.jump == 0.0
+    assert states.effort(0.05) is None
 
 
-def test_what_lay_there_for_long_is_old_and_its_jump_is_of_the_past(states, driver, clock):
+def test_what_lay_there_for_long_is_old(states, driver, clock):
     driver.send(state(50.0), received=clock[0] + 5000.0)
     clock[0] += 3.0
     driver.left = True
@@ -183,7 +142,6 @@ def test_what_lay_there_for_long_is_old_and_its_jump_is_of_the_past(states, driv
         driver.send(state(stamp, 0.3), received=clock[0] + 5000.0)
     clock[0] += 60.0
     states.forget()
-    assert states.jump == 0.0
     assert states.age == pytest.approx(60.0)
     assert states.sample().position == pytest.approx([0.3])
     for _ in range(excitation_states.LOOKS):
@@ -191,75 +149,77 @@ def test_what_lay_there_for_long_is_old_and_its_jump_is_of_the_past(states, driv
     assert states.silent(0.2)
 
 
-# ------------------------------------------------------------------------------------------- trust
-
-ONE = np.ones(1)
-BOUNDS = Limits(('joint_1',), ('rad',), -3.0 * ONE, 3.0 * ONE, ONE, 4.0 * ONE, np.inf * ONE)
-
-
-class Graph:
-    """A node's place that knows who publishes."""
-
-    def get_publishers_info_by_topic(self, topic):
-        assert topic == '/joint_states'
-        return [SimpleNamespace(node_namespace='/arm', node_name=name) for name in ('one', 'two')]
-
-    def count_publishers(self, topic):
-        return len(self.get_publishers_info_by_topic(topic))
-
-
-@pytest.fixture
-def bounded(driver, clock, monkeypatch):
-    """Give states with bounds, from a robot that moves at half a radian a second."""
-    monkeypatch.setattr(excitation_states, 'FetchedJointStates', lambda *_, **__: driver)
-    driver.watch = states = excitation_states.StateWatch(Graph())
-    states.watch(('joint_1',), BOUNDS)
-    states.begin()
-
-    sent = itertools.count(1)
-
-    def drive(count, off=lambda i: 0.0, sequence=lambda i: next(sent)):
-        for i in range(count):
-            clock[0] += 0.005
-            message = state(clock[0], 0.5 * (clock[0] - 100.0) + off(i))
-            driver.send(message, sequence=sequence(i))
+@pytest.mark.parametrize('period', [0.001, 0.02, 0.2, 0.9])
+def test_silence_is_told_by_the_usual_period(states, driver, clock, period):
+    """As of a simulation that is much slower than real time."""
+    for i in range(20):
+        clock[0] += period
+        driver.send(state(1.0 + 0.01 * i))
+        for _ in range(4):
             states.look()
-
-    drive(50)
-    states.drive = drive
-    return states
-
-
-def test_a_leap_is_not_accepted_and_several_end_the_trust(bounded, clock):
-    bounded.drive(2, off=lambda i: 1.0)
-    assert bounded.refused == 2 and not bounded.flawless and not bounded.contradiction
-    assert bounded.sample().position < 0.2 and 'farther than its limits' in bounded.fault
-    bounded.drive(20)
-    assert bounded.refused == 0 and not bounded.contradiction and bounded.fault == ''
-    bounded.drive(20, off=lambda i: 0.4 * (i % 7 == 0))
-    assert 'contradict' in bounded.contradiction and bounded.refused == 0
-    assert '/arm/one, /arm/two' in bounded.contradiction
-    # what was of the motion before is forgotten
-    clock[0] += 0.5
-    bounded.begin()
-    assert not bounded.contradiction and bounded.flawless
+        assert not states.silent(0.2)
+    clock[0] += max(0.2, excitation_states.PERIODS * period) - 0.01
+    states.look()
+    assert not states.silent(0.2)
+    clock[0] += 0.1
+    states.look()
+    assert states.silent(0.2)
 
 
-def test_messages_of_two_publishers_are_told_by_their_numbers(bounded):
-    bounded.drive(20)
-    assert bounded.flawless and not bounded.contradiction
-    # a driver that is started anew counts from the beginning, once
-    bounded.drive(20, sequence=lambda i: 1 + i)
-    assert not bounded.flawless and not bounded.contradiction
-    bounded.drive(8, sequence=lambda i: (30 if i % 2 else 9000) + i)
-    assert 'several publishers' in bounded.contradiction
-    assert '/arm/one, /arm/two' in bounded.contradiction
+@pytest.mark.parametrize('factor', [0.02, 0.1, 1.0, 20.0])
+def test_rest_takes_as_long_in_a_slow_simulation_by_its_own_time(states, driver, clock, factor):
+    period = 0.01
+    for i in range(100):
+        clock[0] += period / factor
+        driver.send(state(1.0 + period * i, 0.1 * i))
+        assert not states.at_rest(0.003)
+    began, looks = clock[0], 0
+    while not states.at_rest(0.003):
+        looks += 1
+        clock[0] += period / factor
+        driver.send(state(2.0 + period * looks, 9.9))
+    assert looks * period == pytest.approx(max(0.15, 0.15 * factor), abs=2.1 * period)
+    assert clock[0] - began >= 0.15
 
 
-def test_during_a_motion_time_is_kept_whatever_the_stamps_say(bounded, driver, clock):
-    bounded.moving = True
-    before = bounded.now()
-    clock[0] += 0.005
+def test_a_clock_that_goes_back_does_not_take_time_back(states, driver, clock):
+    times = []
+    for stamp in (5.0, 5.1, 5.05, 5.2, 1.0, 1.1, 1.2, 700.0, 700.1):
+        clock[0] += 0.1
+        driver.send(state(stamp))
+        times.append(states.time)
+    assert times[:4] == pytest.approx([5.0, 5.1, 5.1, 5.2])
+    assert np.diff(times).min() >= 0.0
+    # after the step back it goes on from where it was
+    assert times[4:7] == pytest.approx([5.2, 5.3, 5.4])
+
+
+def test_jitter_of_the_stamps_does_not_hide_rest(states, driver, clock):
+    random = np.random.default_rng(1)
+    for i in range(100):
+        clock[0] += 0.01
+        driver.send(state(5.0 + 0.01 * i + random.uniform(-0.3, 0.3), 0.2))
+    assert states.at_rest(0.003)
+
+
+# --------------------------------------------------------------------------------------- patience
+
+
+@pytest.mark.parametrize(('rate', 'over'), [(20.0, 0.2), (1.0, 4.0), (0.05, 80.0)])
+def test_a_wait_for_a_robot_is_bounded_by_the_robots_clock(states, driver, clock, rate, over):
     driver.send(state(7.0))
-    assert bounded.jump < -90.0
-    assert bounded.now() == pytest.approx(before + 5e6, abs=1e3)
+    patience, begin = excitation_states.Patience(states, 4.0, still=3.0), clock[0]
+    while not patience.over:
+        clock[0] += 0.01
+        driver.send(state(7.0 + rate * (clock[0] - begin)))
+    assert clock[0] - begin == pytest.approx(over, abs=0.02)
+
+
+def test_joint_states_that_do_not_come_keep_nobody_waiting(states, driver, clock):
+    driver.send(state(7.0))
+    patience, begin = excitation_states.Patience(states, 4.0, still=3.0), clock[0]
+    while not patience.over:
+        clock[0] += 0.01
+        if clock[0] - begin < 0.5:
+            driver.send(state(7.0 + clock[0] - begin))
+    assert clock[0] - begin == pytest.approx(3.5, abs=0.03)

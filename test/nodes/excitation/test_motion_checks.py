@@ -12,9 +12,16 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from robot_identification.excitation.extremes import nominal_effort
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.excitation.trajectories import point_to_point
+from robot_identification.excitation.trajectories import point_to_point, PointTrajectory
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.excitation.motion_checks import approach_to, at_speed, motion_path
+from robot_identification.nodes.excitation.motion_checks import (
+    at_speed,
+    CheckedMotion,
+    joined,
+    predicted_effort,
+    THERE,
+    way_to_start,
+)
 from robot_identification.nodes.excitation.options import Code, ExecutionOptions, MotionError
 
 URDF = Path(__file__).resolve().parents[3] / 'urdf' / 'zollo_planar_2r.urdf'
@@ -56,17 +63,9 @@ def test_what_is_sent_is_the_same_path_slower(way):
     np.testing.assert_allclose(later.velocity, quick.velocity / 4.0, atol=1e-9)
 
 
-def test_a_motion_that_cannot_be_stopped_within_the_bound_is_refused(robot, way, limits):
-    ready = motion_path(robot, way, limits, OPTIONS)
-    bound = ready.stops.rest_within(0.05)
-    motion_path(robot, way, limits, replace(OPTIONS, stop_within=bound + 0.01))
-    with pytest.raises(MotionError, match='stop_within') as caught:
-        motion_path(robot, way, limits, replace(OPTIONS, stop_within=bound - 0.01))
-    assert caught.value.code == Code.LIMITS_VIOLATED
-
-
 def test_the_range_of_efforts_holds_all_between_two_times(robot, way, limits):
-    ready = motion_path(robot, way, limits, OPTIONS)
+    predicted = predicted_effort(robot, way)
+    ready = CheckedMotion(way, 0.0, np.ones(2), 0.0, limits, robot.limits.effort, predicted)
     random, effort = np.random.default_rng(0), nominal_effort(robot)
     for begin in random.uniform(0.05, way.duration - 0.1, 40):
         end = begin + random.uniform(0.0, 0.05)
@@ -90,13 +89,35 @@ def trajectory(limits):
 
 
 def test_a_robot_that_is_there_has_no_way_to_go(limits, trajectory):
+    assert way_to_start(START + 0.9 * THERE, trajectory, limits, OPTIONS) is None
+    # what a controller would leap is gone slowly, whatever is allowed
+    still = replace(OPTIONS, move_to_start=False)
     near = START + [0.99 * OPTIONS.start_tolerance, 0.0]
-    assert approach_to(near, trajectory, limits, OPTIONS) is None
+    assert way_to_start(near, trajectory, limits, still).duration >= 0.1
     far = START - [0.0, 1.01 * OPTIONS.start_tolerance]
-    assert approach_to(far, trajectory, limits, OPTIONS) is not None
+    assert way_to_start(far, trajectory, limits, OPTIONS) is not None
     with pytest.raises(MotionError, match=r"'joint_2' is 0\.0202 away.*move_to_start") as caught:
-        approach_to(far, trajectory, limits, replace(OPTIONS, move_to_start=False))
+        way_to_start(far, trajectory, limits, still)
     assert caught.value.code == Code.NOT_AT_START
+
+
+def test_way_and_trajectory_are_one_without_a_step(limits):
+    """Also where what was asked for begins with an acceleration."""
+    time = np.array([0.0, 0.5, 1.0])
+    position = START + np.array([[0.0, 0.0], [0.2, -0.1], [0.3, 0.0]])
+    velocity = np.array([[0.0, 0.0], [0.4, 0.1], [0.0, 0.0]])
+    acceleration = np.array([[1.5, -1.0], [0.0, 0.0], [-1.0, 0.5]])
+    then = PointTrajectory(limits.joints, time, position, velocity, acceleration)
+    way = way_to_start(START - 0.3, then, limits, OPTIONS)
+    whole = joined(way, then)
+    assert whole.duration == pytest.approx(way.duration + then.duration)
+    seam = way.duration + np.array([-1e-9, 1e-9])
+    before, after = (whole.state(t)[:, 0] for t in seam)
+    np.testing.assert_allclose(before, after, atol=1e-6)
+    # each part is what was checked
+    for part, begin in ((way, 0.0), (then, way.duration)):
+        looks = np.linspace(1e-6, part.duration - 1e-6, 200)
+        np.testing.assert_allclose(whole.state(begin + looks), part.state(looks), atol=1e-9)
 
 
 @pytest.mark.parametrize('tight', ['velocity', 'acceleration', 'jerk'])
@@ -104,7 +125,7 @@ def test_the_way_keeps_the_share_of_all_limits_and_comes_to_rest_at_the_start(
     limits, trajectory, tight
 ):
     limits = replace(limits, **{tight: np.array([0.9, 0.5])})
-    way = approach_to(np.array([-1.0, 0.8]), trajectory, limits, OPTIONS)
+    way = way_to_start(np.array([-1.0, 0.8]), trajectory, limits, OPTIONS)
     motion = way.sample(np.linspace(0.0, way.duration, 4001))
     np.testing.assert_allclose(motion.position[-1], START, atol=1e-12)
     np.testing.assert_allclose(motion.velocity[[0, -1]], 0.0, atol=1e-12)
@@ -124,5 +145,5 @@ def test_the_way_keeps_the_share_of_all_limits_and_comes_to_rest_at_the_start(
 
 def test_a_way_without_end_is_none(limits, trajectory):
     with pytest.raises(MotionError, match="'joint_1' is 1e") as caught:
-        approach_to(START + [1e6, 0.0], trajectory, limits, OPTIONS)
+        way_to_start(START + [1e6, 0.0], trajectory, limits, OPTIONS)
     assert caught.value.code == Code.NOT_AT_START

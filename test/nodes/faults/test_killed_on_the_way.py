@@ -41,10 +41,7 @@ class Demonstration(demo.Demonstration):
         nodes['simulation'] |= {'rate': 250.0, 'servo_rate': 250.0, 'substeps': 4}
         nodes['excitation'] |= {
             'stale_timeout': 5.0,
-            'horizon': 3.0,
             'settle_time': 20.0,
-            'tracking_lag': 1.0,
-            'tracking_tolerance': 0.5,
             'effort_share': 0.0,
             'effort_tolerance': 0.0,
         }

@@ -38,7 +38,7 @@ def test_a_plan_is_executed_as_it_was_planned(cell):
     moving = [message for message in feedback if message.phase == 'exciting']
     progress = [message.progress for message in moving]
     assert progress == sorted(progress) and progress[-1] > 0.9
-    assert 0.0 < result.max_tracking_error < 0.1
+    assert 0.0 < result.max_tracking_error < 0.1 and result.at_rest
     # what the arm did is what was planned
     stamps, measured = cell.stamps(), cell.positions()
     points = trajectory_points(made.trajectory, JOINTS)
@@ -49,38 +49,40 @@ def test_a_plan_is_executed_as_it_was_planned(cell):
         )
     # the way to the start, 0.3 rad at 0.8 of the limits, comes on top of the plan's 4 s
     assert 4.2 < result.planned_duration < 5.5
-    assert result.duration == pytest.approx(result.planned_duration, abs=0.05)
+    # feedback and result come up to 50 ms late
+    assert result.duration == pytest.approx(result.planned_duration, abs=0.1)
     shares = np.array([message.effort_share for message in moving])
     assert 0.1 < np.nanmax(shares) <= result.max_effort_share < 0.9
-    assert {message.speed_scaling for message in moving} == {1.0}
 
 
-def test_horizons_carry_the_plan_and_then_stops(cell, move):
-    goal = move([2.0, -1.5], speed=0.6)
+def test_a_motion_is_one_goal_from_rest_to_rest(cell, move):
+    """The way to the start and the path, and nothing else, whatever the node sees meanwhile."""
+    start = np.array([0.4, -0.3])
+    goal = move([2.0, -1.5], start=start, speed=0.6)
     _, result, _ = cell.excite(trajectory=goal)
     assert result.error_code == 0, result.error_msg
-    plan = trajectory_points(goal, JOINTS)
-    wanted = {round(1e6 * t): q for t, q in zip(plan.time, plan.position, strict=True)}
-    # one start for all of them, or parts of the path would lie elsewhere in time
-    assert len({seconds(message.header.stamp) for message in cell.sent}) == 1
-    assert len(cell.sent) > 8
-    known, stops = set(), []
-    for message in cell.sent:
-        points = trajectory_points(message, JOINTS)
-        assert not points.velocity[-1].any()
-        times = [round(1e6 * t) for t in points.time]
-        of_path = [
-            t in wanted and np.abs(wanted[t] - q).max() < 1e-9
-            for t, q in zip(times, points.position, strict=True)
-        ]
-        # points of the path come first, and all others belong to the stop
-        length = of_path.index(False) if False in of_path else len(times)
-        known.update(times[:length])
-        stops.append(points.time[length - 1])
-        first = seconds(message.points[0].time_from_start)
-        assert not stops[:-1] or first < stops[-2]
-    assert known == set(wanted)
-    assert stops[-1] == pytest.approx(plan.time[-1])
+    assert len(cell.sent) == 1 and not cell.controller.cancels
+    (sent,), plan = cell.sent, trajectory_points(goal, JOINTS)
+    assert not sent.velocity[[0, -1]].any() and not sent.acceleration[[0, -1]].any()
+    np.testing.assert_allclose(sent.position[0], 0.0, atol=5e-3)
+    way = sent.duration - plan.time[-1]
+    later = sent.sample(way + plan.time)
+    np.testing.assert_allclose(later.position, plan.position, atol=1e-9)
+    np.testing.assert_allclose(later.velocity, plan.velocity, atol=1e-8)
+
+
+def test_a_controller_that_slows_down_by_itself_takes_longer_and_is_waited_for(cell, move):
+    """As a UR whose slider is pulled down, then up again, and paused in between."""
+    request = cell.begin(trajectory=move([1.0, -0.8], speed=0.6))
+    cell.wait_until(lambda: request.progress > 0.2, 'the motion')
+    follower = cell.world.simulator.follower
+    for speed in [*np.linspace(1.0, 0.0, 20), *np.linspace(0.0, 0.4, 20)]:
+        follower.speed = speed
+        cell.pass_time(0.02 if speed else 5.0)
+    _, result, _ = cell.finish(request)
+    assert (result.error_code, result.error_msg) == (0, '')
+    assert result.duration > result.planned_duration + 5.0
+    assert not cell.controller.cancels
 
 
 def test_a_plan_through_points_is_played(cell):
@@ -108,8 +110,7 @@ def test_a_lower_speed_takes_longer_on_the_same_path(cell, move):
     assert quick.planned_duration == pytest.approx(whole)
     way_back = slow.planned_duration - whole / 0.4
     assert 0.3 < way_back < 2.0
-    times = {seconds(p.time_from_start) for m in cell.sent for p in m.points}
-    assert max(times) == pytest.approx(whole / 0.4, abs=1e-3)
+    assert cell.sent[1].duration == pytest.approx(slow.planned_duration)
     for speed in (1.5, -0.2, np.nan):
         _, result, _ = cell.excite(trajectory=goal, speed=speed)
         assert result.error_code == Excite.Result.INVALID_TRAJECTORY
@@ -134,7 +135,6 @@ def test_planning_beside_a_motion_holds_nothing_up(cell, move, monkeypatch):
 
     compute = excitation_node.plan
     monkeypatch.setattr(excitation_node, 'plan', endless)
-    cell.set(horizon=0.5)
     cell.workers.waits = False
     planning = cell.begin_plan(max_iterations=100000, harmonics=8)
     _, result, _ = cell.excite(trajectory=move([1.5, -1.0], speed=0.4))

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Motions over DDS by each kind of controller, and the deaths of the processes that take part.
+Motions over DDS on a path at 95 % of the limits, what goes wrong with them, and deaths.
 
-The motions are slow, and their bounds wide: a busy machine may hold any of the processes up for
-a second.  What a motion does in its time is tested on a driven clock, in ``motion``.
+One simulated arm and one excitation node serve all tests.  The node's joint states pass through
+this process, which may spoil them; the arm's true motion is held to the limits in every test.
+What a motion does in its time is tested on a driven clock, in the other files here.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+from functools import partial
 import os
 import signal
 import subprocess
@@ -21,33 +22,31 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
+from action_msgs.srv import CancelGoal
+from control_msgs.action import FollowJointTrajectory
 from controller_manager_msgs.msg import ControllerState as StateMessage
 from controller_manager_msgs.srv import ListControllers
-from rcl_interfaces.srv import GetParameters
+import rclpy
 from rclpy.action import ActionClient
-from rclpy.parameter import Parameter
 from rclpy.serialization import serialize_message
 from robot_identification.data.bag import bag_info
-from robot_identification.excitation.trajectories import PointTrajectory, to_points
-from robot_identification.nodes.common.messages import (
-    nanoseconds,
-    seconds,
-    time_message,
-    trajectory_message,
-)
+from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.trajectories import point_to_point, to_points
+from robot_identification.nodes.common.messages import message_of, seconds
 from robot_identification_msgs.action import Excite, PlanExcitation
 from rosbags.highlevel import AnyReader
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
-from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
 
-PLANAR = 'package://robot_identification/urdf/zollo_planar_2r.urdf'
-JOINTS = ('joint_1', 'joint_2')
-EXCITATION = [sys.executable, '-m', 'robot_identification.nodes.excitation_node']
-KINDS = ('trajectory_topic', 'follow_joint_trajectory', 'position_commands', 'velocity_commands')
-TOPICS = {kind: kind for kind in KINDS} | {'trajectory_topic': 'joint_trajectory'}
-UNDER_WAY = 0.03
-"""Way after which the arm is moving [rad]."""
+from benchmarks.driven_arm import ARM, SETTINGS, wave
+from benchmarks.false_states import changed
+
+CONTROLLER = '/joint_trajectory_controller'
+ACTION = f'{CONTROLLER}/follow_joint_trajectory'
+VELOCITY, ACCELERATION = SETTINGS.velocity_limits[0], SETTINGS.acceleration_limits[0]
+DECELERATION = 10.0
+TOLERANCE = 1.05
+RATE = 125.0
 
 CLIENT = """
 import sys
@@ -59,10 +58,10 @@ from trajectory_msgs.msg import JointTrajectory
 
 rclpy.init()
 node = rclpy.create_node('short_lived')
-client = ActionClient(node, Excite, 'trajectory_topic/excite')
+client = ActionClient(node, Excite, 'excitation/excite')
 client.wait_for_server()
 trajectory = deserialize_message(bytes.fromhex(sys.stdin.readline()), JointTrajectory)
-sending = client.send_goal_async(Excite.Goal(trajectory=trajectory))
+sending = client.send_goal_async(Excite.Goal(trajectory=trajectory, speed=0.2))
 rclpy.spin_until_future_complete(node, sending)
 rclpy.spin(node)
 """
@@ -79,44 +78,17 @@ QUICK_LEASE = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-def motion(duration, size):
-    """Return a motion from zero, not straight, as a path and as the message."""
-    shape = size * np.array([[0.0, 0.0], [0.5, -0.6], [1.0, -0.4]])
-    middle = np.zeros((3, 2))
-    middle[1] = (shape[2] - shape[0]) / duration
-    path = PointTrajectory(
-        JOINTS, np.array([0.0, 0.5, 1.0]) * duration, shape, middle, np.zeros((3, 2))
-    )
-    p = to_points(path, 50.0)
-    return path, trajectory_message(JOINTS, p.time, p.position, p.velocity, p.acceleration)
-
-
-SHORT = 2.0, 0.15
-"""Duration and size of a motion that is carried out [s, rad]."""
-
-LONG = 24.0, 1.2
-"""The same of one that a test ends soon after its beginning."""
-
-
-def away(path, places):
-    """Return how far from all of a path each place is."""
-    track = path.sample(np.linspace(0.0, path.duration, 1000)).position
-    return np.abs(track[None] - places[:, None]).max(axis=2).min(axis=1)
-
-
 class Motion:
-    """A motion that one of the nodes was asked for."""
+    """A motion that the node was asked for."""
 
-    def __init__(self, cell, kind, trajectory=None, **fields):
+    def __init__(self, cell, **fields):
         self.ros, self.feedback = cell.ros, []
         self.client = cell.ros._client(
             lambda action, name: ActionClient(cell.ros.node, action, name),
             Excite,
-            f'{kind}/excite',
+            'excitation/excite',
         )
         cell.ros.wait_until(self.client.server_is_ready, 60.0, 'the action')
-        if trajectory is not None:
-            fields['trajectory'] = trajectory
         sending = self.client.send_goal_async(
             Excite.Goal(**fields), feedback_callback=lambda m: self.feedback.append(m.feedback)
         )
@@ -127,6 +99,10 @@ class Motion:
     @property
     def done(self):
         return self.future.done()
+
+    @property
+    def progress(self):
+        return self.feedback[-1].progress if self.feedback else 0.0
 
     def cancel(self):
         self.goal.cancel_goal_async()
@@ -139,152 +115,134 @@ class Motion:
 
 class Cell:
     """
-    A simulated robot, and an excitation node for each kind of controller, called as the kind.
+    A simulated robot, its excitation node, and what happens to the joint states between them.
 
-    The test answers for the controllers of ``trajectory_topic`` and ``velocity_commands``, with
-    the joints in `told`; the others ask the simulation.
+    Attributes
+    ----------
+    path:
+        At 95 % of the limits.
+    spoil:
+        Makes of a true joint state those that the node gets; None passes it on.
+
     """
 
-    def __init__(self, ros):
-        self.ros, self.told, self.nodes = ros, list(JOINTS), {}
+    def __init__(self, ros, folder):
+        self.ros, self.spoil = ros, None
+        self.path = wave(motion_limits(ARM, SETTINGS, margin=0.0), 0.95)
+        self.start = self.path.position[0]
+        self.message = message_of(self.path)
+        self.urdf = folder / 'arm.urdf'
+        self.urdf.write_text(ARM.urdf)
+        self.states = []
+        ros.node.create_subscription(JointState, 'joint_states', self._relay, 100)
+        self._passed = ros.node.create_publisher(JointState, 'passed', 100)
         parameters = {
-            'robot_description': PLANAR,
-            'rate': 125.0,
-            'servo_rate': 250.0,
-            'clock_rate': 25.0,
+            'robot_description': str(self.urdf),
+            'rate': RATE,
+            'servo_rate': 500.0,
             'real_time_factor': 2.0,
+            'clock_rate': 25.0,
+            'perturbation': 0.02,
+            'friction_perturbation': 0.0,
+            'initial_position': self.start.tolist(),
+            'constraints.decelerate_on_cancel': True,
+            'constraints.max_deceleration_on_cancel': [DECELERATION],
         }
         self.robot = ros.start('simulation', parameters=parameters, wait=False)
-        # few are kept for a process that is late: the latest is never long past
-        self.states = ros.subscribe(JointState, 'joint_states', 10)
-        self.heard = -np.inf
-        for topic in ('position_commands', 'velocity_commands'):
-            ros.node.create_subscription(Float64MultiArray, topic, self._hear, 10)
-        ros.node.create_service(GetParameters, 'told/get_parameters', self._tell)
+        self.node = self.start_node()
 
-    def _hear(self, _):
-        self.heard = time.monotonic()
-
-    def _tell(self, request, response):
-        values = {'joints': self.told}
-        for name in request.names:
-            if values.get(name):
-                parameter = Parameter(name, value=values[name])
-                response.values.append(parameter.get_parameter_value())
-        return response
-
-    def start(self, kind, controller_node):
-        """Start an excitation node; its actions are below the kind's name."""
+    def start_node(self):
+        limits = 'velocity_limits', 'acceleration_limits', 'lower_limits', 'upper_limits'
         values = {
+            'robot_description': str(self.urdf),
             'use_sim_time': True,
             'execute': True,
-            'controller_kind': kind,
-            'controller_topic': TOPICS[kind],
-            'controller_node': controller_node,
-            'speed_scaling_topic': 'simulation/speed_scaling',
-            # so seldom that none is missed
-            'command_rate': 10.0,
             # any of the processes may be held up
-            'horizon': 5.0,
             'stale_timeout': 5.0,
             'settle_time': 20.0,
-            'tracking_lag': 2.0,
-            'tracking_tolerance': 0.5,
             'effort_share': 0.0,
             'effort_tolerance': 0.0,
-            'move_speed': 0.5,
+            'move_speed': 0.9,
             'planner.duration': 3.0,
             'planner.harmonics': 3,
             'planner.max_iterations': 1,
+            **{f'planner.{name}': list(getattr(SETTINGS, name)) for name in limits},
         }
-        self.nodes[kind] = self.ros.start_command(
-            kind, EXCITATION, '-r', f'__node:={kind}', parameters=values, wait=False
+        node = self.ros.start(
+            'excitation', '-r', 'joint_states:=passed', parameters=values, wait=False
         )
-
-    def wait(self):
-        """Wait until all nodes have the robot."""
-        for name, node in self.nodes.items():
-            self.ros.wait_until(
-                lambda n=node: 'with joints' in n.output or n.returncode is not None,
-                60.0,
-                f'robot in {name}',
-            )
-            assert node.returncode is None, node.output
-
-    def reset(self):
-        # a stream goes on for a moment after its motion, and would take the robot back
-        self.ros.wait_until(lambda: time.monotonic() - self.heard > 0.5, 60.0, 'silence')
-        self.told = list(JOINTS)
-        assert self.ros.call(Trigger, 'simulation/reset', timeout=60.0).success
-        # states of before may still be on their way
-        self.ros.wait_until(lambda: self.states and self.near(0.0), 60.0, what='the reset')
-        self.clear()
-
-    def near(self, place):
-        return np.abs(np.array(self.states[-1].position) - place).max() < 2e-3
-
-    def clear(self):
-        self.states.clear()
-        self.ros.wait_until(lambda: self.states, 60.0, what='joint states')
-
-    def begin(self, kind, trajectory, **fields):
-        """Have a motion begin; return it once the arm is under way."""
-        begun = Motion(self, kind, trajectory, **fields)
         self.ros.wait_until(
-            lambda: begun.done or np.abs(self.states[-1].position).max() > UNDER_WAY,
-            120.0,
-            'the motion',
+            lambda: 'with joints' in node.output or node.returncode is not None, 60.0, 'the robot'
         )
+        assert node.returncode is None, node.output
+        return node
+
+    def _relay(self, message):
+        self.states.append(message)
+        for each in [message] if self.spoil is None else self.spoil(message):
+            self._passed.publish(each)
+
+    def begin(self, progress=0.05, **fields):
+        """Have the path followed; return the motion once it has come so far."""
+        fields.setdefault('trajectory', self.message)
+        begun = Motion(self, **fields)
+        self.ros.wait_until(lambda: begun.done or begun.progress > progress, 120.0, 'the motion')
         assert not begun.done, begun.future.result().result.error_msg
         return begun
 
+    def dry_run_until(self, code):
+        """Ask for dry runs until one ends with a code: the node's graph may be late."""
+        end = time.monotonic() + 60.0
+        while Motion(self, trajectory=self.message, dry_run=True).end()[1].error_code != code:
+            assert time.monotonic() < end
+
     def require_rest(self, bound=60.0):
         """Wait until the robot rests, for half a second of its own time."""
+        count = round(0.5 * RATE)
 
         def rests():
-            stamps = [seconds(state.header.stamp) for state in self.states[-63:]]
-            late = np.array([state.position for state in self.states[-63:]])
-            whole = len(late) == 63 and stamps[-1] - stamps[0] < 1.0
-            return whole and float(np.ptp(late, axis=0).max()) < 2e-3
+            late = np.array([state.position for state in self.states[-count:]])
+            return len(self.states) >= since + count and np.ptp(late, axis=0).max() < 2e-3
 
-        self.clear()
+        since = len(self.states)
         self.ros.wait_until(rests, bound, 'rest')
 
-    def require_rest_on(self, path):
-        """Wait for rest on a path, at neither of its ends."""
-        self.require_rest()
-        place = np.array([self.states[-1].position])
-        end = path.sample(np.array([path.duration])).position
-        assert away(path, place)[0] < 0.015
-        assert np.abs(place - end).max() > 0.05 and np.abs(place).max() > 0.5 * UNDER_WAY
-
-    def require_rest_at_end(self, path):
-        self.require_rest()
-        end = path.sample(np.array([path.duration])).position[0]
-        np.testing.assert_allclose(self.states[-1].position, end, atol=0.02)
+    def require_limits(self):
+        """Hold all that the arm has truly done to the limits."""
+        stamps = np.array([seconds(state.header.stamp) for state in self.states])
+        velocity = np.array([state.velocity for state in self.states])
+        position = np.array([state.position for state in self.states])
+        assert np.abs(velocity).max() <= TOLERANCE * VELOCITY
+        # between two that follow each other; some may be lost
+        step = np.diff(stamps)
+        whole = (step > 0.0) & (step < 3.0 / RATE)
+        acceleration = np.diff(velocity, axis=0)[whole] / step[whole, None]
+        assert np.abs(acceleration).max() <= TOLERANCE * ACCELERATION
+        assert (position >= SETTINGS.lower_limits).all()
+        assert (position <= SETTINGS.upper_limits).all()
 
 
 @pytest.fixture(scope='module')
-def running(request, ros_domain):
-    """Start the cell once for all tests; the last ones kill its nodes."""
+def running(request, ros_domain, tmp_path_factory):
+    """Start the cell once for all tests; the last ones kill its node."""
     plugins = request.config.pluginmanager.get_plugins()
     ros = next(plugin.Ros for plugin in plugins if hasattr(plugin, 'Ros'))()
     try:
-        cell = Cell(ros)
-        for kind in KINDS:
-            asked = kind in ('trajectory_topic', 'velocity_commands')
-            cell.start(kind, 'told' if asked else 'simulation/controller')
-        cell.wait()
-        yield cell
+        yield Cell(ros, tmp_path_factory.mktemp('arm'))
     finally:
         ros.close()
 
 
 @pytest.fixture
 def cell(running):
-    """Give the cell, with the robot at rest at zero."""
-    running.reset()
-    return running
+    """Give the cell, with the robot at rest, and hold its motion to the limits afterwards."""
+    running.spoil = None
+    running.ros.wait_until(lambda: running.states, 60.0, 'joint states')
+    del running.states[:-1]
+    yield running
+    running.spoil = None
+    running.require_rest()
+    running.require_limits()
 
 
 def test_a_client_that_is_killed_is_missed(cell, tmp_path):
@@ -293,57 +251,41 @@ def test_a_client_that_is_killed_is_missed(cell, tmp_path):
     profile.write_text(QUICK_LEASE)
     names = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
     environment = {**os.environ, **dict.fromkeys(names, str(profile))}
-    path, message = motion(*LONG)
     with subprocess.Popen(
         [sys.executable, '-c', CLIENT], stdin=subprocess.PIPE, text=True, env=environment
     ) as client:
         try:
-            client.stdin.write(serialize_message(message).hex() + '\n')
+            client.stdin.write(serialize_message(cell.message).hex() + '\n')
             client.stdin.flush()
             cell.ros.wait_until(
-                lambda: np.abs(cell.states[-1].position).max() > UNDER_WAY, 120.0, 'the motion'
+                lambda: np.abs(cell.states[-1].position - cell.start).max() > 0.03,
+                120.0,
+                'the motion',
             )
         finally:
             client.kill()
-    node = cell.nodes['trajectory_topic']
     words = 'the client is gone (/short_lived'
-    cell.ros.wait_until(lambda: words in node.output, 60.0, 'the loss')
-    cell.require_rest_on(path)
-
-
-# ---------------------------------------------------------------------------------------- motions
-
-
-@pytest.mark.parametrize('kind', KINDS[1:])
-def test_a_motion_is_carried_out_by_each_kind_of_controller(cell, kind):
-    path, message = motion(*SHORT)
-    status, result = Motion(cell, kind, message).end()
-    assert (status, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, '')
-    assert result.planned_duration == pytest.approx(path.duration)
-    cell.require_rest_at_end(path)
+    cell.ros.wait_until(lambda: words in cell.node.output, 60.0, 'the loss')
 
 
 def test_a_plan_is_executed_and_recorded_and_a_motion_that_ends_early_is_marked(cell, tmp_path):
-    ros, kind = cell.ros, KINDS[0]
+    ros = cell.ros
     recorder = ros.start('recorder', parameters={'use_sim_time': True, 'output': str(tmp_path)})
-    path, message = motion(*LONG)
-    begun = cell.begin(kind, message, record=True, recording_name='short')
+    begun = cell.begin(record=True, recording_name='short')
     begun.cancel()
     status, result = begun.end()
     assert (status, result.error_code) == (GoalStatus.STATUS_CANCELED, Excite.Result.CANCELED)
+    assert result.error_msg == 'canceled; the robot is at rest' and result.at_rest
     assert result.recording_path == str(tmp_path / 'short')
-    cell.require_rest_on(path)
     mark = bag_info(tmp_path / 'short').mark
-    assert 'CANCELED' in mark and 'of the motion' in mark and result.error_msg in mark
+    assert 'CANCELED' in mark and 'of the motion' in mark and 'canceled' in mark
 
-    assert ros.set_parameter(kind, 'planner.velocity_limits', [0.4, 0.4])[0]
-    plan = ros.act(PlanExcitation, f'{kind}/plan')[1]
-    assert ros.set_parameter(kind, 'planner.velocity_limits', [3.0, 3.0])[0]
+    plan = ros.act(PlanExcitation, 'excitation/plan')[1]
     assert plan.error_code == 0, plan.error_msg
-    begun = Motion(cell, kind, plan_id=plan.plan_id, record=True, recording_name='whole')
+    begun = Motion(cell, plan_id=plan.plan_id, record=True, recording_name='whole')
     status, result = begun.end()
     assert (status, result.error_code, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, 0, '')
-    assert result.recording_path == str(tmp_path / 'whole')
+    assert result.recording_path == str(tmp_path / 'whole') and result.at_rest
     assert bag_info(tmp_path / 'whole').mark == ''
     with AnyReader([tmp_path / 'whole']) as bag:
         states = [bag.deserialize(data, link.msgtype) for link, _, data in bag.messages()]
@@ -354,11 +296,65 @@ def test_a_plan_is_executed_and_recorded_and_a_motion_that_ends_early_is_marked(
     assert recorder.stop() == 0
 
 
-# ------------------------------------------------------------------------------- what goes wrong
+# --------------------------------------------------------------------------------------- refusals
+
+
+def refused(cell, code, *words, **fields):
+    """Require that neither a dry run nor a motion begins."""
+    for dry_run in (True, False):
+        status, result = Motion(cell, trajectory=cell.message, dry_run=dry_run, **fields).end()
+        assert status == GoalStatus.STATUS_ABORTED
+        assert result.error_code == code, result.error_msg
+        assert all(word in result.error_msg for word in words), result.error_msg
+
+
+def test_who_else_may_command_the_controller_is_refused_by_name(cell):
+    node, code = cell.ros.node, Excite.Result.CONTROLLER_SHARED
+    publisher = node.create_publisher(JointTrajectory, f'{CONTROLLER}/joint_trajectory', 1)
+    cell.dry_run_until(code)
+    refused(cell, code, '/test_client', f"the topic '{CONTROLLER}/joint_trajectory'")
+    node.destroy_publisher(publisher)
+    cell.dry_run_until(0)
+    namesake = rclpy.create_node('excitation', context=cell.ros.context)
+    cell.dry_run_until(code)
+    refused(cell, code, "another node is '/excitation', too")
+    namesake.destroy_node()
+    cell.dry_run_until(0)
+
+
+def test_a_goal_that_is_active_is_refused_and_its_clients_are_named(cell):
+    client = ActionClient(cell.ros.node, FollowJointTrajectory, ACTION)
+    cell.ros.wait_until(client.server_is_ready, 60.0, 'the controller')
+    here = np.array(cell.states[-1].position)
+    there = point_to_point(cell.path.joints, here, here + 0.5, [0.05] * 3, [1.0] * 3)
+    sent = client.send_goal_async(
+        FollowJointTrajectory.Goal(trajectory=message_of(to_points(there, 10.0)))
+    )
+    cell.ros.wait_until(sent.done, 60.0, 'its goal')
+    words = f"active on the action '{ACTION}'", '/test_client'
+    refused(cell, Excite.Result.CONTROLLER_SHARED, *words)
+    ended = sent.result().get_result_async()
+    sent.result().cancel_goal_async()
+    cell.ros.wait_until(ended.done, 60.0, 'its end')
+    client.destroy()
+    cell.require_rest()
+    assert Motion(cell, trajectory=cell.message, dry_run=True).end()[1].error_code == 0
+
+
+def test_joint_states_that_are_not_the_controllers_are_refused_with_both_values(cell):
+    cell.spoil = lambda m: [changed(m, np.array(m.position) + [0.0, 0.2, 0.0])]
+    cell.ros.spin(0.5)
+    refused(
+        cell,
+        Excite.Result.UNTRUSTED_STATE,
+        f"joint '{cell.path.joints[1]}' at",
+        f"'{CONTROLLER}/controller_state' at",
+        'they come from /test_client',
+    )
 
 
 def test_neither_a_dry_run_nor_a_motion_takes_an_inactive_controller(cell):
-    states = {'told': 'inactive'}
+    states = {CONTROLLER[1:]: 'inactive'}
 
     def answer(_, response):
         response.controller = [StateMessage(name=n, state=s) for n, s in states.items()]
@@ -366,118 +362,175 @@ def test_neither_a_dry_run_nor_a_motion_takes_an_inactive_controller(cell):
 
     name = '/controller_manager/list_controllers'
     service = cell.ros.node.create_service(ListControllers, name, answer)
-    message = motion(*SHORT)[1]
     try:
-        for dry_run in (True, False):
-            status, result = Motion(cell, KINDS[0], message, dry_run=dry_run).end()
-            assert status == GoalStatus.STATUS_ABORTED
-            assert result.error_code == Excite.Result.NO_CONTROLLER
-            assert "the controller '/told' is inactive" in result.error_msg
-        states['told'] = 'active'
-        status, result = Motion(cell, KINDS[0], message, dry_run=True).end()
-        assert (status, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, '')
+        refused(
+            cell, Excite.Result.NO_CONTROLLER, f"the controller '{CONTROLLER}' is inactive",
+            'ros2 control switch_controllers --activate',
+        )  # fmt: skip
+        states[CONTROLLER[1:]] = 'active'
+        result = Motion(cell, trajectory=cell.message, dry_run=True).end()[1]
+        assert result.error_msg == ''
     finally:
         cell.ros.node.destroy_service(service)
-    cell.require_rest()
-    assert cell.near(0.0)
 
 
-def test_a_goal_that_the_controller_gives_up_ends_the_motion(cell):
-    commands = cell.ros.publisher(Float64MultiArray, 'position_commands')
-    begun = cell.begin('follow_joint_trajectory', motion(*LONG)[1])
-    commands.publish(Float64MultiArray(data=list(cell.states[-1].position)))
+# ---------------------------------------------------------------------------------------- attacks
+
+
+def hold_up(process, duration):
+    """Stop a process for a time."""
+    os.kill(process.pid, signal.SIGSTOP)
+    time.sleep(duration)
+    os.kill(process.pid, signal.SIGCONT)
+
+
+def attack_by_holding_up(process, duration, cell, share):
+    motion = cell.begin(share)
+    hold_up(getattr(cell, process), duration)
+    return motion.end()[1]
+
+
+def attack_by_late_states(cell, share):
+    """Let true states come ever later, as those of a relay whose queue grows by 40 %."""
+    begun, queue = cell.begin(share), []
+    passed = [0, 0]
+
+    def late(message):
+        queue.append(message)
+        passed[0] += 1
+        due = passed[1] < passed[0] / 1.4
+        passed[1] += due
+        return [queue.pop(0)] if due else []
+
+    cell.spoil = late
+    return begun.end()[1]
+
+
+def attack_by(change, cell, share):
+    begun = cell.begin(share)
+    first = cell.states[-1]
+    cell.spoil = lambda message: [change(message, first)]
+    return begun.end()[1]
+
+
+def stuck(message, first):
+    position = np.array(message.position)
+    position[1] = first.position[1]
+    return changed(message, position)
+
+
+def half_speed(message, first):
+    passed = seconds(message.header.stamp) - seconds(first.header.stamp)
+    return changed(message, stamp=-0.5 * passed)
+
+
+def attack_by_cancel_storm(cell, share):
+    """Let many cancel again and again, all of both actions' goals."""
+    begun = cell.begin(share)
+    clients = [
+        cell.ros.node.create_client(CancelGoal, f'{action}/_action/cancel_goal')
+        for action in (ACTION, '/excitation/excite')
+        for _ in range(3)
+    ]
+    for _ in range(20):
+        for client in clients:
+            client.call_async(CancelGoal.Request())
+        cell.ros.spin(0.01)
+    return begun.end()[1]
+
+
+def attack_by_second_client(cell, share):
+    """Let another client's goal take the place of the node's, from where the arm is."""
+    begun = cell.begin(share)
+    client = cell.ros._client(
+        lambda action, name: ActionClient(cell.ros.node, action, name),
+        FollowJointTrajectory,
+        ACTION,
+    )
+    cell.ros.wait_until(client.server_is_ready, 60.0, 'the controller')
+    there = point_to_point(cell.path.joints, cell.start, cell.start + 0.1, [0.1] * 3, [1.0] * 3)
+    message = message_of(to_points(there, 10.0))
+    for point in message.points:
+        point.time_from_start.sec += 4
+    sent = client.send_goal_async(FollowJointTrajectory.Goal(trajectory=message))
+    cell.ros.wait_until(sent.done, 60.0, 'its goal')
+    ended = sent.result().get_result_async()
     result = begun.end()[1]
-    assert result.error_code == Excite.Result.CONTROLLER_FAILED
-    assert 'another controller commands the robot' in result.error_msg
-    assert 'INVALID_GOAL' in result.error_msg
+    cell.ros.wait_until(ended.done, 60.0, 'its end')
+    assert ended.result().status == GoalStatus.STATUS_SUCCEEDED
+    return result
+
+
+ATTACKS = {
+    'the node is stopped for 0.05 s': (partial(attack_by_holding_up, 'node', 0.05), 'NONE'),
+    'the node is stopped for 2.5 s': (partial(attack_by_holding_up, 'node', 2.5), 'NONE'),
+    'the arm is stopped for 0.5 s': (partial(attack_by_holding_up, 'robot', 0.5), 'NONE'),
+    'the arm is stopped for 2.5 s': (
+        partial(attack_by_holding_up, 'robot', 2.5),
+        'NONE CONTROLLER_FAILED STALE_STATE',
+    ),
+    'true states that come ever later': (attack_by_late_states, 'NONE UNTRUSTED_STATE'),
+    "one joint's reading is stuck": (partial(attack_by, stuck), 'UNTRUSTED_STATE'),
+    'stamps at half speed': (partial(attack_by, half_speed), 'NONE'),
+    'a storm of cancels': (attack_by_cancel_storm, 'CANCELED CONTROLLER_FAILED'),
+    'a second client of the controller': (attack_by_second_client, 'CONTROLLER_FAILED'),
+}
+"""What is done to a motion, and the codes with which it may end."""
+
+
+def attack(cell, name, share):
+    run, codes = ATTACKS[name]
+    result = run(cell, share)
+    allowed = [getattr(Excite.Result, code) for code in codes.split()]
+    assert result.error_code in allowed, result.error_msg
+    cell.spoil = None
     cell.require_rest()
+    cell.require_limits()
 
 
-def test_a_second_publisher_of_the_same_joints_ends_a_motion(cell):
-    ros = cell.ros
-    path, message = motion(*LONG)
-    begun = cell.begin('trajectory_topic', message)
-    other = ros.node.create_publisher(JointState, 'joint_states', 100)
+@pytest.mark.parametrize('name', ATTACKS)
+def test_nothing_makes_the_arm_leap(cell, name):
+    attack(cell, name, np.random.default_rng(len(name)).uniform(0.1, 0.6))
 
-    def publish():
-        false = JointState(name=list(JOINTS), position=[0.0, 0.0])
-        # ahead, so that this process may be late without the clock going back
-        stamp = nanoseconds(cell.states[-1].header.stamp)
-        false.header.stamp = time_message(stamp + 500_000_000)
-        other.publish(false)
 
-    timer = ros.node.create_timer(0.02, publish)
-    try:
-        result = begun.end()[1]
-    finally:
-        ros.node.destroy_timer(timer)
-        ros.node.destroy_publisher(other)
-    assert result.error_code == Excite.Result.UNTRUSTED_STATE, result.error_msg
-    # which of the two is noticed first depends on how the messages of both alternate
-    reasons = 'several publishers', 'contradict each other'
-    assert any(reason in result.error_msg for reason in reasons), result.error_msg
-    cell.require_rest_on(path)
+@pytest.mark.soak
+@pytest.mark.parametrize('name', ATTACKS)
+def test_nothing_makes_the_arm_leap_at_random_instants(cell, name):
+    for share in np.random.default_rng(1).uniform(0.02, 0.8, 20):
+        del cell.states[:-1]
+        attack(cell, name, share)
 
 
 # ----------------------------------------------------------------------------------------- deaths
 
 
-def test_a_stream_that_is_killed_stops_the_robot(cell):
-    path, message = motion(*LONG)
-    begun = cell.begin('velocity_commands', message)
-    for child in children_of(cell.nodes['velocity_commands'].pid):
-        os.kill(child, signal.SIGKILL)
+def test_a_node_that_is_asked_to_end_cancels_and_leaves_a_robot_at_rest(cell):
+    begun = cell.begin(0.2)
+    os.kill(cell.node.pid, signal.SIGTERM)
     result = begun.end()[1]
-    assert result.error_code == Excite.Result.CONTROLLER_FAILED
-    assert 'the process that streams commands has ended' in result.error_msg
-    cell.require_rest_on(path)
+    assert result.error_code == Excite.Result.CANCELED
+    assert result.error_msg == 'the node ends; the robot is at rest'
+    assert cell.node.wait(60.0) == 0
+    cell.node = cell.start_node()
 
 
-def test_a_stream_that_hangs_is_ended_and_the_robot_stopped(cell):
-    path, message = motion(*LONG)
-    begun = cell.begin('position_commands', message)
-    node = cell.nodes['position_commands']
-    stopped = children_of(node.pid)
-    for child in stopped:
-        os.kill(child, signal.SIGSTOP)
-    result = begun.end()[1]
-    assert result.error_code == Excite.Result.CONTROLLER_FAILED, result.error_msg
-    assert 'the process that streams commands has ended' in result.error_msg
-    node.wait_for_output('was ended, since it hung')
-    assert not any(map(alive, stopped))
-    cell.require_rest_on(path)
-
-
-@pytest.mark.parametrize('kind', ['trajectory_topic', 'velocity_commands'])
-def test_a_node_that_is_killed_leaves_a_robot_at_rest_and_a_whole_recording(cell, kind, tmp_path):
-    path, message = motion(*LONG)
+def test_a_node_that_is_killed_leaves_a_controller_that_finishes_the_path(cell, tmp_path):
     parameters = {'use_sim_time': True, 'output': str(tmp_path)}
     recorder = cell.ros.start('recorder', parameters=parameters)
-    begun = cell.begin(kind, message, record=True, recording_name='cut')
-    node = cell.nodes.pop(kind)
-    children = children_of(node.pid)
-    assert bool(children) == (kind == 'velocity_commands')
-    node.stop(signal.SIGKILL)
-    cell.ros.wait_until(lambda: not any(map(alive, children)), 120.0, 'the end of the stream')
-    cell.require_rest_on(path)
+    begun = cell.begin(0.2, record=True, recording_name='cut')
+    cell.node.stop(signal.SIGKILL)
+    cell.require_rest()
     assert not begun.done
+    end = cell.path.position[-1]
+    np.testing.assert_allclose(cell.states[-1].position, end, atol=5e-3)
+    track = cell.path.sample(np.linspace(0.0, cell.path.duration, 1000)).position
+    places = np.array([state.position for state in cell.states])
+    away = np.abs(track[None] - places[:, None]).max(axis=2).min(axis=1)
+    # on the path, once it was on it
+    on_path = int(np.argmax(away < 0.01))
+    assert away[on_path:].max() < 0.03
     # nobody stops the recorder, so it goes on until it is ended itself
     assert recorder.stop() == 0
     with AnyReader([tmp_path / 'cut']) as bag:
         states = [bag.deserialize(data, link.msgtype) for link, _, data in bag.messages()]
-    np.testing.assert_allclose(states[-1].position, cell.states[-1].position, atol=2e-3)
-    assert np.abs(states[0].position).max() < 2e-3
-
-
-def children_of(pid):
-    """Return the processes that ``pid`` has started; the kernel's own list may lack one."""
-    found = []
-    for entry in filter(str.isdigit, os.listdir('/proc')):
-        with suppress(OSError), open(f'/proc/{entry}/stat') as file:
-            if int(file.read().rpartition(')')[2].split()[1]) == pid:
-                found.append(int(entry))
-    return found
-
-
-def alive(pid):
-    return os.path.exists(f'/proc/{pid}')
+    np.testing.assert_allclose(states[-1].position, end, atol=5e-3)

@@ -1,0 +1,608 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The robot's trajectory controller: what is asked of it, the one goal of a motion, and its cancel.
+
+The controller follows the goal by its own clock and watches the goal's tolerances at its own rate.
+Nothing but a goal and its cancel is ever sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+import time
+from typing import Any
+import uuid
+
+from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
+from action_msgs.srv import CancelGoal
+import numpy as np
+from rcl_interfaces.srv import GetParameters
+from rclpy.action import ActionClient
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from rclpy.parameter import parameter_value_to_python
+from rclpy.qos import QoSProfile
+from rclpy.task import Future
+
+from ...excitation.trajectories import PointTrajectory
+from ..common import LATCHED
+from ..common.joint_states import BEST_EFFORT, ManualCallbackGroup, waited
+from ..common.messages import (
+    duration_message,
+    message_of,
+    require_follow_joint_trajectory,
+    seconds,
+)
+from ..common.requests import SERVICES
+from .joint_state_watch import REST_SECONDS
+from .options import Code, ControllerOptions, MotionError, Tick
+from .remote_nodes import call_service, wait_for
+
+APPEARS_SECONDS = 5.0
+"""Longest time for the controller to appear [s]."""
+
+ANSWER_SECONDS = 1.5
+"""Longest time for an answer of the controller or its manager [s]."""
+
+GOAL_SECONDS = 3600.0
+"""
+Time for the end of a goal that the controller is given beyond the planned one [s].
+
+One that scales speed by itself takes longer; this node has its own bound, `settle_time`.
+"""
+
+RESULT_SECONDS = 1.0
+"""Time for the result of a goal to arrive after its status [s]."""
+
+NONE = -1.0
+"""Value of a tolerance that is not to be watched."""
+
+DAY = 86_400.0
+"""How far from now stamps of a system clock may be [s]."""
+
+QUEUE = 10
+"""Messages of the controller's state that may wait to be fetched."""
+
+LIST_CONTROLLERS = 'controller_manager_msgs/srv/ListControllers'
+USUAL_MANAGER = 'controller_manager'
+
+REMEDIES = {
+    'inactive': 'activate it: ros2 control switch_controllers --activate {name}{manager}',
+    'unconfigured': 'configure it, and activate it then: '
+    'ros2 control set_controller_state {name} inactive{manager}',
+}
+"""By the controller's state."""
+
+ACTIVE = (GoalStatus.STATUS_ACCEPTED, GoalStatus.STATUS_EXECUTING, GoalStatus.STATUS_CANCELING)
+TERMINAL = (GoalStatus.STATUS_SUCCEEDED, GoalStatus.STATUS_CANCELED, GoalStatus.STATUS_ABORTED)
+
+
+@dataclass(frozen=True)
+class ControllerState:
+    """
+    State that the controller publishes.
+
+    Attributes
+    ----------
+    reference, measured:
+        (n_joints,) positions that it wants and measures [rad or m].
+    time:
+        By its stamp [s].
+    received:
+        When it arrived, by this machine's steady clock [s].
+
+    """
+
+    reference: np.ndarray
+    measured: np.ndarray
+    time: float
+    received: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """
+    Feedback of the controller on the goal.
+
+    Attributes
+    ----------
+    elapsed:
+        Time on the trajectory [s]; 0 where the controller does not tell it.
+    desired, actual, error:
+        (n_joints,) wanted and measured positions, and their difference [rad or m].
+    received:
+        When it arrived, by this machine's steady clock [s].
+
+    """
+
+    elapsed: float
+    desired: np.ndarray
+    actual: np.ndarray
+    error: np.ndarray
+    received: float
+
+
+@dataclass(frozen=True)
+class Ending:
+    """End of the goal: its status, the name of the result's code, and the controller's words."""
+
+    status: int
+    code: str = ''
+    text: str = ''
+
+    @property
+    def words(self) -> str:
+        """Reason that the controller gives."""
+        return ', '.join(filter(None, (self.code, self.text))) or 'it gives no reason'
+
+
+class Controller:
+    """
+    Client of a controller that offers the action FollowJointTrajectory.
+
+    Attributes
+    ----------
+    name:
+        Full name of its node.
+    action:
+        Full name of its action.
+    notes:
+        What was noted of it in the log, each once.
+    uses_sim_time:
+        Its parameter, once it was asked; None where it does not tell.
+
+    Raises
+    ------
+    SettingsError
+        where ``control_msgs`` is not installed.
+
+    """
+
+    def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
+        self._kind = require_follow_joint_trajectory()
+        self._node, self._group = node, group
+        self.name: str = node.resolve_service_name(options.controller)
+        self.action = f'{self.name}/follow_joint_trajectory'
+        self.notes: set[str] = set()
+        self.uses_sim_time: bool | None = None
+        self._client = ActionClient(node, self._kind, self.action, callback_group=group)
+        # kept for good: destroying a client with an answer on its way can end the process
+        self._cancels = node.create_client(
+            CancelGoal, f'{self.action}/_action/cancel_goal', callback_group=group
+        )
+        self._asked = node.create_client(
+            GetParameters,
+            f'{self.name}/get_parameters',
+            qos_profile=SERVICES,
+            callback_group=group,
+        )
+        self._managers: dict[str, Any] = {}
+        self._status_topic = f'{self.action}/_action/status'
+        self._statuses: tuple[set[bytes], dict[bytes, int]] = set(), {}
+        node.create_subscription(
+            GoalStatusArray, self._status_topic, self._note, LATCHED, callback_group=group
+        )
+        self._state = _PublishedState(node, f'{self.name}/controller_state')
+
+    # ---------------------------------------------------------------------- before a motion
+
+    async def prepare(self, joints: tuple[str, ...], tick: Tick) -> np.ndarray | None:
+        """
+        Require that the controller takes a goal for ``joints``, and that nobody else commands it.
+
+        Returns
+        -------
+        np.ndarray or None
+            (n_joints,) deceleration of each joint when a goal is canceled [rad/s^2 or m/s^2]; None
+            where the controller holds its position at once.
+
+        Raises
+        ------
+        MotionError
+            ``NO_CONTROLLER`` where it does not appear in time or is not active, ``JOINTS_DIFFER``
+            where its joints are others, ``CONTROLLER_SHARED`` where others may command it.
+
+        """
+        await wait_for(
+            self._client.server_is_ready,
+            f"there is no server of the action '{self.action}': start the controller, or correct "
+            'the parameter controller',
+            tick,
+            Code.NO_CONTROLLER,
+            APPEARS_SECONDS,
+        )
+        await self._require_active(tick)
+        decelerations = [f'constraints.{joint}.max_deceleration_on_cancel' for joint in joints]
+        told = await self._parameters(
+            [
+                'joints',
+                'allow_partial_joints_goal',
+                'use_sim_time',
+                'constraints.decelerate_on_cancel',
+                *decelerations,
+            ],
+            tick,
+        )
+        self.uses_sim_time = told.get('use_sim_time')
+        self._require_joints(joints, told)
+        shared = self.shared()
+        if shared is not None:
+            raise shared
+        values = np.array([told.get(name) or 0.0 for name in decelerations], dtype=float)
+        decelerates = told.get('constraints.decelerate_on_cancel') and (values > 0.0).all()
+        return values if decelerates else None
+
+    def shared(self) -> MotionError | None:
+        """Return the error for others that may command the robot, or None."""
+        node = self._node
+        own = node.get_name(), node.get_namespace()
+        if node.get_node_names_and_namespaces().count(own) > 1:
+            return _shared(
+                f"another node is '{node.get_fully_qualified_name()}', too: end one of them"
+            )
+        servers = names_of(node.get_publishers_info_by_topic(self._status_topic))
+        if len(servers) > 1:
+            return _shared(
+                f"the action '{self.action}' has {len(servers)} servers, {', '.join(servers)}: "
+                'end all but the controller'
+            )
+        topic = f'{self.name}/joint_trajectory'
+        publishers = names_of(node.get_publishers_info_by_topic(topic))
+        if publishers:
+            return _shared(
+                f"{', '.join(publishers)} can command the controller by the topic '{topic}': end "
+                'that'
+            )
+        if any(status in ACTIVE for status in self._current().values()):
+            return _shared(
+                f"a goal is active on the action '{self.action}'{self._clients()}: wait for its "
+                'end, or cancel it by robot-identification node stop'
+            )
+        return None
+
+    def state(self, joints: Sequence[str]) -> ControllerState | None:
+        """Return the latest state in the order of the joints; None where none is published."""
+        return self._state.latest(joints)
+
+    def offers_state(self) -> bool:
+        """Return whether anyone publishes the controller's state."""
+        return self._node.count_publishers(self._state.topic) > 0
+
+    def clocks(self, stamp: int) -> str:
+        """
+        Return in words that the controller's clock is not the joint states'; '' where it is.
+
+        The stamp is the latest of the joint states [ns]; one of today is no simulation's.
+        """
+        if self.uses_sim_time is None or stamp == 0:
+            return ''
+        simulated = abs(1e-9 * stamp - time.time()) > DAY
+        if simulated == self.uses_sim_time:
+            return ''
+        told, stamps = ('true', 'of today') if self.uses_sim_time else ('false', 'simulated')
+        return (
+            f"the parameter use_sim_time of '{self.name}' is {told}, and the stamps of the joint "
+            f'states are {stamps}: set it, and the driver, alike'
+        )
+
+    def _note(self, message: GoalStatusArray) -> None:
+        """Keep the goals' statuses, and who may have sent them."""
+        statuses = {
+            bytes(each.goal_info.goal_id.uuid): each.status for each in message.status_list
+        }
+        self._statuses = self._servers(), statuses
+
+    def _servers(self) -> set[bytes]:
+        found = self._node.get_publishers_info_by_topic(self._status_topic)
+        return {bytes(each.endpoint_gid) for each in found}
+
+    def _current(self) -> dict[bytes, int]:
+        """Return the statuses of goals by id, without those of a controller that is gone."""
+        senders, statuses = self._statuses
+        return {} if senders and senders.isdisjoint(self._servers()) else statuses
+
+    def status_of(self, goal: bytes) -> int | None:
+        """Return the status of a goal; None where it is not known."""
+        return self._statuses[1].get(goal)
+
+    def _clients(self) -> str:
+        """Return who may have sent a goal that is active, in words."""
+        found = self._node.get_subscriptions_info_by_topic(f'{self.action}/_action/feedback')
+        own = self._node.get_fully_qualified_name()
+        clients = [name for name in names_of(found) if name != own]
+        return f', of {", ".join(clients)} perhaps' if clients else ''
+
+    def _require_joints(self, joints: tuple[str, ...], told: dict[str, Any]) -> None:
+        """Require that the joints are the controller's, in any order."""
+        theirs = told.get('joints')
+        if not theirs:
+            note = (
+                f"the controller's joints cannot be compared with the motion's, since "
+                f"'{self.name}' does not return its parameter joints"
+            )
+            if note not in self.notes:
+                self.notes.add(note)
+                self._node.get_logger().warning(note)
+            return
+        missing = [joint for joint in joints if joint not in theirs]
+        surplus = [joint for joint in theirs if joint not in joints]
+        if told.get('allow_partial_joints_goal'):
+            surplus = []
+        words = []
+        for names, text in ((missing, 'it does not have {}'), (surplus, 'it has {} too')):
+            if names:
+                words.append(text.format(', '.join(f"'{name}'" for name in names)))
+        if words:
+            raise MotionError(
+                Code.JOINTS_DIFFER,
+                f"the joints of the controller '{self.name}' are not those of the motion, "
+                f'{" and ".join(words)}: see the parameters controller and joints',
+            )
+
+    async def _parameters(self, names: Sequence[str], tick: Tick) -> dict[str, Any]:
+        """Return the values of parameters that the controller has."""
+        end = time.monotonic() + ANSWER_SECONDS
+        while not self._asked.service_is_ready() and time.monotonic() < end:
+            await tick()
+        if not self._asked.service_is_ready():
+            return {}
+        # one by one: where one of several is not declared, none is answered
+        asked = {
+            name: self._asked.call_async(GetParameters.Request(names=[name])) for name in names
+        }
+        end = time.monotonic() + ANSWER_SECONDS
+        while not all(future.done() for future in asked.values()) and time.monotonic() < end:
+            await tick()
+        told = {}
+        for name, future in asked.items():
+            if future.done() and future.result().values:
+                told[name] = parameter_value_to_python(future.result().values[0])
+            else:
+                self._asked.remove_pending_request(future)
+        return told
+
+    async def _require_active(self, tick: Tick) -> None:
+        """
+        Raise `MotionError` if a controller manager says that the controller is not active.
+
+        An inactive joint_trajectory_controller still has its action, and refuses every goal.
+        """
+        kind = list_controllers()
+        if kind is None:
+            return
+        namespace, _, name = self.name.rpartition('/')
+        for service in self._services(namespace):
+            if service not in self._managers:
+                self._managers[service] = self._node.create_client(
+                    kind, service, callback_group=self._group
+                )
+            client = self._managers[service]
+            answer = await call_service(client, kind.Request(), tick, ANSWER_SECONDS)
+            manager = service.rpartition('/')[0]
+            if answer is None:
+                self._node.get_logger().warning(
+                    f"'{manager}' does not answer whether the controller '{self.name}' is active"
+                )
+                continue
+            state = next((c.state for c in answer.controller if c.name == name), 'active')
+            if state != 'active':
+                raise MotionError(
+                    Code.NO_CONTROLLER,
+                    f"the controller '{self.name}' is {state}, so nothing would move: "
+                    f'{remedy(state, name, manager)}',
+                )
+
+    def _services(self, namespace: str) -> list[str]:
+        """Return the services that list the controllers of a namespace."""
+        return [
+            service
+            for service, kinds in self._node.get_service_names_and_types()
+            if LIST_CONTROLLERS in kinds and service.rsplit('/', 2)[0] == namespace
+        ]
+
+    # ----------------------------------------------------------------------- during a motion
+
+    @property
+    def gone(self) -> bool:
+        """True if there is no server of the action."""
+        return not self._client.server_is_ready()
+
+    def send(self, trajectory: PointTrajectory, tolerance: np.ndarray) -> SentGoal:
+        """
+        Send the goal of a motion.
+
+        Parameters
+        ----------
+        trajectory:
+            From where the robot rests on; it begins when the controller has it.
+        tolerance:
+            (n_joints,) largest error on the path and at its end [rad or m].
+
+        """
+        from control_msgs.msg import JointTolerance
+
+        bounds = list(zip(trajectory.joints, map(float, tolerance), strict=True))
+        goal = self._kind.Goal(
+            trajectory=message_of(trajectory),
+            path_tolerance=[JointTolerance(name=name, position=bound) for name, bound in bounds],
+            # whether the robot rests is this node's to see, by noisy velocities of any kind
+            goal_tolerance=[
+                JointTolerance(name=name, position=bound, velocity=NONE) for name, bound in bounds
+            ],
+            goal_time_tolerance=duration_message(GOAL_SECONDS),
+        )
+        return SentGoal(self, self._client, self._cancels, goal)
+
+
+class ControllerRest:
+    """Watch on the controller's own state, which shows whether the robot rests."""
+
+    def __init__(self, controller: Controller, joints: Sequence[str]) -> None:
+        self._controller, self._joints = controller, joints
+        self._begin = time.monotonic()
+        self._since: ControllerState | None = None
+
+    def seen(self, tolerance: float) -> bool:
+        """Return whether wanted and measured positions have stayed for `REST_SECONDS`."""
+        state, since = self._controller.state(self._joints), self._since
+        if state is None or state.received < self._begin:
+            return False
+        places = ('reference', 'measured')
+        if since is None or any(
+            np.abs(getattr(state, place) - getattr(since, place)).max() > tolerance
+            for place in places
+        ):
+            self._since = state
+            return False
+        passed = min(state.time - since.time, state.received - since.received)
+        return passed >= REST_SECONDS
+
+
+class SentGoal:
+    """
+    The goal of a motion, from when it is sent.
+
+    Attributes
+    ----------
+    accepted:
+        Whether the controller has it; None until it answers.
+    progress:
+        The latest feedback; None before the first.
+    heard:
+        Whether the controller has answered a cancel.
+
+    """
+
+    def __init__(self, controller: Controller, client: Any, cancels: Any, goal: Any) -> None:
+        self._controller, self._cancels = controller, cancels
+        self._kind, self._joints = type(goal), tuple(goal.trajectory.joint_names)
+        # known before the answer, so that it can be canceled without one
+        self._id = GoalInfo().goal_id
+        self._id.uuid = np.frombuffer(uuid.uuid4().bytes, np.uint8)
+        self.accepted: bool | None = None
+        self.progress: Progress | None = None
+        self.heard = self._unwanted = False
+        self._ending: Ending | None = None
+        self._over = np.inf
+        sending = client.send_goal_async(goal, self._note, self._id)
+        sending.add_done_callback(partial(self._answered, client))
+
+    @property
+    def ending(self) -> Ending | None:
+        """End of the goal; None while it is followed."""
+        if self._ending is None and self.accepted:
+            # the result may be lost on its way, or follow the status
+            status = self._controller.status_of(bytes(self._id.uuid))
+            if status is not None and status in TERMINAL:
+                self._over = min(self._over, time.monotonic())
+                if time.monotonic() - self._over > RESULT_SECONDS:
+                    self._ending = Ending(status)
+        return self._ending
+
+    def cancel(self) -> None:
+        """Ask the controller to end the goal by its own stop, even if it is accepted later."""
+        self._unwanted = True
+        request = CancelGoal.Request(goal_info=GoalInfo(goal_id=self._id))
+        self._cancels.call_async(request).add_done_callback(self._hear)
+
+    def _hear(self, future: Future) -> None:
+        answer = future.result()
+        ended = answer.return_code == answer.ERROR_GOAL_TERMINATED
+        self.heard = self.heard or ended or bool(answer.goals_canceling)
+
+    def _answered(self, client: Any, future: Future) -> None:
+        handle = future.result()
+        self.accepted = bool(handle.accepted)
+        if self.accepted:
+            handle.get_result_async().add_done_callback(self._ended)
+            if self._unwanted:
+                self.cancel()
+        else:
+            self._ending = Ending(GoalStatus.STATUS_ABORTED, 'REJECTED')
+
+    def _ended(self, future: Future) -> None:
+        answer = future.result()
+        result = answer.result
+        codes = type(result)
+        names = (name for name in dir(codes) if name.isupper())
+        code = next((n for n in names if getattr(codes, n) == result.error_code), '')
+        self._ending = Ending(answer.status, code, result.error_string)
+
+    def _note(self, message: Any) -> None:
+        feedback = message.feedback
+        columns = _columns(feedback.joint_names, self._joints)
+        if columns is None:
+            return
+        count = len(feedback.joint_names)
+        points = feedback.desired, feedback.actual, feedback.error
+        if any(len(point.positions) != count for point in points):
+            return
+        desired, actual, error = (np.array(point.positions)[columns] for point in points)
+        elapsed = seconds(feedback.desired.time_from_start)
+        self.progress = Progress(elapsed, desired, actual, error, time.monotonic())
+
+
+class _PublishedState:
+    """The controller's state, fetched from its topic when it is looked at."""
+
+    def __init__(self, node: Node, topic: str) -> None:
+        from control_msgs.msg import JointTrajectoryControllerState
+
+        self._kind, self.topic = JointTrajectoryControllerState, topic
+        self._subscription = node.create_subscription(
+            self._kind,
+            topic,
+            lambda _: None,
+            QoSProfile(depth=QUEUE, reliability=BEST_EFFORT),
+            callback_group=ManualCallbackGroup(),
+        )
+        self._latest: tuple[Any, float] | None = None
+
+    def latest(self, joints: Sequence[str]) -> ControllerState | None:
+        for _ in range(QUEUE):
+            taken = self._subscription.handle.take_message(self._kind, False)
+            if taken is None:
+                break
+            self._latest = taken[0], time.monotonic() - waited(taken[1])
+        if self._latest is None:
+            return None
+        message, received = self._latest
+        columns = _columns(message.joint_names, joints)
+        values = message.reference.positions, message.feedback.positions
+        if columns is None or any(len(each) != len(message.joint_names) for each in values):
+            return None
+        reference, measured = (np.array(each)[columns] for each in values)
+        return ControllerState(reference, measured, seconds(message.header.stamp), received)
+
+
+def _columns(theirs: Sequence[str], joints: Sequence[str]) -> list[int] | None:
+    """Return where the joints are in the controller's order; None where one is missing."""
+    order = {name: place for place, name in enumerate(theirs)}
+    return [order[name] for name in joints] if order.keys() >= set(joints) else None
+
+
+def _shared(text: str) -> MotionError:
+    return MotionError(Code.CONTROLLER_SHARED, text)
+
+
+def names_of(endpoints: Iterable[Any]) -> list[str]:
+    """Return the full names of the nodes of endpoints in the graph."""
+    return sorted(f'{each.node_namespace.rstrip("/")}/{each.node_name}' for each in endpoints)
+
+
+def list_controllers() -> Any | None:
+    """Return the service's type; None where ``controller_manager_msgs`` is not installed."""
+    try:
+        from controller_manager_msgs.srv import ListControllers
+    except ImportError:
+        return None
+    return ListControllers
+
+
+def remedy(state: str, name: str, manager: str) -> str:
+    """Return how a controller in a state becomes active, by its manager's full name."""
+    words = REMEDIES.get(state, "see its controller manager's log, and start it anew")
+    option = '' if manager == f'/{USUAL_MANAGER}' else f' --controller-manager {manager}'
+    return words.format(name=name, manager=option)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The start of a motion: a controller that is ready, and a robot at rest where both say it is."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from ...errors import RecordingError
+from .controller import Controller, ControllerRest, ControllerState
+from .joint_state_watch import Patience, REST_SECONDS, StateWatch
+from .motion_checks import Start
+from .options import Code, ExecutionOptions, MotionError, Tick
+
+STATE_SECONDS = 1.0
+"""How long a fresh state may take before a motion [s]."""
+
+CONTEST_SECONDS = 1.0
+"""Time over which positions are compared where there are several publishers [s]."""
+
+
+async def find_start(
+    controller: Controller, states: StateWatch, options: ExecutionOptions, tick: Tick, logger: Any
+) -> Start:
+    """
+    Require a controller that is ready and a robot at rest; return where it rests.
+
+    The position is the one that the controller holds, where it publishes its state: a motion that
+    begins there does so without a step.
+
+    Raises
+    ------
+    MotionError
+        naming what does not hold.
+
+    """
+    joints = states.joints
+    deceleration = await controller.prepare(joints, tick)
+    position = await require_state(states, options, tick)
+    notes = [controller.clocks(states.sample().stamp)]
+    if deceleration is None:
+        notes.append(
+            f"'{controller.name}' holds its position at once when a motion is canceled: set its "
+            'parameters constraints.decelerate_on_cancel and '
+            'constraints.<joint>.max_deceleration_on_cancel'
+        )
+    for note in filter(None, notes):
+        if note not in controller.notes:
+            controller.notes.add(note)
+            logger.warning(note)
+    state = await _resting_state(controller, joints, options, tick)
+    if state is None:
+        return Start(position, deceleration)
+    _require_agreement(controller, states, state, options.start_tolerance)
+    return Start(state.reference, deceleration)
+
+
+async def _resting_state(
+    controller: Controller, joints: tuple[str, ...], options: ExecutionOptions, tick: Tick
+) -> ControllerState | None:
+    """Return the state of a controller that holds the robot; None where it publishes none."""
+    begin = time.monotonic()
+    rest = ControllerRest(controller, joints)
+    fresh = None
+    while controller.offers_state():
+        if rest.seen(options.rest_tolerance):
+            return controller.state(joints)
+        state, heard = controller.state(joints), begin
+        if state is not None and state.received >= begin:
+            fresh, heard = fresh or state, state.received
+            if state.time - fresh.time > options.settle_time:
+                raise MotionError(
+                    Code.NOT_AT_START,
+                    f"by '{controller.name}/controller_state' the robot is moving, though not by "
+                    'the joint states: see who publishes them, or wait until it is at rest',
+                )
+        if time.monotonic() - heard > STATE_SECONDS:
+            raise MotionError(
+                Code.NO_CONTROLLER,
+                f"'{controller.name}/controller_state' has had no state of all joints for "
+                f'{STATE_SECONDS:g} s: see whether the controller runs',
+            )
+        await tick()
+    return None
+
+
+def _require_agreement(
+    controller: Controller, states: StateWatch, state: ControllerState, tolerance: float
+) -> None:
+    """Require that controller and joint states have the same positions."""
+    position = states.sample().position
+    away = np.abs(position - state.measured)
+    worst = int(away.argmax())
+    if away[worst] <= tolerance:
+        away = np.abs(state.reference - state.measured)
+        worst = int(away.argmax())
+        if away[worst] > tolerance:
+            raise MotionError(
+                Code.NOT_AT_START,
+                f"'{controller.name}' wants joint '{states.joints[worst]}' at "
+                f'{state.reference[worst]:.4g} and measures it at {state.measured[worst]:.4g}: '
+                'see whether its drives are on, tune it, or raise start_tolerance',
+            )
+        return
+    raise MotionError(
+        Code.UNTRUSTED_STATE,
+        f"the joint states have joint '{states.joints[worst]}' at {position[worst]:.4g}, and "
+        f"'{controller.name}/controller_state' at {state.measured[worst]:.4g}: see who publishes "
+        f'them; they come from {states.publishers}',
+    )
+
+
+async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tick) -> np.ndarray:
+    """
+    Wait for fresh joint states of a robot at rest; return its position (n_joints,).
+
+    Raises
+    ------
+    MotionError
+        where there are none, or the robot moves.
+
+    """
+    states.forget()
+    begin = time.monotonic()
+    while not states.count or states.silent(options.stale_timeout):
+        if time.monotonic() - begin > STATE_SECONDS:
+            raise _missing(states)
+        await tick()
+    # other publishers may be slow: whether they have the same joints shows after a while
+    rest = CONTEST_SECONDS if states.contested else REST_SECONDS
+    patience = Patience(states, max(options.settle_time, 2.0 * rest), STATE_SECONDS)
+    while not patience.over:
+        await tick()
+        waited = time.monotonic() - begin
+        if waited >= rest and states.at_rest(options.rest_tolerance):
+            return states.sample().position
+    if states.silent(options.stale_timeout):
+        raise _missing(states)
+    several = f', or see why {states.publishers} publish joint states' if states.contested else ''
+    raise MotionError(Code.NOT_AT_START, f'the robot is moving: wait until it is at rest{several}')
+
+
+def _missing(states: StateWatch) -> MotionError:
+    """Return the error for joint states that do not come, or no longer."""
+    try:
+        states.sample()
+    except RecordingError as error:
+        return MotionError(Code.STALE_STATE, str(error))
+    return MotionError(
+        Code.STALE_STATE,
+        f'the latest joint states are {states.age:.2f} s old: '
+        f'{states.fault or "see whether the driver runs"}',
+    )

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions to a controller and its manager, its goals, and their cancels."""
+
+import os
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
+
+from action_msgs.msg import GoalStatus
+from controller_manager_msgs.msg import ControllerState as StateMessage
+from controller_manager_msgs.srv import ListControllers
+from rcl_interfaces.srv import GetParameters
+import rclpy
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.parameter import Parameter
+from rclpy.task import Future
+from robot_identification.excitation.trajectories import point_to_point, to_points
+from robot_identification.nodes.excitation import controller
+from robot_identification.nodes.excitation.controller import Controller
+from robot_identification.nodes.excitation.options import Code, ControllerOptions, MotionError
+
+
+class Pause:
+    """Wait for the executor's next turn."""
+
+    def __await__(self):
+        yield
+
+
+async def tick():
+    await Pause()
+
+
+class Manager:
+    """A controller manager that tells the states of its controllers, as ros2_control's does."""
+
+    def __init__(self, ros, name='/controller_manager', **states):
+        self.states, self.asked = states, 0
+        ros.node.create_service(ListControllers, f'{name}/list_controllers', self._answer)
+
+    def _answer(self, request, response):
+        self.asked += 1
+        response.controller = [StateMessage(name=n, state=s) for n, s in self.states.items()]
+        return response
+
+
+def ask(ros, **options):
+    """Ask for a controller; return the `MotionError`, or None."""
+    question = Controller(ros.node, None, ControllerOptions(**options))
+
+    async def work():
+        try:
+            await question._require_active(tick)
+        except MotionError as error:
+            return error
+
+    task = ros.executor.create_task(work)
+    ros.wait_until(task.done, 20.0, 'the answer')
+    return task.result()
+
+
+def wait_for(ros, *services):
+    """Wait until services of the test itself are known."""
+
+    def known():
+        return set(services) <= {name for name, _ in ros.node.get_service_names_and_types()}
+
+    ros.wait_until(known, what='the controller managers')
+
+
+def test_only_an_active_controller_passes(ros):
+    manager = Manager(ros, arm='inactive', hand='active')
+    elsewhere = Manager(ros, '/left/manager', arm='unconfigured')
+    wait_for(ros, '/controller_manager/list_controllers', '/left/manager/list_controllers')
+
+    error = ask(ros, controller='arm')
+    assert error.code == Code.NO_CONTROLLER
+    assert str(error) == (
+        "the controller '/arm' is inactive, so nothing would move: activate it: "
+        'ros2 control switch_controllers --activate arm'
+    )
+    assert (manager.asked, elsewhere.asked) == (1, 0)
+
+    # of another namespace, of another name; the command has to say where
+    text = str(ask(ros, controller='/left/arm'))
+    assert "'/left/arm' is unconfigured" in text
+    assert 'set_controller_state arm inactive --controller-manager /left/manager' in text
+
+    # active, or nothing that this manager knows of
+    assert ask(ros, controller='hand') is None
+    assert ask(ros, controller='foot') is None
+    assert ask(ros, controller='/right/arm') is None
+
+
+def test_a_manager_that_does_not_answer_is_waited_for_a_little_only(ros, monkeypatch, capfd):
+    monkeypatch.setattr(controller, 'ANSWER_SECONDS', 0.2)
+
+    async def never(request, response):
+        await ros_future
+        return response
+
+    ros_future = Future(executor=ros.executor)
+    ros.node.create_service(ListControllers, '/controller_manager/list_controllers', never)
+    wait_for(ros, '/controller_manager/list_controllers')
+    assert ask(ros, controller='arm') is None
+    ros_future.set_result(None)
+    assert "'/controller_manager' does not answer whether" in capfd.readouterr().err
+
+
+# ----------------------------------------------------------------------------- the goal, its end
+
+
+class StandIn:
+    """
+    A controller that does with goals and cancels what a test says.
+
+    Attributes
+    ----------
+    told:
+        Its parameters.
+    accepts, answers:
+        Whether it takes goals, and cancels.
+
+    """
+
+    def __init__(self, ros, **told):
+        from control_msgs.action import FollowJointTrajectory
+
+        self.ros, self.told, self.kind = ros, told, FollowJointTrajectory
+        self.accepts = self.answers = True
+        self.goals, self.cancels, self._end = [], 0, None
+        ActionServer(
+            ros.node,
+            FollowJointTrajectory,
+            'arm/follow_joint_trajectory',
+            self._execute,
+            goal_callback=self._asked,
+            cancel_callback=self._cancel,
+        )
+        ros.node.create_service(GetParameters, 'arm/get_parameters', self._tell)
+
+    def _tell(self, request, response):
+        # as rclcpp: where one of several is not declared, none is answered
+        if all(name in self.told for name in request.names):
+            response.values = [
+                Parameter(name, value=self.told[name]).get_parameter_value()
+                for name in request.names
+            ]
+        return response
+
+    def _asked(self, request):
+        self.goals.append(request)
+        self._end = Future(executor=self.ros.executor)
+        return GoalResponse.ACCEPT if self.accepts else GoalResponse.REJECT
+
+    def _cancel(self, _):
+        self.cancels += 1
+        if not self.answers:
+            return CancelResponse.REJECT
+        self.end('canceled')
+        return CancelResponse.ACCEPT
+
+    async def _execute(self, handle):
+        how, code, text = await self._end
+        getattr(handle, {'succeeded': 'succeed', 'canceled': 'canceled'}.get(how, 'abort'))()
+        return self.kind.Result(error_code=code, error_string=text)
+
+    def end(self, how, code=0, text=''):
+        if self._end is not None and not self._end.done():
+            self._end.set_result((how, code, text))
+
+
+JOINTS = ('a', 'b')
+WAY = to_points(point_to_point(JOINTS, np.zeros(2), [0.4, -0.2], [0.5] * 2, [2.0] * 2), 10.0)
+TOLERANCE = np.array([0.1, 0.2])
+
+
+def prepared(ros, controller, joints=JOINTS):
+    """Return what the controller says, or its `MotionError`."""
+
+    async def work():
+        try:
+            return await controller.prepare(joints, tick)
+        except MotionError as error:
+            return error
+
+    task = ros.executor.create_task(work)
+    ros.wait_until(task.done, 40.0, 'the answer')
+    return task.result()
+
+
+@pytest.fixture
+def arm(ros):
+    """Give a stand-in and its client."""
+    stand_in = StandIn(ros, joints=list(JOINTS))
+    controller = Controller(ros.node, None, ControllerOptions(controller='arm'))
+    # a node of an earlier test may leave late
+    ros.wait_until(lambda: not controller.gone and controller.shared() is None, what='the action')
+    return stand_in, controller
+
+
+def test_joints_and_decelerations_are_asked_for_one_by_one(ros, arm):
+    stand_in, controller = arm
+    brakes = {f'constraints.{joint}.max_deceleration_on_cancel': 3.0 for joint in JOINTS}
+    for told, words in (
+        ({'joints': ['b', 'a']}, ()),
+        ({'joints': ['a', 'c']}, ("'/arm'", "does not have 'b'", "has 'c' too")),
+        ({'joints': ['a', 'b', 'c']}, ("has 'c' too",)),
+        ({'joints': ['a', 'b', 'c'], 'allow_partial_joints_goal': True}, ()),
+    ):
+        stand_in.told = told
+        answer = prepared(ros, controller)
+        if not words:
+            assert answer is None
+            continue
+        assert answer.code == Code.JOINTS_DIFFER
+        assert all(word in answer.message for word in words), answer.message
+    whole = {'joints': list(JOINTS), 'constraints.decelerate_on_cancel': True, **brakes}
+    for changes, expected in (
+        ({}, [3.0, 3.0]),
+        ({'constraints.decelerate_on_cancel': False}, None),
+        ({'constraints.b.max_deceleration_on_cancel': 0.0}, None),
+    ):
+        stand_in.told = {**whole, **changes}
+        answer = prepared(ros, controller)
+        assert answer is None if expected is None else (answer == expected).all()
+
+
+def test_clocks_that_differ_are_told_by_name(ros, arm):
+    stand_in, controller = arm
+    today = time.time_ns()
+    for told, stamp, words in (
+        (True, today, "use_sim_time of '/arm' is true"),
+        (False, 7_000_000_000, "use_sim_time of '/arm' is false"),
+        (True, 7_000_000_000, ''),
+        (False, today, ''),
+        (True, 0, ''),
+    ):
+        stand_in.told = {'joints': list(JOINTS), 'use_sim_time': told}
+        prepared(ros, controller)
+        text = controller.clocks(stamp)
+        assert words in text and bool(text) == bool(words)
+
+
+def send(ros, arm):
+    stand_in, controller = arm
+    goal = controller.send(WAY, TOLERANCE)
+    ros.wait_until(lambda: goal.accepted is not None, what='the answer')
+    return goal
+
+
+def test_a_goal_has_the_trajectory_and_its_tolerances(ros, arm):
+    goal = send(ros, arm)
+    stand_in, controller = arm
+    (request,) = stand_in.goals
+    assert (request.trajectory.header.stamp.sec, request.trajectory.header.stamp.nanosec) == (0, 0)
+    assert len(request.trajectory.points) == len(WAY.time)
+    assert len(request.trajectory.points[3].accelerations) == 2
+    for tolerances in (request.path_tolerance, request.goal_tolerance):
+        assert [(each.name, each.position) for each in tolerances] == [('a', 0.1), ('b', 0.2)]
+    assert request.goal_time_tolerance.sec > 60
+    ros.wait_until(lambda: controller.shared() is not None, what='its status')
+    assert 'active' in controller.shared().message
+    assert goal.ending is None
+    stand_in.end('succeeded')
+    ros.wait_until(lambda: goal.ending is not None, what='its end')
+    assert goal.ending.status == GoalStatus.STATUS_SUCCEEDED
+    ros.wait_until(lambda: controller.shared() is None, what='its status')
+
+
+def test_what_the_controller_says_of_an_end_is_told(ros, arm):
+    stand_in, _ = arm
+    codes = stand_in.kind.Result
+    for code, text, words in (
+        (codes.PATH_TOLERANCE_VIOLATED, 'b is late', 'PATH_TOLERANCE_VIOLATED, b is late'),
+        (codes.INVALID_GOAL, '', 'INVALID_GOAL'),
+    ):
+        goal = send(ros, arm)
+        stand_in.end('aborted', code, text)
+        ros.wait_until(lambda g=goal: g.ending is not None, what='its end')
+        assert goal.ending.status == GoalStatus.STATUS_ABORTED
+        assert goal.ending.words == words
+    stand_in.accepts = False
+    assert send(ros, arm).ending.code == 'REJECTED'
+
+
+def test_a_cancel_needs_no_acceptance_and_is_heard(ros, arm):
+    stand_in, controller = arm
+    goal = controller.send(WAY, TOLERANCE)
+    goal.cancel()  # may arrive before the goal, and is repeated once that is accepted
+    goal.cancel()
+    ros.wait_until(lambda: goal.ending is not None, what='its end')
+    assert goal.ending.status == GoalStatus.STATUS_CANCELED
+    other = send(ros, arm)
+    stand_in.answers = False
+    other.cancel()
+    ros.wait_until(lambda: stand_in.cancels >= 2, what='the cancel')
+    ros.spin(0.2)
+    assert not other.heard and other.ending is None
+    stand_in.answers = True
+    other.cancel()
+    ros.wait_until(lambda: other.ending is not None, what='its end')
+    assert other.heard
+
+
+def test_two_servers_of_the_action_are_named(ros, arm):
+    stand_in, controller = arm
+    assert controller.shared() is None
+    other = rclpy.create_node('pretender', context=ros.context)
+    server = ActionServer(other, stand_in.kind, '/arm/follow_joint_trajectory', print)
+    ros.wait_until(lambda: controller.shared() is not None, what='the second server')
+    assert controller.shared().code == Code.CONTROLLER_SHARED
+    assert '/pretender' in controller.shared().message
+    server.destroy()
+    other.destroy_node()
+    ros.wait_until(lambda: controller.shared() is None, what='its end')
+
+
+def test_without_control_msgs_the_node_says_what_to_install(ros, tmp_path):
+    (tmp_path / 'control_msgs.py').write_text("raise ImportError('as if it were not installed')")
+    process = ros.start(
+        'excitation', wait=False, PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path])
+    )
+    assert process.wait(40.0) == 2
+    assert 'control-msgs' in process.output
+    assert len(process.output.strip().splitlines()) == 1
