@@ -59,8 +59,10 @@ def identify_servo(experiment: Experiment, *, progress: Progress = silent) -> Se
         found = fit_servo(robot, seen, settings, simulator, progress=part(progress, 0.0, 0.85))
         progress(0.85, 'validation')
         model = found.model
-        sets = parameter_sets(found.fit, COVERAGE_SETS, np.random.default_rng(0))
-        covered = coverage(model, unseen, sets, found.fit.rmse, held_out=held_out)
+        fit = found.fit
+        random = np.random.default_rng(0)
+        sets = parameter_sets(fit.free, fit.vector, fit.blocks, COVERAGE_SETS, random)
+        covered = coverage(model, unseen, sets, fit.rmse, held_out=held_out)
     errors = {
         name: rollout_errors(model, unseen, parameters, held_out=held_out)
         for name, parameters in (

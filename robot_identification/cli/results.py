@@ -19,6 +19,7 @@ from ..progress import part, progress_bar
 from .command import (
     argument,
     command,
+    count,
     EXIT_OK,
     experiment_of,
     flag,
@@ -449,7 +450,7 @@ def _repair(path: Path, out: Path | None, drawn: bool) -> Path:
     return out
 
 
-FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv', 'plotjuggler', 'isaaclab')
+FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv', 'plotjuggler', 'isaaclab', 'mjlab')
 """Those of `library.export` and of servos; suffixes of files name them, too, and xml is MJCF."""
 
 
@@ -459,6 +460,12 @@ FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv', 'plotjuggler', 'isaaclab')
         '--format',
         "format to write (default: that of the file's suffix, else urdf)",
         choices=FORMATS,
+    ),
+    argument(
+        '--samples',
+        'write so many sets of the parameters of servos for domain randomisation, as YAML',
+        count,
+        'N',
     ),
     argument('--out', 'file to write (default: standard output)', Path, 'FILE'),
 )
@@ -476,10 +483,10 @@ def export(options: argparse.Namespace) -> int:
             tables of the parameters
       plotjuggler
             a layout for PlotJuggler that shows what the nodes publish of the robot
-      isaaclab
-            servos that were identified from commands, as actuators of Isaac Lab
-    Servos have urdf, mjcf (with actuators) and isaaclab.  What a format has no element for is
-    listed in a comment of the file.
+      isaaclab, mjlab
+            servos that were identified from commands, as actuators of Isaac Lab or mjlab
+    Servos have urdf, mjcf (with actuators), isaaclab and mjlab.  What a format has no element
+    for is listed in a comment of the file.
 
     Examples
     --------
@@ -489,12 +496,19 @@ def export(options: argparse.Namespace) -> int:
     """
     from ..library import export
     from ..results.result import read_result
-    from ..results.servo_exports import export_servo
+    from ..results.servo_exports import export_servo, sets_document
     from ..results.servo_result import is_servo_result, read_servo_result
 
     name = options.format or _format_of(options.out)
     if is_servo_result(options.result):
-        text = export_servo(read_servo_result(options.result), name)
+        stored = read_servo_result(options.result)
+        several = options.samples is not None
+        text = sets_document(stored, options.samples) if several else export_servo(stored, name)
+    elif options.samples is not None:
+        raise SettingsError(
+            f"'--samples' is given, but '{options.result}' is not of servos",
+            remedy='leave it out: sets are drawn for servos that were identified from commands',
+        )
     else:
         text = export(read_result(options.result), name)
     if options.out is None:

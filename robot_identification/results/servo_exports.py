@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exports of identified servos: MJCF with actuators, Isaac Lab, and the page of a result."""
+"""Exports of identified servos: MJCF with actuators, Isaac Lab, mjlab, and a result's page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+import re
+from typing import Any
 import warnings
 
 from lxml import etree
 import numpy as np
 
 from ..errors import IdentificationWarning, one_of, SettingsError
-from ..options.document import dump
+from ..options.document import dump, plain
 from ..servo.model import FRICTION_STIFFNESS
+from ..servo.parameter_sets import parameter_sets
+from ..servo.parameters import FreeParameters, ServoParameters
 from ..untrusted.writing import write_whole
 from .figure import Figure, headline, MEASURED, PREDICTED, RESIDUAL, SOFT
 from .mjcf_export import mjcf
@@ -103,39 +108,86 @@ def isaaclab(result: AnyServoResult) -> str:
 
     Delays are whole steps there; that of the commands is rounded.
     """
+    head = (
+        '# Fields of isaaclab.actuators of Isaac Lab 2.2 and later with Isaac Sim 5, where',
+        '# friction is an effort; PhysX integrates it in another way than MuJoCo.',
+    )
+    fields = {
+        'joints': 'joint_names_expr',
+        'limit': 'effort_limit',
+        'armature': 'armature',
+        'coulomb': 'friction',
+        'dynamic': 'dynamic_friction',
+        'viscous': 'viscous_friction',
+        'least': 'min_delay',
+        'most': 'max_delay',
+    }
+    return _actuators(result, 'isaaclab.actuators', 'DelayedPDActuatorCfg', fields, head)
+
+
+def mjlab(result: AnyServoResult) -> str:
+    """
+    Return a Python file with an actuator of mjlab for each joint.
+
+    Delays are whole steps there; that of the commands is rounded.
+    """
+    head = (
+        '# Fields of mjlab.actuator of mjlab 1.6; give the joints solreffriction as in the MJCF',
+        '# of `robot-identification export --format mjcf`.',
+    )
+    fields = {
+        'joints': 'target_names_expr',
+        'limit': 'effort_limit',
+        'armature': 'armature',
+        'coulomb': 'frictionloss',
+        'viscous': 'viscous_damping',
+        'least': 'delay_min_lag',
+        'most': 'delay_max_lag',
+    }
+    return _actuators(result, 'mjlab.actuator', 'BuiltinPositionActuatorCfg', fields, head)
+
+
+def _actuators(
+    result: AnyServoResult,
+    module: str,
+    name: str,
+    fields: Mapping[str, str],
+    head: Sequence[str],
+) -> str:
+    """Return a Python file with a mapping from joints to actuators of a class of a module."""
     robot, servo, parameters = result.robot, result.servo, result.parameters
     kp = servo.per_joint('stiffness', robot.joints) * parameters.stiffness
     kd = servo.per_joint('damping', robot.joints) * parameters.damping
-    timestep, _ = result.simulator.require()
-    steps = max(0, round(parameters.delay / timestep))
     limits = None if servo.limit is None else servo.per_joint('limit', robot.joints)
+    timestep, integrator = result.simulator.require()
+    steps = max(0, round(parameters.delay / timestep))
     lines = [
         f'"""Servos of {robot.name}, identified from commands by robot_identification."""',
         '',
-        '# In Isaac Lab, viscous friction of a joint is a setting of newer releases; here it is',
-        '# added to the damping, with which it acts alike as long as no velocity is commanded.',
-        f'# The delay is {1e3 * parameters.delay:.3g} ms, {steps} steps of {1e3 * timestep:g} ms.',
-        '',
-        'from isaaclab.actuators import DelayedPDActuatorCfg',
-        '',
-        'ACTUATORS = {',
+        *head,
+        f'# Identified for a step of {1e3 * timestep:g} ms with {integrator}. The delay is '
+        f'{1e3 * parameters.delay:.3g} ms: {steps} steps.',
     ]
-    if parameters.slope.any():
-        lines.insert(4, '# Friction that depends on the position is left out.')
+    lacking = {'friction that depends on the position': parameters.slope.any()}
+    lacking['a constant effort'] = parameters.offset.any()
+    lines += [f'# Left out: {what}.' for what, there in lacking.items() if there]
+    lines += ['', f'from {module} import {name}', '', 'ACTUATORS = {']
     for j, joint in enumerate(robot.joints):
-        settings = {
-            'joint_names_expr': [joint],
-            'stiffness': float(kp[j]),
-            'damping': float(kd[j] + parameters.viscous[j]),
+        known = {
+            'joints': (re.escape(joint),),
             'armature': float(parameters.armature[j]),
-            'friction': float(parameters.coulomb[j]),
-            'min_delay': steps,
-            'max_delay': steps,
+            'coulomb': float(parameters.coulomb[j]),
+            'dynamic': float(parameters.coulomb[j]),
+            'viscous': float(parameters.viscous[j]),
+            'least': steps,
+            'most': steps,
         }
         if limits is not None:
-            settings['effort_limit'] = float(limits[j])
-        lines.append(f'    {joint!r}: DelayedPDActuatorCfg(')
-        lines += [f'        {name}={value!r},' for name, value in settings.items()]
+            known['limit'] = float(limits[j])
+        values = {'stiffness': float(kp[j]), 'damping': float(kd[j])}
+        values |= {field: known[key] for key, field in fields.items() if key in known}
+        lines.append(f'    {joint!r}: {name}(')
+        lines += [f'        {field}={value!r},' for field, value in values.items()]
         lines.append('    ),')
     return '\n'.join([*lines, '}', ''])
 
@@ -144,8 +196,44 @@ SERVO_FORMATS: dict[str, Callable[[AnyServoResult], str]] = {
     'mjcf': servo_mjcf,
     'urdf': servo_urdf,
     'isaaclab': isaaclab,
+    'mjlab': mjlab,
 }
 """Writers of servo results by the name of their format."""
+
+
+def sets_document(result: StoredServoResult, count: int) -> str:
+    """
+    Return sets of parameters for domain randomisation as YAML, the same ones in every run.
+
+    Beside them are the errors of unseen positions, as noise, and the coverage that was measured.
+    """
+    robot = result.robot
+    free = FreeParameters(result.kinds, result.parameters, robot.joints)
+    vector = free.vector(result.parameters)
+    random = np.random.default_rng(0)
+    sets = parameter_sets(free, vector, result.blocks, count, random)
+    kinds = [kind for kind in result.kinds if kind != 'delay']
+
+    def joint_values(parameters: ServoParameters, j: int) -> dict[str, Any]:
+        values: dict[str, Any] = {
+            kind: parameters.centers[j] if kind == 'center' else float(parameters.values(kind)[j])
+            for kind in kinds
+        }
+        return values
+
+    document = {
+        'robot': robot.name,
+        'noise': dict(zip(robot.joints, result.rmse, strict=True)),
+        'coverage': asdict(result.coverage),
+        'sets': [
+            {
+                'delay': each.delay,
+                'joints': {joint: joint_values(each, j) for j, joint in enumerate(robot.joints)},
+            }
+            for each in sets
+        ],
+    }
+    return dump(plain(document))
 
 
 def export_servo(result: AnyServoResult, name: str) -> str:

@@ -324,6 +324,7 @@ class ServoResult:
                 'rmse': fit.rmse,
                 'rollouts': fit.rollouts,
                 'condition': fit.condition,
+                'kinds': fit.free.kinds,
                 'blocks': fit.blocks,
             },
             'held_out': self.held_out,
@@ -358,7 +359,8 @@ class StoredServoResult:
     """
     Robot, servos and parameters of a result file, for exports.
 
-    Attributes are those of `ServoResult`; ``rmse`` are the errors of unseen positions.
+    Attributes are those of `ServoResult` and `RolloutFit`; ``rmse`` are the errors of unseen
+    positions.
     """
 
     name: str
@@ -368,6 +370,9 @@ class StoredServoResult:
     parameters: ServoParameters
     reference: np.ndarray
     rmse: np.ndarray
+    kinds: tuple[str, ...]
+    blocks: np.ndarray
+    coverage: Coverage
 
     def standard(self) -> ParameterSet:
         """Return the parameters of links and joints as those of the URDF, for exports."""
@@ -438,6 +443,9 @@ def read_servo_result(path: str | os.PathLike) -> StoredServoResult:
             parameters=ServoParameters(delay=float(document['delay']), **values),
             reference=np.array(document['reference'], dtype=float),
             rmse=np.array([joint['unseen_error'] for joint in joints], dtype=float),
+            kinds=tuple(document['fit']['kinds']),
+            blocks=np.array(document['fit']['blocks'], dtype=float),
+            coverage=Coverage(**document['coverage']),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise IdentificationError(

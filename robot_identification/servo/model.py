@@ -10,6 +10,7 @@ and there are no contacts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -214,7 +215,8 @@ class ServoModel:
             start = np.zeros((len(part), 1 + 2 * n))
             start[:, 1 + self.dofs] = recording.position[0]
             start[:, 1 + n + self.dofs] = recording.initial_velocity
-            states = self._simulate(models, part, start, controls)
+            with _without_log():
+                states = self._simulate(models, part, start, controls)
             states = np.concatenate((start[:, None], states), axis=1)
             for state in states:
                 yield self._at_stamps(state, recording)
@@ -259,6 +261,17 @@ class ServoModel:
             + s**2 * (3 - 2 * s) * q[k + 1]
             - s**2 * (1 - s) * v[k + 1]
         )
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """Keep MuJoCo from writing a log file into the working folder, where a rollout is unstable."""
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda text: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def _interpolated(at: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -17,8 +17,8 @@ import numpy as np
 
 from ..data.commands import CommandRecording
 from .model import ServoModel
-from .parameters import ServoParameters
-from .rollout_fit import jackknife_std, RolloutFit
+from .parameters import FreeParameters, ServoParameters
+from .rollout_fit import jackknife_std
 
 LEVEL = 0.9
 """Share of the sets between whose outermost positions a measured one has to be."""
@@ -46,23 +46,37 @@ class Coverage:
 
 
 def parameter_sets(
-    fit: RolloutFit, count: int, random: np.random.Generator
+    free: FreeParameters,
+    vector: np.ndarray,
+    blocks: np.ndarray,
+    count: int,
+    random: np.random.Generator,
 ) -> tuple[ServoParameters, ...]:
     """
     Draw sets of parameters from the spread over blocks.
 
     Differences of the estimates without one block are scaled to those of single blocks, and
     combined at random, so that sets keep the correlations between parameters.
+
+    Parameters
+    ----------
+    free, vector, blocks:
+        The free parameters, their estimate (p,), and (n_blocks, p) estimates with one block left
+        out, as of `rollout_fit.RolloutFit`.
+    count:
+        Number of sets.
+    random:
+        Source of the random numbers.
+
     """
-    blocks = fit.blocks
     n_blocks = len(blocks)
-    low, high = fit.free.bounds()
+    low, high = free.bounds()
     if n_blocks < 2 or not jackknife_std(blocks).any():
-        return (fit.parameters,) * count
+        return (free.parameters(vector),) * count
     single = (n_blocks - 1) * (blocks - blocks.mean(axis=0)) / np.sqrt(n_blocks)
     weights = random.standard_normal((count, n_blocks))
-    vectors = np.clip(fit.vector + weights @ single, low, high)
-    return tuple(fit.free.parameters(vector) for vector in vectors)
+    vectors = np.clip(vector + weights @ single, low, high)
+    return tuple(free.parameters(each) for each in vectors)
 
 
 def coverage(

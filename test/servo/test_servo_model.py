@@ -134,6 +134,16 @@ def test_friction_by_position_is_that_of_a_model_that_is_changed_at_each_step():
     assert np.sqrt((sloped**2).mean()) < 0.05 * np.sqrt((constant**2).mean())
 
 
+def test_unstable_rollouts_leave_no_log(tmp_path, monkeypatch):
+    """Gains without armature are unstable with explicit steps; MuJoCo then starts anew."""
+    monkeypatch.chdir(tmp_path)
+    settings = SimulatorSettings(timestep=0.02, integrator='euler')
+    model = ServoModel.of(robot(), ServoSettings(stiffness=5e3, damping=50.0), settings)
+    position = simulated(model, ServoParameters.of(4), recorded(1.0))
+    assert np.isfinite(position).all()
+    assert not list(tmp_path.iterdir())
+
+
 def test_step_and_integrator_have_to_be_known():
     with pytest.raises(SettingsError, match='simulation.timestep'):
         ServoModel.of(robot(), SERVO, SimulatorSettings())

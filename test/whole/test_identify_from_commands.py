@@ -120,33 +120,57 @@ def test_the_page_draws_every_joint(folder):
     assert all(f'simulated position of {joint}' in page for joint in JOINTS)
 
 
-def test_isaac_labs_file_is_python_with_an_actuator_a_joint(folder, capsys):
-    assert main(['export', str(folder / 'results/result.yaml'), '--format', 'isaaclab']) == 0
+# fields of the documented classes: isaaclab 2.2's ActuatorBaseCfg and DelayedPDActuatorCfg, and
+# mjlab 1.6's BuiltinPositionActuatorCfg with those of ActuatorCfg
+FIELDS = {
+    'isaaclab': (
+        'DelayedPDActuatorCfg',
+        'joint_names_expr effort_limit velocity_limit effort_limit_sim velocity_limit_sim '
+        'stiffness damping armature friction dynamic_friction viscous_friction min_delay '
+        'max_delay',
+    ),
+    'mjlab': (
+        'BuiltinPositionActuatorCfg',
+        'target_names_expr stiffness damping effort_limit armature frictionloss viscous_damping '
+        'delay_min_lag delay_max_lag delay_hold_prob delay_update_period delay_per_env_phase',
+    ),
+}
+
+
+@pytest.mark.parametrize('name', FIELDS)
+def test_actuators_for_training_are_python_of_documented_classes(folder, capsys, name):
+    assert main(['export', str(folder / 'results/result.yaml'), '--format', name]) == 0
     tree = ast.parse(capsys.readouterr().out)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    assert [call.func.id for call in calls] == ['DelayedPDActuatorCfg'] * 4
-    # the fields of isaaclab.actuators' documented classes
-    known = {
-        'joint_names_expr',
-        'effort_limit',
-        'velocity_limit',
-        'stiffness',
-        'damping',
-        'armature',
-        'friction',
-        'min_delay',
-        'max_delay',
-    }
-    for call, armature in zip(calls, ARMATURE, strict=True):
+    kind, known = FIELDS[name]
+    assert [call.func.id for call in calls] == [kind] * 4
+    viscous = 'viscous_friction' if name == 'isaaclab' else 'viscous_damping'
+    for j, call in enumerate(calls):
         values = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
-        assert set(values) <= known
-        assert values['min_delay'] == values['max_delay'] == 8
-        assert values['armature'] == pytest.approx(armature, rel=0.1, abs=0.002)
+        assert set(values) <= set(known.split())
+        delays = [value for key, value in values.items() if 'lag' in key or 'delay' in key]
+        assert delays == [8, 8]
+        assert values['stiffness'] == KP
+        assert values['armature'] == pytest.approx(ARMATURE[j], rel=0.1, abs=0.002)
+        assert values[viscous] == pytest.approx(VISCOUS[j], rel=0.1, abs=0.01)
 
 
 def test_a_stored_result_exports_like_a_new_one(folder):
     stored = read_servo_result(folder / 'results' / 'result.yaml')
     assert SERVO_FORMATS['mjcf'](stored) == (folder / 'results' / 'identified.xml').read_text()
+
+
+def test_sets_for_randomisation_scatter_about_the_estimate(folder, document):
+    result = str(folder / 'results' / 'result.yaml')
+    assert main(['export', result, '--samples', '40', '--out', str(folder / 'sets.yaml')]) == 0
+    written = yaml.safe_load((folder / 'sets.yaml').read_text())
+    assert len(written['sets']) == 40
+    assert set(written['noise']) == set(JOINTS)
+    assert written['coverage'] == document['coverage']
+    for joint in JOINTS:
+        drawn = np.array([each['joints'][joint]['coulomb'] for each in written['sets']])
+        assert drawn.std() > 0.0
+        assert abs(drawn.mean() - document['joints'][joint]['coulomb']) < drawn.std()
 
 
 def test_other_commands_name_the_kind_of_the_result(folder, capsys):
