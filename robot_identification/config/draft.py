@@ -39,6 +39,9 @@ from .sources import FileSource, open_recording
 _FAR = 4.0
 """Times the range of the URDF that positions in its unit do not exceed."""
 
+_THOUSAND = 400.0, 2500.0
+"""Sizes of gravity in the efforts that speak for mN m, with masses of the URDF that are rough."""
+
 _HEAD = 2000
 """Rows by which columns without meaningful names are distinguished."""
 
@@ -279,12 +282,12 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         robot = _reduced(urdf, whole, joints, still, entries, recordings)
         _require_units(robot, recordings)
         faults = [str(finding) for finding in recording_faults(robot, recordings)]
-    sources = [open_recording(entry, joints, drives) for entry in entries]
-    seen = [
-        recorded_joints(source, robot, list(robot.locked))
-        for source in sources
-        if isinstance(source, FileSource)
-    ]
+        sources = [open_recording(entry, joints, drives) for entry in entries]
+        seen = [
+            recorded_joints(source, robot, list(robot.locked))
+            for source in sources
+            if isinstance(source, FileSource)
+        ]
     return Draft(
         robot,
         entries,
@@ -429,7 +432,16 @@ def _evidence(
     robot: Robot, recordings: Sequence[Recording], guesses: Sequence[ColumnGuess]
 ) -> tuple[str, ...]:
     """Return the evidence for each kind of effort."""
-    texts = [effort_evidence(robot, recordings).summary()] if not robot.passive else []
+    texts = []
+    if not robot.passive:
+        evidence = effort_evidence(robot, recordings)
+        texts.append(evidence.summary())
+        low, high = _THOUSAND
+        if evidence.joints and low < np.median(np.abs(evidence.size)) < high:
+            texts.append(
+                'it is about a thousand times too large, as in mN m: give --effort-kind '
+                'motor_torque and --gains 0.001 for each joint'
+            )
     names = {guess.effort_name for guess in guesses} - {''}
     if names:
         texts.append(f'its columns are named after a {one_of(sorted(names))}, which may be wrong')

@@ -348,3 +348,13 @@ def test_remarks_of_the_urdf_are_told(tmp_path, motion):
     path.write_text(with_finger(URDF.read_text()).replace('mass value="0.1"', 'mass value="0.1 "'))
     found = draft(path, [table(tmp_path / 'run.csv', motion)], KNOWN)
     assert "blanks behind the numbers of link 'finger'" in found.summary()
+
+
+def test_efforts_in_thousandths_are_named_with_the_way_out(tmp_path, motion):
+    time, position, velocity, effort = motion
+    path = table(tmp_path / 'run.csv', (time, position, velocity, 1000.0 * effort))
+    found = draft(URDF, [path], KNOWN)
+    assert 'as in mN m: give --effort-kind motor_torque' in found.summary()
+    settings = DraftSettings(effort_kind='motor_torque', gains=(0.001,) * 3)
+    check(written(draft(URDF, [path], settings), tmp_path)[1], motion)
+    assert 'mN m' not in draft(URDF, [table(tmp_path / 'b.csv', motion)], KNOWN).summary()
