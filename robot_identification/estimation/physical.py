@@ -58,7 +58,7 @@ FOLDS = 5
 STRENGTHS = 10.0 ** np.arange(5.0, -1.5, -0.5)
 """Weights of the prior that are compared, the strongest first."""
 
-NEAR_BEST = 0.02
+NEAR_BEST = 0.01
 """Share by which the held-out residual may exceed the least one."""
 
 _DEAR = 1.2
@@ -320,7 +320,6 @@ class Folds:
     """
 
     factors: np.ndarray
-    slow: np.ndarray
 
     @classmethod
     def of(cls, system: LinearSystem) -> Folds | None:
@@ -329,16 +328,15 @@ class Folds:
         if blocks is None or len(blocks) < 2 * FOLDS:
             return None
         width = system.n_base + 1
-        factors, slow = np.zeros((2, FOLDS, system.n_joints, width, width))
+        factors = np.zeros((FOLDS, system.n_joints, width, width))
         bounds = np.linspace(0, len(blocks), FOLDS + 1).astype(int)
         for fold in range(FOLDS):
             parts = blocks.parts[bounds[fold] : bounds[fold + 1]]
             for joint in range(system.n_joints):
-                for store, means in ((factors, False), (slow, True)):
-                    rows = np.vstack([part[joint].whole(width - 1, means) for part in parts])
-                    reduced = np.linalg.qr(rows, mode='r')
-                    store[fold, joint, : len(reduced)] = reduced
-        return cls(factors, slow)
+                rows = np.vstack([part[joint].whole(width - 1) for part in parts])
+                reduced = np.linalg.qr(rows, mode='r')
+                factors[fold, joint, : len(reduced)] = reduced
+        return cls(factors)
 
     def training(self, fold: int, weights: np.ndarray) -> np.ndarray:
         """Return R of the weighted rows of all stretches but one, (b + 1, b + 1)."""
@@ -348,7 +346,7 @@ class Folds:
 
     def held_out(self, fold: int, base: np.ndarray) -> np.ndarray:
         """Return the norm of the residual of each joint in one stretch, (n,)."""
-        return np.linalg.norm(self.slow[fold] @ np.append(base, -1.0), axis=1)
+        return np.linalg.norm(self.factors[fold] @ np.append(base, -1.0), axis=1)
 
 
 def choose_strength(
@@ -373,14 +371,14 @@ def choose_strength(
         None; returns the solution and its base parameters.
 
     """
-    squares = np.zeros((len(STRENGTHS), FOLDS, len(weights)))
+    squares = np.zeros((len(STRENGTHS), len(weights)))
     for fold in range(FOLDS):
         factor = folds.training(fold, weights)
         found: np.ndarray | None = None
         for place, strength in enumerate(STRENGTHS):
             found, base = fit(factor, float(strength), found)
-            squares[place, fold] = folds.held_out(fold, base) ** 2
-    costs = 0.5 * np.log(squares[:, :, driven].sum(axis=1)).mean(axis=1)
+            squares[place] += folds.held_out(fold, base) ** 2
+    costs = 0.5 * np.log(squares[:, driven]).mean(axis=1)
     near = np.flatnonzero(costs <= costs.min() + np.log1p(NEAR_BEST))
     return Strength(float(STRENGTHS[near[0]]), float(STRENGTHS[costs.argmin()]), costs)
 

@@ -19,7 +19,7 @@ from robot_identification.estimation.recording_faults import observe
 from robot_identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.regressor import build, ModelSettings, prior
 
-from benchmarks.faulty_arms import arm, faulty, KINDS
+from benchmarks.faulty_arms import arm, FAULTS, faulty, KINDS
 
 THREE_JOINTS, FIVE_JOINTS = 60, 62
 
@@ -39,6 +39,14 @@ def test_fault_is_found(kind):
     found = diagnose(fault.robot, [fault.recording]).findings
     assert (fault.code, set(fault.joints)) in [(each.code, set(each.joints)) for each in found]
     assert all(each.remedy and each.evidence and each.change for each in found)
+
+
+@pytest.mark.slow
+def test_two_arms_with_fourteen_joints_are_diagnosed():
+    made = arm(70, joints=14)
+    fault = FAULTS['signs of all efforts'](made)
+    (finding,) = diagnose(fault.robot, [fault.recording]).findings
+    assert finding.code == 'effort_signs' and finding.whole > 1.5
 
 
 def test_a_delay_that_the_model_has_is_no_fault():
