@@ -184,7 +184,7 @@ def _actuators(
         }
         if limits is not None:
             known['limit'] = float(limits[j])
-        values = {'stiffness': float(kp[j]), 'damping': float(kd[j])}
+        values: dict[str, object] = {'stiffness': float(kp[j]), 'damping': float(kd[j])}
         values |= {field: known[key] for key, field in fields.items() if key in known}
         lines.append(f'    {joint!r}: {name}(')
         lines += [f'        {field}={value!r},' for field, value in values.items()]
