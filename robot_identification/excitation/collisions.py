@@ -203,10 +203,8 @@ class CollisionModel:
 
     def distance_in_words(self, contact: Contact) -> str:
         """Return a distance as text, with the one that is planned where errors make it less."""
-        words = f'{contact.distance:.4g} m'
-        if self.tolerance.any():
-            words += f' ({contact.planned:.4g} m as planned, less the tracking tolerance)'
-        return words
+        planned = f' ({contact.planned:.4g} m as planned, less the tracking tolerance)'
+        return f'{contact.distance:.4g} m{planned if self.tolerance.any() else ""}'
 
     def in_words(self, first: str, second: str) -> str:
         """Name a pair and say what each is."""

@@ -215,11 +215,9 @@ def _check_distances(stops: Stops, collisions: CollisionModel) -> None:
     begin = 2.0 * np.flatnonzero((stops.end != stops.position).any(axis=1))
     search = DistanceSearch(collisions, stops)
     search.run(begin, begin + 1.0)
-    nearest = min(search.best.values(), key=lambda found: found[1].distance, default=None)
-    if nearest is None or nearest[1].distance >= collisions.clearance:
-        return
-    place, contact = nearest
-    # the place tells which stop it is
-    time = float(stops.time[int(place // 2.0)])
-    position = stops.positions(np.array([place]))[0]
-    raise too_close(collisions, Nearest.of(contact, time, position), stop=True)
+    for place, contact in search.best.values():
+        if contact.distance < collisions.clearance:
+            # the place tells which stop it is
+            time = float(stops.time[int(place // 2.0)])
+            position = stops.positions(np.array([place]))[0]
+            raise too_close(collisions, Nearest.of(contact, time, position), stop=True)
