@@ -140,7 +140,6 @@ class Cell:
             'robot_description': str(self.urdf),
             'rate': RATE,
             'servo_rate': 500.0,
-            'real_time_factor': 2.0,
             'clock_rate': 25.0,
             'perturbation': 0.02,
             'friction_perturbation': 0.0,
