@@ -51,6 +51,7 @@ from .link_constraints import PhysicalSettings
 from .log_det import LogDetMinimum, LogDetProblem
 from .physical_fit import PhysicalFit
 from .system import LinearSystem
+from .time_blocks import PARTS
 
 FOLDS = 5
 """Stretches that are held out in turn."""
@@ -327,6 +328,7 @@ class Folds:
         blocks = system.blocks
         if blocks is None or len(blocks) < 2 * FOLDS:
             return None
+        blocks = blocks.at_most(PARTS)  # as many as in a factor's file
         width = system.n_base + 1
         factors = np.zeros((FOLDS, system.n_joints, width, width))
         bounds = np.linspace(0, len(blocks), FOLDS + 1).astype(int)
