@@ -63,7 +63,6 @@ _diagnostics = '/diagnostics'
 
 INTERFACES: dict[str, tuple[Interface, ...]] = {
     'simulation': (
-        _subscribes('joint_trajectory', 'What to follow, as joint_trajectory_controller takes it'),
         _action(
             'joint_trajectory_controller/follow_joint_trajectory',
             'Execute a trajectory, as joint_trajectory_controller does; see controller',
@@ -75,14 +74,6 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
         _service(
             'joint_trajectory_controller/get_parameters',
             "The controller's joints, interfaces and constraints",
-            kind='rcl_interfaces/srv/GetParameters',
-        ),
-        _subscribes('position_commands', 'Positions, as forward_command_controller takes them'),
-        _subscribes('velocity_commands', 'Velocities, likewise; the latest stay in force'),
-        _publishes('~/speed_scaling', 'The parameter speed_scaling, in percent, as UR robots do'),
-        _service(
-            '~/controller/get_parameters',
-            "The parameter joints, as of a controller: the commands' order",
             kind='rcl_interfaces/srv/GetParameters',
         ),
         _subscribes(

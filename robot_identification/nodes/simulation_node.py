@@ -34,11 +34,19 @@ from ..simulation import SimulatedPayload, SimulatedSample, SimulationSettings, 
 from ..simulation.controller import Constraints, TrajectoryController
 from ..simulation.truth import per_joint
 from ..untrusted.writing import write_whole
-from .common import declare_options, JOINT_STATES, LATCHED, read_options, run, serve, steady_timer
+from .common import (
+    declare_options,
+    explain,
+    JOINT_STATES,
+    LATCHED,
+    read_options,
+    run,
+    serve,
+    steady_timer,
+)
 from .common.messages import time_message
 from .common.robot_description import RobotOptions
 from .simulation_controller import ControllerInterfaces, SimulatedRobot, START
-from .simulation_inputs import Inputs
 
 DEMO_ARM = 'package://robot_identification/urdf/demo_arm.urdf'
 
@@ -159,8 +167,9 @@ class SimulationNode(Node):
         self._descriptions.publish(String(data=robot.urdf))
         controller = TrajectoryController(self._simulator, constraints)
         self._robot = SimulatedRobot(self._simulator, controller)
+        self._simulator.scale_speed(self._options.speed_scaling)
         self._declare_disturbances()
-        self._inputs = Inputs(self, self._robot)
+        self.create_subscription(JointState, '~/disturbance', self._disturb, 10)
         name = self._options.controller
         self._controller = ControllerInterfaces(self, name, self._robot, constraints)
         serve(self, Trigger, '~/reset', self._reset)
@@ -208,8 +217,21 @@ class SimulationNode(Node):
                     with self._robot.lock:
                         apply(read_options(self, kind, prefix))
 
+            with self._robot.lock:
+                self._simulator.scale_speed(read_options(self, NodeOptions).speed_scaling)
+
         self.add_on_set_parameters_callback(refused)
         self.add_post_set_parameters_callback(changed)
+
+    def _disturb(self, message: JointState) -> None:
+        """Let the efforts of the joints that are named act from outside, and none on others."""
+        efforts = dict(zip(message.name, message.effort, strict=False))
+        try:
+            with self._robot.lock:
+                joints = self._simulator.joints
+                self._simulator.disturb(np.array([efforts.get(name, 0.0) for name in joints]))
+        except IdentificationError as error:
+            explain(self, error)
 
     def _reset(self, *_: Any) -> str:
         with self._robot.lock:
@@ -239,7 +261,6 @@ class SimulationNode(Node):
         )
         warned = False
         while not self._stop.is_set():
-            self._inputs.apply_commands()
             with self._robot.lock:
                 periods = self._simulator.periods
                 sample = self._simulator.advance()

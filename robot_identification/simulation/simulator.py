@@ -14,7 +14,7 @@ from ..config.experiment import turned
 from ..config.sources import open_recording
 from ..data.recording import Recording
 from ..data.recording_config import RecordingEntry
-from ..errors import ModelError, SettingsError
+from ..errors import ExcitationError, ModelError, SettingsError
 from ..excitation.trajectories import PointTrajectory
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
@@ -26,18 +26,14 @@ from ..results.saving import reported_failures
 from ..untrusted.writing import write_whole
 from .elastic import ElasticPlant, ElasticServo, require_rotors
 from .plant import Plant
-from .servo import (
-    checked_command,
-    PositionCommands,
-    Servo,
-    TrajectoryFollower,
-    VelocityCommands,
-    Waypoints,
-)
+from .servo import Servo, TrajectoryFollower, Waypoints
 from .truth import finite_effort, given, per_joint, SimulationSettings, true_model, truth
 
 RUNAWAY = 1e6
 """Velocity that no robot has [rad/s or m/s]; MuJoCo would go on for a while and then reset."""
+
+RAMP = 1.0
+"""How fast the speed of trajectories changes: nothing that moves can do so at once [1/s]."""
 
 FILE = 'recording.npz'
 RECORDING = RecordingEntry(
@@ -112,7 +108,7 @@ class Simulator:
         self._count = _encoder_count(robot, settings)
         self._channel = _EffortChannel.of(robot, settings)
         self.follower = TrajectoryFollower(robot.joints, self._start)
-        self._reference: TrajectoryFollower | PositionCommands | VelocityCommands = self.follower
+        self._speed = self.follower.speed
         self._random = np.random.default_rng([settings.seed, 1])
         self._periods = 0
         self.reset()
@@ -138,7 +134,7 @@ class Simulator:
         self.plant.set_state(self._start, np.zeros(self.robot.n_joints))
         self.hold(self._start)
         self._servo.restart()
-        self.reference = self._reference.advance(self.time)
+        self.reference = self.follower.advance(self.time)
         effort = self._drive(self.reference)
         # the drives have held the robot there before
         self._channel.restart(effort)
@@ -146,61 +142,37 @@ class Simulator:
     def follow(self, waypoints: Waypoints, start: float | None = None) -> float:
         """Follow a trajectory from ``start`` [s] (None: now); see `TrajectoryFollower.follow`."""
         state = np.array([self.plant.position, self.plant.velocity])
-        end = self.follower.follow(waypoints, self.time, start, state)
-        self._reference = self.follower
-        return end
-
-    @property
-    def following(self) -> bool:
-        """True if a trajectory, or its last point, is in force rather than single commands."""
-        return self._reference is self.follower
+        return self.follower.follow(waypoints, self.time, start, state)
 
     def hold(self, position: np.ndarray | None = None) -> None:
         """Hold ``position`` (n_joints,); None holds what is measured now."""
         self.follower.hold(self.plant.position if position is None else position)
-        self._reference = self.follower
 
     def brake(self, deceleration: np.ndarray) -> None:
         """Bring each joint to rest from what is measured now, by ``deceleration`` (n_joints,)."""
         plant = self.plant
         self.follower.brake(plant.position, plant.velocity, deceleration, self.time)
-        self._reference = self.follower
-
-    def command_position(self, position: np.ndarray) -> None:
-        """
-        Hold ``position`` (n_joints,) until something else is commanded.
-
-        Raises ExcitationError if it is not one finite number a joint; the command before stays in
-        force.
-        """
-        position, plant = checked_command(position, self.joints), self.plant
-        if not isinstance(self._reference, PositionCommands):
-            self._reference = PositionCommands(
-                plant.position, plant.velocity, self.time, self.settings.bandwidth
-            )
-        self._reference.replace(position, self.time)
-
-    def command_velocity(self, velocity: np.ndarray) -> None:
-        """Keep ``velocity`` (n_joints,) until something else is commanded; as the above."""
-        velocity = checked_command(velocity, self.joints)
-        if not isinstance(self._reference, VelocityCommands):
-            self._reference = VelocityCommands(self.plant.position, self.time)
-        self._reference.command = velocity
-        self._reference.speed = self.follower.speed
 
     def disturb(self, effort: np.ndarray) -> None:
         """
         Let ``effort`` (n_joints,) act on the joints from outside, unmeasured, until the next call.
 
-        Raises ExcitationError if it is not one finite number a joint; what acted before goes on.
+        Raises ExcitationError naming a joint whose effort is not finite; the former goes on then.
         """
-        self.plant.external = checked_command(effort, self.joints)
+        effort = np.array(effort, dtype=float)
+        if not np.isfinite(effort).all():
+            i = int(np.argmin(np.isfinite(effort)))
+            raise ExcitationError(
+                f"disturbance refused, that of joint '{self.joints[i]}' is {effort[i]}",
+                joint=self.joints[i],
+                value=float(effort[i]),
+                remedy='send finite numbers only',
+            )
+        self.plant.external = effort
 
     def scale_speed(self, speed: float) -> None:
-        """Let trajectories and commanded velocities pass at a share ``speed`` of their speed."""
-        self.follower.speed = speed
-        if isinstance(self._reference, VelocityCommands):
-            self._reference.speed = speed
+        """Let the time of trajectories pass at a rate ``speed``, which is reached by `RAMP`."""
+        self._speed = speed
 
     def advance(self) -> SimulatedSample:
         """
@@ -212,7 +184,9 @@ class Simulator:
         position, velocity = self.plant.position, self.plant.velocity
         self._require_stable(velocity)
         motors = self.plant.motor_position, self.plant.motor_velocity
-        self.reference = self._reference.advance(time)
+        step = RAMP / self.settings.servo_rate
+        self.follower.speed += min(max(self._speed - self.follower.speed, -step), step)
+        self.reference = self.follower.advance(time)
         command = self._drive(self.reference)
         effort = self._channel.push(command)
         if self._noise.any():

@@ -208,6 +208,7 @@ def test_slowed_down_a_goal_takes_longer_and_its_tolerances_hold():
     simulator, controller = cell()
     tolerances = Tolerances(np.full(2, 5e-3), np.full(2, 5e-3), 0.5)
     simulator.scale_speed(0.25)
+    run(simulator, controller, 1.0)  # it changes by 1/s
     goal = controller.accept(line(simulator, [0.5, -0.5], 1.0), tolerances=tolerances)
     moved = run(simulator, controller, 10.0, until=lambda: goal.outcome is not None)
     assert goal.outcome is Outcome.SUCCEEDED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""References of the servo: waypoints, and single commands that stay in force."""
+"""The reference of the servo: trajectories, their speed, disturbances."""
 
 from __future__ import annotations
 
@@ -225,72 +225,34 @@ def run(simulator, seconds):
     return [simulator.advance() for _ in range(round(1000 * seconds))][-1]
 
 
-def test_a_position_is_held(simulator):
-    simulator.command_position([0.1, -0.2])
-    sample = run(simulator, 1.0)
-    np.testing.assert_allclose(sample.position, [0.1, -0.2], atol=2e-3)
-    assert np.abs(run(simulator, 1.0).velocity).max() < 1e-3
-
-
-def test_a_stream_of_positions_is_followed_without_a_jolt(simulator):
-    place, efforts = [], []
-    for k in range(2000):
-        if k % 4 == 0:
-            simulator.command_position([0.5e-3 * k, -0.25e-3 * k])
-        sample = simulator.advance()
-        place.append(sample.position)
-        efforts.append(sample.effort)
-    # half a radian per second, some 20 ms late
-    np.testing.assert_allclose(place[1999] - place[999], [0.5, -0.25], atol=1e-3)
-    late = (0.9995 - place[1999][0]) / 0.5
-    assert 0.005 < late < 0.03
-    # a step of 2 mrad would take four hundred times the servo's stiffness in a millisecond
-    assert np.abs(np.diff(efforts[1000:], axis=0)).max() < 2.0
-
-
-def test_a_velocity_goes_on_without_end_and_without_a_jump_at_its_begin(simulator):
-    simulator.command_position([0.3, 0.3])
-    run(simulator, 1.0)
-    place = simulator.plant.position.copy()
-    simulator.command_velocity([0.2, -0.1])
-    np.testing.assert_allclose(run(simulator, 0.001).position, place, atol=1e-4)
-    first = run(simulator, 0.5)
-    second = run(simulator, 2.0)
-    np.testing.assert_allclose(second.position - first.position, [0.4, -0.2], atol=2e-3)
-    simulator.scale_speed(0.5)
-    run(simulator, 0.2)
-    third = run(simulator, 0.001)
-    fourth = run(simulator, 1.0)
-    np.testing.assert_allclose(fourth.position - third.position, [0.1, -0.05], atol=2e-3)
-    simulator.command_velocity([0.2, -0.1])  # the speed stays
-    fifth = run(simulator, 1.0)
-    np.testing.assert_allclose(fifth.position - fourth.position, [0.1, -0.05], atol=2e-3)
-
-
-def test_a_trajectory_takes_over_from_a_velocity_and_hold_from_all(simulator):
-    simulator.command_velocity([0.2, 0.0])
-    run(simulator, 0.5)
+def test_hold_ends_a_trajectory_where_the_robot_is(simulator):
     zero = np.zeros((1, 2))
     simulator.follow(Waypoints(simulator.joints, [1.0], [[0.5, 0.5]], zero, zero))
-    np.testing.assert_allclose(run(simulator, 2.0).position, [0.5, 0.5], atol=2e-3)
-    simulator.command_velocity([0.2, 0.0])
     run(simulator, 0.5)
     simulator.hold()
     place = simulator.plant.position.copy()
     np.testing.assert_allclose(run(simulator, 1.0).position, place, atol=5e-3)
 
 
-@pytest.mark.parametrize('name', ['command_position', 'command_velocity'])
-@pytest.mark.parametrize(
-    ('command', 'reason', 'joint'),
-    [
-        ([0.1], 'it has 1 numbers for 2 joints', None),
-        ([0.1, np.nan], "that of joint 'joint_2' is nan", 'joint_2'),
-    ],
-)
-def test_a_wrong_command_changes_nothing(simulator, name, command, reason, joint):
-    simulator.command_position([0.1, 0.1])
-    with pytest.raises(ExcitationError, match=reason) as caught:
-        getattr(simulator, name)(command)
-    assert caught.value.joint == joint
-    np.testing.assert_allclose(run(simulator, 1.0).position, [0.1, 0.1], atol=2e-3)
+def test_the_speed_changes_gradually_and_the_reference_with_it(simulator):
+    line = Waypoints(simulator.joints, [0.0, 10.0], [[0.0, 0.0], [2.0, -1.0]])
+    simulator.follow(line)
+    run(simulator, 1.0)
+    simulator.scale_speed(0.5)
+    for share in (0.9, 0.7, 0.5, 0.5):
+        run(simulator, 0.1 if share == 0.9 else 0.2)
+        np.testing.assert_allclose(
+            simulator.reference[1], share * np.array([0.2, -0.1]), rtol=0.01
+        )
+    # as fast as it is said to be
+    place = simulator.reference[0].copy()
+    run(simulator, 1.0)
+    np.testing.assert_allclose(simulator.reference[0] - place, [0.1, -0.05], rtol=1e-6)
+
+
+def test_a_disturbance_that_is_no_number_is_refused(simulator):
+    simulator.disturb([1.0, 0.0])
+    with pytest.raises(ExcitationError, match="that of joint 'joint_2' is nan") as caught:
+        simulator.disturb([2.0, np.nan])
+    assert caught.value.joint == 'joint_2'
+    np.testing.assert_array_equal(simulator.plant.external, [1.0, 0.0])
