@@ -32,6 +32,7 @@ from ..common.joint_states import BEST_EFFORT, ManualCallbackGroup, waited
 from ..common.messages import (
     duration_message,
     message_of,
+    nanoseconds,
     require_follow_joint_trajectory,
     seconds,
 )
@@ -75,7 +76,14 @@ REMEDIES = {
 }
 """By the controller's state."""
 
-ACTIVE = (GoalStatus.STATUS_ACCEPTED, GoalStatus.STATUS_EXECUTING, GoalStatus.STATUS_CANCELING)
+ACTIVE = (GoalStatus.STATUS_ACCEPTED, GoalStatus.STATUS_EXECUTING)
+"""
+Statuses of goals that command the robot.
+
+A goal that is being canceled does not, once the robot rests; joint_trajectory_controller leaves
+one whose cancel came within 50 ms of its end in that status for good.
+"""
+
 TERMINAL = (GoalStatus.STATUS_SUCCEEDED, GoalStatus.STATUS_CANCELED, GoalStatus.STATUS_ABORTED)
 
 
@@ -114,6 +122,8 @@ class Progress:
         (n_joints,) wanted and measured positions, and their difference [rad or m].
     received:
         When it arrived, by this machine's steady clock [s].
+    stamp:
+        When it was made, by the controller's clock [ns]; 0 where it is not told.
 
     """
 
@@ -122,6 +132,7 @@ class Progress:
     actual: np.ndarray
     error: np.ndarray
     received: float
+    stamp: int = 0
 
 
 @dataclass(frozen=True)
@@ -541,7 +552,8 @@ class SentGoal:
             return
         desired, actual, error = (np.array(point.positions)[columns] for point in points)
         elapsed = seconds(feedback.desired.time_from_start)
-        self.progress = Progress(elapsed, desired, actual, error, time.monotonic())
+        stamp = nanoseconds(feedback.header.stamp)
+        self.progress = Progress(elapsed, desired, actual, error, time.monotonic(), stamp)
 
 
 class _PublishedState:

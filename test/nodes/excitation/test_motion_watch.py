@@ -86,7 +86,7 @@ class Watched:
         self.watch.begin(motion)
         self.progress, self._looks = None, 0
         self.error, self.desired, self.elapsed, self.told = np.zeros(2), None, 0.0, True
-        self.silent = False
+        self.silent, self.delay = False, 0.0
 
     def look(self, count=1, rate=1.0):
         """Let some looks pass; return the reason, or None."""
@@ -103,10 +103,17 @@ class Watched:
         return None
 
     def _tell(self):
-        desired = self.motion.trajectory.sample(np.array([self.elapsed])).position[0]
+        now = max(self.elapsed - self.delay, 0.0)
+        desired = self.motion.trajectory.sample(np.array([now])).position[0]
         desired = desired if self.desired is None else self.desired
-        elapsed = self.elapsed if self.told else 0.0
-        self.progress = Progress(elapsed, desired, desired - self.error, self.error, self.wall[0])
+        self.progress = Progress(
+            now if self.told else 0.0,
+            desired,
+            desired - self.error,
+            self.error,
+            self.wall[0],
+            round(1e9 * (100.0 + now)),
+        )
 
 
 def looks(motion):
@@ -229,6 +236,13 @@ def test_a_process_that_was_held_up_lets_what_waits_arrive(motion, wall, held_up
     assert watched.look(20) is None
     watched.elapsed += held_up
     assert watched.look(100) is None
+
+
+def test_feedback_that_a_busy_controller_sends_late_contradicts_no_joint_states(motion, wall):
+    watched = Watched(motion, wall)
+    watched.delay = 0.35
+    assert watched.look(looks(motion)) is None
+    assert watched.report.feedback.progress > 0.9
 
 
 def test_positions_that_freeze_are_noticed_once_they_are_far_from_the_motion(motion, wall):
