@@ -87,7 +87,7 @@ def test_factor_gives_the_recordings_result(workspace, reduced):
 
 @pytest.mark.parametrize('method', ['wls', 'physical'])
 def test_standard_deviations_do_not_depend_on_the_way(workspace, tmp_path, method):
-    """Files have the stretches that the bootstrap takes."""
+    """Files have the stretches that the bootstrap takes, in single precision."""
     workspace.edit('method: wls', f'method: {method}')
     experiment = load_experiment(workspace.experiment)
     reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
@@ -97,7 +97,11 @@ def test_standard_deviations_do_not_depend_on_the_way(workspace, tmp_path, metho
         identify(experiment).estimate,
     ]
     assert all(estimate.bootstrap is not None for estimate in estimates)
-    np.testing.assert_allclose(*(estimate.std for estimate in estimates), rtol=1e-5)
+    # residuals are small beside the efforts that are rounded, and make the spread of the estimates
+    direct = estimates[1]
+    rtol = 100.0 * np.finfo(np.float32).eps * direct.condition_number / direct.relative_error
+    assert rtol < 1e-3
+    np.testing.assert_allclose(*(estimate.std for estimate in estimates), rtol=rtol)
 
 
 def test_combinations_have_all_digits(workspace):
