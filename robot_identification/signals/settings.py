@@ -129,6 +129,9 @@ METHODS = ('butterworth', 'measured_velocity', 'savitzky_golay', 'polynomial_app
 ONE_SIDED = 1.5
 """Periods of the cut-off frequency over which a filter has samples of one side only."""
 
+LEAST_TRIM = 0.05
+"""Least time that is cut where none is given [s]."""
+
 
 @dataclass(frozen=True)
 class SignalSettings:
@@ -205,8 +208,8 @@ class SignalSettings:
     trim: float | None = option(
         None,
         doc='Time cut from both ends of every gap-free stretch after filtering, where the '
-        'filter has samples of one side only; null: 1.5 periods of the cut-off frequency, and '
-        '0.05 s with polynomial_approximation',
+        'filter has samples of one side only; null: 1.5 periods of the cut-off frequency, at '
+        'least 0.05 s, and 0.05 s with polynomial_approximation',
         unit='s',
         minimum=0.0,
         maximum=1e6,
@@ -222,7 +225,8 @@ class SignalSettings:
         """Time that is cut from both ends of a stretch [s]."""
         if self.trim is not None:
             return self.trim
-        return 0.05 if self.method == 'polynomial_approximation' else ONE_SIDED / self.cutoff
+        one_sided = self.method != 'polynomial_approximation'
+        return max(LEAST_TRIM, ONE_SIDED / self.cutoff if one_sided else 0.0)
 
 
 def by_joint(settings: SignalSettings, key: str, joints: tuple[str, ...]) -> np.ndarray:

@@ -157,9 +157,15 @@ class Simulator:
         """
         Let ``effort`` (n_joints,) act on the joints from outside, unmeasured, until the next call.
 
-        Raises ExcitationError naming a joint whose effort is not finite; the former goes on then.
+        Raises ExcitationError where there is not one finite effort a joint; the former goes on then.
         """
         effort = np.array(effort, dtype=float)
+        if effort.shape != (len(self.joints),):
+            raise ExcitationError(
+                f'disturbance refused, it has {effort.size} values for {len(self.joints)} joints',
+                value=effort.shape,
+                remedy='send one a joint',
+            )
         if not np.isfinite(effort).all():
             i = int(np.argmin(np.isfinite(effort)))
             raise ExcitationError(

@@ -88,8 +88,8 @@ def brute_force(matrix, effort, weights, length, replicates):
 
 @pytest.fixture(scope='module')
 def case():
-    matrix = motion(2000, 2, 5)
-    effort = matrix @ np.ones(5) + np.array([0.2, 2.0]) * coloured(2000, 2, 0.8, 1)
+    matrix = motion(1200, 2, 5)
+    effort = matrix @ np.ones(5) + np.array([0.2, 2.0]) * coloured(1200, 2, 0.8, 1)
     return matrix, effort, system_of_rows(matrix, effort)
 
 
@@ -100,7 +100,7 @@ def test_figures_are_those_of_drawing_the_rows_themselves(case):
     settings = BootstrapSettings(replicates=4000, block=0.1)
     found = bootstrap(system, estimate, settings)
     assert found.block == pytest.approx(0.1)
-    assert found.stretches == 200
+    assert found.stretches == 120
     drawn = brute_force(matrix, effort, estimate.weights, 10, 4000)
     freedom = 4000 / (4000 - 5)
     # a standard deviation of 4000 is known to 1.1 %
@@ -135,8 +135,8 @@ def test_units_of_the_parameters_do_not_matter(case):
 
 def test_nothing_is_lost_at_a_condition_number_of_1e8():
     """Parameters mixed until they are hardly told apart scatter as the old ones, mixed."""
-    matrix = motion(2000, 2, 5)
-    effort = matrix @ np.ones(5) + 1e-7 * coloured(2000, 2, 0.8, 1)
+    matrix = motion(1200, 2, 5)
+    effort = matrix @ np.ones(5) + 1e-7 * coloured(1200, 2, 0.8, 1)
     rng = np.random.default_rng(2)
     left, right = (np.linalg.qr(rng.normal(size=(5, 5)))[0] for _ in range(2))
     mixing = left * np.logspace(0.0, -8.0, 5) @ right
