@@ -157,7 +157,7 @@ class Simulator:
         """
         Let ``effort`` (n_joints,) act on the joints from outside, unmeasured, until the next call.
 
-        Raises ExcitationError where there is not one finite effort a joint; the former goes on then.
+        Raises ExcitationError unless there is one finite effort a joint; the former goes on then.
         """
         effort = np.array(effort, dtype=float)
         if effort.shape != (len(self.joints),):
