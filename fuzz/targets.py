@@ -29,7 +29,6 @@ from robot_identification import (
 )
 from robot_identification.base_parameters import structure
 from robot_identification.data.bag import bag_info
-from robot_identification.data.bag_repair import repair_bag
 from robot_identification.data.recording import Motion
 from robot_identification.estimation.bounds import read_boxes
 from robot_identification.estimation.prior import choose_prior
@@ -149,12 +148,7 @@ def _experiment(folder: Path, random: Random) -> None:
 def _bag(folder: Path, random: Random) -> None:
     bag = next(path for path in (folder / 'run', *folder.glob('run.*')) if path.exists())
     bag_info(bag)
-    try:
-        _read(folder, random)
-    finally:
-        if random.random() < 0.3 and (bag.suffix == '.mcap' or any(bag.glob('*.mcap'))):
-            repair_bag(bag, quiet=0.0)
-            bag_info(bag)
+    _read(folder, random)
 
 
 def _robot(folder: Path, random: Random) -> None:

@@ -22,13 +22,13 @@ from .command import (
 )
 from .experiment import diagnose, filters, identify, init, schema, structure
 from .motion import calibrate, plan, preview
-from .recordings import fleet, reduce, repair
+from .recordings import fleet, reduce
 from .results import check, compare, export, plot, replay, validate
 from .ros import demo, node, play, wait
 
 COMMANDS = (
     init, identify, diagnose, reduce, validate, compare, plot, check, replay, export, structure,
-    filters, fleet, plan, preview, calibrate, node, play, wait, repair, schema, demo,
+    filters, fleet, plan, preview, calibrate, node, play, wait, schema, demo,
 )  # fmt: skip
 """In the order of the help text."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on many recordings: ``reduce``, ``repair``, ``fleet``."""
+"""Commands on many recordings: ``reduce``, ``fleet``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import RecordingError, SettingsError
+from ..errors import SettingsError
 from ..progress import progress_bar
 from .command import (
     argument,
     command,
     count,
-    EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_REJECTED,
@@ -85,44 +84,6 @@ def reduce(options: argparse.Namespace) -> int:
         lines = [f'wrote {p}: {s.summary()}' for p, s in write_factors(factors, options.out)]
     print('\n'.join(lines))
     return EXIT_OK
-
-
-@command(
-    argument(
-        'recordings',
-        'a rosbag2 folder, an .mcap file, or a folder of such folders',
-        Path,
-        'RECORDING',
-        nargs='+',
-    )
-)
-def repair(options: argparse.Namespace) -> int:
-    """
-    Complete recordings whose recorder was killed, lost its power or found the disk full.
-
-    Complete recordings (rosbag2 in mcap) that were cut off, whoever recorded them: what is
-    left is written anew with index and end, metadata.yaml is made, and the old file stays
-    as unfinished/*.mcap.unfinished beside it. Recordings that are complete, or that are
-    still being recorded, stay as they are.
-
-    Examples
-    --------
-    robot-identification repair recordings/first
-    robot-identification repair recordings
-    """
-    from ..data.bag_repair import recordings_in, repair_bag
-
-    code = EXIT_OK
-    for path in options.recordings:
-        for bag in recordings_in(path):
-            try:
-                done = repair_bag(bag) or ('is complete, nothing to do',)
-            except RecordingError as error:
-                code = fail(error, EXIT_BAD_INPUT)
-                continue
-            for line in done:
-                print(f'{bag}: {line}', flush=True)
-    return code
 
 
 @command(

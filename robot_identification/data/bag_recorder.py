@@ -254,7 +254,7 @@ class BagRecorder:
             self._ended.set()
             self._syncing.join()
             if self._trouble is not None:
-                # closed, so that it can be repaired as soon as there is room
+                # closed, so that it can be read and copied
                 self._writer.abandon()
                 self.error = self._trouble
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 import contextlib
 from dataclasses import asdict, dataclass, replace
-import fcntl
 from functools import cache
 import os
 from pathlib import Path
@@ -145,8 +144,7 @@ class BagWriter:
     """
     Writer of one bag; only `sync` may be called from another thread.
 
-    The file is locked (``flock``) until it is closed, so that no repair takes it for an unfinished
-    one.  Folder and file may be renamed meanwhile.
+    Folder and file may be renamed meanwhile.
 
     Parameters
     ----------
@@ -374,8 +372,6 @@ class _Appended:
         self._file: BinaryIO = open_new(path)
         self._waiting = bytearray()
         self.size = 0
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @property
     def number(self) -> int:

@@ -104,8 +104,8 @@ def stored_messages(file: Path, select: Select, topics: dict[str, str]) -> Itera
         warnings.warn(
             IdentificationWarning(
                 f'{file}: has no end, because its recorder was killed or the file was cut, or '
-                f'because it is still being recorded; {scan.remark}; `robot-identification '
-                'repair` completes it for other readers'
+                f'because it is still being recorded; {scan.remark}; for other readers '
+                '`mcap recover` gives it an end, and `ros2 bag reindex` its bag a metadata.yaml'
             ),
             stacklevel=2,
         )

@@ -41,7 +41,6 @@ from .common import (
 from .common.joint_states import enlarge_receive_buffers, overflowed_packets, prefer_sockets
 from .common.processes import prioritise
 from .common.requests import DataDirectories, FileOptions
-from .repair_process import RepairProcess
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
@@ -88,13 +87,6 @@ class RecorderOptions:
         minimum=0.0,
         maximum=60.0,
     )
-    repair: bool = option(
-        True,
-        doc='Whether recordings in output that were cut off are completed when the node starts; '
-        'what was there is kept',
-        read_only=True,
-    )
-
     priority: int = option(
         10,
         doc='Real-time priority (SCHED_FIFO) of the recorder, where the system allows it; 0 for '
@@ -142,10 +134,6 @@ class RecorderNode(Node):
         steady_timer(self, 1.0, self._on_timer)
         self._last = RecordingStatus(Path())
         self._publish(recording=False)
-        output = Path(options.output).expanduser().resolve()
-        self._repair: RepairProcess | None = None
-        if options.repair and output.is_dir():
-            self._repair = RepairProcess(output, self.get_logger().warning)
         notes = prioritise(options.priority, 'priority'), enlarge_receive_buffers()
         for note in filter(None, notes):
             self.get_logger().warning(note)
@@ -160,8 +148,6 @@ class RecorderNode(Node):
         finally:
             self._ended.set()
             self._thread.join()
-            if self._repair is not None:
-                self._repair.end()
 
     # ------------------------------------------------------------------------------- messages in
 

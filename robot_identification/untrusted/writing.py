@@ -14,14 +14,12 @@ from contextlib import contextmanager, ExitStack, suppress
 import errno
 import os
 from pathlib import Path
-import re
 import secrets
 import stat
 import tempfile
 from typing import BinaryIO
 
 _MODE = 0o666
-_LEFTOVER = re.compile(r'\.[0-9a-f]{16}\.new')
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -122,13 +120,6 @@ def private_folder(path: Path) -> Path:
         if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not others:
             return path
     return Path(tempfile.mkdtemp(prefix=f'{path.name}_'))
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove what writers that were killed have left in a folder in which nobody writes."""
-    for path in folder.iterdir():
-        if _LEFTOVER.fullmatch(path.name) and not path.is_dir():
-            _remove(path)
 
 
 def sync_folder(folder: Path) -> None:

@@ -260,7 +260,7 @@ def test_structure_tells_what_can_be_identified(workspace):
 
 COMMANDS = [
     'identify', 'diagnose', 'validate', 'check', 'replay', 'export', 'structure', 'filters',
-    'play', 'repair', 'demo',
+    'play', 'demo',
 ]  # fmt: skip
 
 
