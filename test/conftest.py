@@ -75,6 +75,7 @@ def _numbers():
 
 
 _domains = _numbers()
+_clients = itertools.count()
 
 
 LONG_LEASE = """
@@ -278,7 +279,9 @@ class Ros:
 
         self.context = rclpy.Context()
         rclpy.init(context=self.context, signal_handler_options=SignalHandlerOptions.NO)
-        self.node = rclpy.create_node('test_client', context=self.context)
+        # what of an earlier test's node is not yet freed would be a second one of its name
+        name = f'test_client_{next(_clients)}'
+        self.node = rclpy.create_node(name, context=self.context)
         self.executor = SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.node)
         self.processes = []

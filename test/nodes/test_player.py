@@ -114,18 +114,6 @@ def test_without_a_follower_nothing_is_played(ros, bags):
     assert not states
 
 
-def test_a_command_runs_when_there_is_nothing_to_wait_for(running):
-    """As `replay.launch.py` starts ``ros2 bag play``; the live identification is off here."""
-    words = ['wait', '--timeout', '30', '/identification', '--']
-    waits = [
-        running.start_command('wait', [*CLI, *words, *command], wait=False)
-        for command in (['echo', '--clock', 'run'], ['no-such-program'])
-    ]
-    assert [process.wait(60.0) for process in waits] == [0, 2]
-    assert waits[0].lines == ['--clock run']
-    assert waits[1].output.startswith("error: cannot run 'no-such-program': No such file")
-
-
 ROSBAG2 = """
 import sys
 import rclpy
@@ -201,3 +189,15 @@ def test_options_of_the_wait_go_before_the_node(capsys):
         "error: '--timeout' stands behind the node: give options before the node and the command "
         'after --\n'
     )
+
+
+def test_a_command_runs_when_there_is_nothing_to_wait_for(running):
+    """As `replay.launch.py` starts ``ros2 bag play``; the live identification is off here."""
+    words = ['wait', '--timeout', '30', '/identification', '--']
+    waits = [
+        running.start_command('wait', [*CLI, *words, *command], wait=False)
+        for command in (['echo', '--clock', 'run'], ['no-such-program'])
+    ]
+    assert [process.wait(60.0) for process in waits] == [0, 2]
+    assert waits[0].lines == ['--clock run']
+    assert waits[1].output.startswith("error: cannot run 'no-such-program': No such file")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions to a controller and its manager, its goals, and their cancels."""
 
+import itertools
 import os
 import sys
 import time
@@ -127,7 +128,7 @@ class StandIn:
 
     """
 
-    def __init__(self, ros, **told):
+    def __init__(self, ros, name='arm', **told):
         from control_msgs.action import FollowJointTrajectory
 
         self.ros, self.told, self.kind = ros, told, FollowJointTrajectory
@@ -136,12 +137,12 @@ class StandIn:
         ActionServer(
             ros.node,
             FollowJointTrajectory,
-            'arm/follow_joint_trajectory',
+            f'{name}/follow_joint_trajectory',
             self._execute,
             goal_callback=self._asked,
             cancel_callback=self._cancel,
         )
-        ros.node.create_service(GetParameters, 'arm/get_parameters', self._tell)
+        ros.node.create_service(GetParameters, f'{name}/get_parameters', self._tell)
 
     def _tell(self, request, response):
         # as rclcpp: where one of several is not declared, none is answered
@@ -177,6 +178,7 @@ class StandIn:
 JOINTS = ('a', 'b')
 WAY = to_points(point_to_point(JOINTS, np.zeros(2), [0.4, -0.2], [0.5] * 2, [2.0] * 2), 10.0)
 TOLERANCE = np.array([0.1, 0.2])
+NUMBERS = itertools.count()
 
 
 def prepared(ros, controller, joints=JOINTS):
@@ -195,10 +197,10 @@ def prepared(ros, controller, joints=JOINTS):
 
 @pytest.fixture
 def arm(ros):
-    """Give a stand-in and its client."""
-    stand_in = StandIn(ros, joints=list(JOINTS))
-    controller = Controller(ros.node, None, ControllerOptions(controller='arm'))
-    # a node of an earlier test may leave late
+    """Give a stand-in and its client, of a name that no earlier test had, which may leave late."""
+    name = f'arm_{next(NUMBERS)}'
+    stand_in = StandIn(ros, name, joints=list(JOINTS))
+    controller = Controller(ros.node, None, ControllerOptions(controller=name))
     ros.wait_until(lambda: not controller.gone and controller.shared() is None, what='the action')
     return stand_in, controller
 
@@ -208,7 +210,7 @@ def test_joints_and_decelerations_are_asked_for_one_by_one(ros, arm):
     brakes = {f'constraints.{joint}.max_deceleration_on_cancel': 3.0 for joint in JOINTS}
     for told, words in (
         ({'joints': ['b', 'a']}, ()),
-        ({'joints': ['a', 'c']}, ("'/arm'", "does not have 'b'", "has 'c' too")),
+        ({'joints': ['a', 'c']}, (f"'{controller.name}'", "does not have 'b'", "has 'c' too")),
         ({'joints': ['a', 'b', 'c']}, ("has 'c' too",)),
         ({'joints': ['a', 'b', 'c'], 'allow_partial_joints_goal': True}, ()),
     ):
@@ -234,8 +236,8 @@ def test_clocks_that_differ_are_told_by_name(ros, arm):
     stand_in, controller = arm
     today = time.time_ns()
     for told, stamp, words in (
-        (True, today, "use_sim_time of '/arm' is true"),
-        (False, 7_000_000_000, "use_sim_time of '/arm' is false"),
+        (True, today, f"use_sim_time of '{controller.name}' is true"),
+        (False, 7_000_000_000, f"use_sim_time of '{controller.name}' is false"),
         (True, 7_000_000_000, ''),
         (False, today, ''),
         (True, 0, ''),
@@ -311,7 +313,7 @@ def test_two_servers_of_the_action_are_named(ros, arm):
     stand_in, controller = arm
     assert controller.shared() is None
     other = rclpy.create_node('pretender', context=ros.context)
-    server = ActionServer(other, stand_in.kind, '/arm/follow_joint_trajectory', print)
+    server = ActionServer(other, stand_in.kind, controller.action, print)
     ros.wait_until(lambda: controller.shared() is not None, what='the second server')
     assert controller.shared().code == Code.CONTROLLER_SHARED
     assert '/pretender' in controller.shared().message
