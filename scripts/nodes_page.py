@@ -31,16 +31,13 @@ from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from robot_identification.config.experiment import Experiment
 from robot_identification.config.problem import IdentificationProblem
+from robot_identification.live.follower import Follower
+from robot_identification.live.settings import OnlineOptions, OnlineTask
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common.processes import use_normal_priority
 from robot_identification.nodes.excitation_node import ExcitationNode
 from robot_identification.nodes.identification_node import IdentificationNode
 from robot_identification.nodes.observer_node import ObserverNode
-from robot_identification.nodes.online_follower import (
-    Follower,
-    OnlineOptions,
-    OnlineTask,
-)
 from robot_identification.nodes.online_process import OnlineNode
 from robot_identification.nodes.recorder_node import RecorderNode
 from robot_identification.nodes.regressor_node import RegressorNode
@@ -258,7 +255,9 @@ def _of_the_live_process(own: str) -> set[Interface]:
     )
     rclpy.init(args=['--ros-args', '--log-level', 'fatal'])
     try:
-        node = OnlineNode(task, Pipe()[0], Follower(task), '')
+        node = OnlineNode(
+            task, Pipe()[0], Follower(task.problem, task.options, task.system_stamps), ''
+        )
         try:
             return set(interfaces_of(node, own))
         finally:

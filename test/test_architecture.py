@@ -31,6 +31,7 @@ ROOMS = (
     'pipeline',
     'servo_pipeline',
     'revalidation',
+    'live',
     'calibration_goal',
     'calibration',
     'simulation',

@@ -24,6 +24,7 @@ from std_msgs.msg import Bool
 from ..data.drives import Drives
 from ..data.joint_state import ForeignStateError, JointStateStream, shape_of, STAMP, STAMP_PLACE
 from ..errors import RecordingError
+from ..live.settings import require_a_value_a_joint
 from ..online import EffortWatch, Observation, ObserverSettings
 from ..online.filters import BEYOND
 from ..options.fields import option
@@ -32,7 +33,6 @@ from ..revalidation import observer_of
 from ..signals.windows import FEWEST_SAMPLES
 from .common import declare_options, FetchedJointStates, JOINT_STATES, LATCHED, run, steady_timer
 from .common.messages import diagnostic_status, diagnostics
-from .online_follower import require_a_value_a_joint
 
 SILENCE = 2.0
 """Time without observations after which diagnostics warn [s]."""

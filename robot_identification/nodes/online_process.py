@@ -9,7 +9,7 @@ commands; it publishes under the node's names, and ends with the node.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+import contextlib
 import gc
 import math
 from multiprocessing.connection import Connection
@@ -33,13 +33,16 @@ from std_msgs.msg import Header
 
 from ..errors import IdentificationError
 from ..estimation.elimination import ACCEPTED, WEAK
-from ..online import DelayWatch, StreamCounts
+from ..live.counts import MessageCounts
+from ..live.follower import ChangeWatch, Follower, Snapshot
+from ..live.settings import OnlineTask
+from ..live.status import rate_between, StatusSample, troubles_between
+from ..online import DelayRows, DelayWatch
 from ..online.change_detector import PAYLOAD
 from .common import explain, LATCHED, run, steady_timer
 from .common.joint_states import enlarge_receive_buffers, prefer_sockets
 from .common.messages import diagnostic_status, parameter_set_message, time_message
 from .common.processes import EXIT_USER_ERROR, prioritise
-from .online_follower import Account, ChangeWatch, Follower, OnlineTask, Snapshot
 from .player import follower_name
 
 DEPTH = 5000
@@ -60,15 +63,14 @@ STATES = {
 }
 """States in words."""
 
-_OTHER_RATE = 0.2  # share by which a rate may differ
-_OFTEN_LATE = 0.1  # share of late updates from which on they are warned of
-
 
 class OnlineNode(Node):
     """
     Node that follows a robot's joint states with a follower that is warmed up.
 
-    Commands come in by the pipe and answers go out; a note that is not empty is logged.
+    The pipe brings commands, (number, name, argument), and takes their answers, (number, content,
+    error in words), the first of which is that of the task, number 0, and rows for the delays of
+    efforts.  A note that is not empty is logged.
     """
 
     def __init__(self, task: OnlineTask, pipe: Connection, follower: Follower, note: str) -> None:
@@ -107,7 +109,7 @@ class OnlineNode(Node):
         gc.collect()
         gc.freeze()
         gc.disable()
-        self._send('ready', '')
+        self._send((0, None, ''))
 
     # ------------------------------------------------------------------------------- joint states
 
@@ -180,37 +182,34 @@ class OnlineNode(Node):
         if rows is not None:
             self._delays_due, self._asked = math.inf, self._follower.delays
             # in a thread: these are megabytes
-            threading.Thread(target=self._send, args=('rows', rows), daemon=True).start()
+            threading.Thread(target=self._send, args=(rows,), daemon=True).start()
 
     # ----------------------------------------------------------------------------------- commands
 
-    def _send(self, kind: str, content: Any) -> None:
-        try:
-            with self._sending:
-                self._pipe.send((kind, content))
-        except OSError:
-            pass  # the node has ended, which ends this process, too
+    def _send(self, message: tuple[int, Any, str] | DelayRows) -> None:
+        with contextlib.suppress(OSError), self._sending:  # the end of the node ends this, too
+            self._pipe.send(message)
 
     def _listen(self) -> None:
         """Pass commands to the thread that handles messages; end with the node."""
         try:
             while True:
-                name, argument = self._pipe.recv()
+                command = self._pipe.recv()
                 assert self.executor is not None
-                self.executor.create_task(self._obey, name, argument)
+                self.executor.create_task(self._obey, *command)
         except (EOFError, OSError):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    def _obey(self, name: str, argument: Any) -> None:
+    def _obey(self, number: int, name: str, argument: Any) -> None:
         if name == 'delay':
             assert self._asked is not None
             self._asked.found = argument
             self._delays_due = time.monotonic() + DELAY_SECONDS
             return
         try:
-            self._send('answer', self._answer(name, argument))
+            self._send((number, self._answer(name, argument), ''))
         except Exception as error:
-            self._send('error', explain(self, error))
+            self._send((number, None, explain(self, error)))
 
     def _answer(self, name: str, argument: Any) -> Any:
         follower = self._follower
@@ -248,33 +247,6 @@ def parameters_message(snapshot: Snapshot, robot: str) -> ParameterSet:
     )
 
 
-@dataclass(frozen=True)
-class StatusSample:
-    """
-    State of the stream at one moment; the difference of two is what happened in between.
-
-    Clock and processor are steady time and processor time of the process [s]; the stamp is that of
-    the newest joint state [ns], None before the first.
-    """
-
-    clock: float
-    processor: float
-    stamp: int | None
-    account: Account
-    counts: StreamCounts
-
-    @classmethod
-    def of(cls, follower: Follower) -> StatusSample:
-        """Return the present state."""
-        return cls(
-            time.monotonic(),
-            time.process_time(),
-            follower.stamps.last if follower.stamps.count else None,
-            replace(follower.account),
-            replace(follower.counts),
-        )
-
-
 def status_message(
     follower: Follower,
     before: StatusSample,
@@ -291,13 +263,13 @@ def status_message(
     account, counts, identifier = now.account, now.counts, follower.identifier
     durations, latencies, delay = follower.durations, follower.latencies, follower.effort_delay
     unknown = np.full(len(follower.joints), np.nan)
-    rate = _rate(before, now)
+    rate = rate_between(before, now)
     flowing = account.messages and since_message < follower.options.stale and account.updates
     state = OnlineStatus.FROZEN if follower.frozen else OnlineStatus.LEARNING
     return OnlineStatus(
         header=Header(stamp=time_message(0 if now.stamp is None else now.stamp)),
         state=state if flowing else OnlineStatus.WAITING,
-        message='; '.join(_troubles(follower, before, now, rate, since_message)),
+        message='; '.join(troubles_between(follower, before, now, rate, since_message)),
         messages=account.messages,
         lost=account.lost,
         missed=account.missed,
@@ -325,61 +297,11 @@ def status_message(
     )
 
 
-def _rate(before: StatusSample, now: StatusSample) -> float:
-    if before.stamp is None or now.stamp is None or now.stamp <= before.stamp:
-        return math.nan
-    new, old = now.account, before.account
-    own = new.messages - new.foreign - old.messages + old.foreign
-    return 1e9 * own / (now.stamp - before.stamp)
-
-
-def _troubles(
-    follower: Follower, before: StatusSample, now: StatusSample, rate: float, since: float
-) -> list[str]:
-    """Return what went wrong between two samples, in words."""
-    if now.account.messages == 0:
-        return ['no joint states have arrived']
-    if since >= follower.options.stale:
-        return [f'no joint states for {since:.1f} s']
-    new, counts = _difference(now.account, before.account), _difference(now.counts, before.counts)
-    if new['foreign'] and new['foreign'] == new['messages']:
-        return [follower.foreigner]
-    found = []
-    refused = new['refused'] + counts['invalid']
-    # the first stretch is no gap
-    gaps = max(0, now.counts.stretches - 1) - max(0, before.counts.stretches - 1)
-    if refused or new['jumps']:
-        found.append(follower.trouble)
-    if refused:
-        found.append(f'{refused} joint states left out')
-    if new['lost'] > 0:
-        found.append(f'{new["lost"]} joint states lost on the way')
-    if counts['late'] > 0:
-        found.append(f'{counts["late"]} joint states not in order of time')
-    if gaps > 0 and not new['jumps']:
-        found.append(f'{gaps} gaps: the filters filled anew')
-    if new['late'] > _OFTEN_LATE * new['updates']:
-        deadline = _ms(follower.options.deadline)
-        found.append(f'{new["late"]} updates took longer than {deadline} ms (online.deadline)')
-    expected = rate if math.isnan(follower.period) else 1.0 / follower.period
-    if abs(rate - expected) > _OTHER_RATE * expected and not gaps:
-        found.append(
-            f'joint states come at {rate:.4g} Hz, at the start it was {expected:.4g} Hz: if that '
-            'stays so, call ~/online/reset'
-        )
-    return found
-
-
-def _difference(now: Account | StreamCounts, before: Account | StreamCounts) -> dict[str, int]:
-    later = asdict(now)
-    return {name: later[name] - count for name, count in asdict(before).items()}
-
-
 def diagnostic(
-    node: str, robot: str, status: OnlineStatus, account: Account | None = None
+    node: str, robot: str, status: OnlineStatus, account: MessageCounts | None = None
 ) -> DiagnosticStatus:
     """Return the status as rqt_robot_monitor and its like show it; with an account, if any."""
-    account = Account() if account is None else account
+    account = MessageCounts() if account is None else account
     text = STATES[status.state]
     healthy = status.state in (OnlineStatus.LEARNING, OnlineStatus.FROZEN)
     if healthy:
@@ -456,10 +378,10 @@ def main() -> int:
     pipe = Connection(int(sys.argv[1]))
     task = pipe.recv()
     try:
-        follower = Follower(task)
+        follower = Follower(task.problem, task.options, task.system_stamps)
         follower.warm_up()
     except IdentificationError as error:
-        pipe.send(('failed', str(error)))
+        pipe.send((0, None, str(error)))
         return EXIT_USER_ERROR
     prefer_sockets()
     note = prioritise(task.options.priority, 'online.priority')

@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 import contextlib
-from dataclasses import asdict
 from datetime import datetime
 from multiprocessing import Pipe
 from pathlib import Path
-import queue
 import shutil
 import subprocess
-import threading
+import time
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
-import numpy as np
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from robot_identification_msgs.msg import OnlineStatus
@@ -24,20 +21,15 @@ from std_msgs.msg import Header
 from std_srvs.srv import SetBool, Trigger
 
 from ..config.problem import IdentificationProblem
-from ..errors import collected_warnings, IdentificationError, ModelError
-from ..estimation import body_scale, EffortDelay, standard
-from ..estimation.elimination import ACCEPTED, WEAK
-from ..model.parameters import ParameterSet
+from ..errors import IdentificationError, ModelError
+from ..estimation import EffortDelay
+from ..live.saving import fresh_folder, save_live
+from ..live.settings import OnlineOptions, OnlineTask, require_live
 from ..online import DelayRows
-from ..options.document import dump, plain
-from ..results.saving import reported_failures
-from ..results.urdf_export import identified_urdf
-from ..untrusted.writing import write_together
 from .common import declare_options, LATCHED, serve, steady_timer
 from .common.messages import diagnostics
 from .common.processes import start_module
 from .common.requests import RequestQueue, SERVICES
-from .online_follower import OnlineOptions, OnlineTask, require_live, Snapshot
 from .online_process import diagnostic
 
 ANSWER_SECONDS = 10.0
@@ -46,71 +38,56 @@ ANSWER_SECONDS = 10.0
 STOP_SECONDS = 3.0
 """How long it may take to end before it is killed [s]."""
 
-_WORDS = {ACCEPTED: 'IDENTIFIED', WEAK: 'NOT_EXCITED'}
-_REMEDY = 'choose another folder by the parameter output'
-
 
 class OnlineProcess:
-    """
-    A process that follows one robot; see `online_process`.
+    """Process that follows one robot, see `online_process`; for one thread at a time."""
 
-    ``on_end`` is called from another thread, with the reason, when it ends without having been
-    stopped.
-    """
-
-    def __init__(self, task: OnlineTask, on_end: Callable[[str], None]) -> None:
-        self.task = task
-        self._on_end = on_end
-        self._answers: queue.Queue[tuple[str, Any]] = queue.Queue()
-        self._ready = threading.Event()
-        self._failure = ''
-        self._stopping = False
-        self._sending = threading.Lock()
+    def __init__(self, task: OnlineTask) -> None:
+        self.task, self.ready, self._count = task, False, 0
         self._pipe, other = Pipe()
         with other:
             self._process = start_module(f'{__package__}.online_process', other.fileno())
         self._pipe.send(task)
-        threading.Thread(target=self._listen, name='online', daemon=True).start()
-
-    @property
-    def ready(self) -> bool:
-        """True if the process follows the robot."""
-        return self._ready.is_set()
 
     def ask(self, name: str, argument: Any = None) -> Any:
         """
-        Send a command and return the answer; one at a time.
+        Send a command and return the answer.
 
         Raises
         ------
         IdentificationError
-            where there is none in time.
+            where there is none in time, or the process has ended.
 
         """
-        if not self._ready.wait(ANSWER_SECONDS) or self._failure:
+        if not self.ready and not self.look(ANSWER_SECONDS):
             raise IdentificationError(
-                self._failure or 'the live identification has not started yet',
-                remedy='try again in some seconds',
+                'the live identification has not started yet', remedy='try again in some seconds'
             )
-        while not self._answers.empty():
-            self._answers.get_nowait()  # an answer that came too late
-        try:
-            self._send(name, argument)
-            kind, answer = self._answers.get(timeout=ANSWER_SECONDS)
-        except (OSError, queue.Empty) as error:
+        self._count += 1
+        with self._end_reported():
+            self._pipe.send((self._count, name, argument))
+            answer = self._answer(self._count, ANSWER_SECONDS)
+        if answer is None:
             raise IdentificationError(
                 f"no answer to '{name}' within {ANSWER_SECONDS:g} s",
                 remedy='switch the live identification off and on: ~/online/enable',
-            ) from error
-        if kind == 'ended':
-            raise IdentificationError(f'the live identification failed: {answer}')
-        if kind != 'answer':
-            raise IdentificationError(answer)
-        return answer
+            )
+        content, failure = answer
+        if failure:
+            raise IdentificationError(failure)
+        return content
+
+    def look(self, seconds: float = 0.0) -> bool:
+        """Return whether it follows the robot, at once or in some time; raise if it has ended."""
+        with self._end_reported():
+            answer = self._answer(0, seconds)
+        if answer is not None and answer[1]:
+            raise IdentificationError(answer[1])
+        self.ready = self.ready or answer is not None
+        return self.ready
 
     def stop(self) -> None:
         """End the process."""
-        self._stopping = True
         self._process.terminate()
         try:
             self._process.wait(STOP_SECONDS)
@@ -119,32 +96,29 @@ class OnlineProcess:
             self._process.wait()
         self._pipe.close()
 
-    def _send(self, name: str, argument: Any) -> None:
-        with self._sending:
-            self._pipe.send((name, argument))
+    def _answer(self, number: int, seconds: float) -> tuple[Any, str] | None:
+        """
+        Wait for the answer to a command, and find delays of efforts meanwhile.
 
-    def _listen(self) -> None:
+        Answers to earlier commands come too late.
+        """
+        end = time.monotonic() + seconds
+        while self._pipe.poll(max(0.0, end - time.monotonic())):
+            message = self._pipe.recv()
+            if isinstance(message, DelayRows):
+                self._pipe.send((0, 'delay', _delay(message)))
+            elif message[0] == number:
+                return message[1:]
+        return None
+
+    @contextlib.contextmanager
+    def _end_reported(self) -> Iterator[None]:
         try:
-            while True:
-                kind, content = self._pipe.recv()
-                if kind == 'ready':
-                    self._ready.set()
-                elif kind == 'failed':
-                    self._failure = content
-                elif kind == 'rows':
-                    self._send('delay', _delay(content))
-                else:
-                    self._answers.put((kind, content))
-        except (EOFError, OSError):
-            pass
-        if self._stopping:
-            self._answers.put(('ended', 'it was switched off'))
-            return
-        code = self._process.wait()
-        self._failure = self._failure or f'its process ended with code {code}'
-        self._answers.put(('ended', self._failure))
-        self._ready.set()
-        self._on_end(self._failure)
+            yield
+        except (EOFError, OSError) as error:
+            raise IdentificationError(
+                f'its process ended with code {self._process.wait()}'
+            ) from error
 
 
 def _delay(rows: DelayRows) -> EffortDelay | None:
@@ -215,6 +189,7 @@ class OnlineService:
             self.stop()
             self._publish_state(OnlineStatus.OFF, '')
             return 'joint states are not followed any more' if was else 'it was off already'
+        self._look()
         if self._process is not None:
             return 'it was on already'
         self._start()
@@ -278,12 +253,12 @@ class OnlineService:
         )
         self._trouble = ''
         self._publish_state(OnlineStatus.STARTING, '')
-        self._process = OnlineProcess(task, self._on_end)
+        self._process = OnlineProcess(task)
 
-    def _on_end(self, reason: str) -> None:
+    def _give_up(self, reason: str) -> None:
         """Note that the process ended by itself; it is not started again unasked."""
-        self._process, self._wanted = None, False
-        self._trouble = reason
+        self.stop()
+        self._wanted, self._trouble = False, reason
         self._node.get_logger().error(f'live identification: {reason}')
 
     async def _on_timer(self) -> None:
@@ -293,15 +268,15 @@ class OnlineService:
 
     def _look(self) -> None:
         """Start as soon as the robot is known, and anew for another robot; publish troubles."""
-        if self._process is not None and self._process.ready:
-            self._stop_for_another_robot(self._process.task)
-        if self._wanted and self._process is None:
-            try:
+        try:
+            if self._process is not None and self._process.look():
+                self._stop_for_another_robot(self._process.task)
+            if self._wanted and self._process is None:
                 self._start()
-            except ModelError as error:
-                self._trouble = str(error)  # no description yet, or one that cannot be read
-            except IdentificationError as error:
-                self._on_end(str(error))
+        except ModelError as error:
+            self._trouble = str(error)  # no description yet, or one that cannot be read
+        except IdentificationError as error:
+            self._give_up(str(error))
         if self._process is None and self._trouble:
             self._publish_state(OnlineStatus.OFF, self._trouble)
 
@@ -321,88 +296,3 @@ class OnlineService:
         if trouble:
             entry = diagnostic(node.get_fully_qualified_name(), '', status)
             self._diagnostics_out.publish(diagnostics(node, entry))
-
-
-# ---------------------------------------------------------------------------------------- files
-
-
-def save_live(snapshot: Snapshot, problem: IdentificationProblem, folder: Path) -> str:
-    """
-    Write ``online.yaml`` and ``identified.urdf`` into a folder; return a summary.
-
-    ``online.yaml`` names standard parameters, too, so that it can be given as ``estimation.prior``
-    to what comes later.  Raises `IdentificationError` naming a folder that cannot be written to.
-    """
-    base = snapshot.structure
-    found = ParameterSet(base.base_layout, snapshot.estimate.values)
-    by_bodies = problem.estimation.distance == 'body'
-    scale = body_scale(problem.robot, base.layout) if by_bodies else None
-    nearest = standard(found, base, problem.prior(), scale=scale)
-    files: dict[Path, str] = {}
-    failures: list[str] = []
-    with collected_warnings() as warnings:
-        try:
-            files[folder / 'identified.urdf'] = identified_urdf(
-                problem.robot, nearest, problem.model
-            )
-        except IdentificationError as error:
-            failures.append(f'identified.urdf is not written: {error}')
-    remarks = [*warnings, *failures]
-    files[folder / 'online.yaml'] = dump(plain(_document(snapshot, problem, nearest, remarks)))
-    with reported_failures(folder, remedy=_REMEDY):
-        write_together(files)
-    identified = int((snapshot.estimate.flags == ACCEPTED).sum())
-    return '; '.join(
-        [f'{identified} of {len(found.values)} base parameters identified, written to {folder}']
-        + remarks
-    )
-
-
-def fresh_folder(folder: Path) -> Path:
-    """Make a folder that did not exist, with a number behind its name where that is taken."""
-    number, fresh = 0, folder
-    while fresh.exists():
-        number += 1
-        fresh = folder.with_name(f'{folder.name}_{number}')
-    with reported_failures(fresh, remedy=_REMEDY):
-        fresh.mkdir(parents=True)
-    return fresh
-
-
-def _document(
-    snapshot: Snapshot, problem: IdentificationProblem, nearest: ParameterSet, remarks: list[str]
-) -> dict[str, Any]:
-    """Return the content of ``online.yaml``."""
-    base, estimate = snapshot.structure, snapshot.estimate
-    with np.errstate(divide='ignore', invalid='ignore'):
-        relative = 100.0 * estimate.std / np.abs(estimate.values)
-    return {
-        'robot': problem.robot.name,
-        'joints': problem.robot.joints,
-        'stamp': 1e-9 * snapshot.stamp,
-        'period': snapshot.period,
-        'rows': estimate.rows,
-        'residual_std': estimate.residual_std,
-        'joint_states': asdict(snapshot.account),
-        'stream': asdict(snapshot.counts),
-        'clock': snapshot.clock,
-        'effort_delay': None if snapshot.delay is None else snapshot.delay.to_dict(),
-        'parameters': [
-            {
-                'name': name,
-                'expression': base.expressions[i],
-                'unit': base.base_layout.units[i],
-                'value': estimate.values[i],
-                'std': estimate.std[i],
-                'relative_std': relative[i],
-                'state': _WORDS.get(int(estimate.flags[i]), 'DEPENDENT'),
-            }
-            for i, name in enumerate(base.base_layout.names)
-        ],
-        'standard_parameters': [
-            {'name': name, 'value': value}
-            for name, value in zip(nearest.layout.names, nearest.values, strict=True)
-        ],
-        'covariance': estimate.covariance,
-        'warnings': remarks,
-    }

@@ -26,6 +26,7 @@ from std_msgs.msg import Header
 from ..data.bag_recorder import BagRecorder, RecordingStatus
 from ..data.bag_writer import Qos, Topic
 from ..errors import RecordingError, SettingsError
+from ..live.counts import LostMessageCounter
 from ..options.fields import option
 from ..untrusted.files import plain_name
 from .common import (
@@ -124,7 +125,8 @@ class RecorderNode(Node):
         self._files = DataDirectories.of(self, declare_options(self, FileOptions), folders)
         self._inputs = [FetchedJointStates(self, topic, depth=_DEPTH) for topic in options.topics]
         self._topics = [subscription.topic_name for subscription in self._inputs]
-        self._losses = [Losses() for _ in self._inputs]
+        self._sequences = [LostMessageCounter() for _ in self._inputs]
+        self._alone = [True] * len(self._inputs)
         for kind, name, function in (
             (StartRecording, 'start', lambda q, r: self._start(q.name, r)),
             (StopRecording, 'stop', lambda q, r: self._stop(r, q.mark.strip())),
@@ -167,16 +169,16 @@ class RecorderNode(Node):
             # as rosbag2 does: the time of reception, in the robot's clock where it is simulated
             now = self.get_clock().now().nanoseconds if self._sim_time else 0
             for data, info in subscription.taken():
-                self._losses[place].count(info['publication_sequence_number'])
+                number = info['publication_sequence_number']
+                lost = self._sequences[place].missing_before(number, self._alone[place])
                 if recorder is None:
                     continue
+                recorder.lost += lost
                 if place in self._silent:
                     self._silent.discard(place)
                     recorder.offered(place, self._offered(self._topics[place]))
                 log = now or info['received_timestamp']
                 recorder.offer(place, log, info['source_timestamp'], data)
-        if recorder is not None:
-            recorder.lost = sum(losses.total for losses in self._losses)
 
     # ---------------------------------------------------------------------------------- requests
 
@@ -198,8 +200,6 @@ class RecorderNode(Node):
             self._fetch()  # what came before does not belong to the recording
             # their publishers are asked again when they are there
             self._silent = {place for place, topic in enumerate(topics) if not topic.qos}
-            for losses in self._losses:
-                losses.reset()
             self._failed = False
             self._recorder = recorder
         self._watch_publishers()
@@ -250,13 +250,11 @@ class RecorderNode(Node):
         return f'{count} packets found the receive buffers full' if count > 0 else ''
 
     def _watch_publishers(self) -> None:
-        """Hear publishers of any QoS; let sequence numbers count only where one gives them."""
+        """Hear publishers of any QoS; see whether they are alone on their topics."""
         with self._fetching:
             for subscription in self._inputs:
                 subscription.follow_publishers()
-        for topic, losses in zip(self._topics, self._losses, strict=True):
-            if self.count_publishers(topic) > 1:
-                losses.is_alone = False
+            self._alone = [self.count_publishers(topic) <= 1 for topic in self._topics]
 
     def _publish(self, recording: bool) -> None:
         last = self._last
@@ -270,38 +268,6 @@ class RecorderNode(Node):
                 message='; '.join(filter(None, (last.message, self._reception()))),
             )
         )
-
-
-@dataclass
-class Losses:
-    """
-    Lost messages of a topic: gaps in the publisher's sequence numbers.
-
-    With several publishers they are not known.
-    """
-
-    skipped: int = 0
-    is_alone: bool = True
-    last: int | None = None
-
-    @property
-    def total(self) -> int:
-        """The number, as far as it is known."""
-        return self.skipped if self.is_alone else 0
-
-    def count(self, number: int | None) -> None:
-        """Take the sequence number of the next message; None where the middleware has none."""
-        if number is None:
-            return
-        # a publisher that was started anew begins anew
-        if self.last is not None and number > self.last + 1:
-            self.skipped += number - self.last - 1
-        self.last = number
-
-    def reset(self) -> None:
-        """Count from here."""
-        self.skipped = 0
-        self.is_alone = True
 
 
 def start_in_new_folder(

@@ -20,7 +20,6 @@ from robot_identification.data.bag_writer import Topic
 from robot_identification.data.joint_state import STAMP_PLACE
 from robot_identification.errors import IdentificationWarning
 from robot_identification.nodes.recorder_node import (
-    Losses,
     RecorderOptions,
     start_in_new_folder,
 )
@@ -169,18 +168,6 @@ def test_recordings_begun_in_the_same_moment_take_different_folders(tmp_path, na
     assert len({recorder.folder for recorder in recorders}) == 24
     for recorder in recorders:
         assert (recorder.stop().path / 'metadata.yaml').exists()
-
-
-def test_losses_count_what_the_middleware_threw_away():
-    losses = Losses()
-    for number in (7, 8, 11, 12, None, 13, 1, 2):  # a gap of two, and a publisher started anew
-        losses.count(number)
-    assert losses.total == 2
-    losses.reset()
-    losses.is_alone = False
-    for number in (3, 90, 4, 91):
-        losses.count(number)
-    assert losses.total == 0
 
 
 @pytest.fixture

@@ -17,14 +17,11 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
 from robot_identification.base_parameters import structure
 from robot_identification.config.problem import IdentificationProblem
+from robot_identification.live.follower import Follower
+from robot_identification.live.settings import online_signals, OnlineOptions
+from robot_identification.live.status import StatusSample
 from robot_identification.nodes.common.messages import time_message
-from robot_identification.nodes.online_follower import (
-    Follower,
-    online_signals,
-    OnlineOptions,
-    OnlineTask,
-)
-from robot_identification.nodes.online_process import status_message, StatusSample
+from robot_identification.nodes.online_process import status_message
 from robot_identification.online import OnlineIdentifier
 from robot_identification.regressor import ModelSettings
 from robot_identification.signals import SignalSettings
@@ -189,11 +186,9 @@ class Followed(Live):
     def __init__(self, arm, model=None, **channel):
         signals = SignalSettings(dead_zone=0.05, trim=0.0, **channel)
         problem = IdentificationProblem(arm.robot, model or ModelSettings(), signals=signals)
-        names = dict.fromkeys(('node', 'joint_states', 'parameters', 'status'), '')
         # a busy machine makes updates late
         options = OnlineOptions(stale=60.0, deadline=60.0)
-        task = OnlineTask(problem, options, system_stamps=False, **names)
-        self.arm, self.follower = arm, Follower(task)
+        self.arm, self.follower = arm, Follower(problem, options, system_stamps=False)
         self.reset()
 
     def reset(self):

@@ -10,17 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.nodes.online_follower import (
-    Durations,
-    Follower,
-    OnlineOptions,
-    OnlineTask,
-    Sequences,
-)
+from robot_identification.live.counts import Durations, LostMessageCounter
+from robot_identification.live.follower import Follower
+from robot_identification.live.settings import OnlineOptions
 from robot_identification.signals import SignalSettings
 
 RATE = 250.0
@@ -30,15 +23,8 @@ RATE = 250.0
 def follower(arm):
     signals = SignalSettings(dead_zone=0.05, trim=0.0)
     options = OnlineOptions(state_rate=RATE, deadline=5.0)
-    names = dict.fromkeys(('node', 'joint_states', 'parameters', 'status'), '')
-    return Follower(
-        OnlineTask(
-            IdentificationProblem(arm.robot, signals=signals),
-            options,
-            system_stamps=False,
-            **names,
-        )
-    )
+    problem = IdentificationProblem(arm.robot, signals=signals)
+    return Follower(problem, options, system_stamps=False)
 
 
 @pytest.fixture
@@ -123,7 +109,7 @@ def test_none_and_extremes():
 
 
 def missing(numbers):
-    sequences = Sequences()
+    sequences = LostMessageCounter()
     return [sequences.missing_before(number) for number in numbers]
 
 
@@ -138,7 +124,7 @@ def test_what_is_missing_from_one_publisher(numbers):
     [([1, 2, 5], 0), ([828, 829], 827), ([1, 2, 900_001, 900_002, 3], 900_000), ([0, 1], 0)],
 )
 def test_what_was_published_before_the_first_message_of_each_publisher(numbers, before):
-    sequences = Sequences()
+    sequences = LostMessageCounter()
     for number in numbers:
         sequences.missing_before(number)
     assert sequences.before == before
@@ -151,3 +137,9 @@ def test_publishers_that_come_and_go():
     assert sum(missing([*range(1, 50), *range(1, 50)])) == 0
     assert sum(missing([*range(1, 50), *range(900_001, 900_050), 50, 51, 900_050])) == 0
     assert missing([1, 2, 5, 6, 900_000, 7, 900_003]) == [0, 0, 2, 0, 0, 0, 2]
+
+
+def test_of_a_publisher_that_is_alone_any_number_may_be_missing():
+    sequences = LostMessageCounter()
+    found = [sequences.missing_before(number, alone=True) for number in (7, 8, None, 30_000, 1, 2)]
+    assert found == [0, 0, 0, 29_991, 0, 0]

@@ -9,7 +9,6 @@ are read for run times only.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-import itertools
 import math
 from pathlib import Path
 import time
@@ -27,246 +26,25 @@ from ..data.joint_state import (
     MissingEffortError,
 )
 from ..data.sampling import GAP, StampStatistics
-from ..errors import RecordingError, SettingsError
+from ..errors import RecordingError
 from ..estimation import EffortDelay, RecursiveEstimate
 from ..online import (
     Change,
     ChangeDetector,
-    ChangeSettings,
     DelayWatch,
     OnlineIdentifier,
     StreamCounts,
     Update,
 )
 from ..online.filters import BEYOND
-from ..options.fields import option
-from ..signals import SignalSettings
+from .counts import Durations, LostMessageCounter, MessageCounts
+from .settings import online_signals, OnlineOptions, require_live
 
-_SHORTEST, _LONGEST = 1e-7, 1e2  # [s]
-_BINS_PER_FACTOR_OF_E = 50  # edges 2 % apart
-_BINS = math.ceil(_BINS_PER_FACTOR_OF_E * math.log(_LONGEST / _SHORTEST))
 _FIRST_SAMPLES = 200  # from which the usual period is taken, if it is not given
 _BELIEVABLE = 10.0  # s, beyond which a stamp is not of this machine's clock
 _RECENT = 10.0  # s, for which a change is warned of
 _WARM_SAMPLES = 300
 _SATURATED = 0.99  # of an effort limit
-
-
-@dataclass(frozen=True)
-class OnlineOptions:
-    """Parameters ``online.*`` of the identification node."""
-
-    enabled: bool = option(
-        False,
-        doc='Whether joint_states are followed from the start; the service ~/online/enable '
-        'switches that on and off later',
-        read_only=True,
-    )
-    publish_rate: float = option(
-        2.0,
-        doc='Rate of ~/online/parameters and ~/online/status',
-        unit='Hz',
-        minimum=0.1,
-        maximum=50.0,
-        read_only=True,
-    )
-    state_rate: float | None = option(
-        None,
-        doc='Rate at which the robot publishes joint_states; null takes it from the stamps of '
-        'the first 200',
-        unit='Hz',
-        minimum=1.0,
-        maximum=20000.0,
-        read_only=True,
-    )
-    deadline: float = option(
-        0.001,
-        doc='An update that takes longer is counted as late',
-        unit='s',
-        minimum=1e-5,
-        read_only=True,
-    )
-    stale: float = option(
-        1.0,
-        doc='Time without joint_states after which status and diagnostics warn',
-        unit='s',
-        minimum=0.01,
-        read_only=True,
-    )
-    memory: float | None = option(
-        None,
-        doc='Time after which a sample counts 1/e of a new one, so that the estimate follows '
-        'slow changes; null for all alike',
-        unit='s',
-        minimum=0.1,
-        read_only=True,
-    )
-    state: str = option(
-        '',
-        doc='File state.npz that ~/online/save has written, to go on from; empty: begin with '
-        'estimation.prior',
-        read_only=True,
-    )
-    changes: ChangeSettings | None = option(
-        None,
-        doc='How changes of the robot (payload, friction, collision) are reported on '
-        '/diagnostics; null for not at all',
-        read_only=True,
-    )
-    priority: int = option(
-        20,
-        doc='Real-time priority (SCHED_FIFO) of the process that follows the robot, where the '
-        'system allows it; 0 for the usual scheduling',
-        minimum=0,
-        maximum=99,
-        read_only=True,
-    )
-
-
-@dataclass(frozen=True)
-class OnlineTask:
-    """
-    Task of the process of the live identification, with full names; it can be pickled.
-
-    ``system_stamps`` tells whether stamps are times of this machine's clock, to be compared with
-    it.
-    """
-
-    problem: IdentificationProblem
-    options: OnlineOptions
-    node: str
-    joint_states: str
-    parameters: str
-    status: str
-    system_stamps: bool
-
-
-def online_signals(signals: SignalSettings) -> SignalSettings:
-    """
-    Return how signals are filtered live: by polynomial approximation, whatever is set for bags.
-
-    Its window, degree and delay, the dead zone and the trim are those of the settings.
-    """
-    polynomial = replace(signals.polynomial_approximation, projection='composition', stride=None)
-    return replace(signals, method='polynomial_approximation', polynomial_approximation=polynomial)
-
-
-def require_live(problem: IdentificationProblem) -> None:
-    """Raise `SettingsError` naming what cannot be identified live."""
-    if problem.model.elastic is not None:
-        raise SettingsError(
-            'elastic joints are not identified live',
-            key='robot.elastic',
-            remedy='record both sides and call ~/identify',
-        )
-    require_a_value_a_joint(len(problem.robot.joints), problem.drives)
-
-
-def require_a_value_a_joint(n: int, drives: Drives | None) -> None:
-    """Raise `SettingsError` if the drives of n joints take other than n columns of a signal."""
-    for signal, columns in ({} if drives is None else drives.recorded(n)).items():
-        if columns != n:
-            raise SettingsError(
-                f"'robot.drives' takes {columns} columns of {signal} for {n} joints",
-                key='robot.drives',
-                remedy='live, joint_states have one value a joint',
-            )
-
-
-# ---------------------------------------------------------------------------------- statistics
-
-
-class Durations:
-    """Histogram of durations; percentiles come out 2 % too long at most, never too short."""
-
-    def __init__(self) -> None:
-        self._counts = [0] * (_BINS + 1)
-        self.total = 0
-        self.longest = math.nan
-
-    def add(self, seconds: float) -> None:
-        """Count a duration [s]."""
-        place = 0
-        if seconds > _SHORTEST:
-            place = math.ceil(_BINS_PER_FACTOR_OF_E * math.log(seconds / _SHORTEST))
-        self._counts[min(place, _BINS)] += 1
-        self.total += 1
-        if not seconds <= self.longest:
-            self.longest = seconds
-
-    def below(self, share: float) -> float:
-        """Return the duration that this share of them does not exceed [s]; NaN without any."""
-        if self.total == 0:
-            return math.nan
-        so_far = itertools.accumulate(self._counts)
-        place = next(i for i, count in enumerate(so_far) if count >= share * self.total)
-        return min(_SHORTEST * math.exp(place / _BINS_PER_FACTOR_OF_E), self.longest)
-
-
-class Sequences:
-    """
-    Counter of missing messages, from the sequence numbers that publishers give them.
-
-    Which publisher a message is from is not known: it belongs to the one whose newest number is
-    the nearest below its own.  The first number of a publisher is 1; ``before`` counts what
-    publishers had published before the first message that arrived from them.
-    """
-
-    _PUBLISHERS = 8
-    _LONGEST = 5_000  # more are not missing: another publisher has begun
-
-    def __init__(self) -> None:
-        self._newest: list[int] = []
-        self.before = 0
-
-    def missing_before(self, number: int) -> int:
-        """Return how many messages were lost between the one before and this one."""
-        newest = self._newest
-        if newest and newest[-1] == number - 1:
-            newest[-1] = number
-            return 0
-        below = [other for other in newest if number - self._LONGEST <= other < number]
-        missing = 0
-        if below:
-            missing = number - max(below) - 1
-            newest.remove(max(below))
-        else:
-            self.before += max(number - 1, 0)
-        newest.append(number)
-        del newest[: -self._PUBLISHERS]
-        return missing
-
-
-@dataclass
-class Account:
-    """
-    Counts of the messages so far.
-
-    Attributes
-    ----------
-    messages, lost, missed, refused, foreign:
-        Joint states taken, lost by the middleware, published before the first that arrived, left
-        out for what they hold, and left out because they have none of the joints, as those of a
-        gripper on the same topic.
-    without_effort, saturated:
-        Joint states whose effort is missing or not finite, and with one at the joint's limit.
-    updates, late:
-        Joint states that went through the filters, and those of them that took too long.
-    jumps:
-        Times at which the stamps went back by more than a gap.
-
-    """
-
-    messages: int = 0
-    lost: int = 0
-    missed: int = 0
-    refused: int = 0
-    foreign: int = 0
-    without_effort: int = 0
-    saturated: int = 0
-    updates: int = 0
-    late: int = 0
-    jumps: int = 0
 
 
 @dataclass
@@ -317,7 +95,7 @@ class Snapshot(NamedTuple):
     estimate: RecursiveEstimate
     structure: BaseStructure
     stamp: int
-    account: Account
+    account: MessageCounts
     counts: StreamCounts
     period: float
     clock: dict[str, float]
@@ -330,8 +108,10 @@ class Follower:
 
     Parameters
     ----------
-    task:
+    problem, options:
         The robot, and how it is identified.
+    system_stamps:
+        Whether stamps are times of this machine's clock, to be compared with it.
 
     Raises
     ------
@@ -341,7 +121,7 @@ class Follower:
     Attributes
     ----------
     joints, structure, options:
-        Names of the joints, the base parameters, and the options of the task.
+        Names of the joints, the base parameters, and the options.
     account, durations, latencies:
         Counts of the messages; times of updates, and from the stamp to the end of the update.
     identifier, delays, changes:
@@ -355,10 +135,11 @@ class Follower:
 
     """
 
-    def __init__(self, task: OnlineTask) -> None:
-        problem = task.problem
+    def __init__(
+        self, problem: IdentificationProblem, options: OnlineOptions, system_stamps: bool
+    ) -> None:
         require_live(problem)
-        self.options, self._system_stamps = task.options, task.system_stamps
+        self.options, self._system_stamps = options, system_stamps
         self.joints = problem.robot.joints
         self._effort_limits = _SATURATED * problem.robot.limits.effort
         self._effort_limits[~(self._effort_limits > 0.0)] = np.inf
@@ -375,13 +156,13 @@ class Follower:
         """Forget everything but the robot, the usual period included."""
         rate = self.options.state_rate
         self.period = math.nan if rate is None else 1.0 / rate
-        self._stream, self._sequences = JointStateStream(self.joints), Sequences()
+        self._stream, self._sequences = JointStateStream(self.joints), LostMessageCounter()
         self._first: list[tuple[int, np.ndarray, np.ndarray]] = []
         self.identifier: OnlineIdentifier | None = None
         self.delays: DelayWatch | None = None
         self.changes = ChangeWatch(None)
         self._origin = self._invalid = 0
-        self.stamps, self.account = StampStatistics(), Account()
+        self.stamps, self.account = StampStatistics(), MessageCounts()
         self.durations, self.latencies = Durations(), Durations()
         self._newest: Update | None = None
 
@@ -406,9 +187,8 @@ class Follower:
         """
         account = self.account
         account.messages += 1
-        if sequence is not None:
-            account.lost += self._sequences.missing_before(sequence)
-            account.missed = self._sequences.before
+        account.lost += self._sequences.missing_before(sequence)
+        account.missed = self._sequences.before
         try:
             values = self._stream.read(message)
         except ForeignStateError as error:
