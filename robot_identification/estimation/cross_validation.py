@@ -21,7 +21,15 @@ from ..model.robot import Robot
 from ..regressor import build, ModelSettings, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.inverse_dynamics import RowPattern
-from ..signals import channel_kernel, EffortChannel, RecordingSource, SignalSettings
+from ..signals import (
+    channel_kernel,
+    EffortChannel,
+    independence,
+    RecordingSource,
+    SignalSettings,
+)
+from ..signals.settings import ONE_SIDED
+from .least_squares import ENOUGH
 from .rows import driven_rows, row_blocks
 
 FOLDS = 5
@@ -30,8 +38,8 @@ FOLDS = 5
 WORKING_RATE = 50.0
 """Rate of the rows in all comparisons [Hz], so that all predict the same efforts."""
 
-ENOUGH = 1.5
-"""Independent rows of a joint by its parameters that a filter has to leave."""
+BANDWIDTHS = 2.5
+"""Rate of the rows that are fitted in the end, by the cut-off frequency."""
 
 TERM_COST = 0.01
 """Cost of a term of one joint: the logarithm of the residual that it has to save."""
@@ -135,13 +143,22 @@ class FoldedRows:
         return float(np.sqrt(max(1.0, self._duration * INDEPENDENT_RATE)))
 
     def admissible(self, zone: np.ndarray) -> np.ndarray:
-        """Return dead zones, with 0 for those that do not leave half of a joint's rows."""
-        return np.where(zone <= self.median, zone, 0.0)
+        """
+        Return dead zones, with 0 for those that leave too few of a joint's rows.
+
+        They leave half of them, and enough for the parameters.
+        """
+        speeds = np.abs(np.vstack([stretch.velocity for stretch in self.stretches]))
+        left = independence(2) * np.count_nonzero(speeds >= zone, axis=0)
+        enough = ENOUGH * np.array([columns.size for columns in self.columns])
+        return np.where((zone <= self.median) & (left >= enough), zone, 0.0)
 
     def determined(self, cutoff: float) -> bool:
-        """Return whether what a filter leaves of a joint is more than its parameters; in Hz."""
+        """Return whether what a filter [Hz] leaves of a joint is enough for its parameters."""
         most = max(columns.size for columns in self.columns)
-        return 2.0 * cutoff * self._duration > ENOUGH * most
+        # the fit leaves out rows at both ends, where the filter has samples of one side only
+        periods = cutoff * self._duration - 2.0 * ONE_SIDED * len(self.stretches)
+        return BANDWIDTHS * independence(2) * periods >= ENOUGH * most
 
     @classmethod
     def of(

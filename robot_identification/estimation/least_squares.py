@@ -52,10 +52,14 @@ ILL_CONDITIONED = 300.0
 POOR_FIT = 30.0
 """Relative error of a joint [%] from which a warning is given."""
 
+ENOUGH = 1.5
+"""Independent rows a parameter below which nothing is fitted: what is left is no noise to tell."""
+
 ROUNDING = 1e-13
 """A column this small beside the largest of a joint's rows is rounding, and no parameter."""
 
 _PARTNER, _CANDIDATE = 0.1, 0.5
+_LONGER = 'record longer, or raise signals.cutoff and signals.decimate_to'
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,7 @@ def ols(system: LinearSystem, *, prior: ParameterSet | None = None, robot: str =
     IdentifiabilityError
         naming a joint that does not move or is always in the dead zone.
     RecordingError
-        where there are fewer rows than parameters.
+        where there are too few independent rows for the parameters, `ENOUGH`.
 
     """
     require_motion(system)
@@ -224,7 +228,7 @@ def joint_weights(system: LinearSystem | QRFactor) -> np.ndarray:
     Raises
     ------
     RecordingError
-        naming a joint that has no more rows than parameters act on it.
+        naming a joint with too few independent rows for the parameters that act on it, `ENOUGH`.
 
     """
     factor = system if isinstance(system, QRFactor) else system.factor
@@ -234,15 +238,17 @@ def joint_weights(system: LinearSystem | QRFactor) -> np.ndarray:
             continue
         matrix, effort = factor.triangles[j, :, :-1], factor.triangles[j, :, -1]
         u = range_basis(matrix)
-        freedom = factor.independent_rows[j] - u.shape[1]
-        if freedom <= 0:
+        rows, count = float(factor.independent_rows[j]), u.shape[1]
+        if rows < ENOUGH * count:
+            zone = factor.rows[j] < factor.available_rows[j]
             raise RecordingError(
-                f"joint '{joint}' has {factor.independent_rows[j]:.0f} independent rows for "
-                f'{u.shape[1]} parameters, too few to weigh them by their residual',
+                f"joint '{joint}' has {rows:.0f} independent rows for {count} parameters, fewer "
+                f'than {ENOUGH:g} for each',
                 joint=joint,
-                remedy='record longer, raise signals.decimate_to, or use estimation.method: ols',
+                value=rows,
+                remedy=_LONGER + (', or lower signals.dead_zone' if zone else ''),
             )
-        residual = np.linalg.norm(effort - u @ (u.T @ effort)) / np.sqrt(freedom)
+        residual = np.linalg.norm(effort - u @ (u.T @ effort)) / np.sqrt(rows - count)
         # below this the residual is rounding error, and its inverse no weight
         floor = 1e-12 * np.linalg.norm(effort) / np.sqrt(factor.rows[j])
         weights[j] = 1.0 / max(residual, floor)
@@ -339,7 +345,7 @@ def require_motion(system: LinearSystem) -> None:
     IdentifiabilityError
         naming a joint that does not move or is always in the dead zone.
     RecordingError
-        where there are fewer rows than parameters.
+        where there are too few independent rows for the parameters, `ENOUGH`.
 
     """
     for j, joint in enumerate(system.joints):
@@ -356,12 +362,12 @@ def require_motion(system: LinearSystem) -> None:
                 joint=joint,
                 remedy='lower signals.dead_zone, or move it faster',
             )
-    if system.n_independent <= system.n_base:
+    if system.n_independent < ENOUGH * system.n_base:
         raise RecordingError(
             f'the recording gives {system.n_independent:.0f} independent rows for '
-            f'{system.n_base} base parameters',
+            f'{system.n_base} base parameters, fewer than {ENOUGH:g} for each',
             value=system.n_independent,
-            remedy='record longer, raise signals.decimate_to, or lower signals.dead_zone',
+            remedy=f'{_LONGER}, or lower signals.dead_zone',
         )
 
 

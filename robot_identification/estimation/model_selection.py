@@ -45,6 +45,7 @@ from ..regressor.rigid import tree_of
 from ..signals import RecordingSource, SignalSettings
 from ..signals.decimation import thinned
 from .cross_validation import (
+    BANDWIDTHS,
     better,
     FoldedRows,
     LONGEST,
@@ -341,7 +342,7 @@ class _SettingsSearch:
                 if f'signals.{key}' not in self.given:
                     self._note(f'signals.{key}', getattr(self.signals, key), gain, reference)
         # what the motion's filter leaves out tells nothing
-        self.rate = min(WORKING_RATE, 2.5 * self.signals.cutoff)
+        self.rate = min(WORKING_RATE, BANDWIDTHS * self.signals.cutoff)
         self._rows = best[2] if self.rate == WORKING_RATE else None
 
     def choose_delay(self) -> None:
@@ -555,7 +556,7 @@ class _SettingsSearch:
     def choose_decimation(self) -> None:
         """Let the rows keep what the motion's filter keeps."""
         if 'signals.decimate_to' not in self.given:
-            self.signals = replace(self.signals, decimate_to=2.5 * self.signals.cutoff)
+            self.signals = replace(self.signals, decimate_to=BANDWIDTHS * self.signals.cutoff)
 
     def _offer(
         self,

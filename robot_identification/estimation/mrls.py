@@ -65,7 +65,7 @@ def mrls(
     IdentifiabilityError
         where the rows tell no parameter at all, and as `least_squares.ols`.
     RecordingError
-        where there are fewer rows than parameters.
+        where there are too few independent rows for the parameters.
     SettingsError
         naming a threshold or bound of a parameter that does not exist, or a prior out of bounds.
 

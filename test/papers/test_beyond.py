@@ -18,7 +18,7 @@ def test_seven_links_come_nearer_to_the_truth():
 
 @pytest.mark.soak
 def test_a_humanoid_of_thirty_joints_is_physical_too():
-    found = beyond.simulated('talos', duration=6.0)
+    found = beyond.simulated('talos', duration=12.0)
     assert found['links'] == 30
     assert found['unphysical'] > 0 == found['left']
     assert found['ratio'] < 1.02 and found['error'] < 1.02 * found['error_free']

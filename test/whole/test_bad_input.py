@@ -157,3 +157,16 @@ def test_an_empty_list_of_joints(workspace):
 def test_an_empty_file(workspace):
     (workspace.folder / 'first.csv').write_text('')
     assert 'first.csv' in str(failure(workspace))
+
+
+@pytest.mark.parametrize('method', ['wls', 'physical', 'irls', 'mrls'])
+def test_too_few_independent_rows_for_the_parameters(workspace, method):
+    """The fit would be exact, and its error on any other motion without bounds."""
+    workspace.edit('cutoff: 20.0', 'cutoff: 1.0')
+    workspace.edit('decimate_to: 50.0', 'decimate_to: 2.0')
+    workspace.edit('dead_zone: 0.05', 'dead_zone: 0.0')
+    workspace.edit('method: wls', f'method: {method}')
+    error = failure(workspace)
+    assert error.joint == 'joint_1' and 'fewer than 1.5 for each' in str(error)
+    assert 'record longer, or raise signals.cutoff' in error.remedy
+    assert 'dead_zone' not in error.remedy
