@@ -14,8 +14,7 @@ from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
-from robot_identification.model.urdf_files import read_urdf, resolve_package_path
-from robot_identification.nodes.launching import (
+from robot_identification.launching import (
     argument,
     full_namespace,
     own_nodes,
@@ -24,6 +23,7 @@ from robot_identification.nodes.launching import (
     stopping,
     SWITCH,
 )
+from robot_identification.model.urdf_files import read_urdf, resolve_package_path
 
 NODES = {
     # all get the robot from the topic robot_description

@@ -11,7 +11,7 @@ To identify while the bag plays, give ``online:=true``.
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 from launch_ros.substitutions import ExecutableInPackage
-from robot_identification.nodes.launching import (
+from robot_identification.launching import (
     argument,
     full_namespace,
     own_nodes,

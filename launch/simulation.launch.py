@@ -8,7 +8,7 @@ service ``identification/identify``.  Where the simulation ends, everything ends
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
-from robot_identification.nodes.launching import (
+from robot_identification.launching import (
     argument,
     own_nodes,
     preview,

@@ -30,7 +30,7 @@ import yaml
 from .errors import IdentificationError
 from .model.urdf_files import resolve_package_path
 from .nodes.client import ServiceCaller
-from .nodes.common.processes import NodeProcesses
+from .processes import NodeProcesses
 from .progress import progress_bar
 from .results.result import read_result
 from .simulation.comparison import compare, compare_masses, SIGNIFICANT

@@ -34,7 +34,6 @@ from robot_identification.config.problem import IdentificationProblem
 from robot_identification.live.follower import Follower
 from robot_identification.live.settings import OnlineOptions, OnlineTask
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.common.processes import use_normal_priority
 from robot_identification.nodes.excitation_node import ExcitationNode
 from robot_identification.nodes.identification_node import IdentificationNode
 from robot_identification.nodes.observer_node import ObserverNode
@@ -43,6 +42,7 @@ from robot_identification.nodes.recorder_node import RecorderNode
 from robot_identification.nodes.regressor_node import RegressorNode
 from robot_identification.nodes.simulation_node import SimulationNode
 from robot_identification.options.fields import walk
+from robot_identification.processes import use_normal_priority
 
 NODES: dict[str, Callable[[], Node]] = {
     'simulation': SimulationNode,

@@ -14,6 +14,7 @@ ROOMS = (
     'compiled',
     'progress',
     'untrusted',
+    'processes',
     'options',
     'model',
     'data',
@@ -37,13 +38,14 @@ ROOMS = (
     'simulation',
     'library',
     'fleet',
+    'launching',
     'nodes',
     'demo',
     'cli',
 )
 """In the order in which imports may go: a room imports only from those before it."""
 
-WITH_ROS = {'nodes', 'demo'}
+WITH_ROS = {'nodes', 'launching', 'demo'}
 WITH_PRINT = {'cli', 'demo', 'progress'}
 
 ROS = {

@@ -107,10 +107,10 @@ def require_parsed(words):
         and words[1] not in ('stop', 'watch')
         and importlib.util.find_spec('rclpy')
     ):
-        from robot_identification.nodes.client import add_fields, VERBS
+        from robot_identification.cli.interfaces import add_fields, REQUESTS
 
         parser = argparse.ArgumentParser()
-        add_fields(parser, VERBS[parsed.verb])
+        add_fields(parser, REQUESTS[parsed.verb])
         parser.parse_args(parsed.fields)
 
 

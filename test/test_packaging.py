@@ -99,7 +99,7 @@ def imported_modules(folder):
 def started_packages():
     """Return the packages whose programs, launch files and plugins the launch files bring in."""
     found = set()
-    for path in (*(ROOT / 'launch').glob('*.py'), PACKAGE / 'nodes' / 'launching.py'):
+    for path in (*(ROOT / 'launch').glob('*.py'), PACKAGE / 'launching.py'):
         for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
             if not isinstance(node, ast.Call):
                 continue

@@ -70,6 +70,7 @@ def node(options: argparse.Namespace) -> int:
 
 def _call(options: argparse.Namespace) -> int:
     from ..nodes import client
+    from .interfaces import add_fields, REQUESTS, share_of, TOPICS
 
     parser = Parser(
         prog=f'robot-identification node {options.verb}', description=f'{VERBS[options.verb]}.'
@@ -85,13 +86,16 @@ def _call(options: argparse.Namespace) -> int:
     if options.verb == 'stop':
         return _stop(parser, own, options.fields)
     if options.verb == 'watch':
-        parser.add_argument('topic', choices=client.TOPICS)
+        parser.add_argument('topic', choices=TOPICS)
         own.add_argument('--once', action='store_true', help='end after one message')
         given = parser.parse_args(options.fields)
-        client.watch(given.topic, _show, namespace=given.namespace, once=given.once)
+        topic = TOPICS[given.topic]
+        client.watch(
+            topic.type, topic.name, _show_message, namespace=given.namespace, once=given.once
+        )
         return EXIT_OK
-    interface = client.VERBS[options.verb]
-    client.add_fields(parser, interface)
+    interface = REQUESTS[options.verb]
+    add_fields(parser, interface)
     own.add_argument(
         '--timeout',
         type=positive,
@@ -102,16 +106,21 @@ def _call(options: argparse.Namespace) -> int:
     fields = vars(parser.parse_args(options.fields))
     namespace, timeout = fields.pop('namespace'), fields.pop('timeout')
 
-    def show(answer: dict[str, Any]) -> None:
-        # one that is no success is an error
-        shown = {k: value for k, value in answer.items() if k not in ('success', 'error_code')}
-        bar.close()
-        _show(shown)
-
     with ExitStack() as bar:
         progress = bar.enter_context(progress_bar(delay=0.0))
+
+        def show(answer: Any) -> None:
+            bar.close()
+            _show_message(answer)
+
         client.request(
-            interface, fields, show, namespace=namespace, timeout=timeout, progress=progress
+            interface.type,
+            interface.name,
+            fields,
+            show,
+            namespace=namespace,
+            timeout=timeout,
+            feedback=lambda message: progress(*share_of(message, fields)),
         )
     return EXIT_OK
 
@@ -140,11 +149,15 @@ def _stop(parser: Parser, own: Any, fields: list[str]) -> int:
     return EXIT_OK
 
 
-def _show(message: dict[str, Any]) -> None:
-    """Print a message as YAML, what is in lists in a line each."""
+def _show_message(message: Any) -> None:
+    """Print a message as YAML, what is in lists in a line each; an answer is a success."""
     import yaml
 
-    for key, value in message.items():
+    from .interfaces import plain
+
+    for key, value in plain(message).items():
+        if key in ('success', 'error_code'):
+            continue
         text = value
         if not isinstance(value, str):
             text = yaml.safe_dump(value, sort_keys=False, default_flow_style=None, width=100)

@@ -8,16 +8,11 @@ ros2cli. On Ctrl-C it cancels the goal and waits until the motion has come to re
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 import math
-from pathlib import Path
 import signal
-import sys
 import time
 from typing import Any
 
@@ -29,9 +24,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.task import Future
 
-from ..errors import IdentificationError, one_of
-from ..model.urdf_files import package_folders
-from ..progress import Progress, silent
+from ..errors import IdentificationError
 from .common import LATCHED
 from .common.messages import nanoseconds
 from .common.processes import client_node
@@ -54,163 +47,6 @@ _GONE = 3.0
 
 _ACTIVE = (GoalStatus.STATUS_ACCEPTED, GoalStatus.STATUS_EXECUTING, GoalStatus.STATUS_CANCELING)
 
-_LONG, _TEXT = 24, 1000
-"""Entries of a list, and characters of a text, from which on they are only counted."""
-
-
-@dataclass(frozen=True)
-class Interface:
-    """
-    One service, action or topic of a node.
-
-    Attributes
-    ----------
-    kind, name:
-        Type as ROS names it, such as ``robot_identification_msgs/srv/Identify``; name below the
-        namespace.
-    main:
-        Field that needs no name on a command line; empty for none.
-
-    """
-
-    kind: str
-    name: str
-    main: str = ''
-    fixed: Mapping[str, Any] | None = None
-
-    @property
-    def type(self) -> Any:
-        """The class of the interface."""
-        package, group, name = self.kind.split('/')
-        return getattr(import_module(f'{package}.{group}'), name)
-
-    @property
-    def request(self) -> Any:
-        """The class of its request or goal."""
-        return self.type.Goal if '/action/' in self.kind else self.type.Request
-
-
-_OWN = 'robot_identification_msgs'
-VERBS: Mapping[str, Interface] = {
-    'plan': Interface(f'{_OWN}/action/PlanExcitation', 'excitation/plan'),
-    'preview': Interface(f'{_OWN}/srv/Preview', 'excitation/preview', 'plan_id'),
-    'excite': Interface(f'{_OWN}/action/Excite', 'excitation/excite', 'plan_id'),
-    'calibrate': Interface(f'{_OWN}/action/Calibrate', 'excitation/calibrate', 'folder'),
-    'confirm': Interface('std_srvs/srv/SetBool', 'excitation/confirm', 'data'),
-    'record': Interface(f'{_OWN}/srv/StartRecording', 'recorder/start', 'name'),
-    'end': Interface(f'{_OWN}/srv/StopRecording', 'recorder/stop'),
-    'identify': Interface(f'{_OWN}/srv/Identify', 'identification/identify', 'source'),
-    'validate': Interface(f'{_OWN}/srv/Validate', 'identification/validate', 'source'),
-    'check': Interface(f'{_OWN}/srv/CheckConsistency', 'identification/check_consistency'),
-    'export': Interface(f'{_OWN}/srv/ExportUrdf', 'identification/export_urdf', 'path'),
-    'online': Interface('std_srvs/srv/SetBool', 'identification/online/enable', 'data'),
-    'freeze': Interface('std_srvs/srv/SetBool', 'identification/online/freeze', 'data'),
-    'save': Interface('std_srvs/srv/Trigger', 'identification/online/save'),
-}
-"""Requests by the verbs of the command line."""
-
-TOPICS: Mapping[str, Interface] = {
-    'joint_states': Interface('sensor_msgs/msg/JointState', 'joint_states'),
-    'recorder': Interface(f'{_OWN}/msg/RecorderStatus', 'recorder/status'),
-    'online': Interface(f'{_OWN}/msg/OnlineStatus', 'identification/online/status'),
-    'parameters': Interface(f'{_OWN}/msg/ParameterSet', 'identification/online/parameters'),
-    'contact': Interface('std_msgs/msg/Bool', 'observer/contact'),
-    'external_effort': Interface('sensor_msgs/msg/JointState', 'observer/external_effort'),
-}
-"""Topics that can be watched."""
-
-_SCALARS: Mapping[str, Callable[[str], Any]] = {'double': float, 'float': float, 'string': str}
-
-
-def add_fields(parser: argparse.ArgumentParser, interface: Interface) -> None:
-    """Add an option for each field of a request that a command line can give."""
-    request, meaning = interface.request, comments(interface.kind)
-    for field, kind in request.get_fields_and_field_types().items():
-        name = field if field == interface.main else f'--{field.replace("_", "-")}'
-        options: dict[str, Any] = {'default': argparse.SUPPRESS}
-        if field == interface.main:
-            options['nargs'] = '?'
-        else:
-            options['dest'] = field
-        if kind == 'boolean' and field != interface.main:
-            options['action'] = argparse.BooleanOptionalAction
-        elif kind == 'boolean':
-            options |= {'type': _switch, 'metavar': 'on|off'}
-        elif kind in _SCALARS:
-            options |= {'type': _SCALARS[kind], 'metavar': kind}
-        elif kind.startswith(('int', 'uint')):
-            named = _constants(request)
-            options |= {
-                'type': _whole(named),
-                'metavar': '|'.join(n.lower() for n in named) or kind,
-            }
-        elif kind == 'sequence<string>':
-            options |= {'nargs': '*', 'metavar': 'text'}
-        elif kind == 'sequence<diagnostic_msgs/KeyValue>':
-            options |= {'action': 'append', 'type': _key_value, 'metavar': 'KEY=VALUE'}
-        else:
-            continue  # trajectories and arrays of numbers are for programs
-        if field == interface.main:
-            options['metavar'] = options.get('metavar') if kind == 'boolean' else field
-        told = meaning.get(field, kind).replace('%', '%%')
-        parser.add_argument(name, help=told, **options)
-
-
-def comments(kind: str) -> dict[str, str]:
-    """Return the comments on the fields of a request, where its definition is installed."""
-    package, group, name = kind.split('/')
-    folders = [*package_folders(), Path(sys.prefix, 'share')]
-    paths = [folder / package / group / f'{name}.{group}' for folder in folders]
-    path = next((path for path in paths if path.is_file()), None)
-    if path is None:
-        return {}
-    found, lines = {}, []
-    # the request is what comes before the first line of dashes
-    text = '\n' + path.read_text(encoding='utf-8')
-    for line in text.partition('\n---')[0].splitlines():
-        if line.startswith('#'):
-            lines.append(line.strip('# '))
-            continue
-        if line.strip():
-            found[line.split()[1]] = ' '.join(lines).rstrip('.')
-        lines = []
-    return found
-
-
-def _constants(request: Any) -> dict[str, int]:
-    """Return the constants of a message by name."""
-    # a field with a default has a further attribute, as METHOD__DEFAULT; constants have no `__`
-    names = [name for name in dir(request) if name.isupper() and '__' not in name]
-    found = {name: getattr(request, name) for name in names}
-    numbers = {name: value for name, value in found.items() if isinstance(value, int)}
-    return dict(sorted(numbers.items(), key=lambda item: item[1]))
-
-
-def _whole(named: Mapping[str, int]) -> Callable[[str], int]:
-    def whole_number(text: str) -> int:
-        if text.upper() in named:
-            return named[text.upper()]
-        if not text.isdecimal():
-            choices = one_of(name.lower() for name in named) or 'a whole number'
-            raise argparse.ArgumentTypeError(f"'{text}' is none of: {choices}")
-        return int(text)
-
-    return whole_number
-
-
-def _switch(text: str) -> bool:
-    words = {'on': True, 'true': True, 'off': False, 'false': False}
-    if text not in words:
-        raise argparse.ArgumentTypeError(f"'{text}' is neither on nor off")
-    return words[text]
-
-
-def _key_value(text: str) -> Any:
-    key, sign, value = text.partition('=')
-    if not sign:
-        raise argparse.ArgumentTypeError(f"'{text}' is not KEY=VALUE")
-    return import_module('diagnostic_msgs.msg').KeyValue(key=key, value=value)
-
 
 @contextmanager
 def _caller() -> Iterator[ServiceCaller]:
@@ -230,19 +66,20 @@ def _caller() -> Iterator[ServiceCaller]:
 
 
 def request(
-    interface: Interface,
+    kind: type[Any],
+    name: str,
     fields: Mapping[str, Any],
-    show: Callable[[dict[str, Any]], None],
+    show: Callable[[Any], None],
     *,
     namespace: str = '',
     timeout: float = 600.0,
-    progress: Progress = silent,
+    feedback: Callable[[Any], None] = lambda _: None,
 ) -> None:
     """
-    Send a request and show the answer as plain values; initialises and shuts down ROS.
+    Send a request to a service or an action and show the answer; initialises and shuts down ROS.
 
-    The interface is one of `VERBS`; fields that are left out are 0, empty or false.  The answer
-    has to come within the timeout [s]; ``progress`` is called with an action's feedback.
+    Fields that are left out are 0, empty or false.  The answer has to come within the timeout [s];
+    ``feedback`` is called with an action's feedback.
 
     Raises
     ------
@@ -250,27 +87,26 @@ def request(
         where no node answers in time, or the answer is a refusal.
 
     """
-    name = _name(interface, namespace)
-
-    def told(feedback: Any) -> None:
-        share, text = share_of(feedback, fields)
-        progress(share, text)
-
+    name = _place(name, namespace)
     with _caller() as caller:
-        if '/action/' in interface.kind:
-            answer = caller.act(interface.type, name, timeout, told, patience=PATIENCE, **fields)
+        if hasattr(kind, 'Goal'):
+            show(caller.act(kind, name, timeout, feedback, patience=PATIENCE, **fields))
         else:
-            answer = caller.call(interface.type, name, timeout, **fields)
-        show(plain(answer))
+            show(caller.call(kind, name, timeout, **fields))
 
 
 def watch(
-    topic: str, show: Callable[[dict[str, Any]], None], *, namespace: str = '', once: bool = False
+    kind: type[Any],
+    topic: str,
+    show: Callable[[Any], None],
+    *,
+    namespace: str = '',
+    once: bool = False,
 ) -> None:
     """
-    Pass on messages of a topic of `TOPICS` until Ctrl-C; initialises and shuts down ROS.
+    Pass on messages of a topic until Ctrl-C; initialises and shuts down ROS.
 
-    ``show`` is called with each message as plain values; with ``once`` the first one ends it.
+    ``show`` is called with each message; with ``once`` the first one ends it.
     Where several nodes latch their latest message, the first one is the newest of these.
 
     Raises
@@ -279,7 +115,7 @@ def watch(
         where no node publishes it.
 
     """
-    interface, name = TOPICS[topic], _name(TOPICS[topic], namespace)
+    name = _place(topic, namespace)
     waiting: list[Any] = []
     with _caller() as caller:
         node = caller.node
@@ -290,15 +126,15 @@ def watch(
         quality = QoSProfile(
             depth=10, durability=offered.durability, reliability=offered.reliability
         )
-        node.create_subscription(interface.type, name, waiting.append, quality)
+        node.create_subscription(kind, name, waiting.append, quality)
         caller.wait_for(lambda: bool(waiting), math.inf, f"topic '{name}'")
         if offered.durability == DurabilityPolicy.TRANSIENT_LOCAL:
             caller.spin(lambda: len(waiting) >= len(publishers), _LATCHED_WAIT)
-        show(plain(max(waiting, key=_stamp)))
+        show(max(waiting, key=_stamp))
         waiting.clear()
         while not once:
             caller.wait_for(lambda: bool(waiting), math.inf, f"topic '{name}'")
-            show(plain(waiting.pop(0)))
+            show(waiting.pop(0))
 
 
 def stop(controller: str, *, namespace: str = '', timeout: float = 10.0) -> int:
@@ -368,56 +204,6 @@ def stop(controller: str, *, namespace: str = '', timeout: float = 10.0) -> int:
 def _stamp(message: Any) -> int:
     """Return the stamp of a message [ns]; 0 of one without."""
     return nanoseconds(message.header.stamp) if hasattr(message, 'header') else 0
-
-
-def share_of(feedback: Any, fields: Mapping[str, Any]) -> tuple[float, str]:
-    """Return the share that is done by an action's feedback, and its other values as text."""
-    values = plain(feedback)
-    share = values.pop('progress', None)
-    if share is None and 'iteration' in values:
-        share = values['iteration'] / (fields.get('max_iterations') or math.inf)
-    phase = str(values.pop('phase', '')).replace('_', ' ')
-    rest = [f'{key.replace("_", " ")} {_short(value)}' for key, value in values.items()]
-    return float(share or 0.0), phase or ', '.join(rest)
-
-
-def _short(value: Any) -> str:
-    return f'{value:.4g}' if isinstance(value, float) else str(value)
-
-
-def plain(message: Any) -> dict[str, Any]:
-    """
-    Return a message as mappings, lists and numbers, without what is empty.
-
-    Long lists are only counted, and numbers have seven digits.
-    """
-    values = {
-        field: _plain(getattr(message, field)) for field in message.get_fields_and_field_types()
-    }
-    return {field: value for field, value in values.items() if value not in ('', [], None)}
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, 'points') and not value.points:
-        return None  # a trajectory that was not asked for
-    if hasattr(value, 'get_fields_and_field_types'):
-        return plain(value)
-    if isinstance(value, str) and len(value) > _TEXT:
-        return f'{len(value)} characters'
-    if isinstance(value, float):
-        return float(f'{value:.7g}')
-    if isinstance(value, (str, bytes, bool, int)):
-        return value
-    if isinstance(value, Sequence) or hasattr(value, 'tolist'):
-        items = value.tolist() if hasattr(value, 'tolist') else list(value)
-        if len(items) > _LONG:
-            return f'{len(items)} entries'
-        return [_plain(item) for item in items]
-    return str(value)
-
-
-def _name(interface: Interface, namespace: str) -> str:
-    return _place(interface.name, namespace)
 
 
 def _place(name: str, namespace: str) -> str:

@@ -49,8 +49,9 @@ from ..results.result import Result
 from ..results.saving import require_writable, save
 from ..results.urdf_export import identified_urdf
 from ..revalidation import add_validation
+from ..untrusted.directories import given_path
 from ..untrusted.writing import write_whole
-from .common import given_path, LATCHED, run, serve, steady_timer
+from .common import LATCHED, run, serve, steady_timer
 from .common.messages import (
     base_parameters_message,
     diagnostic_status,

@@ -31,8 +31,9 @@ from ..options.document import override, read_document, set_key
 from ..options.fields import option, to_mapping
 from ..regressor.settings import ModelSettings
 from ..signals.settings import SignalSettings
-from .common import declare_options, given_path, read_options
-from .common.requests import DataDirectories, FileOptions
+from ..untrusted.directories import given_path
+from .common import declare_options, read_options
+from .common.requests import data_directories
 from .common.robot_description import RobotDescription, RobotOptions
 
 
@@ -111,7 +112,7 @@ class Settings:
         self._declare_sections(given)
         self._given = _files_of(self._sections())
         folders = (self._output_folder(), given_path(options.recordings, 'recordings'))
-        self.files = DataDirectories.of(node, declare_options(node, FileOptions), folders)
+        self.files = data_directories(node, folders)
         self._description: RobotDescription | None = None
         if given is None:
             model = read_options(node, ModelOptions, 'robot')

@@ -39,10 +39,11 @@ from ..live.settings import OnlineTask
 from ..live.status import rate_between, StatusSample, troubles_between
 from ..online import DelayRows, DelayWatch
 from ..online.change_detector import PAYLOAD
+from ..processes import prioritise
 from .common import explain, LATCHED, run, steady_timer
 from .common.joint_states import enlarge_receive_buffers, prefer_sockets
 from .common.messages import diagnostic_status, parameter_set_message, time_message
-from .common.processes import EXIT_USER_ERROR, prioritise
+from .common.processes import EXIT_USER_ERROR
 from .player import follower_name
 
 DEPTH = 5000

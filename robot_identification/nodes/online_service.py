@@ -26,9 +26,9 @@ from ..estimation import EffortDelay
 from ..live.saving import fresh_folder, save_live
 from ..live.settings import OnlineOptions, OnlineTask, require_live
 from ..online import DelayRows
+from ..processes import start_module
 from .common import declare_options, LATCHED, serve, steady_timer
 from .common.messages import diagnostics
-from .common.processes import start_module
 from .common.requests import RequestQueue, SERVICES
 from .online_process import diagnostic
 

@@ -31,10 +31,11 @@ from sensor_msgs.msg import JointState
 
 from ..data.bag import bag_duration, joint_state_messages
 from ..errors import IdentificationError, RecordingError, SettingsError
+from ..processes import terminate_with_parent
 from ..progress import Progress, silent
 from .common import LATCHED
 from .common.messages import time_message
-from .common.processes import client_node, terminate_with_parent
+from .common.processes import client_node
 
 READY = (OnlineStatus.WAITING, OnlineStatus.LEARNING, OnlineStatus.FROZEN)
 

@@ -28,11 +28,12 @@ from ..data.bag_writer import Qos, Topic
 from ..errors import RecordingError, SettingsError
 from ..live.counts import LostMessageCounter
 from ..options.fields import option
+from ..processes import prioritise
+from ..untrusted.directories import given_path
 from ..untrusted.files import plain_name
 from .common import (
     declare_options,
     FetchedJointStates,
-    given_path,
     LATCHED,
     read_options,
     run,
@@ -40,8 +41,7 @@ from .common import (
     steady_timer,
 )
 from .common.joint_states import enlarge_receive_buffers, overflowed_packets, prefer_sockets
-from .common.processes import prioritise
-from .common.requests import DataDirectories, FileOptions
+from .common.requests import data_directories
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
 
@@ -122,7 +122,7 @@ class RecorderNode(Node):
         self._status = self.create_publisher(RecorderStatus, '~/status', LATCHED)
         options = declare_options(self, RecorderOptions)
         folders = (given_path(options.output, 'output'),)
-        self._files = DataDirectories.of(self, declare_options(self, FileOptions), folders)
+        self._files = data_directories(self, folders)
         self._inputs = [FetchedJointStates(self, topic, depth=_DEPTH) for topic in options.topics]
         self._topics = [subscription.topic_name for subscription in self._inputs]
         self._sequences = [LostMessageCounter() for _ in self._inputs]

@@ -466,7 +466,7 @@ def test_two_arms_by_inclusion_each_in_its_namespace_with_parameters_of_its_own(
 def test_the_full_name_of_the_namespace(pushed, given, full):
     pytest.importorskip('launch_ros', reason='needs ROS 2 with launch_ros: no wheels exist')
     from launch import LaunchContext
-    from robot_identification.nodes.launching import full_namespace
+    from robot_identification.launching import full_namespace
 
     context = LaunchContext()
     context.launch_configurations['namespace'] = given

@@ -23,8 +23,8 @@ from rclpy.action import ActionClient, ActionServer, CancelResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
+from robot_identification.cli.interfaces import add_fields, comments, plain, REQUESTS, share_of
 from robot_identification.cli.ros import VERBS as TOLD
-from robot_identification.nodes.client import add_fields, comments, plain, share_of, VERBS
 from robot_identification.nodes.common import LATCHED
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.msg import OnlineStatus
@@ -39,14 +39,14 @@ COMMAND = [sys.executable, '-m', 'robot_identification.cli', 'node']
 
 def parsed(verb, *words):
     parser = argparse.ArgumentParser()
-    add_fields(parser, VERBS[verb])
+    add_fields(parser, REQUESTS[verb])
     return vars(parser.parse_args(words))
 
 
 def test_every_verb_has_a_line_and_an_interface_of_a_node():
-    assert set(TOLD) == {*VERBS, 'stop', 'watch'}
+    assert set(TOLD) == {*REQUESTS, 'stop', 'watch'}
     names = {each.name.replace('~', node) for node, known in INTERFACES.items() for each in known}
-    assert {interface.name for interface in VERBS.values()} <= names
+    assert {interface.name for interface in REQUESTS.values()} <= names
 
 
 def test_fields_are_typed_by_the_message():
@@ -80,18 +80,21 @@ def test_wrong_fields_are_refused(words, capsys):
     assert words[1] in capsys.readouterr().err
 
 
-@pytest.mark.parametrize('verb', VERBS)
+@pytest.mark.parametrize('verb', REQUESTS)
 def test_every_request_has_its_help(verb):
     parser = argparse.ArgumentParser()
-    add_fields(parser, VERBS[verb])
+    add_fields(parser, REQUESTS[verb])
     assert parser.format_help() and '__default' not in parser.format_help()
-    known = VERBS[verb].request.get_fields_and_field_types()
+    known = REQUESTS[verb].request.get_fields_and_field_types()
     # std_srvs is not installed with its comments everywhere
     if (
-        VERBS[verb].kind.startswith('robot_identification_msgs')
+        REQUESTS[verb].kind.startswith('robot_identification_msgs')
         and comments('std_srvs/srv/X') == {}
     ):
-        assert set(known) <= {*comments(VERBS[verb].kind), 'structure_needs_at_least_one_member'}
+        assert set(known) <= {
+            *comments(REQUESTS[verb].kind),
+            'structure_needs_at_least_one_member',
+        }
 
 
 def test_feedback_becomes_a_share_and_a_text():

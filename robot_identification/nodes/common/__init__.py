@@ -12,12 +12,11 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from .joint_states import FetchedJointStates, JOINT_STATES
 from .parameters import declare_options, read_options
 from .processes import run, steady_timer
-from .requests import explain, given_path, serve, serve_action
+from .requests import explain, serve, serve_action
 
 __all__ = [
     'declare_options',
     'explain',
-    'given_path',
     'JOINT_STATES',
     'FetchedJointStates',
     'LATCHED',

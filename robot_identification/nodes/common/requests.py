@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Requests to services and actions: their answers, their queue, and the files they may name.
-
-Callers of services read and write files with the rights of the node.  So files that are named
-after the start have to lie below folders that were named at the start.
-"""
+"""Requests to services and actions: their answers and their queue."""
 
 from __future__ import annotations
 
@@ -23,31 +18,16 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
-from ...errors import IdentificationError, one_of, SettingsError
+from ...errors import IdentificationError, one_of
 from ...options.fields import option
+from ...untrusted.directories import DataDirectories
+from .parameters import declare_options
 
 SERVICES = QoSProfile(depth=1000)
 """For services: rclpy's default keeps the last 10 requests and drops others without an answer."""
 
 MOST_WAITING = 8
 """Requests that may wait for one that is being worked on."""
-
-
-def given_path(text: str, key: str, base: Path = Path()) -> Path:
-    """
-    Return the absolute path under a key of a request or a parameter, from ``base`` on.
-
-    ``~`` is a home folder; raises `SettingsError` where there is no such home.
-    """
-    try:
-        return (base / Path(text).expanduser()).absolute()
-    except RuntimeError as error:
-        raise SettingsError(
-            f"'{key}' is '{text[:80]}', but there is no such user",
-            key=key,
-            value=text,
-            remedy='give a path that does not begin with ~',
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -64,71 +44,14 @@ class FileOptions:
     )
 
 
-@dataclass(frozen=True)
-class DataDirectories:
-    """Absolute paths of the folders, with all links resolved."""
-
-    folders: tuple[Path, ...]
-
-    @classmethod
-    def of(cls, node: Node, options: FileOptions, more: Iterable[Path]) -> DataDirectories:
-        """Return the folders of the option and ``more`` of other parameters, and log them."""
-        given = [given_path(text, 'data_directories') for text in options.data_directories]
-        here = Path.cwd()
-        if not given and here != Path(here.anchor):
-            given = [here]
-        folders = dict.fromkeys(_resolved(path, 'data_directories') for path in (*given, *more))
-        node.get_logger().info(
-            f'requests may name files below {one_of(folders)} (data_directories)'
-        )
-        return cls(tuple(folders))
-
-    def resolve(self, path: Path, key: str, *, inside: bool = False) -> Path:
-        """
-        Return a path without links, of a file or folder that a request names under a key.
-
-        With ``inside``, links in a folder are checked, too.
-
-        Raises
-        ------
-        SettingsError
-            where it is not below one of the folders; the message does not depend on the file.
-
-        """
-        resolved = _resolved(path, key)
-        self._require(resolved, path, key)
-        if inside:
-            try:
-                links = [entry for entry in resolved.iterdir() if entry.is_symlink()]
-            except OSError:
-                links = []  # no folder, or one whose reading fails with a reason of its own
-            for link in links:
-                self._require(_resolved(link, key), link, key)
-        return resolved
-
-    def _require(self, resolved: Path, path: Path, key: str) -> None:
-        if any(resolved.is_relative_to(folder) for folder in self.folders):
-            return
-        raise SettingsError(
-            f"'{key}': '{_shown(path)}' is not below {one_of(self.folders)}",
-            key=key,
-            remedy='name a file there, or start the node with another data_directories',
-        )
-
-
-def _resolved(path: Path, key: str) -> Path:
-    try:
-        return path.expanduser().resolve()
-    except (OSError, RuntimeError, ValueError) as error:  # a circle of links, too long, NUL
-        raise SettingsError(
-            f"'{key}': '{_shown(path)}' is no path of a file", key=key, remedy='correct the path'
-        ) from error
-
-
-def _shown(path: Path) -> str:
-    text = str(path)
-    text = text if text.isprintable() else ascii(text)[1:-1]
-    return text if len(text) <= 300 else f'{text[:80]}...'
+def data_directories(node: Node, more: Iterable[Path]) -> DataDirectories:
+    """Declare the option, and return and log its folders and ``more`` of other parameters."""
+    named = declare_options(node, FileOptions).data_directories
+    directories = DataDirectories.of(named, more)
+    node.get_logger().info(
+        f'requests may name files below {one_of(directories.folders)} (data_directories)'
+    )
+    return directories
 
 
 class Turn:

@@ -35,10 +35,11 @@ from ...options.fields import from_mapping, option
 from ...reduction import Source
 from ...regressor import ModelSettings
 from ...results.saving import reported_failures, require_writable
+from ...untrusted.directories import given_path
 from ...untrusted.files import plain_name
 from ...untrusted.writing import write_whole
 from ..client import ServiceCaller
-from ..common import declare_options, explain, given_path, read_options, serve, serve_action
+from ..common import declare_options, explain, read_options, serve, serve_action
 from ..common.messages import message_of
 from ..common.processes import client_node
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import yaml
 
-from ..errors import SettingsError
-from ..model.urdf import parse_urdf
-from ..model.urdf_files import read_urdf, resolve_package_path
+from .errors import SettingsError
+from .model.urdf import parse_urdf
+from .model.urdf_files import read_urdf, resolve_package_path
 
 PACKAGE = 'robot_identification'
 

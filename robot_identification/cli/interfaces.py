@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services, actions and topics of the nodes on the command line, typed by their definitions."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+import math
+from pathlib import Path
+import sys
+from typing import Any
+
+from ..errors import one_of
+from ..model.urdf_files import package_folders
+
+_LONG, _TEXT = 24, 1000
+"""Entries of a list, and characters of a text, from which on they are only counted."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """
+    One service, action or topic of a node.
+
+    Attributes
+    ----------
+    kind, name:
+        Type as ROS names it, such as ``robot_identification_msgs/srv/Identify``; name below the
+        namespace.
+    main:
+        Field that needs no name on a command line; empty for none.
+
+    """
+
+    kind: str
+    name: str
+    main: str = ''
+
+    @property
+    def type(self) -> Any:
+        """The class of the interface."""
+        package, group, name = self.kind.split('/')
+        return getattr(import_module(f'{package}.{group}'), name)
+
+    @property
+    def request(self) -> Any:
+        """The class of its request or goal."""
+        return self.type.Goal if '/action/' in self.kind else self.type.Request
+
+
+_OWN = 'robot_identification_msgs'
+REQUESTS: Mapping[str, Interface] = {
+    'plan': Interface(f'{_OWN}/action/PlanExcitation', 'excitation/plan'),
+    'preview': Interface(f'{_OWN}/srv/Preview', 'excitation/preview', 'plan_id'),
+    'excite': Interface(f'{_OWN}/action/Excite', 'excitation/excite', 'plan_id'),
+    'calibrate': Interface(f'{_OWN}/action/Calibrate', 'excitation/calibrate', 'folder'),
+    'confirm': Interface('std_srvs/srv/SetBool', 'excitation/confirm', 'data'),
+    'record': Interface(f'{_OWN}/srv/StartRecording', 'recorder/start', 'name'),
+    'end': Interface(f'{_OWN}/srv/StopRecording', 'recorder/stop'),
+    'identify': Interface(f'{_OWN}/srv/Identify', 'identification/identify', 'source'),
+    'validate': Interface(f'{_OWN}/srv/Validate', 'identification/validate', 'source'),
+    'check': Interface(f'{_OWN}/srv/CheckConsistency', 'identification/check_consistency'),
+    'export': Interface(f'{_OWN}/srv/ExportUrdf', 'identification/export_urdf', 'path'),
+    'online': Interface('std_srvs/srv/SetBool', 'identification/online/enable', 'data'),
+    'freeze': Interface('std_srvs/srv/SetBool', 'identification/online/freeze', 'data'),
+    'save': Interface('std_srvs/srv/Trigger', 'identification/online/save'),
+}
+"""Requests by the verbs of the command line."""
+
+TOPICS: Mapping[str, Interface] = {
+    'joint_states': Interface('sensor_msgs/msg/JointState', 'joint_states'),
+    'recorder': Interface(f'{_OWN}/msg/RecorderStatus', 'recorder/status'),
+    'online': Interface(f'{_OWN}/msg/OnlineStatus', 'identification/online/status'),
+    'parameters': Interface(f'{_OWN}/msg/ParameterSet', 'identification/online/parameters'),
+    'contact': Interface('std_msgs/msg/Bool', 'observer/contact'),
+    'external_effort': Interface('sensor_msgs/msg/JointState', 'observer/external_effort'),
+}
+"""Topics that can be watched."""
+
+_SCALARS: Mapping[str, Callable[[str], Any]] = {'double': float, 'float': float, 'string': str}
+
+
+def add_fields(parser: argparse.ArgumentParser, interface: Interface) -> None:
+    """Add an option for each field of a request that a command line can give."""
+    request, meaning = interface.request, comments(interface.kind)
+    for field, kind in request.get_fields_and_field_types().items():
+        name = field if field == interface.main else f'--{field.replace("_", "-")}'
+        options: dict[str, Any] = {'default': argparse.SUPPRESS}
+        if field == interface.main:
+            options['nargs'] = '?'
+        else:
+            options['dest'] = field
+        if kind == 'boolean' and field != interface.main:
+            options['action'] = argparse.BooleanOptionalAction
+        elif kind == 'boolean':
+            options |= {'type': _switch, 'metavar': 'on|off'}
+        elif kind in _SCALARS:
+            options |= {'type': _SCALARS[kind], 'metavar': kind}
+        elif kind.startswith(('int', 'uint')):
+            named = _constants(request)
+            options |= {
+                'type': _whole(named),
+                'metavar': '|'.join(n.lower() for n in named) or kind,
+            }
+        elif kind == 'sequence<string>':
+            options |= {'nargs': '*', 'metavar': 'text'}
+        elif kind == 'sequence<diagnostic_msgs/KeyValue>':
+            options |= {'action': 'append', 'type': _key_value, 'metavar': 'KEY=VALUE'}
+        else:
+            continue  # trajectories and arrays of numbers are for programs
+        if field == interface.main:
+            options['metavar'] = options.get('metavar') if kind == 'boolean' else field
+        told = meaning.get(field, kind).replace('%', '%%')
+        parser.add_argument(name, help=told, **options)
+
+
+def comments(kind: str) -> dict[str, str]:
+    """Return the comments on the fields of a request, where its definition is installed."""
+    package, group, name = kind.split('/')
+    folders = [*package_folders(), Path(sys.prefix, 'share')]
+    paths = [folder / package / group / f'{name}.{group}' for folder in folders]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        return {}
+    found, lines = {}, []
+    # the request is what comes before the first line of dashes
+    text = '\n' + path.read_text(encoding='utf-8')
+    for line in text.partition('\n---')[0].splitlines():
+        if line.startswith('#'):
+            lines.append(line.strip('# '))
+            continue
+        if line.strip():
+            found[line.split()[1]] = ' '.join(lines).rstrip('.')
+        lines = []
+    return found
+
+
+def _constants(request: Any) -> dict[str, int]:
+    """Return the constants of a message by name."""
+    # a field with a default has a further attribute, as METHOD__DEFAULT; constants have no `__`
+    names = [name for name in dir(request) if name.isupper() and '__' not in name]
+    found = {name: getattr(request, name) for name in names}
+    numbers = {name: value for name, value in found.items() if isinstance(value, int)}
+    return dict(sorted(numbers.items(), key=lambda item: item[1]))
+
+
+def _whole(named: Mapping[str, int]) -> Callable[[str], int]:
+    def whole_number(text: str) -> int:
+        if text.upper() in named:
+            return named[text.upper()]
+        if not text.isdecimal():
+            choices = one_of(name.lower() for name in named) or 'a whole number'
+            raise argparse.ArgumentTypeError(f"'{text}' is none of: {choices}")
+        return int(text)
+
+    return whole_number
+
+
+def _switch(text: str) -> bool:
+    words = {'on': True, 'true': True, 'off': False, 'false': False}
+    if text not in words:
+        raise argparse.ArgumentTypeError(f"'{text}' is neither on nor off")
+    return words[text]
+
+
+def _key_value(text: str) -> Any:
+    key, sign, value = text.partition('=')
+    if not sign:
+        raise argparse.ArgumentTypeError(f"'{text}' is not KEY=VALUE")
+    return import_module('diagnostic_msgs.msg').KeyValue(key=key, value=value)
+
+
+def share_of(feedback: Any, fields: Mapping[str, Any]) -> tuple[float, str]:
+    """Return the share that is done by an action's feedback, and its other values as text."""
+    values = plain(feedback)
+    share = values.pop('progress', None)
+    if share is None and 'iteration' in values:
+        share = values['iteration'] / (fields.get('max_iterations') or math.inf)
+    phase = str(values.pop('phase', '')).replace('_', ' ')
+    rest = [f'{key.replace("_", " ")} {_short(value)}' for key, value in values.items()]
+    return float(share or 0.0), phase or ', '.join(rest)
+
+
+def _short(value: Any) -> str:
+    return f'{value:.4g}' if isinstance(value, float) else str(value)
+
+
+def plain(message: Any) -> dict[str, Any]:
+    """
+    Return a message as mappings, lists and numbers, without what is empty.
+
+    Long lists are only counted, and numbers have seven digits.
+    """
+    values = {
+        field: _plain(getattr(message, field)) for field in message.get_fields_and_field_types()
+    }
+    return {field: value for field, value in values.items() if value not in ('', [], None)}
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, 'points') and not value.points:
+        return None  # a trajectory that was not asked for
+    if hasattr(value, 'get_fields_and_field_types'):
+        return plain(value)
+    if isinstance(value, str) and len(value) > _TEXT:
+        return f'{len(value)} characters'
+    if isinstance(value, float):
+        return float(f'{value:.7g}')
+    if isinstance(value, (str, bytes, bool, int)):
+        return value
+    if isinstance(value, Sequence) or hasattr(value, 'tolist'):
+        items = value.tolist() if hasattr(value, 'tolist') else list(value)
+        if len(items) > _LONG:
+            return f'{len(items)} entries'
+        return [_plain(item) for item in items]
+    return str(value)
