@@ -403,7 +403,11 @@ class MissingEffortError(RecordingError):
 
 
 class JointValues(NamedTuple):
-    """One joint state: stamp [ns]; (n,) position and effort in the order that was asked for."""
+    """
+    One joint state: stamp [ns]; (n,) position and effort in the order that was asked for.
+
+    The effort is empty where it is missing and that is allowed.
+    """
 
     stamp: int
     position: np.ndarray
@@ -420,11 +424,13 @@ class JointStateStream:
     ----------
     joints:
         Names of the n joints, in the order wanted.
+    needs_effort:
+        Whether a message without efforts is refused.
 
     """
 
-    def __init__(self, joints: Sequence[str]) -> None:
-        self._joints = tuple(joints)
+    def __init__(self, joints: Sequence[str], needs_effort: bool = True) -> None:
+        self._joints, self._needs_effort = tuple(joints), needs_effort
         self._shape: Shape | None = None
         self._fixed = b''
         self._order = np.arange(0)
@@ -448,8 +454,8 @@ class JointStateStream:
         seconds, nanoseconds = STAMP.unpack_from(message, STAMP_PLACE)
         begin, count = shape.places['position']
         position = np.frombuffer(message, '<f8', count, begin)[self._order]
-        begin, count = shape.places['effort']
-        effort = np.frombuffer(message, '<f8', count, begin)[self._order]
+        begin, count = shape.places.get('effort', (0, 0))
+        effort = np.frombuffer(message, '<f8', count, begin)[self._order[:count]]
         return JointValues(seconds * 1_000_000_000 + nanoseconds, position, effort)
 
     def _learn(self, message: bytes) -> Shape:
@@ -487,7 +493,8 @@ class JointStateStream:
                 raise RecordingError(text, joint=joint, remedy=remedy)
         for signal in ('position', 'effort'):
             count = shape.places.get(signal, (0, 0))[1]
-            if count != len(names):
+            is_spare = signal == 'effort' and not (count or self._needs_effort)
+            if count != len(names) and not is_spare:
                 text = f'the joint states have {len(names)} names but {count} values of {signal}'
                 remedy = 'have the driver publish one value a name'
                 kind = MissingEffortError if signal == 'effort' else RecordingError
@@ -497,3 +504,18 @@ class JointStateStream:
 def _fixed(message: bytes, shape: Shape) -> bytes:
     """Return the bytes that messages of a shape have in common, with zeros between them."""
     return (np.frombuffer(message, np.uint8) & shape.mask).tobytes()
+
+
+def require_numbers(
+    values: np.ndarray, signal: str, joints: Sequence[str], bound: float = math.inf
+) -> None:
+    """Raise `RecordingError` naming a joint whose value, of (n,), is not below a bound."""
+    wrong = np.flatnonzero(~(np.abs(values) < bound))
+    if wrong.size:
+        joint, value = joints[wrong[0]], float(values[wrong[0]])
+        raise RecordingError(
+            f"{signal} of joint '{joint}' is {value:g} in the joint states",
+            joint=joint,
+            value=value,
+            remedy='see what the driver reports',
+        )

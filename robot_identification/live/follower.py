@@ -24,6 +24,7 @@ from ..data.joint_state import (
     JointStateStream,
     JointValues,
     MissingEffortError,
+    require_numbers,
 )
 from ..data.sampling import GAP, StampStatistics
 from ..errors import RecordingError
@@ -248,11 +249,11 @@ class Follower:
 
     def _not_finite(self, values: JointValues) -> str:
         for name, numbers in (('position', values.position), ('effort', values.effort)):
-            wrong = np.flatnonzero(~(np.abs(numbers) < BEYOND))
-            if wrong.size:
+            try:
+                require_numbers(numbers, name, self.joints, BEYOND)
+            except RecordingError as error:
                 self.account.without_effort += name == 'effort'
-                joint = self.joints[wrong[0]]
-                return f"{name} of joint '{joint}' is {numbers[wrong[0]]} in the joint states"
+                return error.message
         return 'a number in the joint states is none that a robot has'
 
     # --------------------------------------------------------------------------------------- start

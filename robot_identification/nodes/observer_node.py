@@ -22,7 +22,14 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from ..data.drives import Drives
-from ..data.joint_state import ForeignStateError, JointStateStream, shape_of, STAMP, STAMP_PLACE
+from ..data.joint_state import (
+    ForeignStateError,
+    JointStateStream,
+    require_numbers,
+    shape_of,
+    STAMP,
+    STAMP_PLACE,
+)
 from ..errors import RecordingError
 from ..live.settings import require_a_value_a_joint
 from ..online import EffortWatch, Observation, ObserverSettings
@@ -139,8 +146,8 @@ class ObserverNode(Node):
                 raise RecordingError('a stamp is negative', remedy='see what the driver reports')
             position = self._drives.joint_position(values.position[None])[0]
             effort = self._drives.joint_effort(values.effort[None])[0]
-            self._require_numbers(position, 'position')
-            self._require_numbers(effort, 'effort')
+            require_numbers(position, 'position', self._joints, BEYOND)
+            require_numbers(effort, 'effort', self._joints, BEYOND)
         except ForeignStateError:
             return  # a gripper's, for example, on the same topic
         except RecordingError as error:
@@ -166,17 +173,6 @@ class ObserverNode(Node):
             if output.get_subscription_count():
                 output.publish(self._messages[bool(more)].of(state.stamp, effort=efforts, **more))
         self._show(tuple(j for j, x in zip(self._joints, external.contact, strict=True) if x))
-
-    def _require_numbers(self, values: np.ndarray, signal: str) -> None:
-        wrong = np.flatnonzero(~(np.abs(values) < BEYOND))
-        if wrong.size:
-            joint, value = self._joints[wrong[0]], float(values[wrong[0]])
-            raise RecordingError(
-                f"{signal} of joint '{joint}' is {value:g} in the joint states",
-                joint=joint,
-                value=value,
-                remedy='see what the driver reports',
-            )
 
     def _show(self, contacts: tuple[str, ...]) -> None:
         """Publish whether there is a contact, if that has changed, and log its joints."""

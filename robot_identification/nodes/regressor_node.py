@@ -25,6 +25,7 @@ from robot_identification_msgs.msg import Regressor as RegressorMessage
 from robot_identification_msgs.srv import GetRegressor
 from sensor_msgs.msg import JointState
 
+from ..data.joint_state import JointStateStream, require_numbers
 from ..data.recording import Motion
 from ..errors import IdentificationError, RecordingError
 from ..model.robot import Robot
@@ -32,7 +33,7 @@ from ..options.fields import option
 from ..regressor import build, ModelSettings, Regressor
 from ..signals.windows import FEWEST_SAMPLES, LocalFit, LocalState
 from .common import declare_options, JOINT_STATES, run, serve, steady_timer
-from .common.messages import joint_sample, regressor_message, require_finite, time_message
+from .common.messages import regressor_message, time_message
 from .common.robot_description import RobotDescription
 
 MOST_VALUES = 5_000_000
@@ -67,6 +68,7 @@ class RegressorNode(Node):
         self._options = declare_options(self, RegressorOptions)
         self._settings = declare_options(self, ModelSettings, 'robot')
         self._regressor: Regressor | None = None
+        self._stream: JointStateStream | None = None
         self._robot = RobotDescription(self, self._on_robot, model=self._settings)
         self._states: Subscription | None = None
         self._begin()
@@ -81,7 +83,7 @@ class RegressorNode(Node):
         )
 
     def _on_robot(self, robot: Robot) -> None:
-        self._regressor = build(robot, self._settings)
+        self._regressor, self._stream = build(robot, self._settings), None
 
     # ---------------------------------------------------------------------------------- requests
 
@@ -117,6 +119,7 @@ class RegressorNode(Node):
                 self._on_joint_state,
                 QoSProfile(depth=JOINT_STATES.depth, reliability=ReliabilityPolicy.BEST_EFFORT),
                 qos_overriding_options=QoSOverridingOptions.with_default_policies(),
+                raw=True,
             )
         elif not event.current_count and self._states is not None:
             self.destroy_subscription(self._states)
@@ -128,12 +131,16 @@ class RegressorNode(Node):
         self._arrived = self._fitted = time.monotonic()
         self._since_fit = 0
 
-    def _on_joint_state(self, message: JointState) -> None:
+    def _on_joint_state(self, message: bytes) -> None:
         self._arrived = time.monotonic()
         try:
-            sample = joint_sample(message, self._joints())
-            require_finite(sample.position, self._joints())
-            self._fit.push(sample.stamp, sample.position, sample.effort)
+            joints = self._joints()
+            if self._stream is None:
+                self._stream = JointStateStream(joints, needs_effort=False)
+            sample = self._stream.read(message)
+            require_numbers(sample.position, 'position', joints)
+            effort = sample.effort if sample.effort.size else None
+            self._fit.push(sample.stamp, sample.position, effort)
             self._since_fit += 1
             if sample.stamp < self._due - self._period or sample.stamp >= self._due:
                 self._due = sample.stamp + self._period

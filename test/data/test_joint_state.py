@@ -91,6 +91,14 @@ def test_what_is_wrong_is_told_each_time_and_passes(message, words):
     assert stream.read(GOOD).position.tolist() == [1.0, 2.0, 3.0]
 
 
+def test_efforts_may_be_missing_where_they_are_not_needed():
+    stream = JointStateStream(JOINTS, needs_effort=False)
+    for effort in ([], [4.0, 5.0, 6.0]):
+        assert stream.read(serialised(JOINTS, [1.0, 2.0, 3.0], effort)).effort.tolist() == effort
+    with pytest.raises(RecordingError, match='3 names but 1 values of effort'):
+        stream.read(serialised(JOINTS, [1.0, 2.0, 3.0], [4.0]))
+
+
 NAMES = ('elbow', 'wrist')
 ALIGNMENTS = [NAMES, ('elbow', 'wrist_roll'), ('a', 'b')]
 

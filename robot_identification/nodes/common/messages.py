@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Conversions to messages and back: times, joint states, trajectories, parameters, fits, regressors.
+Conversions to messages and back: times, trajectories, parameters, fits, regressors.
 
-A trajectory or joint state may name its joints in any order; arrays are in the order that the
-caller gives.
+A trajectory may name its joints in any order; arrays are in the order that the caller gives.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 import math
 from typing import Any, TYPE_CHECKING
 
@@ -20,11 +18,10 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 import numpy as np
 from rclpy.node import Node
 from robot_identification_msgs import msg as messages
-from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from ...errors import ExcitationError, IdentificationError, one_of, RecordingError, SettingsError
+from ...errors import ExcitationError, IdentificationError, one_of, SettingsError
 from ...model.parameters import ParameterLayout, ParameterSet
 
 if TYPE_CHECKING:  # processes that only need times start quicker
@@ -63,88 +60,7 @@ def duration_message(seconds: float) -> Duration:
     return Duration(sec=sec, nanosec=nanosec)
 
 
-# ---------------------------------------------------------------------------------- joint states
-
-
-@dataclass(frozen=True)
-class JointSample:
-    """A joint state: stamp [ns] and (n_joints,) values, None for fields that are not there."""
-
-    stamp: int
-    position: np.ndarray
-    velocity: np.ndarray | None
-    effort: np.ndarray | None
-
-
-def joint_sample(message: JointState, joints: Sequence[str]) -> JointSample:
-    """
-    Return the state of some joints of a message.
-
-    Raises
-    ------
-    RecordingError
-        naming a joint that is missing, or a field that is missing or of the wrong length.
-
-    """
-    names = list(message.name)
-    places = {name: i for i, name in enumerate(names)}
-    for joint in joints:
-        if names.count(joint) > 1:
-            raise RecordingError(
-                f"joint '{joint}' is named twice in the joint states",
-                joint=joint,
-                remedy='repair the driver, or see who else publishes on the topic',
-            )
-        if joint not in places:
-            raise RecordingError(
-                f"joint '{joint}' is not in the joint states",
-                joint=joint,
-                remedy=f'they have {one_of(places)}',
-            )
-    index = [places[joint] for joint in joints]
-    fields: dict[str, Any] = {}
-    for name in ('position', 'velocity', 'effort'):
-        values = np.asarray(getattr(message, name), dtype=float)
-        if values.size not in (0, len(names)):
-            raise RecordingError(
-                f'the joint states have {len(names)} names but {values.size} values of {name}',
-                value=values.size,
-                remedy='repair the driver: one value a name, or none',
-            )
-        fields[name] = values[index] if values.size else None
-    if fields['position'] is None:
-        raise RecordingError('the joint states have no positions', remedy='repair the driver')
-    return JointSample(nanoseconds(message.header.stamp), **fields)
-
-
-def require_finite(position: np.ndarray, joints: Sequence[str]) -> None:
-    """Raise `RecordingError` naming a joint whose position, of (n_joints,), is not finite."""
-    if not np.isfinite(position).all():
-        place = int(np.flatnonzero(~np.isfinite(position))[0])
-        raise RecordingError(
-            f"position of joint '{joints[place]}' is {position[place]}",
-            joint=joints[place],
-            value=float(position[place]),
-            remedy='see what the driver reports',
-        )
-
-
 # ---------------------------------------------------------------------------------- trajectories
-
-
-@dataclass(frozen=True)
-class TrajectoryPoints:
-    """
-    Points of a trajectory, in the order of the identified joints.
-
-    The time is (n_points,) from the start, increasing [s], the others are (n_points, n_joints);
-    velocity and acceleration are None where the points have none.
-    """
-
-    time: np.ndarray
-    position: np.ndarray
-    velocity: np.ndarray | None
-    acceleration: np.ndarray | None
 
 
 def trajectory_message(
@@ -176,37 +92,39 @@ def message_of(trajectory: PointTrajectory) -> JointTrajectory:
     return trajectory_message(t.joints, t.time, t.position, t.velocity, t.acceleration)
 
 
-def trajectory_points(message: JointTrajectory, joints: Sequence[str]) -> TrajectoryPoints:
+def trajectory_points(message: JointTrajectory, joints: Sequence[str]) -> PointTrajectory:
     """
-    Return the points of a trajectory in the order of ``joints``.
+    Return a trajectory with its columns in the order of ``joints``.
 
     Raises
     ------
     ExcitationError
-        where it has no points, other joints, rows of the wrong length, values that are not
-        finite, or times that do not increase.
+        where it has no points or no velocities, other joints, rows of the wrong length, values
+        that are not finite, or times that do not increase.
 
     """
+    from ...excitation.trajectories import PointTrajectory
+
     index = _trajectory_columns(message, joints)
     if not message.points:
         raise ExcitationError('the trajectory has no points', remedy='plan one first')
     time = np.array([seconds(point.time_from_start) for point in message.points])
-    if time[0] < 0.0 or (np.diff(time) <= 0.0).any():
-        late = int(np.argmax(np.diff(time) <= 0.0)) + 1 if time.size > 1 else 0
+    if time[0] < 0.0:
         raise ExcitationError(
-            f'time_from_start of point {late} is {time[late]:.6g} s',
-            value=float(time[late]),
-            remedy='let it increase from point to point',
+            f'time_from_start of point 0 is {time[0]:.6g} s', value=float(time[0])
         )
-    values = {
-        name: _trajectory_values(message, name, index)
+    position, velocity, acceleration = (
+        _trajectory_values(message, name, index)
         for name in ('positions', 'velocities', 'accelerations')
-    }
-    if values['positions'] is None:
-        raise ExcitationError('the trajectory has no positions', remedy='give every point some')
-    return TrajectoryPoints(
-        time, values['positions'], values['velocities'], values['accelerations']
     )
+    if position is None:
+        raise ExcitationError('the trajectory has no positions', remedy='give every point some')
+    if velocity is None:
+        raise ExcitationError(
+            'the trajectory has no velocities, so its accelerations would be infinite',
+            remedy='give every point velocities, and accelerations best',
+        )
+    return PointTrajectory(tuple(joints), time, position, velocity, acceleration)
 
 
 def _trajectory_columns(message: JointTrajectory, joints: Sequence[str]) -> list[int]:
@@ -238,14 +156,7 @@ def _trajectory_values(
                 value=len(row),
                 remedy='give one value a joint in every point, or none in any',
             )
-    values = np.array(rows, dtype=float)[:, index]
-    if not np.isfinite(values).all():
-        point = int(np.argwhere(~np.isfinite(values))[0, 0])
-        raise ExcitationError(
-            f'point {point} of the trajectory has {name} that are not finite numbers',
-            remedy='send finite numbers only',
-        )
-    return values
+    return np.array(rows, dtype=float)[:, index]
 
 
 # --------------------------------------------------------------- action of trajectory controllers

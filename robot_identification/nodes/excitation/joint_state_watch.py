@@ -9,12 +9,10 @@ import time
 
 import numpy as np
 from rclpy.node import Node
-from rclpy.serialization import deserialize_message
-from sensor_msgs.msg import JointState
 
+from ...data.joint_state import JointStateStream, JointValues
 from ...errors import RecordingError
 from ..common.joint_states import FetchedJointStates, waited
-from ..common.messages import joint_sample, JointSample
 
 LOOKS = 3
 """Looks without a message that are silence; after fewer, one may wait in the queue."""
@@ -75,8 +73,9 @@ class StateWatch:
     def watch(self, joints: tuple[str, ...]) -> None:
         """Look at ``joints``, in this order, from now on."""
         self.joints = joints
+        self._stream = JointStateStream(joints, needs_effort=False)
         self.count = 0
-        self._sample: JointSample | None = None
+        self._sample: JointValues | None = None
         self._received = -np.inf
         self._periods: deque[float] = deque(maxlen=KEPT_PERIODS)
         self._looks = 0
@@ -89,11 +88,11 @@ class StateWatch:
         """Take the joint states that have arrived."""
         for message, info in self._messages.taken():
             if self.joints:
-                self._take(deserialize_message(message, JointState), waited(info))
+                self._take(message, waited(info))
 
-    def _take(self, message: JointState, since: float) -> None:
+    def _take(self, message: bytes, since: float) -> None:
         try:
-            sample = joint_sample(message, self.joints)
+            sample = self._stream.read(message)
         except RecordingError as error:
             self._fault = error
             return
@@ -109,7 +108,7 @@ class StateWatch:
             self._looks = 0
             self._remember(sample)
 
-    def _remember(self, sample: JointSample) -> None:
+    def _remember(self, sample: JointValues) -> None:
         """Keep position and efforts; stamps that go back count as no time."""
         when = self._shift + (1e-9 * sample.stamp if sample.stamp else self._received)
         if when < self._time - JUMP_SECONDS:
@@ -119,7 +118,7 @@ class StateWatch:
         # one of the time before is kept
         while len(self._past) > 2 and self._rests(self._past[1]):
             self._past.popleft()
-        if sample.effort is not None:
+        if sample.effort.size:
             self._efforts.append((self._time, sample.effort))
 
     def _rests(self, past: tuple[float, float, np.ndarray]) -> bool:
@@ -163,7 +162,7 @@ class StateWatch:
         """Time of the latest joint state by the stamps so far; it does not go back [s]."""
         return self._time
 
-    def sample(self) -> JointSample:
+    def sample(self) -> JointValues:
         """
         Return the latest joint state.
 

@@ -325,15 +325,7 @@ def received_trajectory(message: JointTrajectory, robot: Robot) -> PointTrajecto
             value=len(message.points),
             remedy=f'send at most {MOST_POINTS}; the controller interpolates',
         )
-    points = trajectory_points(message, robot.joints)
-    if points.velocity is None:
-        raise ExcitationError(
-            'the trajectory has no velocities, so its accelerations would be infinite',
-            remedy='give every point velocities, and accelerations best',
-        )
-    trajectory = PointTrajectory(
-        robot.joints, points.time, points.position, points.velocity, points.acceleration
-    )
+    trajectory = trajectory_points(message, robot.joints)
     if trajectory.duration > LONGEST:
         raise ExcitationError(
             f'the trajectory takes {trajectory.duration:.6g} s',

@@ -364,7 +364,7 @@ class MotionWatch:
             )
             return None
         effort = self.states.effort(self.options.effort_time)
-        if effort is None and self.states.sample().effort is not None:
+        if effort is None and self.states.sample().effort.size:
             return None  # those of before the motion are forgotten, and its first is on its way
         if effort is None or not (self._watched() | np.isinf(effort)).any():
             self._log_once('efforts are not watched: the joint states have none')

@@ -12,12 +12,11 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
 from builtin_interfaces.msg import Time
-from robot_identification.errors import ExcitationError, IdentificationError, RecordingError
+from robot_identification.errors import ExcitationError, IdentificationError
 from robot_identification.model.consistency import check
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.nodes.common import messages
 from robot_identification_msgs.msg import LinkConsistency, Parameter
-from sensor_msgs.msg import JointState
 
 NOW = Time(sec=12, nanosec=345)
 
@@ -44,13 +43,6 @@ def test_a_trajectory_comes_back_in_the_order_that_is_asked_for():
     assert points.position.tolist() == rows[:, [2, 0, 1]].tolist()
     assert points.velocity.tolist() == (rows + 10)[:, [2, 0, 1]].tolist()
     assert points.acceleration.tolist() == (rows + 20)[:, [2, 0, 1]].tolist()
-
-
-def test_a_trajectory_may_have_positions_alone():
-    message = messages.trajectory_message('ab', [0.0, 1.0], np.zeros((2, 2)))
-    assert messages.nanoseconds(message.header.stamp) == 0, 'it starts when it arrives'
-    points = messages.trajectory_points(message, 'ab')
-    assert points.velocity is None and points.acceleration is None
 
 
 def spoil_empty(message):
@@ -82,16 +74,22 @@ def spoil_positions(message):
         point.positions = []
 
 
+def spoil_velocities(message):
+    for point in message.points:
+        point.velocities = []
+
+
 @pytest.mark.parametrize(
     ('spoil', 'text'),
     [
         (spoil_empty, 'has no points'),
         (spoil_joints, 'the trajectory does not have joints b: the robot has a, b'),
         (spoil_twice, 'the trajectory names twice joints a'),
-        (spoil_time, 'time_from_start of point 1 is 0 s'),
+        (spoil_time, 'time of point 1 is 0 s after 0 s'),
         (spoil_length, 'point 1 of the trajectory has 1 velocities, expected 2'),
-        (spoil_value, 'point 1 of the trajectory has positions that are not finite'),
+        (spoil_value, "position of joint 'b' in point 1 is nan"),
         (spoil_positions, 'the trajectory has no positions'),
+        (spoil_velocities, 'the trajectory has no velocities'),
     ],
 )
 def test_a_wrong_trajectory_is_refused_with_the_reason(spoil, text):
@@ -100,31 +98,6 @@ def test_a_wrong_trajectory_is_refused_with_the_reason(spoil, text):
     spoil(message)
     with pytest.raises(ExcitationError, match=text):
         messages.trajectory_points(message, ('a', 'b'))
-
-
-def test_a_joint_state_is_picked_by_name():
-    message = JointState(name=['b', 'x', 'a'], position=[1.0, 2.0, 3.0], effort=[4.0, 5.0, 6.0])
-    message.header.stamp = NOW
-    sample = messages.joint_sample(message, ('a', 'b'))
-    assert sample.stamp == 12_000_000_345
-    assert sample.position.tolist() == [3.0, 1.0]
-    assert sample.effort.tolist() == [6.0, 4.0]
-    assert sample.velocity is None
-
-
-@pytest.mark.parametrize(
-    ('message', 'text'),
-    [
-        (JointState(name=['a'], position=[0.0]), "joint 'b' is not in the joint states"),
-        (JointState(name=['a', 'b', 'b'], position=[0.0, 0.0]), "'b' is named twice"),
-        (JointState(name=['a', 'b', 'c', 'c'], position=[0.0] * 3), '4 names but 3 values'),
-        (JointState(name=['a', 'b'], effort=[0.0]), '2 names but 1 values of effort'),
-        (JointState(name=['a', 'b'], effort=[0.0, 0.0]), 'have no positions'),
-    ],
-)
-def test_a_wrong_joint_state_is_refused_with_the_reason(message, text):
-    with pytest.raises(RecordingError, match=text):
-        messages.joint_sample(message, ('a', 'b'))
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
+from robot_identification.data.joint_state import JointValues
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import point_to_point, PointTrajectory
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.common.messages import JointSample
 from robot_identification.nodes.excitation import motion_watch
 from robot_identification.nodes.excitation.controller import Progress
 from robot_identification.nodes.excitation.motion_checks import CheckedMotion, predicted_effort
@@ -67,7 +67,7 @@ class States:
 
     def sample(self):
         position = self.motion.trajectory.sample(np.array([self.now - self.lag])).position[0]
-        return JointSample(round(1e9 * (100.0 + self.now)), position + self.off, None, None)
+        return JointValues(round(1e9 * (100.0 + self.now)), position + self.off, np.empty(0))
 
     def effort(self, seconds):
         if self.efforts is None:
