@@ -13,7 +13,7 @@ import warnings
 from .base_parameters import BaseStructure, structure
 from .config.experiment import Experiment
 from .config.experiment_file import repeated
-from .config.locked import recorded_joints, remarks_on_locked
+from .config.locked import faults_of_locked, recorded_joints
 from .config.problem import IdentificationProblem
 from .config.sources import FileSource
 from .errors import (
@@ -49,7 +49,7 @@ from .estimation.energy import ENERGY
 from .estimation.methods import require_bounds_kept
 from .estimation.model_selection import can_choose, choose_model, ModelSelection
 from .estimation.payload import Payload, payload
-from .estimation.recording_faults import beginning_rows, estimate_faults
+from .estimation.recording_faults import beginning_rows, estimate_faults, RecordingFault
 from .estimation.residuals import residual_colour, ResidualColour
 from .estimation.validation import (
     validate,
@@ -116,7 +116,7 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
         validation = experiment.sources('validation', joints)
         loaded = experiment.sources('known_load', joints) if gains is None else ()
         carrying = experiment.sources('payload', joints)
-        _report_locked(problem, sources)
+        locked = _locked(problem, sources)
         room = KEPT_BYTES // max(1, len(sources))
         sources = tuple(s if is_factor(s) else KeptSource(s, room) for s in sources)
         selection = _selection(experiment, problem, sources, part(progress, 0.0, 0.3))
@@ -133,19 +133,27 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
     return replace(
         result,
         drive_gains=gains or result.drive_gains,
-        warnings=once(notes, gains.warnings if gains else (), result.warnings),
+        diagnosis=(*locked, *result.diagnosis),
+        warnings=once(
+            notes, tuple(map(str, locked)), gains.warnings if gains else (), result.warnings
+        ),
         omissions=once(notes.omissions, result.omissions),
     )
 
 
-def _report_locked(problem: IdentificationProblem, sources: Sequence[Source]) -> None:
-    """Warn of joints that are locked: not recorded, still, elsewhere or moving."""
+def _locked(
+    problem: IdentificationProblem, sources: Sequence[Source]
+) -> tuple[RecordingFault, ...]:
+    """Return locked joints that move or stand elsewhere; warn of those that do not."""
     robot = problem.robot
     files = [source for source in sources if isinstance(source, FileSource)]
-    if robot.locked and files:
-        seen = [recorded_joints(source, robot, list(robot.locked)) for source in files]
-        for remark in remarks_on_locked(robot, seen):
-            warnings.warn(remark, Omission, stacklevel=2)
+    if not (robot.locked and files):
+        return ()
+    seen = [recorded_joints(source, robot, list(robot.locked)) for source in files]
+    faults, remarks = faults_of_locked(robot, seen)
+    for remark in remarks:
+        warnings.warn(remark, Omission, stacklevel=2)
+    return tuple(faults)
 
 
 def _selection(

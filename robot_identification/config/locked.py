@@ -14,6 +14,7 @@ from ..data.readers import array_shapes, read_parquet_head, read_tables
 from ..data.recognition import named_by_cells, position_columns
 from ..data.recording_config import columns_of
 from ..errors import IdentificationError, one_of
+from ..estimation.recording_faults import RecordingFault
 from ..model.robot import Robot
 from .sources import FileSource
 
@@ -110,9 +111,11 @@ def _positions(
             yield joint, (float(table.position.min()), float(table.position.max()))
 
 
-def remarks_on_locked(robot: Robot, found: Sequence[RecordedJoints]) -> list[str]:
-    """Return remarks on locked joints: absent from the recordings, still, elsewhere or moving."""
-    remarks, still, absent = [], [], []
+def faults_of_locked(
+    robot: Robot, found: Sequence[RecordedJoints]
+) -> tuple[list[RecordingFault], list[str]]:
+    """Return locked joints that move or stand elsewhere as faults; remarks on all others."""
+    faults, remarks, still, absent = [], [], [], []
     for joint, place in robot.locked.items():
         moving = robot.contents.joints[joint]
         if moving.mimic is not None and moving.mimic.joint in robot.locked:
@@ -125,16 +128,27 @@ def remarks_on_locked(robot: Robot, found: Sequence[RecordedJoints]) -> list[str
             continue
         source, low, high = max(seen, key=lambda item: item[2] - item[1])
         if high - low > apart:
-            remarks.append(
-                f"joint '{joint}' is locked at {place:.4g} {unit} and moves from {low:.4g} to "
-                f'{high:.4g} {unit} in {source}: add it to robot.joints, with the columns of its '
-                'position and effort'
+            faults.append(
+                RecordingFault(
+                    code='locked_joint',
+                    joints=(joint,),
+                    evidence=f"joint '{joint}' is locked at {place:.4g} {unit} and moves from "
+                    f'{low:.4g} to {high:.4g} {unit} in {source}',
+                    remedy='add it to robot.joints, with the columns of its position and effort',
+                    change='a joint that moves',
+                )
             )
         elif max(abs(low - place), abs(high - place)) > apart:
             middle = 0.5 * (low + high)
-            remarks.append(
-                f"joint '{joint}' is locked at {place:.4g} {unit} and stands at {middle:.4g} "
-                f'{unit} in {source}: set robot.locked'
+            faults.append(
+                RecordingFault(
+                    code='locked_joint',
+                    joints=(joint,),
+                    evidence=f"joint '{joint}' is locked at {place:.4g} {unit} and stands at "
+                    f'{middle:.4g} {unit} in {source}',
+                    remedy='set robot.locked',
+                    change='another position of it',
+                )
             )
         else:
             still.append(f"'{joint}' at {place:.4g} {unit}")
@@ -159,7 +173,13 @@ def remarks_on_locked(robot: Robot, found: Sequence[RecordedJoints]) -> list[str
         remarks.append(
             f'locked, since it stands still: {one_of(still)}; to identify it, record its motion'
         )
-    return remarks
+    return faults, remarks
+
+
+def remarks_on_locked(robot: Robot, found: Sequence[RecordedJoints]) -> list[str]:
+    """Return remarks on locked joints: absent from the recordings, still, elsewhere or moving."""
+    faults, remarks = faults_of_locked(robot, found)
+    return [*map(str, faults), *remarks]
 
 
 def _plain(name: str) -> str:

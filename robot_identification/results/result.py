@@ -37,6 +37,7 @@ from ..signals import Clock, SignalSettings
 from ..untrusted.files import load_yaml, read_text
 from ..untrusted.writing import write_whole
 from ..version import __version__
+from .link_knowledge import link_knowledge, LinkKnowledge
 from .tables import link_table, LinkTable, ResultView
 
 if TYPE_CHECKING:
@@ -253,6 +254,10 @@ class Result(ResultView):
         """Return the links before and after, with standard deviations."""
         categories = self.structure.categories
         return link_table(self.prior, self.standard, self.standard_covariance, categories)
+
+    def link_knowledge(self) -> tuple[LinkKnowledge, ...]:
+        """Return what the recordings tell of each link."""
+        return link_knowledge(self.robot, self.system, self.estimate)
 
     def plot_fit(self) -> Figure:
         """

@@ -56,6 +56,8 @@ class Verdict:
         Those against it first, the gravest at the top; then remarks.
     omissions:
         What was left out, changed or not judged, in sentences.
+    links:
+        What is known of each link, in sentences.
 
     """
 
@@ -64,6 +66,7 @@ class Verdict:
     scope: str
     reasons: tuple[Reason, ...] = ()
     omissions: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
     @property
     def against(self) -> tuple[Reason, ...]:
@@ -122,6 +125,9 @@ class Verdict:
                 lines.append(head)
                 for reason in chosen:
                     lines += wrapped(reason.text, '  - ')
+        if self.links:
+            lines.append('links')
+            lines += [line for text in self.links for line in wrapped(text, '  - ')]
         if self.next_steps:
             lines.append('next')
             for number, reason in enumerate(self.next_steps, 1):
@@ -147,7 +153,8 @@ class Verdict:
 def verdict(result: Result) -> Verdict:
     """Return the verdict on a result."""
     found = judged(reasons(result), scope(result.system.factor.highest_speed, unseen(result)))
-    return replace(found, omissions=result.omissions)
+    links = tuple(map(str, result.link_knowledge()))
+    return replace(found, omissions=result.omissions, links=links)
 
 
 def judged(found: Iterable[Reason], scope: str) -> Verdict:
@@ -173,6 +180,9 @@ def validation_verdict(stored: StoredResult, validations: Sequence[Validation]) 
 
 def verdict_document(result: Result) -> dict[str, Any]:
     """Return the content of ``verdict.json``, see docs/reference/verdict.md; not finite: None."""
+    table = result.link_table().to_dict()
+    for entry, known in zip(table['links'], result.link_knowledge(), strict=True):
+        entry |= {'known': known.kind, 'sentence': str(known)}
     document = {
         'schema': SCHEMA,
         'version': __version__,
@@ -180,7 +190,7 @@ def verdict_document(result: Result) -> dict[str, Any]:
         'robot': result.robot.name,
         **verdict(result).to_dict(),
         'figures': figures(result),
-        **result.link_table().to_dict(),
+        **table,
     }
     return dict(plain(document))
 

@@ -106,10 +106,17 @@ COLOURED = 10.0
 REVERSALS = 2.0
 """Ratio of residuals at reversals to others that friction which the model lacks makes."""
 
+UNCONFIRMED = 0.1
+"""Relative deviation of a scale that nothing confirms: that of makers' gains is off by a tenth."""
+
+SURE_GAINS = 0.05
+"""Relative deviation of gains up to which nothing is said: masses are not known better."""
+
 WHOLE = 1.5
 """Times that an explanation fits all efforts together better, from which on it rules out uses."""
 
 _PARTLY: dict[str, tuple[str, ...]] = {
+    'locked_joint': (),
     'missing_samples': (),
     'late_samples': (),
     'range': (),
@@ -612,16 +619,38 @@ def residuals(result: Result) -> Iterator[Reason]:
 
 
 def gains(result: Result) -> Iterator[Reason]:
-    """Gains of currents that nothing confirms."""
-    if result.effort_kind == 'motor_current' and result.drive_gains is None:
-        yield Reason(
-            'gains',
-            'efforts are currents times gains that no recording confirms: an error of a gain goes '
-            'one to one into the masses',
-            next_step='record the same motion with a known load (data.known_load, '
-            'docs/how_to/currents.md)',
-            key='data.known_load',
-        )
+    """Gains of the drives that are not known well, with what that makes of the masses."""
+    if result.effort_kind != 'motor_current':
+        return
+    found, mass = result.drive_gains, result.link_table().after
+    common, worst, drive = UNCONFIRMED, 0.0, ''
+    if found is not None:
+        # a drive that the load does not tell keeps the gain that was assumed
+        spread = np.nan_to_num(found.std / (1.0 if found.reference else found.factors), nan=1.0)
+        worst, drive = float(spread.max()), found.drives[int(spread.argmax())]
+        scale = found.scale_std if found.reference else float(np.median(spread))
+        common = scale if np.isfinite(scale) else UNCONFIRMED
+    if max(common, worst) <= SURE_GAINS:
+        return
+    text = (
+        f'the scale of the gains is known to {100.0 * common:.2g} %, and so are the masses: '
+        f'{common * mass:.2g} of {mass:.3g} kg'
+    )
+    if common == UNCONFIRMED:
+        text += ", as of makers' gains and masses, since no recording confirms it"
+    if worst > max(common, SURE_GAINS):
+        text += f'; the gain of {drive}, and its efforts, to {100.0 * worst:.2g} %'
+    yield Reason(
+        'gains',
+        text,
+        (COLLISIONS,) if worst > JOINT_ERROR / 100.0 else (),
+        (drive,) if worst > SURE_GAINS else (),
+        value=common * mass,
+        unit='kg',
+        next_step='record the same motion with a known load (data.known_load, '
+        'docs/how_to/currents.md)',
+        key='data.known_load',
+    )
 
 
 CRITERIA: tuple[Callable[[Result], Iterator[Reason]], ...] = (

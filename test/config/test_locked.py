@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from robot_identification.config.experiment import DataSettings, Experiment, RobotSettings
 from robot_identification.config.locked import recorded_joints, remarks_on_locked
 from robot_identification.config.sources import open_recording
 from robot_identification.data.bag_writer import BagWriter, Topic
 from robot_identification.data.joint_state import typestore
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.model.robot import Robot
+from robot_identification.pipeline import identify
+from robot_identification.results.verdict import verdict
 
 KIND = 'sensor_msgs/msg/JointState'
 LINK = (
@@ -104,3 +107,48 @@ def test_names_of_no_joint_are_told(tmp_path):
     states = {'arm': 0.5, 'wrist joint': 0.0, 'finger': 0.0, 'lamp': 0.0}
     passed, _ = remarks(robot_of(), bag(tmp_path / 'run', states))
     assert 'passed over' in passed and 'lamp' in passed
+
+
+def test_a_locked_joint_that_moves_lowers_the_verdict(tmp_path):
+    """It is a fault of the recordings and a warning; one that stands is told as left out."""
+    ramp = np.linspace(0.0, 1.0, 100)
+    urdf = tmp_path / 'arm.urdf'
+    urdf.write_text(robot_of().urdf)
+    levels = {}
+    for what, finger in (('still', 0.0), ('moving', 0.3 * ramp), ('elsewhere', 0.2)):
+        entry = long_table(tmp_path / what, finger)
+        settings = RobotSettings(
+            urdf=str(urdf), joints=('arm',), effort_kind='joint_torque',
+            locked={'wrist joint': 0.0, 'finger': 0.0},
+        )  # fmt: skip
+        data = DataSettings(identification=(entry,))
+        result = identify(Experiment(robot=settings, data=data, auto=False))
+        found = [each for each in result.diagnosis if each.code == 'locked_joint']
+        levels[what] = verdict(result).against
+        warned = [text for text in result.warnings if "'finger' is locked at 0 m" in text]
+        assert len(found) == len(warned) == (what != 'still'), what
+        assert any('stands still' in text for text in result.omissions)
+        if found:
+            (reason,) = (r for r in levels[what] if 'locked_joint' in r.text)
+            assert not reason.remark and reason.joints == ('finger',)
+            assert reason.text not in {r.text for r in levels['still']}
+            assert len(levels[what]) == len(levels['still']) + 1
+
+
+def long_table(folder, finger):
+    """Write a recording that identifies the arm, with a finger beside it."""
+    folder.mkdir()
+    time = np.arange(2000) / 100.0
+    arm = np.sin(time) + 0.4 * np.sin(2.7 * time)
+    speed = np.cos(time) + 1.08 * np.cos(2.7 * time)
+    turn = -np.sin(time) - 2.916 * np.sin(2.7 * time)
+    noise = 0.01 * np.random.default_rng(0).standard_normal(time.size)
+    effort = 0.6 * turn + 0.3 * np.sign(speed) + 0.2 * speed + noise
+    wide = np.interp(time, np.linspace(0.0, 20.0, 100), np.broadcast_to(finger, 100))
+    path = folder / 'run.csv'
+    columns = np.column_stack([time, arm, effort, 0.0 * time, wide])
+    header = 't,arm_position,arm_effort,wrist joint_position,finger_position'
+    np.savetxt(path, columns, delimiter=',', header=header, comments='')
+    return RecordingEntry(
+        file=str(path), time='t', position=('arm_position',), effort=('arm_effort',)
+    )

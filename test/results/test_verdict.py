@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
+from robot_identification.estimation.drive_gains import DriveGains
 from robot_identification.estimation.recording_faults import RecordingFault
 from robot_identification.estimation.residuals import EffortDelay, ResidualColour
 from robot_identification.model.consistency import check
@@ -123,7 +124,7 @@ def test_late_efforts_are_not_to_be_used():
 
 
 def test_a_very_short_motion_is_not_to_be_used():
-    found = verdict(identified(run(1, seconds=1.5)))
+    found = verdict(identified(run(1, seconds=2.0)))
     assert found.level == DO_NOT_USE
     assert 'the motion determines' in found.sentence
     assert any('longer motion' in step.next_step for step in found.next_steps)
@@ -400,10 +401,40 @@ def test_classical_deviations_beside_coloured_residuals_are_told(good):
     assert reason.key == 'estimation.bootstrap' and '3.0 times too small' in reason.text
 
 
-def test_gains_of_currents_that_nothing_confirms_are_a_reservation(good):
-    currents = replace(good, effort_kind='motor_current')
+def gains_of(std, **keys):
+    """Return gains of three drives that are all 10 N m/A, with standard deviations (3,)."""
+    covariance = np.diag(np.square(std))
+    return DriveGains(ROBOT.joints, np.ones(3), covariance, 10.0 * np.eye(3), **keys)
+
+
+RATIOS = {'method': 'ratios', 'reference': 'joint_2'}
+
+
+@pytest.mark.parametrize(
+    ('gains', 'relative', 'words', 'lost'),
+    [
+        (None, 0.1, 'no recording confirms', set()),
+        (gains_of([0.02, 0.0, 0.03], **RATIOS), 0.1, 'no recording confirms', set()),
+        (gains_of([0.0, 0.0, 0.2], scale_std=0.08, **RATIOS), 0.08, 'joint_3, and its', set()),
+        (gains_of([0.0, 0.0, 0.55], **RATIOS), 0.1, 'to 55 %', {'collision_detection'}),
+        (gains_of([0.02, 0.07, np.nan], method='factors'), 0.07, 'to 1e+02 %',
+         {'collision_detection'}),
+    ],
+)  # fmt: skip
+def test_unknown_gains_are_a_reservation_with_their_deviation(good, gains, relative, words, lost):
+    currents = replace(good, effort_kind='motor_current', drive_gains=gains)
     (reason,) = reasons(currents, 'gains')
-    assert not reason.remark and not reason.rules_out and reason.key == 'data.known_load'
+    assert not reason.remark and reason.key == 'data.known_load' and words in reason.text
+    mass = good.link_table().after
+    assert reason.unit == 'kg' and reason.value == pytest.approx(relative * mass)
+    assert f'{relative * mass:.2g} of {mass:.3g} kg' in reason.text
+    assert {*USES} - {*verdict(currents).uses} == lost
+    assert verdict(currents).level == USABLE
+
+
+def test_gains_that_are_known_are_no_reservation(good):
+    known = gains_of([0.01, 0.0, 0.02], scale_std=0.01, **RATIOS)
+    assert not reasons(replace(good, effort_kind='motor_current', drive_gains=known), 'gains')
     assert not reasons(good, 'gains')
 
 
