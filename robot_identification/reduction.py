@@ -33,10 +33,10 @@ from .estimation import (
 )
 from .estimation.energy import ENERGY, require_movers
 from .excitation.criteria import EarlierInformation, ROW_RATE
+from .model.friction import SLOPES
 from .model.robot import robot_document
 from .progress import part, Progress, silent
 from .regressor import Regressor
-from .regressor.settings import SLOPES
 from .results.factor_file import (
     FactorSettings,
     merge_stored,

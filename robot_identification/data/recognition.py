@@ -23,6 +23,7 @@ import zipfile
 import numpy as np
 
 from ..errors import SettingsError
+from ..model.friction import FRICTION_SYMBOLS
 from ..model.urdf import is_urdf_file
 from .recording import SIGNALS
 from .recording_config import Column, FACTOR
@@ -37,7 +38,7 @@ _STORAGE = {
 _LINES = 1 << 16
 _LARGEST_YAML = 1 << 26
 
-_SYMBOLS = 'm|m[xyz]|I[xyz]{2}|Iam?|fvm?|fcm?|ts|tsc|off|fr|fl|k[cs]?|d'
+_SYMBOLS = '|'.join(('m|m[xyz]|I[xyz]{2}|Iam?|fvm|fcm|k[cs]?|d', *FRICTION_SYMBOLS))
 _NUMBER = r'[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?'
 _END = rf'(?:null|~|{_NUMBER})'
 _PARAMETERS = re.compile(

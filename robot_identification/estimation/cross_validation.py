@@ -17,10 +17,12 @@ import numpy as np
 
 from ..base_parameters import BaseStructure
 from ..data.recording import Motion
+from ..model.friction import FRICTION_SYMBOLS
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.inverse_dynamics import RowPattern
+from ..regressor.joint_terms import SPRING_SYMBOLS
 from ..signals import (
     channel_kernel,
     EffortChannel,
@@ -57,7 +59,7 @@ _MOST_BLOCKS = int(LONGEST * 1000.0 / 512.0)  # of `LONGEST` at a rate of a kilo
 _LEAST = 1e-3  # share of the effort below which residuals are not compared
 _LEAST_GAIN = 1e-3  # of the logarithm of the residual
 _PULL = 1e-5  # of the scaled normal matrix, towards the prior
-_OWN = ('fv', 'fc', 'ts', 'tsc', 'off', 'fr', 'fl', 'kc', 'ks')
+_OWN = (*FRICTION_SYMBOLS, *SPRING_SYMBOLS)
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,11 @@ from scipy.linalg import block_diag
 from ..base_parameters import BaseStructure
 from ..data.recording import Motion
 from ..errors import one_of
+from ..model.friction import arctan_shape, SLOPES
 from ..model.parameters import ParameterLayout
 from ..regressor import Regressor
-from ..regressor.joint_terms import arctan_shape, slopes_of, SYMBOLS
-from ..regressor.settings import ModelSettings, SLOPES
+from ..regressor.joint_terms import slopes_of, SYMBOLS
+from ..regressor.settings import ModelSettings
 from ..signals import RecordingSource, SignalSettings
 from .factor import GrowingTriangle
 from .least_squares import range_basis, TOLERANCE

@@ -38,6 +38,7 @@ from scipy.spatial.transform import Rotation
 
 from ..base_parameters import BaseStructure, structure
 from ..errors import IdentificationError
+from ..model.friction import SELECTED
 from ..model.robot import Robot
 from ..progress import Progress, silent
 from ..regressor import build, ModelSettings
@@ -428,7 +429,7 @@ class _SettingsSearch:
         """Choose load-dependent friction and rotor inertia."""
         self.progress(0.68, 'choosing the terms of the model')
         if 'robot.friction' not in self.given and 'coulomb' in self.model.friction:
-            for term in ('load', 'root'):
+            for term in SELECTED:
                 richer = replace(self.model, friction=(*self.model.friction, term))
                 self._offer('robot.friction', richer, f"against friction without '{term}'")
         if 'robot.rotor_inertia' not in self.given and self.model.rotor_inertia:
@@ -507,7 +508,7 @@ class _SettingsSearch:
         self.progress(0.9, 'leaving out what does not pay')
         n, model, text = self.robot.n_joints, self.model, 'against what does not pay'
         chosen = {choice.key for choice in self.choices}
-        for term in ('load', 'root') if 'robot.friction' in chosen else ():
+        for term in SELECTED if 'robot.friction' in chosen else ():
             if term in self.model.friction:
                 friction = tuple(each for each in self.model.friction if each != term)
                 self._drop('robot.friction', replace(self.model, friction=friction), text)

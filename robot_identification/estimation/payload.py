@@ -35,6 +35,7 @@ from ..model.consistency import (
     LinkConsistency,
     pseudo_inertia,
 )
+from ..model.friction import FRICTION_SYMBOLS
 from ..model.parameters import (
     body_links,
     INERTIAL_SYMBOLS,
@@ -57,7 +58,7 @@ _TOLERANCE = 1e-6
 _RANGE, _READABLE = 1e-9, 1e-3
 _RADIUS = 0.05
 _CLOSENESS = 1e-4
-_FRICTION = ('fv', 'fc', 'off', 'ts', 'tsc', 'fr', 'fl', 'fvm', 'fcm')
+_FRICTION = (*FRICTION_SYMBOLS, 'fvm', 'fcm')
 _ORDER = (0, 1, 2, 3, 4, 6, 9, 5, 7, 8)
 
 

@@ -20,7 +20,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..errors import SettingsError
-from ..model.consistency import from_pseudo_inertia, JOINT_SYMBOLS, pseudo_inertia
+from ..model.consistency import falls_from, from_pseudo_inertia, JOINT_SYMBOLS, pseudo_inertia
+from ..model.friction import FALLING, FRICTION, friction_symbols
 from ..model.link_geometry import box_faces, hull_faces, interior_point, link_points
 from ..model.parameters import body_links, INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from ..model.plausibility import (
@@ -189,11 +190,14 @@ def drive_signs(layout: ParameterLayout, model: ModelSettings) -> np.ndarray:
             row = own_rotors.setdefault(joint, unit[f'{joint}.Ia'].copy())
             row -= ratio**2 / (1.0 if separate else own**2) * unit[source]
     rows += own_rotors.values()
-    for joint in (name[:-4] for name in layout if name.endswith('.tsc')):
-        dry = [unit[name] for s in ('ts', 'fc') if (name := f'{joint}.{s}') in layout]
-        if dry:  # else tsc is all the dry friction that there is
-            rows.append(-unit[f'{joint}.tsc'])
-        rows.append(sum(dry, unit[f'{joint}.tsc']))
+    for name in layout:
+        joint, _, symbol = name.rpartition('.')
+        if symbol not in friction_symbols(sign=FALLING):
+            continue
+        dry = [unit[f'{joint}.{s}'] for s in falls_from(joint, layout)]
+        if dry:  # else it is all the dry friction that there is
+            rows.append(-unit[name])
+        rows.append(sum(dry, unit[name]))
     return np.array(rows).reshape(-1, len(layout))
 
 
@@ -406,7 +410,7 @@ def _spreads(system: LinearSystem, layout: ParameterLayout) -> np.ndarray:
         joint, _, symbol = name.rpartition('.')
         if symbol in SPRING_SYMBOLS and usual.get(joint, 0.0) > 0.0:
             spreads[i] = usual[joint]
-        elif symbol == 'fl':
+        elif symbol == FRICTION['load'].symbol:
             spreads[i] = LOAD_FRICTION_SPREAD
     return spreads
 

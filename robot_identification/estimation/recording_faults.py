@@ -23,6 +23,7 @@ from ..data.recording import Motion, Recording, RecordingSource, Samples, source
 from ..data.recording_config import TIME_UNITS
 from ..data.sampling import clock_of, likely_unit
 from ..errors import one_of, RecordingError, SettingsError
+from ..model.friction import friction_symbols, POSITIVE
 from ..model.robot import Robot
 from ..regressor.rigid import tree_of
 from ..signals import process, SignalSettings
@@ -182,7 +183,8 @@ def estimate_faults(
         if value < -SURE * std
     }
     joints = dict.fromkeys((*robot.joints, *system.joints))
-    driving = tuple(j for j in joints if negative & {f'{j}.fv', f'{j}.fc', f'{j}.ts'})
+    braking = friction_symbols(sign=POSITIVE)
+    driving = tuple(j for j in joints if negative & {f'{j}.{symbol}' for symbol in braking})
     if driving:
         yield RecordingFault(
             code='negative_friction',

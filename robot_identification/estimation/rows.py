@@ -19,6 +19,7 @@ import numpy as np
 from ..base_parameters import BaseStructure
 from ..data.recording import Samples
 from ..errors import one_of, RecordingError, SettingsError
+from ..model.friction import FRICTION_SYMBOLS
 from ..regressor import Regressor
 from ..regressor.inverse_dynamics import RowPattern
 from ..regressor.joint_terms import DryFriction
@@ -50,7 +51,7 @@ joint moves, to the (k, n) efforts to go on with.
 BLOCK_SAMPLES = 512
 """Samples that the regressor is evaluated at in one call."""
 
-JOINT_SYMBOLS = ('Ia', 'fv', 'fc', 'ts', 'tsc', 'off', 'fr', 'fl')
+JOINT_SYMBOLS = ('Ia', *FRICTION_SYMBOLS)
 """Symbols of parameters that are named after their joint, joint by joint."""
 
 CACHE_BYTES = 64_000_000

@@ -20,6 +20,7 @@ import scipy
 from ..base_parameters import structure
 from ..data.recording import Motion
 from ..errors import ExcitationError, one_of
+from ..model.friction import FRICTION_SYMBOLS
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, prior, Regressor
@@ -50,9 +51,6 @@ SIGN_WIDTH = 0.05
 Criterion = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """Turns an information matrix (b, b) into the value to be minimised and its gradient (b, b)."""
 
-
-FRICTION = ('fv', 'fc', 'ts', 'tsc', 'fr', 'fl', 'off')
-"""Symbols of the parameters that ``friction`` stands for."""
 
 LAST = 4
 """Joints that move for a payload: the last ones, which turn it most for their effort."""
@@ -187,7 +185,9 @@ def parameter_places(
     places: set[int] = set()
     for wanted in parameters:
         if wanted == 'friction':
-            found = {i for i, name in enumerate(names) if name.rpartition('.')[2] in FRICTION}
+            found = {
+                i for i, name in enumerate(names) if name.rpartition('.')[2] in FRICTION_SYMBOLS
+            }
         elif wanted in (*robot.links, *robot.joints):
             found = {i for i, name in enumerate(names) if name.rpartition('.')[0] == wanted}
         else:

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .parameters import body_links, ParameterSet
+from .friction import FALLING, FRICTION, friction_symbols, POSITIVE
+from .parameters import body_links, ParameterLayout, ParameterSet
 
 CHOLESKY_TOLERANCES = (0.0, -0.01, -0.02, -0.04)
 """Tolerances of Gautier and Venture's Table III [kg m^2]."""
@@ -32,13 +33,9 @@ CHOLESKY_TOLERANCES = (0.0, -0.01, -0.02, -0.04)
 JOINT_SYMBOLS = {
     'Ia': 'rotor inertia',
     'Iam': 'coupled rotor inertia',
-    'fv': 'viscous friction',
+    **{term.symbol: term.title for term in FRICTION.values() if term.sign == POSITIVE},
     'fvm': "coupled motor's viscous friction",
-    'fc': 'Coulomb friction',
     'fcm': "coupled motor's Coulomb friction",
-    'ts': 'stiction',
-    'fr': 'friction by the cube root of the speed',
-    'fl': 'load-dependent friction',
     'k': 'stiffness',
     'd': 'damping of the transmission',
 }
@@ -296,16 +293,24 @@ def _joint_problems(parameters: ParameterSet, tolerance: float) -> Iterator[Join
     ):
         joint, _, symbol = name.rpartition('.')
         what = f'{JOINT_SYMBOLS.get(symbol)} {symbol}'
-        if symbol == 'tsc':
+        if symbol in friction_symbols(sign=FALLING):
             # what dry friction falls to as the joint gets faster
-            dry = 'fc' if f'{joint}.fc' in parameters.layout else 'ts'
-            what = f'Coulomb friction {dry} + tsc'
-            value += parameters.get(f'{joint}.{dry}')
+            dry = falls_from(joint, parameters.layout)
+            what = f'Coulomb friction {" + ".join((*dry, symbol))}'
+            value += sum(parameters[f'{joint}.{each}'] for each in dry)
         elif symbol not in JOINT_SYMBOLS:
             continue
         if not value >= -tolerance:
             text = f'{joint}: the {what} is {value:.4g} {unit}'
             yield JointProblem(joint, name, value, text)
+
+
+def falls_from(joint: str, layout: ParameterLayout) -> tuple[str, ...]:
+    """Return the symbols of the dry friction of a joint that Stribeck friction falls from."""
+    found = (
+        s for s in friction_symbols(sign=POSITIVE, mjcf='frictionloss') if f'{joint}.{s}' in layout
+    )
+    return tuple(found)
 
 
 def _word(holds: bool) -> str:

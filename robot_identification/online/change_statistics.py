@@ -20,14 +20,12 @@ import numpy as np
 from scipy.special import fdtrc
 
 from ..base_parameters import BaseStructure
+from ..model.friction import FRICTION_SYMBOLS
 from ..model.parameters import INERTIAL_SYMBOLS
 from ..regressor.inverse_dynamics import RowPattern
 
 BATCHES = 4
 """Parts of a window; the first one is where a change may begin."""
-
-FRICTION = ('fv', 'fc', 'ts', 'tsc', 'off', 'fr', 'fl')
-"""Symbols of a joint's friction."""
 
 _GUARD = 1.2  # of the largest residual met while learning
 _SINGULAR = 1e-9  # of the largest eigenvalue, with columns scaled to norm 1
@@ -52,7 +50,7 @@ class ChangeColumns:
         self._dense = np.zeros((len(joints), pattern.size))
         found = []
         for j, joint in enumerate(joints):
-            own = {f'{joint}.{symbol}' for symbol in FRICTION}
+            own = {f'{joint}.{symbol}' for symbol in FRICTION_SYMBOLS}
             places = range(pattern.offsets[j], pattern.offsets[j + 1])
             found.append([k for k in places if names[self._places[k]] in own])
         self.friction = tuple(tuple(names[self._places[k]] for k in row) for row in found)

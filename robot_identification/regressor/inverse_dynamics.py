@@ -21,6 +21,7 @@ import numpy as np
 from ..compiled import available
 from ..data.recording import Motion
 from ..errors import ModelError
+from ..model.friction import friction_symbols, POSITIVE
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.robot import Robot
 from .closed_chain import ClosedBodies
@@ -244,8 +245,9 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
     values = robot.opened.prior.as_dict()
     for joint in robot.opened.joints:
         owner, drawn = motors.get(joint, joint), robot.contents.joints[joint]
-        values[f'{owner}.fv'] = drawn.damping
-        values[f'{owner}.fc'] = values[f'{owner}.ts'] = drawn.friction
+        values.update({f'{owner}.{s}': drawn.damping for s in friction_symbols(mjcf='damping')})
+        dry = friction_symbols(mjcf='frictionloss', sign=POSITIVE)
+        values.update({f'{owner}.{s}': drawn.friction for s in dry})
     return ParameterSet(
         regressor.layout, np.array([values.get(name, 0.0) for name in regressor.layout])
     )

@@ -56,8 +56,9 @@ import numpy as np
 
 from ..data.recording import Motion
 from ..errors import one_of, SettingsError
+from ..model.friction import FRICTION, FrictionState, SLOPES
 from ..model.parameters import ParameterLayout
-from .settings import CoupledDrive, ModelSettings, SLOPES
+from .settings import CoupledDrive, ModelSettings
 
 _BLOCK = 512  # samples whose rigid-body columns exist at once
 
@@ -175,33 +176,14 @@ def summands(terms: Sequence[JointTerm], n: int) -> dict[tuple[int, int], list[t
     return found
 
 
-SYMBOLS = {
-    'rotor_inertia': 'Ia',
-    'viscous': 'fv',
-    'coulomb': 'fc',
-    'stiction': 'ts',
-    'stribeck': 'tsc',
-    'offset': 'off',
-    'root': 'fr',
-    'load': 'fl',
-}
+SYMBOLS = {'rotor_inertia': 'Ia', **{name: term.symbol for name, term in FRICTION.items()}}
 """Symbol of each term, in the order of the columns."""
 
-_UNITS = {
-    'Ia': ('kg m^2', 'kg'),
-    'fv': ('N m s/rad', 'N s/m'),
-    'fr': ('N m (s/rad)^(1/3)', 'N (s/m)^(1/3)'),
-    **dict.fromkeys(('fc', 'ts', 'tsc', 'off'), ('N m', 'N')),
-    'fl': ('1', '1'),
-}
+_UNITS = {'Ia': ('kg m^2', 'kg'), **{term.symbol: term.units for term in FRICTION.values()}}
 """Units of each symbol for joints that turn, and for those that slide."""
 
-USUAL_SLOPES = {'stiction': 100.0, 'stribeck': 5.0}
-"""
-Slopes [s/rad or s/m] where none are given and no recording has told them yet.
-
-Which parameters can be identified does not depend on them.
-"""
+_KINDS = {'rotor_inertia': ACCELERATION, 'viscous': VELOCITY, 'coulomb': SIGN, 'offset': ONE}
+"""Terms whose function of the state stands for other columns, too; all others have their own."""
 
 
 def joint_terms(settings: ModelSettings) -> tuple[str, ...]:
@@ -219,15 +201,16 @@ def slopes_of(settings: ModelSettings, joints: tuple[str, ...]) -> dict[str, np.
     """
     Return the slopes (n_joints,) [s/rad or s/m] that shape stiction and Stribeck friction.
 
-    Both terms have some, whether the settings have the term or not; `USUAL_SLOPES` stand for those
-    that are not given.  Raises SettingsError if there is neither one slope nor one a joint, or
-    Stribeck friction is to rise as steeply as stiction.
+    Both terms have some, whether the settings have the term or not; usual ones, on which no
+    parameter's identifiability depends, stand for those that are not given.  Raises SettingsError
+    if there is neither one slope nor one a joint, or Stribeck friction is to rise as steeply as
+    stiction.
     """
     steep, slow = settings.stiction_slope, settings.stribeck_slope
     # a slope that is not given keeps clear of the one that is
     usual = {
-        'stiction': np.maximum(USUAL_SLOPES['stiction'], 20.0 * np.max(slow or 0.0)),
-        'stribeck': np.minimum(USUAL_SLOPES['stribeck'], 0.05 * np.min(steep or np.inf)),
+        'stiction': np.maximum(FRICTION['stiction'].usual_slope, 20.0 * np.max(slow or 0.0)),
+        'stribeck': np.minimum(FRICTION['stribeck'].usual_slope, 0.05 * np.min(steep or np.inf)),
     }
     slopes = {term: _by_joint(settings, key, joints, usual[term]) for term, key in SLOPES.items()}
     if {*SLOPES} <= {*settings.friction}:
@@ -259,11 +242,6 @@ def _by_joint(
             remedy=f'give one value for each of {one_of(joints)}, or one for all',
         )
     return np.broadcast_to(values, len(joints)).astype(float)
-
-
-def arctan_shape(velocity: np.ndarray, slope: np.ndarray | float) -> np.ndarray:
-    """Return 2/pi atan(slope velocity), from -1 to 1; Szabo and Szadeczky-Kardoss, eq. (8)."""
-    return (2.0 / np.pi) * np.arctan(slope * velocity)
 
 
 def direction(velocity: np.ndarray, reversal: np.ndarray | float) -> np.ndarray:
@@ -346,7 +324,7 @@ def friction_term(
             remedy="leave 'load' out",
         )
     breakaway, reversal = (_by_joint(settings, k, joints) for k in ('breakaway', 'reversal_speed'))
-    kinds = {'rotor_inertia': ACCELERATION, 'viscous': VELOCITY, 'coulomb': SIGN, 'offset': ONE}
+    kinds = dict(_KINDS)
     if np.any(breakaway) or np.any(reversal):
         del kinds['coulomb']
     others = tuple(term for term in terms if term not in kinds)
@@ -385,17 +363,9 @@ def _own_functions(
     """Values of terms that are no functions of their own, (m, n_joints of each)."""
     state, way = motion.friction_state, direction(motion.velocity, reversal)
     dry = way if state is None else np.where(holds, state, way)
-    values = []
-    for term in terms:
-        if term == 'root':
-            values.append(np.cbrt(motion.velocity) * np.abs(way))
-        elif term in SLOPES:
-            values.append(arctan_shape(motion.velocity, slopes[term]))
-        elif term == 'load' and effort is not None:
-            values.append(dry * np.abs(effort(motion)))
-        else:
-            values.append(dry)
-    return np.hstack(values)
+    load = 0.0 if effort is None else effort(motion)
+    states = (FrictionState(motion.velocity, dry, way, slopes.get(t, 0.0), load) for t in terms)
+    return np.hstack([FRICTION[t].function(s) for t, s in zip(terms, states, strict=True)])
 
 
 def body_effort(bodies: Term, values: np.ndarray, motion: Motion) -> np.ndarray:

@@ -9,14 +9,9 @@ from math import inf
 from typing import Any
 
 from ..errors import one_of, SettingsError
+from ..model.friction import FRICTION, SLOPES
 from ..model.mechanisms import DeltaSettings, ElasticJoints, LoopSettings
 from ..options.fields import option
-
-FRICTION_TERMS = ('viscous', 'coulomb', 'offset', 'stiction', 'stribeck', 'root', 'load')
-"""Terms of the friction model, which is linear but for the slopes of the last two."""
-
-SLOPES = {'stiction': 'stiction_slope', 'stribeck': 'stribeck_slope'}
-"""Friction terms with a constant that shapes them, and the setting that gives it."""
 
 COUPLED_INERTIA = ('separate', 'tied')
 """Whether a coupled motor's inertia is a parameter of its own or its joint's ``Ia``."""
@@ -101,12 +96,9 @@ class ModelSettings:
 
     friction: tuple[str, ...] = option(
         ('viscous', 'coulomb', 'offset'),
-        doc='Friction terms of every joint: viscous (fv dq), coulomb (fc sign dq), offset (off), '
-        'stiction (ts 2/pi atan(stiction_slope dq), in place of coulomb), stribeck '
-        '(tsc 2/pi atan(stribeck_slope dq)), root (fr |dq|^(1/3) sign dq, which grows less and '
-        'less), load (fl |tau| sign dq, of gears under load; tau is the effort of the bodies of '
-        'the URDF)',
-        choices=FRICTION_TERMS,
+        doc='Friction terms of every joint: '
+        + ', '.join(f'{term.name} ({term.formula})' for term in FRICTION.values()),
+        choices=tuple(FRICTION),
     )
     rotor_inertia: bool = option(
         True, doc='Whether every joint has a rotor inertia Ia, as seen at the joint'
@@ -197,9 +189,9 @@ class ModelSettings:
     def _faults(self) -> Iterator[tuple[str, Any, str, str]]:
         """Iterate over key, value, problem and remedy of what is wrong."""
         for term in self.friction:
-            if term not in FRICTION_TERMS or self.friction.count(term) > 1:
-                fault = 'unknown' if term not in FRICTION_TERMS else 'named twice'
-                remedy = f'name each of {one_of(FRICTION_TERMS)} once at most'
+            if term not in FRICTION or self.friction.count(term) > 1:
+                fault = 'unknown' if term not in FRICTION else 'named twice'
+                remedy = f'name each of {one_of(FRICTION)} once at most'
                 yield 'friction', term, f"friction term '{term}' is {fault}", remedy
         if {'coulomb', 'stiction'} <= {*self.friction}:
             problem = "friction has both 'coulomb' and 'stiction', which no recording can separate"

@@ -27,6 +27,7 @@ from lxml import etree
 import numpy as np
 
 from ..errors import IdentificationWarning, ModelError
+from ..model.friction import FRICTION, SLOPES
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..model.urdf import parse_tree
@@ -224,26 +225,11 @@ def _add(parent: etree._Element, tag: str, text: str) -> etree._Element:
 
 _TERMS = {
     'Ia': 'Rotor inertia.',
-    'fv': 'Viscous friction.',
-    'fc': 'Coulomb friction.',
-    'ts': 'Stiction.',
-    'tsc': 'Stribeck friction.',
-    'off': 'Offset.',
-    'fr': 'Friction by the root of the speed.',
-    'fl': 'Friction for a unit of load.',
+    **{term.symbol: f'{term.title[:1].upper()}{term.title[1:]}.' for term in FRICTION.values()},
     'kc': 'Springs: coefficient of the cosine.',
     'ks': 'Springs: coefficient of the sine.',
 }
-_FRICTION = {
-    'fv': 'FV[i] * v[i]',
-    'fc': 'FC[i] * direction(v[i], REVERSAL_SPEED[i])',
-    'ts': 'TS[i] * M_2_PI * atan(STICTION_SLOPE[i] * v[i])',
-    'tsc': 'TSC[i] * M_2_PI * atan(STRIBECK_SLOPE[i] * v[i])',
-    'off': 'OFF[i]',
-    'fr': 'FR[i] * cbrt(v[i]) * fabs(direction(v[i], REVERSAL_SPEED[i]))',
-    'fl': 'FL[i] * fabs(load[i]) * direction(v[i], REVERSAL_SPEED[i])',
-}
-_SIGNED = {'fc', 'fl', 'fr'}
+_SIGNED = {term.symbol for term in FRICTION.values() if term.signed}
 
 
 def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None = None) -> str:
@@ -301,7 +287,7 @@ def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None =
         loads=[robot.prior.inertial(link) for link in links],
         gravity=robot.gravity,
         terms=terms,
-        friction=[text for symbol, text in _FRICTION.items() if symbol in terms],
+        friction=[term.c_code for term in FRICTION.values() if term.symbol in terms],
         drives=drives,
         signs=bool(_SIGNED & {*terms}) or any(drive.viscous or drive.coulomb for drive in drives),
     )
@@ -361,9 +347,9 @@ def _terms(
     if 'ks' in terms:
         terms.setdefault('kc', (np.zeros(len(joints)), _TERMS['kc']))
     slopes = slopes_of(model, joints)
-    for symbol, term in (('ts', 'stiction'), ('tsc', 'stribeck')):
-        if symbol in terms:
-            terms[f'{term}_slope'] = slopes[term], 'How steeply it rises with the velocity.'
+    for term, key in SLOPES.items():
+        if FRICTION[term].symbol in terms:
+            terms[key] = slopes[term], 'How steeply it rises with the velocity.'
     if _SIGNED & {*terms}:
         speeds = np.broadcast_to(model.reversal_speed, len(joints))
         terms['reversal_speed'] = speeds, 'Speed below which dry friction is in proportion to it.'

@@ -21,6 +21,7 @@ import pinocchio as pin
 
 from ..errors import ConsistencyError, IdentificationWarning, ModelError, one_of
 from ..model.consistency import inertia_at_com
+from ..model.friction import friction_symbols, STATIC
 from ..model.mechanisms import LoopSettings
 from ..model.mujoco_model import mechanism, numbers
 from ..model.parameters import ParameterSet
@@ -36,8 +37,15 @@ ROUNDING = 1e-12
 """Share of a body's inertia that is added where rounding breaks the triangle inequality."""
 
 _DRIVE = {'armature': ('Iam',), 'damping': ('fvm',), 'frictionloss': ('fcm',)}
-_JOINT = {'armature': ('Ia',), 'damping': ('fv',), 'frictionloss': ('fc', 'ts', 'tsc')}
-_WRITTEN = ('Ia', 'fv', 'fc', 'Iam', 'fvm', 'fcm')
+_FRICTION = {name: friction_symbols(mjcf=name) for name in ('damping', 'frictionloss')}
+_JOINT = {'armature': ('Ia',), **_FRICTION}
+_APPROXIMATE = friction_symbols(kind=STATIC)
+_WRITTEN = tuple(
+    symbol
+    for names in (*_JOINT.values(), *_DRIVE.values())
+    for symbol in names
+    if symbol not in _APPROXIMATE
+)
 
 
 def mjcf(robot: Robot, parameters: ParameterSet, model: ModelSettings | None = None) -> str:
@@ -116,7 +124,7 @@ def _unmodelled(parameters: ParameterSet) -> list[str]:
         for name, value in parameters.as_dict().items()
         if value != 0.0
         and name.rpartition('.')[0] not in inertial
-        and name.rpartition('.')[2] not in (*_WRITTEN, 'ts', 'tsc')
+        and name.rpartition('.')[2] not in (*_WRITTEN, *_APPROXIMATE)
     ]
 
 

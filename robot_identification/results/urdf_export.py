@@ -22,13 +22,13 @@ import numpy as np
 
 from ..errors import ConsistencyError, IdentificationWarning, Omission, one_of
 from ..model.consistency import check, inertia_at_com
+from ..model.friction import friction_symbols, SLOPES
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.plausibility import joined_links, nearest_body, repaired_body, robot_shapes
 from ..model.robot import link_inertias, lumped_inertias, Robot
 from ..model.urdf import parse_tree
 from ..regressor import ModelSettings
 from ..regressor.joint_terms import slopes_of, SPRING_SYMBOLS
-from ..regressor.settings import SLOPES
 
 _MARK = 'robot_identification: identified parameters that URDF has no element for'
 _EXACT = 1e-10
@@ -198,8 +198,9 @@ def _write_inertial(link: etree._Element, body: np.ndarray) -> None:
 
 def _write_friction(owner: str, parameters: ParameterSet, element: etree._Element) -> None:
     attributes = {}
-    for attribute, symbols in (('damping', ('fv',)), ('friction', ('fc', 'ts', 'tsc'))):
-        names = [name for s in symbols if (name := f'{owner}.{s}') in parameters.layout]
+    for attribute, mjcf in (('damping', 'damping'), ('friction', 'frictionloss')):
+        own = (f'{owner}.{symbol}' for symbol in friction_symbols(mjcf=mjcf))
+        names = [name for name in own if name in parameters.layout]
         if not names:
             continue
         value, name = sum(parameters[name] for name in names), ' + '.join(names)

@@ -26,17 +26,16 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 
+from ..model.friction import arctan_shape, CONSTANT, FRICTION, FrictionState, SMOOTH
 from ..model.mujoco_model import body_inertial, ENTRIES, mujoco_model, set_inertia
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from ..regressor.joint_terms import arctan_shape
 from .truth import per_joint, SimulatedPayload, Wear
 
-_GEARED = {'fv': 2.0, 'fc': 1.0, 'fr': 4.0 / 3.0, 'fl': 0.0, 'ts': 1.0, 'tsc': 1.0}
-"""Friction that wears, and the power of the gear by which it is smaller at the motor."""
+_SMOOTH = tuple(term for term in FRICTION.values() if term.kind == SMOOTH)
 
 _CREEP = 1e-4
-"""Speed below which the root of the speed is a straight line [rad/s or m/s]."""
+"""Speed below which smooth friction is a straight line [rad/s or m/s]."""
 
 
 class Plant:
@@ -87,8 +86,9 @@ class Plant:
         gears = np.abs(self._gears)
         self._offset = self._of_dofs(parameters, 'off', self._gears)
         self._friction = {
-            symbol: self._of_dofs(parameters, symbol, gears**power)
-            for symbol, power in _GEARED.items()
+            term.symbol: self._of_dofs(parameters, term.symbol, gears**term.gear_power)
+            for term in FRICTION.values()
+            if term.kind != CONSTANT  # which does not wear
         }
         self._slopes = None
         if self._friction['ts'].any() or self._friction['tsc'].any():
@@ -182,9 +182,11 @@ class Plant:
         scale = np.ones(self.model.nv)
         factors = per_joint(wear.friction, self.robot, 'wear.friction')
         scale[self._drive_dof] = 1.0 if factors is None else factors
-        self._viscous, self._coulomb, self._root, self._load, *static = (
-            scale * self._friction[symbol] for symbol in _GEARED
-        )
+        worn = {symbol: scale * values for symbol, values in self._friction.items()}
+        smooth = ((term, worn[term.symbol]) for term in _SMOOTH)
+        self._smooth = [(term, values) for term, values in smooth if values.any()]
+        self._coulomb, self._load = worn['fc'], worn['fl']
+        static = worn['ts'], worn['tsc']
         self._static = None if self._slopes is None else StaticFriction(*static, *self._slopes)
 
     def step(self, effort: np.ndarray) -> None:
@@ -216,16 +218,21 @@ class Plant:
 
     def _smooth_friction(self, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """
-        Return the tangent at velocities (nv,) of friction that is viscous or by the root.
+        Return the tangent at velocities (nv,) of smooth friction.
 
         It is a viscous friction (nv,) and a constant one (nv,).
         """
-        if not self._root.any():
-            return self._viscous, np.zeros_like(velocity)
+        viscous, constant = np.zeros((2, velocity.size))
+        way = np.where(velocity < 0.0, -1.0, 1.0)
         speed = np.maximum(np.abs(velocity), _CREEP)
-        chord = self._root * speed ** (-2.0 / 3.0)
-        slope = np.where(speed > _CREEP, chord / 3.0, chord)
-        return self._viscous + slope, (chord - slope) * velocity
+        state = FrictionState(way * speed, way, way)
+        for term, values in self._smooth:
+            assert term.derivative is not None
+            chord = term.function(state) / state.velocity
+            slope = np.where(speed > _CREEP, term.derivative(state), chord)
+            viscous += values * slope
+            constant += values * (chord - slope) * velocity
+        return viscous, constant
 
     def _dry_friction(
         self, mobility: np.ndarray, velocity: np.ndarray, free: np.ndarray

@@ -16,12 +16,19 @@ import numpy as np
 
 from ..errors import ModelError, SettingsError
 from ..model.consistency import from_pseudo_inertia, inertia_at_com, pseudo_inertia
+from ..model.friction import DRY, FRICTION, SMOOTH
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..options.fields import option
 from ..regressor import ElasticJoints, ModelSettings, prior
 from ..regressor.joint_terms import slopes_of
 from ..regressor.rigid import tree_of
+
+_FURTHER = tuple(
+    name
+    for name, term in FRICTION.items()
+    if name not in ('viscous', 'coulomb') and term.kind in (SMOOTH, DRY)
+)
 
 _SPRINGS = {'kc': 'spring_cosine', 'ks': 'spring_sine'}
 
@@ -293,7 +300,8 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     joint_values = _friction(robot, settings, nominal, random)
     rotors = finite_effort(robot) / ROTOR_ACCELERATION
     joint_values['Ia'] = given(settings, robot, 'rotor_inertia', rotors)
-    for symbol, key in (('fr', 'root'), ('fl', 'load'), *_SPRINGS.items()):
+    further = {FRICTION[name].symbol: name for name in _FURTHER}
+    for symbol, key in {**further, **_SPRINGS}.items():
         entries = per_joint(getattr(settings, key), robot, key)
         if entries is not None:
             joint_values[symbol] = entries
@@ -317,7 +325,7 @@ def true_model(robot: Robot, settings: SimulationSettings) -> ModelSettings:
     if elastic is not None:
         damped = any(value > 0.0 for value in settings.transmission_damping)
         elastic = replace(elastic, damping=elastic.damping or damped)
-    further = tuple(term for term in ('root', 'load') if getattr(settings, term))
+    further = tuple(term for term in _FURTHER if getattr(settings, term))
     breakaway = per_joint(settings.breakaway, robot, 'breakaway')
     springs = any(getattr(settings, key) for key in _SPRINGS.values())
     turning = zip(robot.joints, tree_of(robot).revolute, strict=True)

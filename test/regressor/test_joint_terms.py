@@ -26,6 +26,7 @@ from robot_identification.estimation import (
     wls,
 )
 from robot_identification.model.consistency import check
+from robot_identification.model.friction import FRICTION, SLOPES
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
@@ -37,7 +38,7 @@ from robot_identification.regressor import (
     predict,
     prior,
 )
-from robot_identification.regressor.joint_terms import DryFriction, slopes_of, USUAL_SLOPES
+from robot_identification.regressor.joint_terms import DryFriction, slopes_of
 from robot_identification.results.urdf_export import identified_urdf
 from robot_identification.signals import SignalSettings
 import scipy
@@ -146,7 +147,7 @@ def test_a_slope_that_is_not_given_keeps_clear_of_the_one_that_is():
     joints = ('a', 'b')
     slopes = slopes_of(ModelSettings(friction=STATIC), joints)
     assert {term: values.tolist() for term, values in slopes.items()} == {
-        term: [value] * 2 for term, value in USUAL_SLOPES.items()
+        term: [value] * 2 for term in SLOPES for value in [FRICTION[term].usual_slope]
     }
     steep = slopes_of(ModelSettings(friction=STATIC, stribeck_slope=(90.0, 110.0)), joints)
     assert (steep['stiction'] == 2200.0).all()
