@@ -166,7 +166,6 @@ class World:
             if self.obstacle is not None:
                 self.simulator.disturb(self._push(self.obstacle))
             period, sample = self.simulator.periods, self.simulator.advance()
-            self.controller.check(sample)
             self.track.append((plant.position.copy(), plant.velocity.copy()))
             if period % every == 0:
                 self._publish(sample)
@@ -273,6 +272,7 @@ class DrivenGoal:
         self.heard = False
         self.ending: Ending | None = None
         self._goal: Goal | None = None
+        self._told = self._stuck = False
         self._tolerances = Tolerances(tolerance, tolerance, GOAL_SECONDS)
         self._world.later(LATENCY, self._accept)
 
@@ -300,7 +300,10 @@ class DrivenGoal:
         """Tell how it goes, as long as it does."""
         assert self._goal is not None
         simulator = self._world.simulator
+        if self._stuck:
+            return
         if self._goal.outcome is not None:
+            self._told = True
             ending = Ending(*ENDS[self._goal.outcome], self._goal.reason)
             self._world.later(LATENCY, lambda: setattr(self, 'ending', ending))
             return
@@ -322,8 +325,12 @@ class DrivenGoal:
 
     def _cancel(self) -> None:
         self.heard = True
-        if self._goal is not None:
-            self._world.controller.cancel(self._goal)
+        if self._goal is None:
+            return
+        # as the real one, which has not told the end yet: the goal stays CANCELING
+        if self._goal.outcome not in (None, Outcome.CANCELED) and not self._told:
+            self._stuck = True
+        self._world.controller.cancel(self._goal)
 
 
 @contextmanager

@@ -143,9 +143,8 @@ def _stop(parser: Parser, own: Any, fields: list[str]) -> int:
         '%(default)g)',
     )
     given = parser.parse_args(fields)
-    goals = client.stop(given.controller, namespace=given.namespace, timeout=given.timeout)
-    told = f'{goals} goal{"s"[: goals != 1]} canceled' if goals else 'no goal to cancel'
-    print(f"'{given.controller}': {told}")
+    stopped = client.stop(given.controller, namespace=given.namespace, timeout=given.timeout)
+    print(f"'{given.controller}': {stopped}")
     return EXIT_OK
 
 

@@ -8,8 +8,9 @@ ros2cli. On Ctrl-C it cancels the goal and waits until the motion has come to re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 import math
 import signal
@@ -21,7 +22,7 @@ from action_msgs.srv import CancelGoal
 from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.task import Future
 
 from ..errors import IdentificationError
@@ -41,6 +42,12 @@ _LATCHED_WAIT = 1.0
 
 _REPEAT = 1.0
 """Period of requests to stop [s]."""
+
+_REST_SECONDS, _REST_TOLERANCE = 0.3, 0.003
+"""Time for which joints that rest stay, and by how much they may move [s, rad or m]."""
+
+_REST_WAIT = 5.0
+"""Longest time to wait for rest after the end of all goals [s]."""
 
 _GONE = 3.0
 """How long a service has to be missing until it has gone, and not only its discovery [s]."""
@@ -137,12 +144,46 @@ def watch(
             show(waiting.pop(0))
 
 
-def stop(controller: str, *, namespace: str = '', timeout: float = 10.0) -> int:
+@dataclass(frozen=True)
+class Stopped:
+    """
+    Outcome of a request to stop a controller's goals.
+
+    Attributes
+    ----------
+    goals:
+        Number of goals that were in execution.
+    canceling:
+        Number of them that stay CANCELING while the arm rests, as joint_trajectory_controller
+        leaves a goal whose cancel came within 50 ms of its end.
+    at_rest:
+        Whether the arm was seen at rest.
+
+    """
+
+    goals: int
+    canceling: int = 0
+    at_rest: bool = False
+
+    def __str__(self) -> str:
+        if not self.goals:
+            return 'no goal to cancel'
+        text = f'{self.goals} goal{"s"[: self.goals != 1]} canceled'
+        if self.canceling:
+            stay = f'stay{"s"[: self.canceling == 1]}'
+            text += f', of which {self.canceling} {stay} CANCELING, as after a cancel at the end'
+        if self.at_rest:
+            return f'{text}; the arm is at rest'
+        return f'{text}; the arm was not seen at rest: use the emergency stop if it moves'
+
+
+def stop(controller: str, *, namespace: str = '', timeout: float = 10.0) -> Stopped:
     """
     Cancel all goals of a trajectory controller; initialises and shuts down ROS.
 
     The request is repeated until the goals have ended; how the robot comes to rest is the
-    controller's matter.
+    controller's matter.  Whether it does is seen by the controller's state, or by the joint states
+    of the namespace where that is not published.
 
     Parameters
     ----------
@@ -151,54 +192,112 @@ def stop(controller: str, *, namespace: str = '', timeout: float = 10.0) -> int:
     timeout:
         Time for the controller to appear, and for its goals to end [s].
 
-    Returns
-    -------
-    int
-        Number of goals that were in execution.
-
     Raises
     ------
     RequestFailedError
         where the controller does not answer, or goals do not end.
 
     """
-    action = _place(f'{controller.rstrip("/")}/follow_joint_trajectory', namespace)
+    controller = _place(controller.rstrip('/'), namespace)
+    action = f'{controller}/follow_joint_trajectory'
     statuses: dict[bytes, int] = {}
     stopped: set[bytes] = set()
 
     def take(message: GoalStatusArray) -> None:
         statuses.update((bytes(s.goal_info.goal_id.uuid), s.status) for s in message.status_list)
 
-    def have_ended() -> bool:
+    def left() -> list[int]:
+        """Return the statuses of goals that have not ended."""
         stopped.update(goal for goal, status in statuses.items() if status in _ACTIVE)
-        return not any(statuses.get(goal, _ACTIVE[0]) in _ACTIVE for goal in stopped)
+        found = (statuses.get(goal, _ACTIVE[0]) for goal in stopped)
+        return [status for status in found if status in _ACTIVE]
 
     with _caller() as caller:
         caller.node.create_subscription(GoalStatusArray, f'{action}/_action/status', take, LATCHED)
         service = caller.node.create_client(CancelGoal, f'{action}/_action/cancel_goal')
+        rest = _Rest(caller.node, controller, _place('joint_states', namespace))
 
-        def cancel() -> bool:
+        def canceled() -> bool:
             # with neither a goal nor a time it means all goals
             answer = service.call_async(CancelGoal.Request())
             caller.spin(answer.done, _REPEAT)
             if not answer.done():
                 return False
-            stopped.update(bytes(each.goal_id.uuid) for each in answer.result().goals_canceling)
+            asked = {bytes(each.goal_id.uuid) for each in answer.result().goals_canceling}
+            stopped.update(asked)
             caller.spin(lambda: bool(statuses), _LATCHED_WAIT)
-            caller.spin(have_ended, _REPEAT)
-            return have_ended()
+            caller.spin(lambda: not left(), _REPEAT)
+            if asked or not rest.seen:
+                return not left()
+            # nothing is left to cancel, and nothing moves
+            return all(status == GoalStatus.STATUS_CANCELING for status in left())
 
         try:
             caller.wait_for(service.service_is_ready, timeout, action)
-            caller.wait_for(cancel, timeout, action)
+            caller.wait_for(canceled, timeout, action)
         except RequestFailedError as error:
+            names = {_ACTIVE[0]: 'ACCEPTED', _ACTIVE[1]: 'EXECUTING', _ACTIVE[2]: 'CANCELING'}
+            counts = ', '.join(f'{left().count(s)} {n}' for s, n in names.items() if s in left())
+            seen = 'is at rest now' if rest.seen else 'was not seen at rest'
             raise RequestFailedError(
                 f"use the emergency stop: action '{action}' "
-                + ('does not end its goals' if stopped else f'does not answer in {timeout:g} s'),
+                + (
+                    f'does not end its goals ({counts}), and the arm {seen}'
+                    if stopped
+                    else f'does not answer in {timeout:g} s'
+                ),
                 remedy='then see whether the controller runs, in which namespace, and in the same '
                 'ROS_DOMAIN_ID',
             ) from error
-    return len(stopped)
+        if stopped:
+            caller.spin(lambda: rest.seen, _REST_WAIT)
+        return Stopped(len(stopped), len(left()), rest.seen)
+
+
+class _Rest:
+    """Watch for rest on the state of a controller, or on joint states where it has none."""
+
+    def __init__(self, node: Node, controller: str, joint_states: str) -> None:
+        from control_msgs.msg import JointTrajectoryControllerState
+        from sensor_msgs.msg import JointState
+
+        # by topic: when and where each joint was before it moved last, and when it was seen last
+        self._before: list[dict[str, tuple[float, float, float]]] = [{}, {}]
+        self._latest = [(0.0, 0.0)] * 2
+        quality = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+        for kind, topic, take in (
+            (JointTrajectoryControllerState, f'{controller}/controller_state', self._by_state),
+            (JointState, joint_states, self._by_joints),
+        ):
+            node.create_subscription(kind, topic, take, quality)
+
+    def _by_state(self, message: Any) -> None:
+        self._take(0, message, message.joint_names, message.feedback.positions)
+
+    def _by_joints(self, message: Any) -> None:
+        self._take(1, message, message.name, message.position)
+
+    def _take(
+        self, topic: int, message: Any, names: Sequence[str], where: Sequence[float]
+    ) -> None:
+        before = self._before[topic]
+        now, stamp = self._latest[topic] = time.monotonic(), 1e-9 * _stamp(message)
+        for name, position in zip(names, where, strict=False):
+            # NaN is no rest either
+            if name not in before or not abs(position - before[name][2]) <= _REST_TOLERANCE:
+                before[name] = now, stamp, position
+
+    @property
+    def seen(self) -> bool:
+        """True if all joints have been at rest for `_REST_SECONDS`, by stamps, too."""
+        topic = 0 if self._before[0] else 1
+        before, (now, stamp) = self._before[topic], self._latest[topic]
+        if not before or time.monotonic() - now > _REST_SECONDS:
+            return False
+        return all(
+            now - begin >= _REST_SECONDS and (not stamp or stamp - since >= _REST_SECONDS)
+            for begin, since, _ in before.values()
+        )
 
 
 def _stamp(message: Any) -> int:

@@ -36,7 +36,7 @@ START = 1
 """Simulated time at the start [s]; ROS takes the time 0 for no time."""
 
 MONITOR_RATE = 20.0
-"""Rate of the action's feedback, and of looks for goals that have ended [Hz]."""
+"""Usual rate of the action's feedback, and of looks for goals that have ended [Hz]."""
 
 _RESULT = FollowJointTrajectory.Result
 
@@ -67,21 +67,38 @@ class SimulatedRobot:
 
 @dataclass
 class _Request:
-    """Handle of an accepted goal, the goal, and a future that is done when it has ended."""
+    """
+    Handle of an accepted goal, the goal, and a future that is done when its result is due.
+
+    A goal that has ended by itself, and is canceled before that was noticed, stays CANCELING until
+    the next one is accepted, as with joint_trajectory_controller.
+    """
 
     handle: Any
     goal: Goal
     done: Future
+
+    @property
+    def stuck(self) -> bool:
+        """True if it was canceled after its end."""
+        outcome = self.goal.outcome
+        ended = outcome is not None and outcome is not Outcome.CANCELED
+        return ended and self.handle.is_cancel_requested and not self.done.done()
 
 
 class ControllerInterfaces:
     """Action server, state publisher and parameters of the controller called ``name``."""
 
     def __init__(
-        self, node: Node, name: str, robot: SimulatedRobot, constraints: Constraints
+        self,
+        node: Node,
+        name: str,
+        robot: SimulatedRobot,
+        constraints: Constraints,
+        monitor_rate: float = MONITOR_RATE,
     ) -> None:
         self._node, self._robot = node, robot
-        self._constraints = constraints
+        self._constraints, self._monitor_rate = constraints, monitor_rate
         self._requests: dict[bytes, _Request] = {}
         self._sample: SimulatedSample | None = None
         self._reference = np.zeros((3, len(robot.simulator.joints)))
@@ -98,7 +115,7 @@ class ControllerInterfaces:
         self._states = node.create_publisher(
             JointTrajectoryControllerState, f'{name}/controller_state', 10
         )
-        steady_timer(node, 1.0 / MONITOR_RATE, self._monitor)
+        steady_timer(node, 1.0 / monitor_rate, self._monitor)
 
     # ---------------------------------------------------------------------------------- goals
 
@@ -126,6 +143,9 @@ class ControllerInterfaces:
                 # its end has passed since it was looked at
                 goal = Goal(tolerances, Outcome.REPLACED, str(error))
             self._sample = None  # of the goal before
+        for request in self._requests.values():
+            if request.stuck:
+                request.goal.outcome, request.goal.reason = Outcome.CANCELED, ''
         self._requests[bytes(handle.goal_id.uuid)] = _Request(handle, goal, done)
         self._node.get_logger().info(
             f'following a trajectory of {len(trajectory.points)} points, '
@@ -171,8 +191,12 @@ class ControllerInterfaces:
 
     def _finish(self) -> None:
         for request in list(self._requests.values()):
-            if request.goal.outcome is not None and not request.done.done():
-                request.done.set_result(None)
+            goal = request.goal
+            if goal.outcome is None or request.done.done() or request.stuck:
+                continue
+            if goal.detail:
+                self._node.get_logger().warning(f'{goal.reason}: {goal.detail}')
+            request.done.set_result(None)
 
     def _monitor(self) -> None:
         self._finish()
@@ -193,8 +217,7 @@ class ControllerInterfaces:
     # ---------------------------------------------------------------------------------- state
 
     def take(self, sample: SimulatedSample) -> None:
-        """Compare a sample with the goal; called in every servo period, with the lock held."""
-        self._robot.controller.check(sample)
+        """Keep the sample of a servo period; called in each, with the lock held."""
         self._sample, self._reference = sample, self._robot.simulator.reference
 
     def publish_state(self, stamp: Time) -> None:
@@ -241,7 +264,7 @@ class ControllerInterfaces:
             'command_interfaces': ['position'],
             'state_interfaces': ['position', 'velocity'],
             'interpolation_method': 'splines',
-            'action_monitor_rate': MONITOR_RATE,
+            'action_monitor_rate': self._monitor_rate,
             'allow_partial_joints_goal': False,
             'allow_nonzero_velocity_at_trajectory_end': False,
             'open_loop_control': False,

@@ -46,7 +46,7 @@ from .common import (
 )
 from .common.messages import time_message
 from .common.robot_description import RobotOptions
-from .simulation_controller import ControllerInterfaces, SimulatedRobot, START
+from .simulation_controller import ControllerInterfaces, MONITOR_RATE, SimulatedRobot, START
 
 DEMO_ARM = 'package://robot_identification/urdf/demo_arm.urdf'
 
@@ -95,6 +95,15 @@ class NodeOptions:
         unit='Hz',
         minimum=1.0,
         maximum=10000.0,
+        read_only=True,
+    )
+    action_monitor_rate: float = option(
+        MONITOR_RATE,
+        doc="Rate of the feedback of the controller's action, and of its results, by this "
+        "machine's clock",
+        unit='Hz',
+        minimum=0.01,
+        maximum=1000.0,
         read_only=True,
     )
     speed_scaling: float = option(
@@ -171,7 +180,8 @@ class SimulationNode(Node):
         self._declare_disturbances()
         self.create_subscription(JointState, '~/disturbance', self._disturb, 10)
         name = self._options.controller
-        self._controller = ControllerInterfaces(self, name, self._robot, constraints)
+        rate = self._options.action_monitor_rate
+        self._controller = ControllerInterfaces(self, name, self._robot, constraints, rate)
         serve(self, Trigger, '~/reset', self._reset)
 
         self._stop = threading.Event()

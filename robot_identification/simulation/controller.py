@@ -5,7 +5,8 @@ Controller of trajectories, by the rules of ros2_control's joint_trajectory_cont
 One goal is executed at a time: a trajectory with tolerances.  It ends when the robot is within the
 goal tolerances after the last point, when it leaves a tolerance, when it is canceled, or when
 another goal takes its place.  After all but the last the controller stops the robot from where it
-is measured: each joint by its own constant deceleration, or at once where none is set.
+is measured: each joint by its own constant deceleration, or at once where none is set.  Tolerances
+are looked at before anything is commanded: what is beyond them is not.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..errors import ExcitationError
 from ..model.robot import Robot
 from ..options.fields import option
 from .servo import Waypoints
-from .simulator import SimulatedSample, Simulator
+from .simulator import Simulator
 from .truth import per_joint
 
 NO_TOLERANCE = -1.0
@@ -135,22 +136,33 @@ def _of_goal(name: str, own: float, given: float) -> float:
 
 
 class Outcome(Enum):
-    """End of a goal."""
+    """End of a goal, with the text of its result."""
 
-    SUCCEEDED = 'succeeded'
-    CANCELED = 'canceled'
-    REPLACED = 'replaced'
-    PATH_TOLERANCE_VIOLATED = 'path tolerance violated'
-    GOAL_TOLERANCE_VIOLATED = 'goal tolerance violated'
+    SUCCEEDED = 'Goal successfully reached!'
+    CANCELED = ''
+    REPLACED = 'Current goal preempted by new incoming action.'
+    PATH_TOLERANCE_VIOLATED = 'Aborted due to path tolerance violation'
+    GOAL_TOLERANCE_VIOLATED = 'Aborted due to goal_time_tolerance exceeding by {:.6f} seconds'
 
 
 @dataclass
 class Goal:
-    """A goal, and how it ended, if it has."""
+    """
+    A goal, and how it ended, if it has.
+
+    Attributes
+    ----------
+    reason:
+        Text of its result, in the words of joint_trajectory_controller.
+    detail:
+        Joint that is beyond a tolerance, and its error; '' otherwise.
+
+    """
 
     tolerances: Tolerances
     outcome: Outcome | None = None
     reason: str = ''
+    detail: str = ''
 
 
 class TrajectoryController:
@@ -175,6 +187,7 @@ class TrajectoryController:
 
     def __init__(self, simulator: Simulator, constraints: Constraints) -> None:
         self._simulator = simulator
+        simulator.guard = self._allows
         self.goal: Goal | None = None
         robot = simulator.robot
         none, usual = np.zeros(robot.n_joints), robot.limits.velocity / STOP_TIME
@@ -201,41 +214,41 @@ class TrajectoryController:
         Raises ExcitationError if the trajectory is refused; the goal before goes on.
         """
         self._simulator.follow(waypoints, start)
-        self._end(Outcome.REPLACED, 'a new goal has taken its place')
+        self._end(Outcome.REPLACED, Outcome.REPLACED.value)
         self.goal = Goal(tolerances or self.tolerances)
         return self.goal
 
     def cancel(self, goal: Goal) -> None:
         """Cancel a goal and stop the robot, if it is the one in execution."""
         if goal is self.goal:
-            self._end(Outcome.CANCELED)
+            self._end(Outcome.CANCELED, '')
             self._stop()
 
     def abandon(self, reason: str) -> None:
         """End the goal in execution, if any; the robot is somebody else's."""
         self._end(Outcome.REPLACED, reason)
 
-    def check(self, sample: SimulatedSample) -> None:
-        """Compare a sample with the goal, as after each `Simulator.advance`."""
+    def _allows(self, reference: np.ndarray) -> bool:
+        """Compare a reference (3, n_joints) with the robot; return whether it is commanded."""
         goal, simulator = self.goal, self._simulator
         if goal is None:
-            return
-        error = np.abs(simulator.reference[0] - sample.position)
+            return True
+        error = np.abs(reference[0] - simulator.plant.position)
         late = simulator.follower.late
         if late < 0.0:
-            beyond, outcome = _beyond(error, goal.tolerances.path), Outcome.PATH_TOLERANCE_VIOLATED
+            outcome, beyond = Outcome.PATH_TOLERANCE_VIOLATED, _beyond(error, goal.tolerances.path)
             over = bool(beyond.any())
         else:
-            beyond, outcome = _beyond(error, goal.tolerances.goal), Outcome.GOAL_TOLERANCE_VIOLATED
+            outcome, beyond = Outcome.GOAL_TOLERANCE_VIOLATED, _beyond(error, goal.tolerances.goal)
             if not beyond.any():
-                self._end(Outcome.SUCCEEDED)
-                return
-            over = 0.0 < goal.tolerances.goal_time < late
+                self._end(Outcome.SUCCEEDED, Outcome.SUCCEEDED.value)
+            over = bool(beyond.any()) and 0.0 < goal.tolerances.goal_time < late
         if over:
             worst = int(np.argmax(np.where(beyond, error, 0.0)))
-            joint = simulator.joints[worst]
-            self._end(outcome, f"{outcome.value}: joint '{joint}' is off by {error[worst]:.4g}")
+            goal.detail = f"joint '{simulator.joints[worst]}' is off by {error[worst]:.4g}"
+            self._end(outcome, outcome.value.format(late))
             self._stop()
+        return not over
 
     def _stop(self) -> None:
         if self.deceleration is None:
@@ -243,7 +256,7 @@ class TrajectoryController:
         else:
             self._simulator.brake(self.deceleration)
 
-    def _end(self, outcome: Outcome, reason: str = '') -> None:
+    def _end(self, outcome: Outcome, reason: str) -> None:
         if self.goal is not None:
             self.goal.outcome, self.goal.reason = outcome, reason
             self.goal = None

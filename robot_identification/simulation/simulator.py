@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 import io
 from pathlib import Path
@@ -83,7 +84,10 @@ class Simulator:
     plant:
         The mechanism, with the state that no sensor has touched.
     reference:
-        (3, n_joints) position, velocity and acceleration wanted at the latest sample.
+        (3, n_joints) position, velocity and acceleration commanded at the latest sample.
+    guard:
+        Asked in each servo period before a new reference is commanded; where it returns False,
+        the one of the period before stays.  None commands any.
 
     Raises
     ------
@@ -109,6 +113,7 @@ class Simulator:
         self._channel = _EffortChannel.of(robot, settings)
         self.follower = TrajectoryFollower(robot.joints, self._start)
         self._speed = self.follower.speed
+        self.guard: Callable[[np.ndarray], bool] | None = None
         self._random = np.random.default_rng([settings.seed, 1])
         self._periods = 0
         self.reset()
@@ -192,7 +197,9 @@ class Simulator:
         motors = self.plant.motor_position, self.plant.motor_velocity
         step = RAMP / self.settings.servo_rate
         self.follower.speed += min(max(self._speed - self.follower.speed, -step), step)
-        self.reference = self.follower.advance(time)
+        reference = self.follower.advance(time)
+        if self.guard is None or self.guard(reference):
+            self.reference = reference
         command = self._drive(self.reference)
         effort = self._channel.push(command)
         if self._noise.any():

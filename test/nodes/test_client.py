@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip('rclpy')
@@ -29,7 +30,9 @@ from robot_identification.nodes.common import LATCHED
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.msg import OnlineStatus
 from robot_identification_msgs.srv import Identify
+from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectoryPoint
 import yaml
 
 from scripts.node_interfaces import INTERFACES
@@ -242,7 +245,8 @@ def test_stop_cancels_every_goal_and_waits_for_its_end(ros, controller):
         controller['client'].send_goal_async(FollowJointTrajectory.Goal())
     wait(lambda: len(controller['handles']) == 2)
     stop = started(ros, *STOP, '30')
-    assert (stop.wait(60.0), stop.output) == (0, "'arm': 2 goals canceled")
+    assert stop.wait(60.0) == 0
+    assert stop.output.startswith("'arm': 2 goals canceled; the arm was not seen at rest: use the")
     assert [h.status for h in controller['handles']] == [GoalStatus.STATUS_CANCELED] * 2
 
 
@@ -255,13 +259,51 @@ def test_a_controller_that_does_not_stop_needs_the_emergency_stop(ros, controlle
     stop = started(ros, *STOP, '3')
     for process, reason in (
         (absent, "'joint_trajectory_controller/follow_joint_trajectory' does not answer in 1 s"),
-        (stop, "'/left/arm/follow_joint_trajectory' does not end its goals"),
+        (
+            stop,
+            "'/left/arm/follow_joint_trajectory' does not end its goals (1 EXECUTING), and the "
+            'arm was not seen at rest',
+        ),
     ):
         assert process.wait(60.0) == 2
         assert len(process.lines) == 1
         assert process.output.startswith('error: use the emergency stop: action ' + reason)
     controller['cancel'] = CancelResponse.ACCEPT
     assert started(ros, *STOP, '30').wait(60.0) == 0
+
+
+@pytest.mark.parametrize(
+    ('seconds', 'rate', 'words'),
+    [
+        # 100 s pass before the controller tells the end of a goal
+        (1, 0.01, ', of which 1 stays CANCELING, as after a cancel at the end'),
+        (60, 20.0, ''),
+    ],
+)
+def test_stop_tells_a_goal_that_stays_canceling_from_one_that_ends(ros, seconds, rate, words):
+    parameters = {'controller': 'arm', 'action_monitor_rate': rate, 'rate': 100.0}
+    arm = ros.start('simulation', '-r', '__ns:=/left', parameters=parameters, wait=False)
+    action = '/left/arm/follow_joint_trajectory'
+    client = ActionClient(ros.node, FollowJointTrajectory, action)
+    ros.wait_until(client.server_is_ready, what='the arm')
+    states = ros.subscribe(JointState, '/left/joint_states')
+    point = JointTrajectoryPoint(positions=[0.3] * 6)
+    point.time_from_start.sec = seconds
+    goal = FollowJointTrajectory.Goal()
+    goal.trajectory.joint_names = [f'joint_{i}' for i in range(1, 7)]
+    goal.trajectory.points = [point]
+    ros.wait_until(client.send_goal_async(goal).done, what='the goal')
+    bound = 0.02 if words else 0.28  # at its end, or on the way
+    ros.wait_until(
+        lambda: states and np.abs(np.array(states[-1].position) - 0.3).max() < bound,
+        60.0,
+        'the motion',
+    )
+    stop = started(ros, *STOP, '40')
+    assert stop.wait(90.0) == 0, stop.output
+    assert stop.output == f"'arm': 1 goal canceled{words}; the arm is at rest"
+    client.destroy()
+    assert arm.stop() == 0
 
 
 # ---------------------------------------------------------------------- watch, and servers that go

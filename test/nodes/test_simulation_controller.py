@@ -28,6 +28,7 @@ PLANAR = 'package://robot_identification/urdf/zollo_planar_2r.urdf'
 JOINTS = ('joint_1', 'joint_2')
 NAME = 'arm_controller'
 DECELERATION = 1.0
+GOAL_TERMINATED = CancelGoal.Response.ERROR_GOAL_TERMINATED
 
 
 @pytest.fixture(scope='module')
@@ -55,8 +56,10 @@ def arm(simulated):
     """Give the arm, at rest at zero and at full speed."""
     assert simulated.set_parameter('simulation', 'speed_scaling', 1.0)[0]
     assert simulated.call(Trigger, 'simulation/reset').success
-    simulated.states.clear()
-    simulated.wait_until(lambda: simulated.states, what='joint states')
+    simulated.wait_until(
+        lambda: np.abs(simulated.states[-1].position).max() < 1e-3, what='the initial position'
+    )
+    del simulated.states[:-1]
     return simulated
 
 
@@ -100,6 +103,13 @@ def outcome(arm, goal):
     return future.result().status, future.result().result
 
 
+def arrives(arm, place):
+    """Wait for the place: joint states may come after the result."""
+    arm.wait_until(
+        lambda: np.allclose(arm.states[-1].position, place, rtol=0.0, atol=5e-3), what='the place'
+    )
+
+
 def moving(arm):
     arm.wait_until(lambda: abs(arm.states[-1].velocity[0]) > 0.3, what='the motion')
 
@@ -110,7 +120,7 @@ def test_a_goal_is_followed_and_told_of(arm):
     goal = send(arm, line(arm, [0.3, -0.3], 1.0), feedback)
     status, result = outcome(arm, goal)
     assert (status, result.error_code) == (GoalStatus.STATUS_SUCCEEDED, 0)
-    np.testing.assert_allclose(arm.states[-1].position, [0.3, -0.3], atol=0.01)
+    arrives(arm, [0.3, -0.3])
     told = [m.feedback for m in feedback]
     assert list(told[0].joint_names) == list(JOINTS)
     times = [seconds(m.desired.time_from_start) for m in told]
@@ -137,9 +147,9 @@ def test_a_new_goal_ends_the_former(arm):
     second = send(arm, line(arm, [0.2, 0.2], 1.0))
     status, result = outcome(arm, first)
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, result.INVALID_GOAL)
-    assert 'new goal' in result.error_string
+    assert result.error_string == 'Current goal preempted by new incoming action.'
     assert outcome(arm, second)[0] == GoalStatus.STATUS_SUCCEEDED
-    np.testing.assert_allclose(arm.states[-1].position, [0.2, 0.2], atol=0.01)
+    arrives(arm, [0.2, 0.2])
 
 
 def test_goals_that_cannot_be_followed_are_refused(arm):
@@ -195,7 +205,9 @@ def test_a_robot_that_leaves_the_tolerance_is_stopped(arm):
         GoalStatus.STATUS_ABORTED,
         result.PATH_TOLERANCE_VIOLATED,
     )
-    assert "joint 'joint_2' is off by" in result.error_string
+    # the joint is in the log alone
+    assert result.error_string == 'Aborted due to path tolerance violation'
+    arm.arm.wait_for_output("Aborted due to path tolerance violation: joint 'joint_2' is off by")
     assert abs(run(arm, 1.2).position[1]) < 0.3
 
 
@@ -217,6 +229,56 @@ def test_a_goal_that_is_not_reached_in_time_is_aborted(arm):
         GoalStatus.STATUS_ABORTED,
         result.GOAL_TOLERANCE_VIOLATED,
     )
+    assert result.error_string.startswith('Aborted due to goal_time_tolerance exceeding by 0.2')
+
+
+def test_a_goal_that_is_canceled_after_its_end_stays_so_until_the_next(module_ros):
+    """
+    As joint_trajectory_controller leaves a goal whose cancel comes before its end was told.
+
+    Ends are told at the rate of the monitor, which leaves 2 s here.
+    """
+    ros = module_ros
+    slow = {'robot_description': PLANAR, 'controller': 'slow', 'action_monitor_rate': 0.5}
+    node = ros.start('simulation', '-r', '__ns:=/slow', parameters=slow, wait=False)
+    topic = '/slow/slow/follow_joint_trajectory'
+    statuses = ros.subscribe(GoalStatusArray, f'{topic}/_action/status', LATCHED)
+    states = ros.subscribe(JointTrajectoryControllerState, '/slow/slow/controller_state')
+    client = ActionClient(ros.node, FollowJointTrajectory, topic)
+    ros.wait_until(client.server_is_ready, what='the arm')
+
+    def begin(goal):
+        path = trajectory_message(JOINTS, [0.2], np.array([goal]))
+        sending = client.send_goal_async(FollowJointTrajectory.Goal(trajectory=path))
+        ros.wait_until(sending.done, what='the answer to a goal')
+        return sending.result()
+
+    def status(goal):
+        found = {bytes(s.goal_info.goal_id.uuid): s.status for s in statuses[-1].status_list}
+        return found[bytes(goal.goal_id.uuid)]
+
+    first = begin([0.1, 0.1])
+    ended = first.get_result_async()
+    ros.wait_until(lambda: np.allclose(states[-1].reference.positions, 0.1), what='its end')
+    # the period in which it is noticed
+    ros.spin(0.1)
+    if ended.done():  # the monitor has looked in between
+        first = begin([0.2, 0.2])
+        ended = first.get_result_async()
+        ros.wait_until(lambda: np.allclose(states[-1].reference.positions, 0.2), what='its end')
+        ros.spin(0.1)
+    for expected in ([CancelGoal.Response.ERROR_NONE, 1], [GOAL_TERMINATED, 0]):
+        canceling = first.cancel_goal_async()
+        ros.wait_until(canceling.done, what='the answer to a cancel')
+        answer = canceling.result()
+        assert [answer.return_code, len(answer.goals_canceling)] == expected
+    ros.spin(4.5)
+    assert status(first) == GoalStatus.STATUS_CANCELING and not ended.done()
+    begin([0.0, 0.0])
+    ros.wait_until(ended.done, what='its result')
+    assert ended.result().status == GoalStatus.STATUS_CANCELED
+    client.destroy()
+    assert node.stop() == 0
 
 
 def test_the_parameters_are_those_of_the_controller(arm):
@@ -244,8 +306,9 @@ def test_a_lower_speed_takes_longer(arm):
     assert arm.set_parameter('simulation', 'speed_scaling', 0.5)[0]
     states = arm.subscribe(JointTrajectoryControllerState, f'{NAME}/controller_state')
     arm.wait_until(lambda: states and states[-1].speed_scaling_factor == 0.5, what='the speed')
-    begun = stamp(arm.states[-1])
     goal = send(arm, line(arm, [0.3, -0.3], 1.0))
     assert outcome(arm, goal)[0] == GoalStatus.STATUS_SUCCEEDED
-    assert stamp(arm.states[-1]) - begun > 1.9
-    np.testing.assert_allclose(arm.states[-1].position, [0.3, -0.3], atol=0.03)
+    arrives(arm, [0.3, -0.3])
+    # of the cubic, 88 % of the time are between 1 and 99 % of the way
+    between = [stamp(m) for m in arm.states if 0.003 < m.position[0] < 0.297]
+    assert between[-1] - between[0] == pytest.approx(2.0 * 0.884, abs=0.1)

@@ -197,7 +197,7 @@ class MotionWatch:
         if self._progress is None:
             text = f'the robot does not follow{words}'
             return MotionError(Code.TRACKING_ERROR, f'{text}: see the controller')
-        error = np.abs(self._progress.error)
+        error = np.maximum(np.abs(self._progress.error), self._away())
         worst = int(np.argmax(error / np.maximum(motion.tolerance, 1e-9)))
         begin, end = motion.trajectory.sample(np.array([0.0, self.elapsed])).position
         moved = np.abs(self._progress.actual - begin).max() > self.options.rest_tolerance
@@ -212,7 +212,8 @@ class MotionWatch:
         if (error <= motion.tolerance).all():
             # between two of its reports
             text = (
-                f'a joint was too far from its path, as the log of the controller tells; {bound}'
+                'a joint was too far from its path, which one is in the log of the controller; '
+                f"joint '{joints[worst]}' was seen {error[worst]:.4g} away; {bound}"
             )
             cause += '; a controller that its computer holds up finds itself behind, too'
         else:
@@ -250,11 +251,8 @@ class MotionWatch:
         self._counted = states.count
         if now - self._progress.received > LATE:
             return None  # nothing to compare with
-        ahead = self._ahead() + EFFORT_LAG
-        times = np.linspace(self.elapsed - LATE, self.elapsed + ahead, 30)
-        planned = motion.trajectory.sample(times).position
         position = states.sample().position
-        away = _outside(position, planned.min(axis=0), planned.max(axis=0)) - motion.tolerance
+        away = self._away() - motion.tolerance
         worst = int(away.argmax())
         if away[worst] <= 0.0:
             return None
@@ -270,6 +268,14 @@ class MotionWatch:
             f'{position[worst]:.4g}, and the controller at {self._progress.actual[worst]:.4g}: '
             f'see who publishes them; they come from {states.publishers}',
         )
+
+    def _away(self) -> np.ndarray:
+        """Return how far (n_joints,) joint states are from all places of the motion of late."""
+        ahead = self._ahead() + EFFORT_LAG
+        times = np.linspace(self.elapsed - LATE, self.elapsed + ahead, 30)
+        planned = self._motion.trajectory.sample(times).position
+        position = self.states.sample().position
+        return _outside(position, planned.min(axis=0), planned.max(axis=0))
 
     def _ahead(self) -> float:
         """Return how far the motion may have gone on since the latest feedback [s]."""

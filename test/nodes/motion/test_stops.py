@@ -179,12 +179,12 @@ def test_a_goal_that_another_client_replaces_is_told(cell, move):
     def replace():
         controller, simulator = cell.world.controller, cell.world.simulator
         follow = simulator.follower
-        controller.abandon('a new goal has taken its place')
+        controller.abandon('Current goal preempted by new incoming action.')
         follow.hold(simulator.plant.position)
 
     _, result, _ = cell.excite(once(0.4, replace), trajectory=move(GOAL, speed=0.4))
     assert result.error_code == Excite.Result.CONTROLLER_FAILED
-    assert 'a new goal has taken its place' in result.error_msg
+    assert 'Current goal preempted by new incoming action.' in result.error_msg
     assert 'another client' in result.error_msg
     assert not cell.controller.cancels
 
