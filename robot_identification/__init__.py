@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .estimation import EstimationSettings
     from .estimation.validation import validate
     from .excitation import plan, PlannerSettings
-    from .library import export, identify
+    from .library import identify
     from .model.consistency import check
     from .model.parameters import ParameterLayout, ParameterSet
     from .model.robot import Robot
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .reduction import FactorBuilder
     from .regressor import ModelSettings
     from .results.factor_file import read_factor, write_factor
+    from .results.formats import export
     from .results.result import read_result, Result
     from .results.saving import save
     from .results.urdf_export import identified_urdf
@@ -72,7 +73,7 @@ _MODULES = {
         'plan',
         'PlannerSettings',
     ),
-    'library': ('export', 'identify'),
+    'library': ('identify',),
     'model.consistency': ('check',),
     'model.parameters': (
         'ParameterLayout',
@@ -90,6 +91,7 @@ _MODULES = {
         'read_factor',
         'write_factor',
     ),
+    'results.formats': ('export',),
     'results.result': (
         'read_result',
         'Result',

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls for Python: identification from files or memory, and exports for other programs."""
+"""The call for Python: identification from files or memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 import os
 from pathlib import Path
@@ -25,9 +25,8 @@ from .errors import IdentificationWarning, once, one_of, SettingsError
 from .model.robot import Robot
 from .options.fields import from_mapping, to_mapping
 from .progress import Progress, silent
-from .results.exports import c_code, parameters_csv, parameters_yaml, plotjuggler_layout, sdf
-from .results.result import Result, StoredResult
-from .results.urdf_export import identified_urdf, robot_with_inertia
+from .results.result import Result
+from .results.urdf_export import robot_with_inertia
 
 Data = Recording | Mapping[str, Any] | str | os.PathLike
 """A recording: `Recording`, arrays or columns by name, an entry of a file, or its path."""
@@ -94,60 +93,6 @@ def identify(
     experiment, remarks = _experiment(robot, kinds, settings or {})
     result = pipeline.identify(experiment, progress=progress)
     return replace(result, name=result.robot.name, warnings=once(remarks, result.warnings))
-
-
-def export(result: Result | StoredResult, format: str = 'urdf') -> str:
-    """
-    Return an identified robot as text for simulators, controllers and other programs.
-
-    Parameters
-    ----------
-    result:
-        Of `identify`, or of `read_result`.
-    format:
-        ``urdf``; ``mjcf`` for MuJoCo; ``sdf`` for Gazebo; ``c``, functions of inverse dynamics,
-        gravity and friction; ``yaml`` or ``csv``, tables of the parameters; ``plotjuggler``, a
-        layout that shows what the nodes publish of the robot.
-
-    Raises
-    ------
-    SettingsError
-        if the format is none of these.
-    IdentificationError
-        if the format cannot express the robot.
-
-    """
-    if format not in FORMATS:
-        raise SettingsError(
-            f"'{format}' is no format of an export",
-            key='format',
-            value=format,
-            remedy=f'give one of {one_of(FORMATS)}',
-        )
-    return FORMATS[format](result)
-
-
-def _urdf(result: Result | StoredResult) -> str:
-    return identified_urdf(result.robot, result.standard, result.model)
-
-
-def _mjcf(result: Result | StoredResult) -> str:
-    # MuJoCo is an extra
-    from .results.mjcf_export import mjcf
-
-    return mjcf(result.robot, result.standard, result.model)
-
-
-FORMATS: dict[str, Callable[[Result | StoredResult], str]] = {
-    'urdf': _urdf,
-    'mjcf': _mjcf,
-    'sdf': lambda result: sdf(_urdf(result)),
-    'c': lambda result: c_code(result.robot, result.standard, result.model),
-    'yaml': lambda result: parameters_yaml(result.to_document()),
-    'csv': lambda result: parameters_csv(result.to_document()),
-    'plotjuggler': lambda result: plotjuggler_layout(result.robot.joints),
-}
-"""Writers by the name of their format."""
 
 
 def _several(data: Data | Sequence[Data]) -> Sequence[Data]:

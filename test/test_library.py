@@ -15,10 +15,8 @@ from robot_identification import (
     Recording,
     Robot,
 )
-from robot_identification.cli.results import FORMATS as COMMANDS_FORMATS
 from robot_identification.data.recording import Motion
 from robot_identification.errors import RecordingError, SettingsError
-from robot_identification.library import FORMATS
 from robot_identification.regressor import build, ModelSettings, predict, prior
 from robot_identification.results.result import write_result
 
@@ -220,8 +218,6 @@ def test_results_and_their_files_export_the_same(by_arrays, tmp_path):
     stored = read_result(tmp_path / 'result.yaml')
     for name in ('urdf', 'sdf', 'c', 'yaml', 'csv'):
         assert export(stored, name) == export(by_arrays, name)
-    # actuators are exported from results of recordings with commands alone
-    assert (*FORMATS, 'isaaclab', 'mjlab') == COMMANDS_FORMATS
 
 
 def test_unknown_formats_are_refused(by_arrays):

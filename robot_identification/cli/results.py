@@ -12,10 +12,12 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 import sys
+from textwrap import fill
 from typing import Any
 
 from ..errors import IdentificationError, one_of, SettingsError
 from ..progress import part, progress_bar
+from ..results.formats import format_of, FORMATS
 from .command import (
     argument,
     command,
@@ -450,8 +452,15 @@ def _repair(path: Path, out: Path | None, drawn: bool) -> Path:
     return out
 
 
-FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv', 'plotjuggler', 'isaaclab', 'mjlab')
-"""Those of `library.export` and of servos; suffixes of files name them, too, and xml is MJCF."""
+def _listed() -> str:
+    """Return the formats and what they are, as lines of a help text."""
+    texts = (
+        fill(f'{name:<12}{each.doc}', 86, initial_indent='  ', subsequent_indent=' ' * 14)
+        for name, each in FORMATS.items()
+    )
+    servos = ', '.join(name for name, each in FORMATS.items() if each.write_servos)
+    last = f'Servos that were identified from commands have {servos}.'
+    return '\n'.join([*texts, last, 'What a format has no element for is listed in a comment.'])
 
 
 @command(
@@ -459,7 +468,7 @@ FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv', 'plotjuggler', 'isaaclab',
     argument(
         '--format',
         "format to write (default: that of the file's suffix, else urdf)",
-        choices=FORMATS,
+        choices=tuple(FORMATS),
     ),
     argument(
         '--samples',
@@ -468,25 +477,14 @@ FORMATS = ('urdf', 'mjcf', 'sdf', 'c', 'yaml', 'csv', 'plotjuggler', 'isaaclab',
         'N',
     ),
     argument('--out', 'file to write (default: standard output)', Path, 'FILE'),
+    formats=_listed(),
 )
 def export(options: argparse.Namespace) -> int:
     """
     Write the identified robot for simulators and controllers.
 
     Write an identified robot in one of these formats:
-      urdf  the robot's URDF with its <inertial> and <dynamics> elements replaced; all else
-            stays as it is, comments included
-      mjcf  a model for MuJoCo: armature, damping, frictionloss, coupled drives, loops
-      sdf   a model for Gazebo
-      c     inverse dynamics, gravity and friction as C functions for a controller
-      yaml, csv
-            tables of the parameters
-      plotjuggler
-            a layout for PlotJuggler that shows what the nodes publish of the robot
-      isaaclab, mjlab
-            servos that were identified from commands, as actuators of Isaac Lab or mjlab
-    Servos have urdf, mjcf (with actuators), isaaclab and mjlab.  What a format has no element
-    for is listed in a comment of the file.
+    {formats}
 
     Examples
     --------
@@ -494,16 +492,17 @@ def export(options: argparse.Namespace) -> int:
     robot-identification export results/result.yaml --format mjcf > robot.xml
     robot-identification export results/result.yaml --out dynamics.c
     """
-    from ..library import export
+    from ..results.formats import export
     from ..results.result import read_result
-    from ..results.servo_exports import export_servo, sets_document
+    from ..results.servo_exports import sets_document
     from ..results.servo_result import is_servo_result, read_servo_result
 
-    name = options.format or _format_of(options.out)
+    suffix = '' if options.out is None else options.out.suffix.lower().lstrip('.')
+    name = options.format or format_of(suffix) or 'urdf'
     if is_servo_result(options.result):
         stored = read_servo_result(options.result)
         several = options.samples is not None
-        text = sets_document(stored, options.samples) if several else export_servo(stored, name)
+        text = sets_document(stored, options.samples) if several else export(stored, name)
     elif options.samples is not None:
         raise SettingsError(
             f"'--samples' is given, but '{options.result}' is not of servos",
@@ -516,9 +515,3 @@ def export(options: argparse.Namespace) -> int:
     else:
         write(options.out, text)
     return EXIT_OK
-
-
-def _format_of(path: Path | None) -> str:
-    suffix = '' if path is None else path.suffix.lower().lstrip('.')
-    suffix = 'mjcf' if suffix == 'xml' else suffix
-    return suffix if suffix in FORMATS else 'urdf'

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 import re
@@ -13,7 +13,7 @@ import warnings
 from lxml import etree
 import numpy as np
 
-from ..errors import IdentificationWarning, one_of, SettingsError
+from ..errors import IdentificationWarning
 from ..options.document import dump, plain
 from ..servo.model import FRICTION_STIFFNESS
 from ..servo.parameter_sets import parameter_sets
@@ -192,15 +192,6 @@ def _actuators(
     return '\n'.join([*lines, '}', ''])
 
 
-SERVO_FORMATS: dict[str, Callable[[AnyServoResult], str]] = {
-    'mjcf': servo_mjcf,
-    'urdf': servo_urdf,
-    'isaaclab': isaaclab,
-    'mjlab': mjlab,
-}
-"""Writers of servo results by the name of their format."""
-
-
 def sets_document(result: StoredServoResult, count: int) -> str:
     """
     Return sets of parameters for domain randomisation as YAML, the same ones in every run.
@@ -234,22 +225,6 @@ def sets_document(result: StoredServoResult, count: int) -> str:
         ],
     }
     return dump(plain(document))
-
-
-def export_servo(result: AnyServoResult, name: str) -> str:
-    """
-    Return identified servos as text in a format.
-
-    Raises SettingsError for a format that servos do not have.
-    """
-    if name not in SERVO_FORMATS:
-        raise SettingsError(
-            f"'{name}' is no format of servos that were identified from commands",
-            key='format',
-            value=name,
-            remedy=f'give one of {one_of(SERVO_FORMATS)}',
-        )
-    return SERVO_FORMATS[name](result)
 
 
 def motion_figures(traces: MotionTrace, joints: tuple[str, ...]) -> list[Figure]:

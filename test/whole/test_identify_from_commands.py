@@ -12,8 +12,8 @@ from robot_identification.cli.main import main
 from robot_identification.config.commands import read_commands
 from robot_identification.config.experiment_file import experiment_from, load_experiment
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
+from robot_identification.results.formats import export
 from robot_identification.results.result import read_result
-from robot_identification.results.servo_exports import SERVO_FORMATS
 from robot_identification.results.servo_result import read_servo_result
 from robot_identification.servo_pipeline import identify_servo
 import yaml
@@ -157,7 +157,7 @@ def test_actuators_for_training_are_python_of_documented_classes(folder, capsys,
 
 def test_a_stored_result_exports_like_a_new_one(folder):
     stored = read_servo_result(folder / 'results' / 'result.yaml')
-    assert SERVO_FORMATS['mjcf'](stored) == (folder / 'results' / 'identified.xml').read_text()
+    assert export(stored, 'mjcf') == (folder / 'results' / 'identified.xml').read_text()
 
 
 def test_sets_for_randomisation_scatter_about_the_estimate(folder, document):

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Formats of exports: the table that the library, the command line and pages read.
+
+Writers are imported when they are used: the names alone are read by each start of a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import one_of, SettingsError
+
+
+@dataclass(frozen=True)
+class Format:
+    """
+    A format of exports.
+
+    Attributes
+    ----------
+    doc:
+        What it is, in a few words.
+    write:
+        Returns the text of a `Result` or `StoredResult`; None where only servos have it.
+    write_servos:
+        Returns the text of servos that were identified from commands; None where they have none.
+    suffix:
+        Of its files; empty for that of its name.
+
+    """
+
+    doc: str
+    write: Callable[[Any], str] | None = None
+    write_servos: Callable[[Any], str] | None = None
+    suffix: str = ''
+
+
+def _urdf(result: Any) -> str:
+    from .urdf_export import identified_urdf
+
+    return identified_urdf(result.robot, result.standard, result.model)
+
+
+def _mjcf(result: Any) -> str:
+    # MuJoCo is an extra
+    from .mjcf_export import mjcf
+
+    return mjcf(result.robot, result.standard, result.model)
+
+
+def _sdf(result: Any) -> str:
+    from .exports import sdf
+
+    return sdf(_urdf(result))
+
+
+def _c(result: Any) -> str:
+    from .exports import c_code
+
+    return c_code(result.robot, result.standard, result.model)
+
+
+def _yaml(result: Any) -> str:
+    from .exports import parameters_yaml
+
+    return parameters_yaml(result.to_document())
+
+
+def _csv(result: Any) -> str:
+    from .exports import parameters_csv
+
+    return parameters_csv(result.to_document())
+
+
+def _plotjuggler(result: Any) -> str:
+    from .exports import plotjuggler_layout
+
+    return plotjuggler_layout(result.robot.joints)
+
+
+def _servo(name: str) -> Callable[[Any], str]:
+    def write(result: Any) -> str:
+        from . import servo_exports
+
+        text: str = getattr(servo_exports, name)(result)
+        return text
+
+    return write
+
+
+FORMATS = {
+    'urdf': Format(
+        "the robot's URDF with its <inertial> and <dynamics> elements replaced; all else stays "
+        'as it is, comments included',
+        _urdf,
+        _servo('servo_urdf'),
+    ),
+    'mjcf': Format(
+        'a model for MuJoCo: armature, damping, frictionloss, coupled drives, loops; of servos, '
+        'with actuators',
+        _mjcf,
+        _servo('servo_mjcf'),
+        'xml',
+    ),
+    'sdf': Format('a model for Gazebo', _sdf),
+    'c': Format('inverse dynamics, gravity and friction as C functions for a controller', _c),
+    'yaml': Format('a table of the parameters', _yaml),
+    'csv': Format('a table of the parameters', _csv),
+    'plotjuggler': Format(
+        'a layout for PlotJuggler that shows what the nodes publish of the robot', _plotjuggler
+    ),
+    'isaaclab': Format('servos as actuators of Isaac Lab', write_servos=_servo('isaaclab')),
+    'mjlab': Format('servos as actuators of mjlab', write_servos=_servo('mjlab')),
+}
+"""Formats by their names."""
+
+
+def export(result: Any, format: str = 'urdf') -> str:
+    """
+    Return an identified robot as text for simulators, controllers and other programs.
+
+    Parameters
+    ----------
+    result:
+        Of `identify` or `read_result`; or of servos that were identified from commands.
+    format:
+        One of `FORMATS`.
+
+    Raises
+    ------
+    SettingsError
+        if such results have no such format.
+    IdentificationError
+        if the format cannot express the robot.
+
+    """
+    servos = hasattr(result, 'servo')  # their classes need MuJoCo, an extra
+    writers = {name: each.write_servos if servos else each.write for name, each in FORMATS.items()}
+    write = writers.get(format)
+    if write is None:
+        of = ' of servos that were identified from commands' if servos else ''
+        raise SettingsError(
+            f"'{format}' is no format of an export{of}",
+            key='format',
+            value=format,
+            remedy=f'give one of {one_of([name for name, each in writers.items() if each])}',
+        )
+    return write(result)
+
+
+def format_of(suffix: str) -> str | None:
+    """Return the format whose files have a suffix without its dot, or None."""
+    names = (name for name, each in FORMATS.items() if suffix in (name, each.suffix or name))
+    return next(names, None)
