@@ -13,7 +13,7 @@ from robot_identification.results.formats import Format, format_of
 
 @dataclass(frozen=True)
 class Result:
-    """What a new format reads."""
+    """Result with what a new format reads."""
 
     name: str = 'arm'
 
