@@ -49,7 +49,12 @@ from .estimation.energy import ENERGY
 from .estimation.methods import require_bounds_kept
 from .estimation.model_selection import can_choose, choose_model, ModelSelection
 from .estimation.payload import Payload, payload
-from .estimation.recording_faults import beginning_rows, estimate_faults, RecordingFault
+from .estimation.recording_faults import (
+    beginning_rows,
+    estimate_faults,
+    forgotten_loads,
+    RecordingFault,
+)
 from .estimation.residuals import residual_colour, ResidualColour
 from .estimation.validation import (
     validate,
@@ -259,6 +264,8 @@ def identify_sources(
             problem.signals.effort_delay,
         )
         findings = (*diagnosis.findings, *estimate_faults(problem.robot, task.system, estimate))
+        if not any(finding.of_model for finding in findings):
+            findings += (*forgotten_loads(problem.robot, prior, estimate),)
         watch.lap('diagnosis')
         progress(1.0, 'done')
     return Result(

@@ -43,7 +43,9 @@ from .hypothesis_fit import (
 from .recording_faults import (
     beginnings,
     DiagnosisSamples,
+    HEAVIER,
     in_seconds,
+    LEAST_LOAD,
     observe,
     recording_faults,
     RecordingFault,
@@ -73,7 +75,7 @@ LEAST = {
     'effort_kind': np.log(2.5),
     'position_offset': np.radians(10.0),
     'gravity_direction': np.radians(5.0),
-    'payload': 0.02,
+    'payload': LEAST_LOAD,
 }
 """Sizes from which on faults are reported: s, logarithm of a factor, rad, share of all mass."""
 
@@ -87,9 +89,6 @@ _ROOM = 100.0
 _TURNS = 6
 _ALIKE, _SAME = 0.1, 6.0
 """Explanations that gain so much less, relative to the best or in nats, are told beside it."""
-
-_HEAVIER = 2.2
-"""Times the URDF's mass from which on that of the last link is taken for a load."""
 
 _FITTED = {'position_offset': 5.0, 'effort_scale': 5.0}
 """What a size that is fitted to the recordings counts in the order of explanations [nats]."""
@@ -363,7 +362,7 @@ class Trial:
         elif change.code == 'gravity_direction':
             size = _angle(np.array(change.gravity), self.robot.gravity)
         elif change.code == 'payload':
-            heavier = ratios[-1] > _HEAVIER
+            heavier = ratios[-1] > HEAVIER
             size = (ratios[-1] - 1.0) * masses[-1] / masses.sum() if heavier else 0.0
         return bool(size >= LEAST.get(change.code, 0.0))
 

@@ -24,6 +24,7 @@ from ..data.recording_config import TIME_UNITS
 from ..data.sampling import clock_of, likely_unit
 from ..errors import one_of, RecordingError, SettingsError
 from ..model.friction import friction_symbols, POSITIVE
+from ..model.parameters import body_links, ParameterSet
 from ..model.robot import Robot
 from ..regressor.rigid import tree_of
 from ..signals import process, SignalSettings
@@ -52,6 +53,15 @@ _OTHER_SPEED = 0.5
 """Relative misfit of recorded velocities to those of the positions that is too large."""
 
 _EARTH, _HEAVIER = 9.81, 1.5
+
+HEAVIER = 2.2
+"""Times the URDF's mass from which on that of a last link is taken for a load."""
+
+LEAST_LOAD = 0.02
+"""Share of all mass by which a last link has to be heavier for that."""
+
+_SURE_LOAD = 2.0
+"""Standard deviations of its mass by which it has to be heavier."""
 
 SURE = 3.0
 """Standard deviations below zero from which a friction is taken for negative."""
@@ -114,6 +124,11 @@ class RecordingFault:
         changes = [other.change for other in self.alternatives]
         others = f' (or {", or ".join(changes)})' if changes else ''
         return f'{self.evidence}{others}: {self.remedy}'
+
+    @property
+    def of_model(self) -> bool:
+        """True where efforts were compared with those of the model."""
+        return self.whole is not None or self.code in ('effort_kind', 'payload')
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain numbers and texts."""
@@ -194,6 +209,35 @@ def estimate_faults(
             remedy='see robot.drives, and data.*.effort',
             change='positive friction',
         )
+
+
+def forgotten_loads(
+    robot: Robot, prior: ParameterSet, estimate: Estimate
+) -> Iterator[RecordingFault]:
+    """Iterate over last links that are so heavy that they carry a load; of physical masses."""
+    found, covariance = estimate.standard, estimate.standard_covariance
+    if found is None or covariance is None:
+        return
+    layout, bodies = found.layout, body_links(found.layout)
+    robot = robot.opened
+    total = sum(prior[f'{link}.m'] for link in bodies)
+    inner = {int(robot.model.parents[i]) for i in robot.joint_ids}
+    for joint, link in zip(robot.joint_ids, robot.links, strict=True):
+        if joint in inner or link not in bodies:
+            continue
+        before, after = prior[f'{link}.m'], found[f'{link}.m']
+        place = layout.index(f'{link}.m')
+        least = max(LEAST_LOAD * total, _SURE_LOAD * float(np.sqrt(covariance[place, place])))
+        if after > HEAVIER * before and after - before > least:
+            yield RecordingFault(
+                code='payload',
+                joints=(),
+                evidence=f'the last link, {link}, has {after:.3g} kg by the efforts, '
+                f'{before:.3g} kg by the URDF',
+                remedy='if it carries a load or a gripper, put that into the URDF, or state it as '
+                'data.payload or data.known_load',
+                change='a load on the last link',
+            )
 
 
 def _beginning(source: RecordingSource, rows: int) -> Recording | None:

@@ -253,7 +253,9 @@ def diagnosis(result: Result) -> Iterator[Reason]:
         first, mended = alike[0], code == 'effort_delay' and compensated
         note = '; signals.effort_delay makes up for it' if mended else ''
         slight = first.whole is not None and first.whole < WHOLE
-        if slight and code != 'payload':
+        if code == 'payload':  # the parameters are those of the robot with it
+            slight, note = True, '; the parameters are those of the robot with what it carries'
+        elif slight:
             note = (
                 f'; all efforts together are fitted {first.whole:.3g} times as well, so that the '
                 'model may lack something there instead'
