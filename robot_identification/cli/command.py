@@ -17,7 +17,7 @@ import warnings
 
 from ..errors import ConsistencyError, IdentificationError, IdentificationWarning, SettingsError
 from ..untrusted.streams import abandon
-from ..untrusted.writing import write_whole
+from ..untrusted.writing import write_named
 
 EXIT_OK, EXIT_STOPPED, EXIT_BAD_INPUT, EXIT_NOT_PHYSICAL, EXIT_REJECTED = range(5)
 EXIT_NOT_WRITTEN, EXIT_INTERRUPTED = 5, 130
@@ -95,12 +95,7 @@ def show(text: str) -> None:
 
 def write(path: Path, text: str) -> None:
     """Write a file and print its path; raises IdentificationError where that is impossible."""
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise IdentificationError(
-            f"cannot write '{path}': {error.strerror}", file=str(path)
-        ) from error
+    write_named(path, text)
     print(f'wrote {path}')
 
 

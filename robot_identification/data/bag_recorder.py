@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 import os
 from pathlib import Path
 import shutil
 import struct
 import threading
 import time
+from typing import Any
 
 from ..errors import RecordingError
 from .bag import MARK
@@ -137,6 +139,19 @@ class BagRecorder:
         self._writing = threading.Thread(target=self._run, name='bag writer', daemon=True)
         self._syncing.start()
         self._writing.start()
+
+    @classmethod
+    def in_new_folder(cls, folder: Path, topics: Sequence[Topic], **settings: Any) -> BagRecorder:
+        """Begin in a folder that does not exist, with a number behind its name if it is taken."""
+        for number in count():
+            fresh = folder.with_name(f'{folder.name}_{number}') if number else folder
+            try:
+                return cls(fresh, topics, **settings)
+            except RecordingError as error:
+                # only making it shows that: another recorder may have been faster
+                if not isinstance(error.__cause__, FileExistsError):
+                    raise
+        raise AssertionError
 
     @property
     def folder(self) -> Path:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import math
 from pathlib import Path
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from ..online import (
     StreamCounts,
     Update,
 )
+from ..online.change_detector import PAYLOAD
 from ..online.filters import BEYOND
 from .counts import Durations, LostMessageCounter, MessageCounts
 from .settings import online_signals, OnlineOptions, require_live
@@ -83,6 +84,34 @@ class ChangeWatch:
             self.newest = self.detector.change
         if self.newest is not None:
             self.recent = update.stamp - self.newest.stamp < _RECENT
+
+    def described(self) -> tuple[str, dict[str, Any]]:
+        """Return what is known about changes, in words, and its values by name."""
+        values: dict[str, Any] = {'found': self.found}
+        change, detector = self.newest, self.detector
+        if detector is None:
+            return 'changes are looked for once joint states arrive', values
+        if detector.settling:
+            text = 'the estimate settles; to look for changes against it as it is, ~/online/freeze'
+            return text, values
+        if detector.baseline is None:
+            return f'learning what is usual ({100.0 * detector.learning:.0f} %)', values
+        if change is None:
+            return 'no change', values
+        unit = 'kg' if change.kind == PAYLOAD else 'N m or N'
+        earlier = '' if self.recent else 'no change any more; the last was '
+        values |= {
+            'kind': change.kind,
+            'joint or link': change.name,
+            'size': f'{change.size:.6g}',
+            'standard deviation': f'{change.std:.3g}',
+            'unit': unit,
+            'since, by the stamps [s]': f'{self.origin + change.since:.3f}',
+            'found, by the stamps [s]': f'{self.origin + self.found_at:.3f}',
+        }
+        pairs = zip(change.parameters, change.values, strict=True)
+        values |= {name: f'{value:.6g}' for name, value in pairs}
+        return f"{earlier}{change.kind} at '{change.name}': {change.size:.4g} {unit}", values
 
 
 class Snapshot(NamedTuple):

@@ -50,7 +50,7 @@ from ..results.saving import require_writable, save
 from ..results.urdf_export import identified_urdf
 from ..revalidation import add_validation
 from ..untrusted.directories import given_path
-from ..untrusted.writing import write_whole
+from ..untrusted.writing import write_named
 from .common import LATCHED, run, serve, steady_timer
 from .common.messages import (
     base_parameters_message,
@@ -172,7 +172,7 @@ class IdentificationNode(Node):
         response.condition_number = float(estimate.condition_number)
         response.rank = int(result.structure.n_base)
         response.result_path = str(folder) if written else ''
-        return '; '.join([_summary(result), *unused, *remarks])
+        return '; '.join([result.headline(), *unused, *remarks])
 
     def _check_consistency(
         self, request: srv.CheckConsistency.Request, response: srv.CheckConsistency.Response
@@ -232,7 +232,7 @@ class IdentificationNode(Node):
                 raise SettingsError(
                     f"'path': '{path}' does not end in .urdf", key='path', remedy='add that'
                 )
-            _write(path, response.urdf)
+            write_named(path, response.urdf, with_folder=True)
             response.path = str(path)
         return '; '.join(remarks)
 
@@ -381,22 +381,6 @@ def _estimate(latest: Latest) -> tuple[str, dict[str, Any]]:
     return text, values
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a file that is whole or is not there; what is no file is not replaced by one."""
-    try:
-        path = path.resolve()
-        if path.exists() and not path.is_file():
-            raise OSError('there is something else of that name')
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text)
-    except OSError as error:
-        raise IdentificationError(
-            f"cannot write '{path}': {error.strerror or error}",
-            file=str(path),
-            remedy='choose another file, or make room',
-        ) from error
-
-
 def _overrides(request: srv.Identify.Request) -> dict[str, str]:
     """Return the options of a request by key; refuse too many, and those of other things."""
     size = sum(len(item.key) + len(item.value) for item in request.options)
@@ -415,27 +399,6 @@ def _overrides(request: srv.Identify.Request) -> dict[str, str]:
                 remedy='name the recording in source; output is a parameter of the node',
             )
     return overrides
-
-
-def _summary(result: Result) -> str:
-    estimate = result.estimate
-    text = (
-        f'{result.structure.n_base} base parameters of {result.robot.name} by {estimate.method} '
-        f'from {", ".join(result.recordings)}: relative error {estimate.relative_error:.3g} %, '
-        f'condition number {estimate.condition_number:.3g}'
-    )
-    if result.essential is not None and result.essential.essential is not None:
-        text += f', {int(result.essential.essential.sum())} essential'
-    if result.drive_gains is not None:
-        changes = ', '.join(f'{gain.relative_change:+.1f}' for gain in result.drive_gains)
-        text += f'; drive gains differ from the assumed ones by {changes} %'
-    if result.payload is not None and result.payload.body is not None:
-        text += f'; payload of {result.payload.body.mass:.4g} kg'
-    if not result.consistency.physical:
-        text += '; the standard parameters are not physically consistent'
-    elif not result.plausible:
-        text += '; the standard parameters are not plausible'
-    return text
 
 
 def main(args: list[str] | None = None) -> int:

@@ -38,10 +38,9 @@ from ..live.follower import ChangeWatch, Follower, Snapshot
 from ..live.settings import OnlineTask
 from ..live.status import rate_between, StatusSample, troubles_between
 from ..online import DelayRows, DelayWatch
-from ..online.change_detector import PAYLOAD
-from ..processes import prioritise
+from ..processes import enlarge_receive_buffers, prioritise
 from .common import explain, LATCHED, run, steady_timer
-from .common.joint_states import enlarge_receive_buffers, prefer_sockets
+from .common.joint_states import prefer_sockets
 from .common.messages import diagnostic_status, parameter_set_message, time_message
 from .common.processes import EXIT_USER_ERROR
 from .player import follower_name
@@ -341,32 +340,8 @@ def diagnostic(
 
 def change_diagnostic(node: str, robot: str, changes: ChangeWatch) -> DiagnosticStatus:
     """Return what is known about changes of the robot; WARN where there has been one."""
-    values: dict[str, Any] = {'found': changes.found}
-    change, detector, warned = changes.newest, changes.detector, False
-    if detector is None:
-        text = 'changes are looked for once joint states arrive'
-    elif detector.settling:
-        text = 'the estimate settles; to look for changes against it as it is, ~/online/freeze'
-    elif detector.baseline is None:
-        text = f'learning what is usual ({100.0 * detector.learning:.0f} %)'
-    elif change is None:
-        text = 'no change'
-    else:
-        warned = changes.recent
-        unit = 'kg' if change.kind == PAYLOAD else 'N m or N'
-        earlier = '' if changes.recent else 'no change any more; the last was '
-        text = f"{earlier}{change.kind} at '{change.name}': {change.size:.4g} {unit}"
-        values |= {
-            'kind': change.kind,
-            'joint or link': change.name,
-            'size': f'{change.size:.6g}',
-            'standard deviation': f'{change.std:.3g}',
-            'unit': unit,
-            'since, by the stamps [s]': f'{changes.origin + change.since:.3f}',
-            'found, by the stamps [s]': f'{changes.origin + changes.found_at:.3f}',
-        }
-        pairs = zip(change.parameters, change.values, strict=True)
-        values |= {name: f'{value:.6g}' for name, value in pairs}
+    text, values = changes.described()
+    warned = changes.newest is not None and changes.recent
     return diagnostic_status(node, 'change', text, values, robot=robot, warned=warned)
 
 

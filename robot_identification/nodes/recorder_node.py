@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count
 from pathlib import Path
 import sys
 import threading
@@ -28,7 +27,7 @@ from ..data.bag_writer import Qos, Topic
 from ..errors import RecordingError, SettingsError
 from ..live.counts import LostMessageCounter
 from ..options.fields import option
-from ..processes import prioritise
+from ..processes import enlarge_receive_buffers, overflowed_packets, prioritise
 from ..untrusted.directories import given_path
 from ..untrusted.files import plain_name
 from .common import (
@@ -40,7 +39,7 @@ from .common import (
     serve,
     steady_timer,
 )
-from .common.joint_states import enlarge_receive_buffers, overflowed_packets, prefer_sockets
+from .common.joint_states import prefer_sockets
 from .common.requests import data_directories
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'
@@ -193,7 +192,14 @@ class RecorderNode(Node):
         self._sim_time = self.get_parameter('use_sim_time').value
         topics = [Topic(topic, JOINT_STATE, self._offered(topic)) for topic in self._topics]
         folder = self._files.resolve(given_path(options.output, 'output'), 'output')
-        recorder = start_in_new_folder(folder, name, topics, options)
+        name = plain_name(name, "the recording's name")
+        recorder = BagRecorder.in_new_folder(
+            folder / (name or f'recording_{datetime.now():%Y%m%d_%H%M%S}'),
+            topics,
+            capacity=options.queue,
+            flush_period=options.flush_period,
+            sync_period=options.sync_period,
+        )
         self._overflowed = overflowed_packets()
         with self._fetching:
             self._recorder = None
@@ -268,30 +274,6 @@ class RecorderNode(Node):
                 message='; '.join(filter(None, (last.message, self._reception()))),
             )
         )
-
-
-def start_in_new_folder(
-    output: Path, name: str, topics: Sequence[Topic], options: RecorderOptions
-) -> BagRecorder:
-    """Start a recording in a folder below ``output`` that did not exist before."""
-    name = plain_name(name, "the recording's name") or datetime.now().strftime(
-        'recording_%Y%m%d_%H%M%S'
-    )
-    for number in count():
-        folder = output / (f'{name}_{number}' if number else name)
-        try:
-            return BagRecorder(
-                folder,
-                topics,
-                capacity=options.queue,
-                flush_period=options.flush_period,
-                sync_period=options.sync_period,
-            )
-        except RecordingError as error:
-            # only making it shows that: another recorder may have been faster
-            if not isinstance(error.__cause__, FileExistsError):
-                raise
-    raise AssertionError
 
 
 def _summary(status: RecordingStatus) -> str:

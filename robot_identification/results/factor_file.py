@@ -30,7 +30,7 @@ from ..options.fields import from_mapping, to_mapping
 from ..regressor import ModelSettings
 from ..signals import SignalSettings
 from ..untrusted.files import read_bytes
-from ..untrusted.writing import write_whole
+from ..untrusted.writing import write_named
 from .factor_archive import factor_of, read_archive, unusable, write_archive
 
 SUFFIX = '.factor'
@@ -270,12 +270,7 @@ def write_factor(stored: StoredFactor, path: str | os.PathLike) -> None:
         naming a folder that cannot be written to.
 
     """
-    try:
-        write_whole(Path(path), pack(stored))
-    except OSError as error:
-        raise IdentificationError(
-            f"cannot write '{path}': {error.strerror or error}", file=str(path)
-        ) from error
+    write_named(Path(path), pack(stored))
 
 
 def write_factors(

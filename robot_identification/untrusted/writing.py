@@ -19,6 +19,8 @@ import stat
 import tempfile
 from typing import BinaryIO
 
+from ..errors import IdentificationError
+
 _MODE = 0o666
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -67,6 +69,28 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
     """
     with whole_file(path, sync=sync) as stream:
         stream.write(encoded(content))
+
+
+def write_named(path: Path, content: str | bytes, *, with_folder: bool = False) -> None:
+    """
+    Write a file that the user has named, as `write_whole`, ``with_folder`` its folder, too.
+
+    Raises
+    ------
+    IdentificationError
+        naming the file, where it cannot be written.
+
+    """
+    try:
+        if with_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write '{path}': {error.strerror or error}",
+            file=str(path),
+            remedy='choose another file, or make room',
+        ) from error
 
 
 def write_together(files: Mapping[Path, str | bytes]) -> None:

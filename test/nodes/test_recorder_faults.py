@@ -16,13 +16,10 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
 from builtin_interfaces.msg import Time
 from robot_identification.data.bag import bag_info, joint_state_messages
+from robot_identification.data.bag_recorder import BagRecorder
 from robot_identification.data.bag_writer import Topic
 from robot_identification.data.joint_state import STAMP_PLACE
 from robot_identification.errors import IdentificationWarning
-from robot_identification.nodes.recorder_node import (
-    RecorderOptions,
-    start_in_new_folder,
-)
 from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from rosbags.highlevel import AnyReader
@@ -158,11 +155,10 @@ def size(path):
     return sum(file.stat().st_size for file in path.glob('*.mcap'))
 
 
-@pytest.mark.parametrize('name', ['same', ''])
-def test_recordings_begun_in_the_same_moment_take_different_folders(tmp_path, name):
-    topics, options = [Topic('/joint_states', KIND)], RecorderOptions()
+def test_recordings_begun_in_the_same_moment_take_different_folders(tmp_path):
+    topics = [Topic('/joint_states', KIND)]
     with ThreadPoolExecutor(8) as pool:
-        made = [pool.submit(start_in_new_folder, tmp_path, name, topics, options)
+        made = [pool.submit(BagRecorder.in_new_folder, tmp_path / 'same', topics)
                 for _ in range(24)]  # fmt: skip
         recorders = [future.result() for future in made]
     assert len({recorder.folder for recorder in recorders}) == 24

@@ -27,6 +27,7 @@ from rclpy.qos import QoSProfile
 from rclpy.task import Future
 
 from ...excitation.trajectories import PointTrajectory
+from ...live.latest_states import REST_SECONDS
 from ..common import LATCHED
 from ..common.joint_states import BEST_EFFORT, ManualCallbackGroup, waited
 from ..common.messages import (
@@ -37,7 +38,6 @@ from ..common.messages import (
     seconds,
 )
 from ..common.requests import SERVICES
-from .joint_state_watch import REST_SECONDS
 from .options import Code, ControllerOptions, MotionError, Tick
 from .remote_nodes import call_service, wait_for
 

@@ -18,8 +18,9 @@ from action_msgs.msg import GoalStatus
 import numpy as np
 from rclpy.node import Node
 
+from ...live.latest_states import Patience
 from .controller import Controller, ControllerRest, Ending, SentGoal
-from .joint_state_watch import Patience, StateWatch
+from .joint_state_watch import StateWatch
 from .motion_checks import CheckedMotion
 from .motion_watch import MotionWatch
 from .options import Code, ExecutionOptions, MotionError, Report, Tick

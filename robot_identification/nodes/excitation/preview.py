@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 import time
@@ -22,12 +21,13 @@ from std_msgs.msg import ColorRGBA, Header
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import Marker, MarkerArray
 
+from ...errors import IdentificationError
 from ...excitation.constraints import CollisionError, LimitViolation, Nearest
 from ...excitation.settings import Obstacle
 from ...excitation.trajectories import PointTrajectory, Trajectory
-from ...model.robot import Robot
+from ...results.link_paths import link_paths, LinkPaths
 from ...results.plan_file import points_csv
-from ...untrusted.writing import write_whole
+from ...untrusted.writing import write_named
 from ..common import declare_options, explain, LATCHED, read_options, steady_timer
 from ..common.messages import message_of
 from ..common.requests import SERVICES
@@ -109,7 +109,7 @@ class PreviewService:
             nearest = motion.findings.nearest
         failed = cause if isinstance(cause, (CollisionError, LimitViolation)) else None
         markers = marker_array(
-            link_outline(motion.robot, whole),
+            link_paths(motion.robot, whole),
             motion.settings.all_obstacles,
             nearest,
             stamp,
@@ -196,93 +196,14 @@ def save_plan(node: Node, name: str, trajectory: PointTrajectory) -> str:
         return ''
     path = Path(folder).expanduser().absolute() / f'{name}_{datetime.now():%Y%m%d_%H%M%S}.csv'
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, points_csv(trajectory))
-    except OSError as error:
+        write_named(path, points_csv(trajectory), with_folder=True)
+    except IdentificationError as error:
         node.get_logger().warning(
-            f"{name} is not on disk: cannot write '{path}': {error.strerror}; correct the "
-            'parameter output, or leave it empty'
+            f'{name} is not on disk: {error.message}; correct the parameter output, or leave it '
+            'empty'
         )
         return ''
     return str(path)
-
-
-# ---------------------------------------------------------------------------------------- outline
-
-OUTLINE_RATE = 25.0
-"""Points a second of the lines [Hz]."""
-
-OUTLINE_POINTS = 1000
-"""Most points of a line."""
-
-
-@dataclass(frozen=True)
-class Outline:
-    """
-    Lines that the origins of links draw.
-
-    Attributes
-    ----------
-    base:
-        The robot's root link, in whose frame the places are.
-    links:
-        Names of the links; the last ones are those at the ends of the robot's chains.
-    tips:
-        How many of the last ones are ends.
-    time:
-        (n_points,) [s].
-    place:
-        (n_points, n_links, 3) [m].
-    speed:
-        (n_points, n_links) [m/s].
-
-    """
-
-    base: str
-    links: tuple[str, ...]
-    tips: int
-    time: np.ndarray
-    place: np.ndarray
-    speed: np.ndarray
-
-    def at(self, time: float) -> np.ndarray:
-        """Return the place (3,) of the last link at about ``time`` [s]."""
-        row = int(np.clip(np.searchsorted(self.time, time), 0, self.time.size - 1))
-        return np.asarray(self.place[row, -1])
-
-
-def link_outline(robot: Robot, trajectory: Trajectory) -> Outline:
-    """Return the lines of the moved links, and of the ends of the robot's chains."""
-    model, data = robot.model, robot.model.createData()
-    tips = _tips(robot)
-    bodies = {f.name: i for i, f in enumerate(model.frames) if f.type == pin.FrameType.BODY}
-    names = [link for link in robot.links if link not in tips] + tips
-    frames = [bodies[name] for name in names]
-    count = int(np.clip(np.ceil(trajectory.duration * OUTLINE_RATE) + 1, 2, OUTLINE_POINTS))
-    time = np.linspace(0.0, trajectory.duration, count)
-    motion = trajectory.sample(time)
-    place, speed = np.empty((count, len(frames), 3)), np.empty((count, len(frames)))
-    rows = zip(robot.configuration(motion.position), robot.tangent(motion.velocity), strict=True)
-    for row, (q, v) in enumerate(rows):
-        pin.forwardKinematics(model, data, q, v)
-        for column, frame in enumerate(frames):
-            place[row, column] = pin.updateFramePlacement(model, data, frame).translation
-            velocity = pin.getFrameVelocity(model, data, frame, pin.ReferenceFrame.LOCAL)
-            speed[row, column] = np.linalg.norm(velocity.linear)
-    base = next(name for name, frame in bodies.items() if model.frames[frame].parentJoint == 0)
-    return Outline(base, tuple(names), len(tips), time, place, speed)
-
-
-def _tips(robot: Robot) -> list[str]:
-    """Return the last link of each chain, which may be fixed to the last moving one."""
-    model = robot.model
-    bodies = [f for f in model.frames if f.type == pin.FrameType.BODY]
-    with_children = set(model.parents[1:])
-    tips = []
-    for joint in range(1, model.njoints):
-        if joint not in with_children:
-            tips.append([body.name for body in bodies if body.parentJoint == joint][-1])
-    return tips
 
 
 # ---------------------------------------------------------------------------------------- markers
@@ -303,7 +224,7 @@ _NEAREST = (1.0, 0.0, 1.0, 1.0)
 
 
 def marker_array(
-    outline: Outline,
+    paths: LinkPaths,
     obstacles: Sequence[Obstacle],
     nearest: Sequence[Nearest],
     stamp: Time,
@@ -314,46 +235,46 @@ def marker_array(
 
     The same motion gives the same markers, each with the same namespace and id.
 
-    They are lines along the outline's links, coloured by speed, balls at start and end, the
+    They are lines along the links' paths, coloured by speed, balls at start and end, the
     obstacles, the pairs that come nearest, and where the motion fails, if it does.
     """
-    header = Header(stamp=stamp, frame_id=outline.base)
+    header = Header(stamp=stamp, frame_id=paths.base)
     markers = [
         Marker(header=header, action=Marker.DELETEALL),
-        *_lines(header, outline),
-        *_ends(header, outline),
+        *_lines(header, paths),
+        *_ends(header, paths),
         *_obstacles(header, obstacles),
     ]
     for i, pair in enumerate(nearest):
         markers += _nearest(header, 2 * i, pair)
     if failed is not None:
-        place = outline.at(failed.time)
+        place = paths.at(failed.time)
         markers.append(_ball(header, 'fault', 0, place, END_DIAMETER, _NEAREST))
         markers.append(_text(header, 'fault', 1, place, str(failed)))
     return MarkerArray(markers=markers)
 
 
-def _lines(header: Header, outline: Outline) -> Iterable[Marker]:
+def _lines(header: Header, paths: LinkPaths) -> Iterable[Marker]:
     """Iterate over the path of each link that leaves its place, coloured by its speed."""
-    fastest = max(float(outline.speed.max()), 1e-9)
-    first_tip = len(outline.links) - outline.tips
-    for i in range(len(outline.links)):
-        place = outline.place[:, i]
+    fastest = max(float(paths.speed.max()), 1e-9)
+    first_tip = len(paths.links) - paths.tips
+    for i in range(len(paths.links)):
+        place = paths.place[:, i]
         if np.ptp(place, axis=0).max() < _STILL:
             continue
         width = TIP_WIDTH if i >= first_tip else LINE_WIDTH
-        colors = _colors(outline.speed[:, i] / fastest)
+        colors = _colors(paths.speed[:, i] / fastest)
         yield _marker(
             header, 'path', i, Marker.LINE_STRIP, (width, 0.0, 0.0), colors[0],
             points=[_point(p) for p in place], colors=colors,
         )  # fmt: skip
 
 
-def _ends(header: Header, outline: Outline) -> Iterable[Marker]:
+def _ends(header: Header, paths: LinkPaths) -> Iterable[Marker]:
     """Iterate over balls at the start and at the end of each tip."""
-    for i in range(len(outline.links) - outline.tips, len(outline.links)):
-        yield _ball(header, 'start', i, outline.place[0, i], END_DIAMETER, _START)
-        yield _ball(header, 'end', i, outline.place[-1, i], 0.7 * END_DIAMETER, _END)
+    for i in range(len(paths.links) - paths.tips, len(paths.links)):
+        yield _ball(header, 'start', i, paths.place[0, i], END_DIAMETER, _START)
+        yield _ball(header, 'end', i, paths.place[-1, i], 0.7 * END_DIAMETER, _END)
 
 
 def _obstacles(header: Header, obstacles: Sequence[Obstacle]) -> Iterable[Marker]:

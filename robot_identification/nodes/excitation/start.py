@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import RecordingError
+from ...live.latest_states import Patience, REST_SECONDS
 from .controller import Controller, ControllerRest, ControllerState
-from .joint_state_watch import Patience, REST_SECONDS, StateWatch
+from .joint_state_watch import StateWatch
 from .motion_checks import Start
 from .options import Code, ExecutionOptions, MotionError, Tick
 

@@ -16,12 +16,14 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
 from robot_identification.nodes.common import joint_states
 from robot_identification.nodes.common.joint_states import (
-    BUFFER_SIZE,
-    enlarge_receive_buffers,
-    overflowed_packets,
     prefer_sockets,
     PROFILE,
     SHARED_MEMORY_SIZE,
+)
+from robot_identification.processes import (
+    BUFFER_SIZE,
+    enlarge_receive_buffers,
+    overflowed_packets,
 )
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from sensor_msgs.msg import JointState

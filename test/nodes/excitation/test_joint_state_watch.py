@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from rclpy.serialization import serialize_message
+from robot_identification.live import latest_states
 from robot_identification.nodes.excitation import joint_state_watch as excitation_states
 from sensor_msgs.msg import JointState
 
@@ -144,7 +145,7 @@ def test_what_lay_there_for_long_is_old(states, driver, clock):
     states.forget()
     assert states.age == pytest.approx(60.0)
     assert states.sample().position == pytest.approx([0.3])
-    for _ in range(excitation_states.LOOKS):
+    for _ in range(latest_states.LOOKS):
         states.look()
     assert states.silent(0.2)
 
@@ -158,7 +159,7 @@ def test_silence_is_told_by_the_usual_period(states, driver, clock, period):
         for _ in range(4):
             states.look()
         assert not states.silent(0.2)
-    clock[0] += max(0.2, excitation_states.PERIODS * period) - 0.01
+    clock[0] += max(0.2, latest_states.PERIODS * period) - 0.01
     states.look()
     assert not states.silent(0.2)
     clock[0] += 0.1
@@ -208,7 +209,7 @@ def test_jitter_of_the_stamps_does_not_hide_rest(states, driver, clock):
 @pytest.mark.parametrize(('rate', 'over'), [(20.0, 0.2), (1.0, 4.0), (0.05, 80.0)])
 def test_a_wait_for_a_robot_is_bounded_by_the_robots_clock(states, driver, clock, rate, over):
     driver.send(state(7.0))
-    patience, begin = excitation_states.Patience(states, 4.0, still=3.0), clock[0]
+    patience, begin = latest_states.Patience(states, 4.0, still=3.0), clock[0]
     while not patience.over:
         clock[0] += 0.01
         driver.send(state(7.0 + rate * (clock[0] - begin)))
@@ -217,7 +218,7 @@ def test_a_wait_for_a_robot_is_bounded_by_the_robots_clock(states, driver, clock
 
 def test_joint_states_that_do_not_come_keep_nobody_waiting(states, driver, clock):
     driver.send(state(7.0))
-    patience, begin = excitation_states.Patience(states, 4.0, still=3.0), clock[0]
+    patience, begin = latest_states.Patience(states, 4.0, still=3.0), clock[0]
     while not patience.over:
         clock[0] += 0.01
         if clock[0] - begin < 0.5:
