@@ -144,6 +144,7 @@ def block_length(scores: np.ndarray) -> int:
     Politis and White (Econometric Reviews 23, 2004, with the correction of Patton, Politis and
     White, 28, 2009) for the circular block bootstrap, on the autocovariance of all coordinates
     together.  The ``scores`` are (c, k) whitened ``A_c^T r_c`` of parts, in the order of time.
+    Where neighbours cancel each other, parts alone are on the safe side.
     """
     count = len(scores)
     if count < 8:
@@ -168,7 +169,7 @@ def block_length(scores: np.ndarray) -> int:
     window = np.clip(2.0 * (1.0 - lag / width), 0.0, 1.0) * covariance[1 : width + 1]
     slope, level = 2.0 * np.sum(window * lag), 1.0 + 2.0 * np.sum(window)
     longest = int(np.ceil(min(3.0 * np.sqrt(count), count / 3.0)))
-    if level <= 0.0:
+    if level <= 1.0:  # errors cancel each other, as those of energies at ends of intervals do
         return 1
     best = (1.5 * (slope / level) ** 2 * count) ** (1.0 / 3.0)
     return int(np.clip(np.ceil(best), 1, longest))

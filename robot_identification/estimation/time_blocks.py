@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
 
 import numpy as np
 
@@ -90,11 +91,18 @@ class TimeBlocks:
         What each lasts [s]; the last of a recording may be shorter.
     parts:
         One `JointRows` a joint, each.
+    recordings:
+        Number of parts of each recording, in their order; of one alone where none is given.
 
     """
 
     duration: float
     parts: tuple[Part, ...]
+    recordings: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.recordings:
+            object.__setattr__(self, 'recordings', (len(self.parts),))
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -105,8 +113,19 @@ class TimeBlocks:
         return sum(joint.rows.nbytes for part in self.parts for joint in part)
 
     def coarsened(self) -> TimeBlocks:
-        """Merge every second part into the one before it."""
-        return TimeBlocks(2.0 * self.duration, tuple(_pairs(self.parts)))
+        """
+        Merge every second part of a recording into the one before it.
+
+        So parts do not depend on when recordings were joined.  Those of different recordings are
+        merged only where each has one part alone.
+        """
+        counts = self.recordings
+        if max(counts) == 1:
+            counts = (len(self.parts),)
+        ends = list(accumulate(counts, initial=0))
+        merged = [tuple(_pairs(self.parts[a:b])) for a, b in pairwise(ends)]
+        parts = tuple(chain.from_iterable(merged))
+        return TimeBlocks(2.0 * self.duration, parts, tuple(map(len, merged)))
 
     def at_most(self, parts: int) -> TimeBlocks:
         """Coarsen until there are no more parts than that, 1 at least."""
@@ -122,7 +141,8 @@ class TimeBlocks:
             first = first.coarsened()
         while second.duration < 0.75 * first.duration:
             second = second.coarsened()
-        both = TimeBlocks(first.duration, first.parts + second.parts)
+        counts = first.recordings + second.recordings
+        both = TimeBlocks(first.duration, first.parts + second.parts, counts)
         while _too_much(len(both), both.nbytes):
             both = both.coarsened()
         return both

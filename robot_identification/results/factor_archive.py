@@ -220,7 +220,8 @@ def _part_arrays(blocks: TimeBlocks) -> dict[str, np.ndarray]:
     Return the arrays of blocks by name.
 
     ``part_columns``: (n, b) bool, columns that joint j's rows have, w_j of them; ``part_rows``:
-    (stretches, n) int, rows m of R; ``parts``: the upper trapezoids of R, m x (w_j + 1), row by
+    (stretches, n) int, rows m of R; ``part_recordings``: int, stretches of each recording;
+    ``parts``: the upper trapezoids of R, m x (w_j + 1), row by
     row, of joint after joint of stretch after stretch.
     """
     n = len(blocks.parts[0])
@@ -243,6 +244,7 @@ def _part_arrays(blocks: TimeBlocks) -> dict[str, np.ndarray]:
     return {
         'part_columns': seen,
         'part_rows': counts,
+        'part_recordings': np.array(blocks.recordings),
         'parts': np.concatenate(packed).astype(np.float32),
     }
 
@@ -268,6 +270,10 @@ def _blocks_of(
     sizes = counts * widths - counts * (counts - 1) // 2
     if packed.dtype.kind != 'f' or packed.shape != (int(sizes.sum()),):
         raise ValueError(f'parts has shape {packed.shape}, expected {(int(sizes.sum()),)}')
+    # files of earlier versions do not tell recordings apart
+    several = np.asarray(arrays.get('part_recordings', [len(counts)]))
+    if several.dtype.kind != 'i' or (several < 1).any() or several.sum() != len(counts):
+        raise ValueError('part_recordings holds something else than numbers of stretches')
     if not np.isfinite(packed).all():
         raise ValueError('parts holds something else than finite numbers')
     columns = [np.flatnonzero(mask) for mask in seen]
@@ -282,7 +288,7 @@ def _blocks_of(
             start += size
             part.append(JointRows(columns[j], rows))
         parts.append(tuple(part))
-    return TimeBlocks(float(duration), tuple(parts))
+    return TimeBlocks(float(duration), tuple(parts), tuple(several.tolist()))
 
 
 def _trapezoid(matrix: np.ndarray) -> np.ndarray:

@@ -9,13 +9,16 @@ from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentifiabilityError, SettingsError
 from robot_identification.estimation import (
+    BootstrapSettings,
     energy_blocks,
     EnergySettings,
     Equations,
     EstimationSettings,
     ols,
     Task,
+    wls,
 )
+from robot_identification.estimation.bootstrap import with_bootstrap
 from robot_identification.estimation.energy import quadrature_weights, require_movers
 from robot_identification.estimation.methods import ESTIMATORS
 from robot_identification.estimation.validation import validate
@@ -215,3 +218,23 @@ def replace_column(recording, column):
     position, velocity = recording.position.copy(), recording.velocity.copy()
     position[:, column], velocity[:, column] = 0.3, 0.0
     return replace(recording, position=position, velocity=velocity)
+
+
+@pytest.mark.parametrize(('jitter', 'most'), [(0.0, 1.6), (3e-4, 3.0)])
+def test_deviations_are_about_the_scatter(problem, jitter, most):
+    """Errors of positions cancel between neighbours: that tells of no long stretches."""
+    exact = problem.recording(duration=12.0, rate=200.0)
+    signals = SignalSettings(cutoff=20.0, decimate_to=None)
+    values, stds = [], []
+    for seed in range(24):
+        random = np.random.default_rng(seed)
+        effort = exact.effort + 2.0 * random.standard_normal(exact.effort.shape)
+        position = exact.position + jitter * random.standard_normal(exact.position.shape)
+        noisy = replace(exact, effort=effort, position=position, velocity=None)
+        system = Equations(ENERGY).system(noisy, problem.regressor, problem.base, signals)
+        estimate = with_bootstrap(system, wls(system), BootstrapSettings(replicates=200))
+        values.append(estimate.base.values)
+        stds.append(estimate.std)
+    ratio = np.median(stds, axis=0) / np.std(values, axis=0, ddof=1)
+    # a standard deviation of 24 is known to 15 %
+    assert 0.85 < np.median(ratio) < most

@@ -398,6 +398,14 @@ def test_stretches_come_back_in_single_precision(stored):
     assert pack(found) == pack(unpack(pack(found)))
 
 
+def test_stretches_of_recordings_stay_apart(stored):
+    blocks = make_blocks(3).followed_by(make_blocks(2, seed=4))
+    data = pack(replace(stored, blocks=blocks))
+    assert unpack(data).blocks.recordings == (3, 2)
+    earlier = changed(data, 'part_recordings.npy', lambda _: None)
+    assert unpack(earlier).blocks.recordings == (5,)
+
+
 def test_files_of_format_1_have_no_stretches(stored):
     def older(header):
         header['robot_identification'].update(format=1)
@@ -429,6 +437,8 @@ def test_stretches_are_bounded_in_files_and_merged_ones(stored):
         ('parts.npy', lambda _: npy(np.ones(3, dtype=np.float32)), 'parts has shape'),
         ('parts.npy', lambda c: c[:-4] + np.float32(np.nan).tobytes(), 'parts holds'),
         ('part_rows.npy', lambda _: None, "'part_rows' is missing"),
+        ('part_recordings.npy', lambda _: npy(np.array([4])), 'part_recordings holds'),
+        ('part_recordings.npy', lambda _: npy(np.array([0, 5])), 'part_recordings holds'),
     ],
 )
 def test_damaged_stretches_are_told(stored, part, edit, words):

@@ -10,10 +10,11 @@ import pytest
 from robot_identification.cli import main
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.config.problem import IdentificationProblem
+from robot_identification.data.recording import Recording
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
 from robot_identification.estimation import EstimationSettings
 from robot_identification.excitation.criteria import covariance
-from robot_identification.pipeline import identify, identify_factors
+from robot_identification.pipeline import identify, identify_factors, identify_sources
 from robot_identification.reduction import (
     earlier_information,
     FactorBuilder,
@@ -192,6 +193,31 @@ def test_factor_gives_every_methods_result(workspace, settings):
     assert found.estimation == expected.estimation
     for key in ('identification', 'parameters', 'essential_parameters', 'standard_parameters'):
         same(expected.to_document()[key], found.to_document()[key], key)
+
+
+@pytest.mark.parametrize(
+    ('method', 'equations'),
+    [('wls', 'inverse_dynamics'), ('physical', 'inverse_dynamics'), ('wls', 'energy')],
+)
+def test_deviations_of_several_recordings_are_those_of_their_factors(workspace, method, equations):
+    """Recordings of unequal lengths, with an odd number of parts, by the bootstrap."""
+    workspace.edit('method: wls', f'method: {method}\n  equations: {equations}')
+    problem = IdentificationProblem.of(load_experiment(workspace.experiment))
+    recordings = []
+    for file, last in (('first.csv', 4700), ('second.csv', 2900), ('second.csv', 4100)):
+        table = workspace.table(file)[:last]
+        recordings.append(
+            Recording(table[:, 0], table[:, 1:4], table[:, 4:], problem.robot.joints)
+        )
+    expected = identify_sources(problem, recordings)
+    builder = FactorBuilder.of(problem)
+    stored = [unpack(pack(builder.reduce(recording))) for recording in recordings]
+    found = identify_factors(stored, problem.estimation)
+    assert len(expected.system.blocks) > 128
+    for key in ('std', 'classical_std'):
+        one, other = getattr(found.estimate, key), getattr(expected.estimate, key)
+        np.testing.assert_allclose(one, other, rtol=1e-3)
+    np.testing.assert_array_equal(found.essential.essential, expected.essential.essential)
 
 
 def test_physical_fit_of_a_factor_finds_the_strength_of_the_prior(workspace):
