@@ -316,6 +316,7 @@ def diagnose(options: argparse.Namespace) -> int:
         'from the recordings',
     ),
     *REQUIREMENTS,
+    flag('--verbose', 'print the long tables, too: parameters, fit, consistency, plausibility'),
     QUIET,
 )
 def identify(options: argparse.Namespace) -> int:
@@ -328,8 +329,9 @@ def identify(options: argparse.Namespace) -> int:
     prior, check their physical consistency, and predict the recordings kept for
     validation.
 
-    Print a verdict first, which states what the result is good for, and a table of the
-    links before and after. Write into the output folder:
+    Print the links before and after and, last, a verdict, which states what the result is
+    good for. With --verbose the long tables come before: parameters, fit, consistency.
+    Write into the output folder:
       result.yaml       everything that was found, for programs
       verdict.json      the verdict, its reasons and next steps, and the links
       identified.urdf   the robot's URDF with the identified inertials and joint dynamics
@@ -374,16 +376,15 @@ def identify(options: argparse.Namespace) -> int:
     if not options.quiet:
         # warnings are printed in one place, below
         estimate = replace(result.estimate, warnings=())
+        tables = [estimate, result.consistency, result.plausibility] if options.verbose else []
         parts = [
-            verdict(result),
-            result.link_table(),
             result.selection,
-            estimate,
+            *tables,
             *result.validations,
-            result.consistency,
-            result.plausibility,
             result.drive_gains,
             result.payload,
+            result.link_table(),
+            verdict(result),
         ]
         texts = [part.summary() for part in parts if part is not None]
         show('\n\n'.join(text for text in texts if text))

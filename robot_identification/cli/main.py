@@ -74,8 +74,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     parser = build_parser()
     if '_ARGCOMPLETE' in os.environ:  # the shell asks for completions
         complete(parser)
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        options = parser.parse_args(arguments)
+        options = parser.parse_args(words or ['--help'])
     except SystemExit as end:  # help, version, and errors, which are printed already
         return int(end.code or 0)
     require_folder()

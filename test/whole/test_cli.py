@@ -34,9 +34,12 @@ def identified(once_identified, tmp_path):
 
 def test_identify_prints_a_verdict_the_links_and_the_summary_and_writes_four_files(workspace):
     done = workspace.run('identify', 'experiment.yaml')
-    heads = ('== Verdict ==', '-- Links: before, after', 'weighted least squares')
+    for head in ('weighted least squares', 'Plausibility: '):
+        assert head not in done.stdout
+    done = workspace.run('identify', 'experiment.yaml', '--verbose')
+    heads = ('weighted least squares', 'Plausibility: ', '-- Links: before', '== Verdict ==')
     places = [done.stdout.index(head) for head in heads]
-    assert places[0] == 0 and places == sorted(places)
+    assert places == sorted(places)
     assert re.search(r'joint_3\s+\d+', done.stdout)
     assert 'Validation on second.csv' in done.stdout
     written = re.findall(r'^wrote (.*)$', done.stdout, re.MULTILINE)
@@ -280,7 +283,6 @@ def test_version(workspace):
 @pytest.mark.parametrize(
     ('arguments', 'named'),
     [
-        ((), 'COMMAND'),
         (('identfy',), 'identfy'),
         (('identify',), 'experiment'),
         (('identify', 'absent.yaml'), 'absent.yaml'),
@@ -317,3 +319,8 @@ def one_line(done) -> str:
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith('error: ')
     return lines[0]
+
+
+def test_without_a_command_there_is_help(capsys):
+    assert main([]) == 0
+    assert capsys.readouterr().out.startswith('usage: robot-identification')

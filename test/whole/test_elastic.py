@@ -158,7 +158,7 @@ def elastic(tmp_path_factory) -> Elastic:
 @pytest.fixture(scope='module')
 def identified(elastic) -> str:
     """Run the command `identify` and return what it prints."""
-    return elastic.run('identify', 'experiment.yaml')
+    return elastic.run('identify', 'experiment.yaml', '--verbose')
 
 
 def check(estimate, base, bound=5.0):

@@ -41,8 +41,9 @@ def test_the_command_line_gives_a_robot_that_simulators_take(workspace):
     workspace.write(noisy)
     workspace.run('identify', 'experiment.yaml', '--require-physical', expect=3)
     done = workspace.run(
-        'identify', 'experiment.yaml', '--require-physical', '--set', 'estimation.method=physical'
-    )
+        'identify', 'experiment.yaml', '--require-physical', '--verbose',
+        '--set', 'estimation.method=physical',
+    )  # fmt: skip
     assert 'maximum a posteriori over physical bodies' in done.stdout
     assert 'before' in done.stdout and 'all links' in done.stdout
     assert 'strength of the prior' in done.stdout and 'found by cross-validation' in done.stdout
