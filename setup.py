@@ -26,7 +26,7 @@ OLDEST = {
     'scipy': '1.11',
 }
 """Oldest versions that will do; tests run with those that ``requirements/`` pins."""
-NODES = ('excitation', 'identification', 'observer', 'recorder', 'regressor', 'simulation')
+NODES = sorted(path.stem for path in (HERE / NAME / 'nodes').glob('*_node.py'))
 
 
 def version():
@@ -101,6 +101,6 @@ setup(
     },
     entry_points={
         'console_scripts': [f'robot-identification = {NAME}.cli:main']
-        + [f'{node}_node = {NAME}.nodes.{node}_node:main' for node in NODES],
+        + [f'{node} = {NAME}.nodes.{node}:main' for node in NODES],
     },
 )

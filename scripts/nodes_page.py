@@ -9,8 +9,9 @@ folder up to date; with ``--check`` it only says whether they are.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 import contextlib
+from importlib import import_module
 from multiprocessing import Pipe
 import os
 from pathlib import Path
@@ -34,25 +35,11 @@ from robot_identification.config.problem import IdentificationProblem
 from robot_identification.live.follower import Follower
 from robot_identification.live.settings import OnlineOptions, OnlineTask
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.excitation_node import ExcitationNode
-from robot_identification.nodes.identification_node import IdentificationNode
-from robot_identification.nodes.observer_node import ObserverNode
+from robot_identification.nodes import NODES
 from robot_identification.nodes.online_process import OnlineNode
-from robot_identification.nodes.recorder_node import RecorderNode
-from robot_identification.nodes.regressor_node import RegressorNode
 from robot_identification.nodes.simulation_node import SimulationNode
 from robot_identification.options.fields import walk
 from robot_identification.processes import use_normal_priority
-
-NODES: dict[str, Callable[[], Node]] = {
-    'simulation': SimulationNode,
-    'excitation': ExcitationNode,
-    'recorder': RecorderNode,
-    'regressor': RegressorNode,
-    'identification': IdentificationNode,
-    'observer': ObserverNode,
-}
-"""What makes each node, by its name."""
 
 VARIANTS: dict[str, tuple[tuple[str, ...], ...]] = {
     'simulation': (('elastic.enabled:=true', 'elastic.coupling:=false', 'substeps:=10'),),
@@ -216,7 +203,8 @@ def _made(name: str, *parameters: str) -> Iterator[Node]:
     words = ['--ros-args', '-r', f'__ns:={_NAMESPACE}', '--log-level', 'fatal']
     rclpy.init(args=[*words, *(word for p in parameters for word in ('-p', p))])
     try:
-        node = NODES[name]()
+        module = import_module(f'robot_identification.nodes.{name}_node')
+        node: Node = getattr(module, f'{name.title()}Node')()
         # the recorder's real-time priority is not for the nodes that are made after it
         use_normal_priority()
         try:

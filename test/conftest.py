@@ -26,7 +26,7 @@ from hypothesis import settings
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from node_server import COMMAND, ForkedProcess, NODES, start_server
+from node_server import COMMAND, ForkedProcess, start_server
 
 # the same examples in every run
 settings.register_profile('fixed', derandomize=True)
@@ -180,8 +180,8 @@ def start_process(command, environment, fresh=False):
     words = list(map(str, command))
     first = 2 if words[1:2] == ['-m'] else 1
     program, arguments = ''.join(words[first : first + 1]), words[first + 1 :]
-    node = program.removeprefix('robot_identification.nodes.').removesuffix('_node')
-    loaded = node in NODES or program == COMMAND or program.endswith('.py')
+    is_node = program.startswith('robot_identification.nodes.') and program.endswith('_node')
+    loaded = is_node or program == COMMAND or program.endswith('.py')
     if (
         loaded
         and words[0] == sys.executable

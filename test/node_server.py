@@ -28,7 +28,6 @@ import sys
 import threading
 
 COMMAND = 'robot_identification.cli'
-NODES = ('simulation', 'recorder', 'regressor', 'identification', 'observer', 'excitation')
 LIBRARIES = (
     'diagnostic_msgs.msg',
     'mujoco',

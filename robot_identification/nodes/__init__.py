@@ -7,14 +7,15 @@ Only this room imports rclpy.
 
 from importlib.util import find_spec
 import os
+from pathlib import Path
 import re
 import signal
 import sys
 
-_PROGRAM = re.compile(
-    r'(.*[/\\]|robot_identification\.nodes\.)?'
-    r'(simulation|excitation|recorder|regressor|identification|observer)_node(\.exe)?'
-)
+NODES = tuple(sorted(path.stem[:-5] for path in Path(__file__).parent.glob('*_node.py')))
+"""Names of the nodes; the module of each is ``<name>_node``, its class ``<Name>Node``."""
+
+_PROGRAM = re.compile(rf'(.*[/\\]|robot_identification\.nodes\.)?({"|".join(NODES)})_node(\.exe)?')
 
 
 def _is_program() -> bool:

@@ -34,6 +34,7 @@ from std_srvs.srv import Trigger
 
 from .. import pipeline
 from ..config.experiment import Experiment
+from ..config.requests import result_name
 from ..errors import (
     collected_warnings,
     IdentificationError,
@@ -62,7 +63,7 @@ from .common.messages import (
     standard_parameters_message,
 )
 from .common.requests import RequestQueue
-from .identification_settings import result_name, Settings
+from .identification_settings import Settings
 from .online_service import OnlineService
 
 METHODS = {getattr(srv.Identify.Request, name.upper()): name for name in (*ESTIMATORS, 'default')}
@@ -341,7 +342,9 @@ def state_diagnostic(node: str, state: State, latest: Latest | None) -> Diagnost
     values: dict[str, Any] = {}
     text, warned = 'no estimate yet', bool(state.failure)
     if latest is not None:
-        text, values = _estimate(latest)
+        text, values = latest.result.described()
+        values['time'] = f'{latest.stamp.sec}.{latest.stamp.nanosec:09d}'
+        values['results'] = latest.folder
         warned = warned or bool(latest.result.warnings) or not latest.result.plausible
     if state.failure:
         text = f'the latest request failed: {state.failure}'
@@ -349,36 +352,6 @@ def state_diagnostic(node: str, state: State, latest: Latest | None) -> Diagnost
         text = f'{state.busy}: {state.step} ({100.0 * state.progress:.0f} %)'
     robot = values.get('robot', '')
     return diagnostic_status(node, 'estimate', text, values, robot=robot, warned=warned)
-
-
-def _estimate(latest: Latest) -> tuple[str, dict[str, Any]]:
-    result = latest.result
-    estimate = result.estimate
-    values: dict[str, Any] = {
-        'robot': result.robot.name,
-        'recordings': ', '.join(result.recordings),
-        'method': estimate.method,
-        'time': f'{latest.stamp.sec}.{latest.stamp.nanosec:09d}',
-        'base parameters': result.structure.n_base,
-        'relative error [%]': f'{estimate.relative_error:.3g}',
-        'condition number': f'{estimate.condition_number:.4g}',
-        'physically consistent': 'yes' if result.consistency.physical else 'no',
-        'plausible': 'yes' if result.plausible else 'no',
-        'results': latest.folder,
-    }
-    for validation in result.validations:
-        sources = ', '.join(validation.sources)
-        values[f'relative error on {sources} [%]'] = f'{validation.relative_error:.3g}'
-    for number, warning in enumerate(result.warnings, 1):
-        values[f'warning {number}'] = warning
-    text = f'relative error {estimate.relative_error:.3g} %'
-    if not result.consistency.physical:
-        text += ', not physically consistent'
-    elif not result.plausible:
-        text += ', not plausible'
-    if result.warnings:
-        text += f', {len(result.warnings)} warnings'
-    return text, values
 
 
 def _overrides(request: srv.Identify.Request) -> dict[str, str]:

@@ -19,15 +19,14 @@ from rclpy.node import Node
 
 from ..config.experiment import DataSettings, Experiment
 from ..config.experiment_file import experiment_from
-from ..config.sources import FileSource
+from ..config.requests import entry_like, named_files, restrict_files
 from ..data.drives import EFFORT_KINDS
-from ..data.recognition import require_kind
 from ..data.recording_config import MotorSide, RecordingEntry, unusable
 from ..errors import RecordingError, SettingsError
 from ..estimation.methods import EstimationSettings
 from ..model.robot import Robot
 from ..model.urdf_files import resolve_package_path
-from ..options.document import override, read_document, set_key
+from ..options.document import override, read_document
 from ..options.fields import option, to_mapping
 from ..regressor.settings import ModelSettings
 from ..signals.settings import SignalSettings
@@ -84,14 +83,6 @@ class ModelOptions(ModelSettings):
     )
 
 
-SETTINGS_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
-    'robot.urdf': ('urdf', ('',)),
-    'estimation.prior': ('parameters', ('none', 'urdf')),
-    'estimation.mrls.bounds_file': ('bounds', ()),
-}
-"""Settings that name files: the kind of file, and values that are none."""
-
-
 class Settings:
     """
     The node's settings; ``files`` are the folders below which requests may name files.
@@ -110,7 +101,7 @@ class Settings:
         self._data = DataSettings() if given is None else given.data
         self._base = Path() if given is None else given.base
         self._declare_sections(given)
-        self._given = _files_of(self._sections())
+        self._given = named_files(self._sections())
         folders = (self._output_folder(), given_path(options.recordings, 'recordings'))
         self.files = data_directories(node, folders)
         self._description: RobotDescription | None = None
@@ -163,7 +154,7 @@ class Settings:
         document = {'robot': self._robot_mapping(), **self._sections()}
         given = {**self._given, 'robot.urdf': document['robot'].get('urdf')}
         override(document, overrides or {})
-        self._restrict_files(document, given)
+        restrict_files(document, given, self.files, self._base)
         path = None if self._file is None else self._file.path
         experiment = experiment_from(document, self._base, path=path, check_data=False)
         if model is not None:
@@ -180,25 +171,6 @@ class Settings:
             'signals': to_mapping(read_options(self._node, SignalSettings, 'signals')),
             'estimation': to_mapping(read_options(self._node, EstimationSettings, 'estimation')),
         }
-
-    def _restrict_files(self, document: dict[str, Any], given: Mapping[str, Any]) -> None:
-        """
-        Refuse files that a request may not name, and resolve the others in place.
-
-        Those of ``given``, by key, were named at the start and need not be below the folders.
-        """
-        for key, value in _files_of(document).items():
-            kind, words = SETTINGS_FILES[key]
-            if not isinstance(value, str) or value == given.get(key) or value in words:
-                continue
-            if kind == 'urdf' and value.lstrip().startswith('<'):
-                continue
-            if value.startswith('package://') and '..' not in value.split('/'):
-                path = resolve_package_path(value)  # what is installed is no secret
-            else:
-                path = self.files.resolve(given_path(value, key, self._base), key)
-            require_kind(path, kind, key)
-            set_key(document, key, str(path))
 
     def _with_motors(self, entry: RecordingEntry) -> RecordingEntry:
         """Add the topic of the motors' states in a bag."""
@@ -236,23 +208,9 @@ class Settings:
             raise RecordingError(
                 f"recording '{shown}' {why}", file=str(given), remedy='correct the path'
             )
-        entry = RecordingEntry(file=str(path))
-        kind = entry.kind()
-        known = (*own, *self._data.validation)
-        alike = [e for e in known if e.file is not None and e.kind(self._base) == kind]
-        if alike:
-            _require_one_file(alike[0])
-            entry = replace(alike[0], file=str(path), rows=None, time_range=None)
-        elif kind != 'rosbag2':
-            raise RecordingError(
-                f"the columns of '{path}' are not given",
-                file=str(path),
-                remedy=f'name an experiment file with a recording of format {kind} in the '
-                'parameter experiment, or give a bag',
-            )
-        require_kind(path, kind, 'source')
+        entry, is_alike = entry_like(path, (*own, *self._data.validation), self._base)
         topic = read_options(self._node, IdentificationOptions).topic
-        if kind == 'rosbag2' and (topic or not alike):
+        if entry.kind() == 'rosbag2' and (topic or not is_alike):
             topic = topic or 'joint_states'
             entry = replace(entry, topic=self._node.resolve_topic_name(topic))
         return (entry,)
@@ -293,38 +251,6 @@ class Settings:
             'drives': None if drives is None else to_mapping(drives),
             **to_mapping(model),
         }
-
-
-def _files_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that name files, by key."""
-    found = {}
-    for key in SETTINGS_FILES:
-        place: Any = document
-        for name in key.split('.'):
-            place = place.get(name) if isinstance(place, Mapping) else None
-        found[key] = place
-    return found
-
-
-def _require_one_file(entry: RecordingEntry) -> None:
-    """Raise where the file of an entry cannot be replaced, as its signals are in two."""
-    if entry.motor is not None and entry.motor.file is not None:
-        raise RecordingError(
-            f"the motors' side of '{entry.name}' is in a file of its own, '{entry.motor.file}'",
-            file=entry.name,
-            remedy='write both sides into one file, or leave source empty to identify from the '
-            "experiment file's own recordings",
-        )
-
-
-def result_name(source: FileSource, method: str) -> str:
-    """Return the name of the folder for a result: that of the recording, and the method."""
-    name = Path(source.source).name
-    name = name.removesuffix(Path(name).suffix) if Path(name).suffix in _SUFFIXES else name
-    return f'{name or "recording"}_{method}'
-
-
-_SUFFIXES = ('.csv', '.txt', '.dat', '.tsv', '.npz', '.mcap', '.db3')
 
 
 def _load(path: str) -> Experiment | None:

@@ -21,7 +21,6 @@ import subprocess
 import time
 
 from rclpy.duration import Duration
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node, NodeNameNonExistentError
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -29,10 +28,11 @@ from robot_identification_msgs.msg import OnlineStatus
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
-from ..data.bag import bag_duration, joint_state_messages
+from ..data.bag import bag_duration, part_of_bag
 from ..errors import IdentificationError, RecordingError, SettingsError
 from ..processes import terminate_with_parent
 from ..progress import Progress, silent
+from .client import ServiceCaller
 from .common import LATCHED
 from .common.messages import time_message
 from .common.processes import client_node
@@ -41,7 +41,6 @@ READY = (OnlineStatus.WAITING, OnlineStatus.LEARNING, OnlineStatus.FROZEN)
 
 STATES = 'sensor_msgs/msg/JointState'
 
-_TURN = 0.05  # s
 _DEPTH = 5000
 _ACKNOWLEDGED_SECONDS = 10.0
 _PROGRESS_SECONDS = 0.2
@@ -119,9 +118,9 @@ def play(
         raise RecordingError(
             f"recording '{bag}' does not exist", file=str(bag), remedy='correct the path'
         )
-    part = partial(_part, bag, topic, start_offset, duration)
+    part = partial(part_of_bag, bag, topic, start_offset, duration)
     if next(part(), None) is None:
-        if next(_messages(bag, topic), None) is not None:
+        if next(part_of_bag(bag, topic), None) is not None:
             raise SettingsError(
                 f"'{bag}' has no joint states {start_offset:g} s after its first one",
                 value=start_offset,
@@ -137,29 +136,8 @@ def play(
     with client_node('player', start_parameter_services=False) as node:
         player = _Player(node, to or topic, rate, clock_rate, clock_topic)
         if follower is not None:
-            player.wait_for_follower(Readiness(node, follower), wait)
+            player.wait_for_follower(Readiness(ServiceCaller(node), follower), wait)
         return player.run(repeat(part) if loop else [part], wait, length, progress)
-
-
-def _part(
-    bag: Path, topic: str, offset: float, duration: float | None
-) -> Iterator[tuple[int, bytes]]:
-    """Iterate over (time of reception [ns], message) of a part of the recording."""
-    first = None
-    for moment, message in _messages(bag, topic):
-        first = moment if first is None else first
-        since = 1e-9 * (moment - first) - offset
-        if duration is not None and since > duration:
-            return
-        if since >= 0.0:
-            yield moment, message
-
-
-def _messages(bag: Path, topic: str) -> Iterator[tuple[int, bytes]]:
-    """Iterate over (time of reception [ns], message)."""
-    for block in joint_state_messages(bag, topic):
-        for place, moment in enumerate(block.times.tolist()):
-            yield moment, block[place]
 
 
 class _Player:
@@ -267,15 +245,15 @@ class Readiness:
 
     """
 
-    def __init__(self, node: Node, identification: str) -> None:
-        self._node = node
+    def __init__(self, caller: ServiceCaller, identification: str) -> None:
+        self._caller, self._node = caller, caller.node
         self.identification = f'/{identification.strip("/")}'
         self.follower = follower_name(self.identification)
         self.is_ready = self.is_followed = False
         self.publishers = 0
         self._trouble = 'it has not published its status'
         self._topic = f'{self.identification}/online/status'
-        node.create_subscription(OnlineStatus, self._topic, self._on_status, LATCHED)
+        self._node.create_subscription(OnlineStatus, self._topic, self._on_status, LATCHED)
 
     def wait(self, seconds: float, also: Callable[[], bool] = lambda: True) -> None:
         """
@@ -287,21 +265,14 @@ class Readiness:
             where that is not so within this time [s].
 
         """
-        executor = SingleThreadedExecutor(context=self._node.context)
-        executor.add_node(self._node)
-        end = time.monotonic() + seconds
-        try:
-            while not (self.is_ready and also()):
-                if time.monotonic() > end:
-                    raise IdentificationError(
-                        f"'{self.identification}' is not ready for joint states after "
-                        f'{seconds:g} s: {self._trouble}',
-                        value=seconds,
-                        remedy=f'look at {self._topic} and at the log of the node, or wait longer',
-                    )
-                executor.spin_once(timeout_sec=_TURN)
-        finally:
-            executor.shutdown()
+        self._caller.spin(lambda: self.is_ready and also(), seconds)
+        if not (self.is_ready and also()):
+            raise IdentificationError(
+                f"'{self.identification}' is not ready for joint states after {seconds:g} s: "
+                f'{self._trouble}',
+                value=seconds,
+                remedy=f'look at {self._topic} and at the log of the node, or wait longer',
+            )
 
     def hears(self, player: str) -> bool:
         """Return whether it is connected to all publishers of what a node publishes for it."""
@@ -367,7 +338,8 @@ def run_when_ready(identification: str, seconds: float, command: Sequence[str]) 
 
     """
     with client_node('wait', start_parameter_services=False) as node:
-        readiness = Readiness(node, identification)
+        caller = ServiceCaller(node)
+        readiness = Readiness(caller, identification)
         readiness.wait(seconds)
         if not command:
             return 0
@@ -385,7 +357,7 @@ def run_when_ready(identification: str, seconds: float, command: Sequence[str]) 
                 readiness.wait(
                     seconds, lambda: process.poll() is not None or readiness.hears(PLAYER)
                 )
-                _resume(node, process, seconds)
+                _resume(caller, process, seconds)
             return process.wait()
         finally:
             if process.poll() is None:
@@ -393,23 +365,16 @@ def run_when_ready(identification: str, seconds: float, command: Sequence[str]) 
                 process.wait()
 
 
-def _resume(node: Node, process: subprocess.Popen, seconds: float) -> None:
+def _resume(caller: ServiceCaller, process: subprocess.Popen, seconds: float) -> None:
     """Have a player that was started paused play, once it offers that."""
     from rosbag2_interfaces.srv import Resume
 
-    client = node.create_client(Resume, RESUME)
-    end = time.monotonic() + seconds
-    while not client.wait_for_service(_TURN):
-        if process.poll() is not None or time.monotonic() > end:
-            raise IdentificationError(
-                f"the player offers no service '{RESUME}'",
-                value=seconds,
-                remedy=f'leave {PAUSED} out where the command is no ros2 bag play',
-            )
-    answer = client.call_async(Resume.Request())
-    executor = SingleThreadedExecutor(context=node.context)
-    executor.add_node(node)
-    try:
-        executor.spin_until_future_complete(answer, timeout_sec=seconds)
-    finally:
-        executor.shutdown()
+    client = caller.node.create_client(Resume, RESUME)
+    caller.spin(lambda: client.service_is_ready() or process.poll() is not None, seconds)
+    if not client.service_is_ready():
+        raise IdentificationError(
+            f"the player offers no service '{RESUME}'",
+            value=seconds,
+            remedy=f'leave {PAUSED} out where the command is no ros2 bag play',
+        )
+    caller.spin(client.call_async(Resume.Request()).done, seconds)

@@ -296,6 +296,33 @@ class Result(ResultView):
         """True if the model is physical, and nothing about it is implausible."""
         return self.consistency.physical and self.plausibility.plausible
 
+    def described(self) -> tuple[str, dict[str, Any]]:
+        """Return how good the estimate is, in some words, and its figures by name."""
+        estimate = self.estimate
+        values: dict[str, Any] = {
+            'robot': self.robot.name,
+            'recordings': ', '.join(self.recordings),
+            'method': estimate.method,
+            'base parameters': self.structure.n_base,
+            'relative error [%]': f'{estimate.relative_error:.3g}',
+            'condition number': f'{estimate.condition_number:.4g}',
+            'physically consistent': 'yes' if self.consistency.physical else 'no',
+            'plausible': 'yes' if self.plausible else 'no',
+        }
+        for validation in self.validations:
+            sources = ', '.join(validation.sources)
+            values[f'relative error on {sources} [%]'] = f'{validation.relative_error:.3g}'
+        for number, warning in enumerate(self.warnings, 1):
+            values[f'warning {number}'] = warning
+        text = f'relative error {estimate.relative_error:.3g} %'
+        if not self.consistency.physical:
+            text += ', not physically consistent'
+        elif not self.plausible:
+            text += ', not plausible'
+        if self.warnings:
+            text += f', {len(self.warnings)} warnings'
+        return text, values
+
     def headline(self) -> str:
         """Return what was identified from what, and how well, in one line."""
         estimate = self.estimate

@@ -242,10 +242,9 @@ def move():
 def quintic(goal, start=None, speed=1.0):
     """Return the message of a motion from rest to rest, from zero unless said otherwise."""
     from robot_identification.excitation.trajectories import point_to_point, to_points
-    from robot_identification.nodes.common.messages import trajectory_message
+    from robot_identification.nodes.common.messages import message_of
 
     joints = tuple(f'joint_{i + 1}' for i in range(len(goal)))
     start = np.zeros(len(goal)) if start is None else start
     limits = np.full(len(goal), 1.5 * speed), np.full(len(goal), 4.0 * speed)
-    p = to_points(point_to_point(joints, start, np.asarray(goal), *limits), 50.0)
-    return trajectory_message(joints, p.time, p.position, p.velocity, p.acceleration)
+    return message_of(to_points(point_to_point(joints, start, np.asarray(goal), *limits), 50.0))

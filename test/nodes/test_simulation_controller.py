@@ -15,14 +15,17 @@ from control_msgs.msg import JointTolerance, JointTrajectoryControllerState
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionClient
+from robot_identification.excitation.trajectories import PointTrajectory
 from robot_identification.nodes.common import LATCHED
 from robot_identification.nodes.common.messages import (
+    duration_message,
+    message_of,
     seconds,
     time_message,
-    trajectory_message,
 )
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 PLANAR = 'package://robot_identification/urdf/zollo_planar_2r.urdf'
 JOINTS = ('joint_1', 'joint_2')
@@ -85,7 +88,8 @@ def line(arm, goal, seconds, ahead=None):
     goal = np.asarray(goal)
     position, velocity = goal * (3 * x**2 - 2 * x**3), goal * (6 * x - 6 * x**2) / seconds
     start = 0 if ahead is None else round(1e9 * (stamp(arm.states[-1]) + ahead))
-    return trajectory_message(JOINTS, time, position, velocity, stamp=time_message(start))
+    trajectory = PointTrajectory(JOINTS, time, position, velocity)
+    return message_of(trajectory, time_message(start))
 
 
 def send(arm, trajectory, feedback=None, **goal):
@@ -248,7 +252,8 @@ def test_a_goal_that_is_canceled_after_its_end_stays_so_until_the_next(module_ro
     ros.wait_until(client.server_is_ready, what='the arm')
 
     def begin(goal):
-        path = trajectory_message(JOINTS, [0.2], np.array([goal]))
+        point = JointTrajectoryPoint(positions=goal, time_from_start=duration_message(0.2))
+        path = JointTrajectory(joint_names=JOINTS, points=[point])
         sending = client.send_goal_async(FollowJointTrajectory.Goal(trajectory=path))
         ros.wait_until(sending.done, what='the answer to a goal')
         return sending.result()

@@ -63,33 +63,19 @@ def duration_message(seconds: float) -> Duration:
 # ---------------------------------------------------------------------------------- trajectories
 
 
-def trajectory_message(
-    joints: Sequence[str],
-    time: np.ndarray,
-    position: np.ndarray,
-    velocity: np.ndarray | None = None,
-    acceleration: np.ndarray | None = None,
-    stamp: Time | None = None,
-) -> JointTrajectory:
-    """
-    Return a trajectory; without a stamp of its start it starts when it arrives.
-
-    The time is (n_points,) from the start [s], the others (n_points, n_joints).
-    """
-    given = {'positions': position, 'velocities': velocity, 'accelerations': acceleration}
-    columns = {k: np.asarray(v, dtype=float) for k, v in given.items() if v is not None}
+def message_of(trajectory: PointTrajectory, stamp: Time | None = None) -> JointTrajectory:
+    """Return a trajectory; without a stamp of its start it starts when it arrives."""
+    given = {
+        'positions': trajectory.position,
+        'velocities': trajectory.velocity,
+        'accelerations': trajectory.acceleration,
+    }
     points = []
-    for i, moment in enumerate(np.asarray(time, dtype=float)):
-        values = {name: array('d', rows[i].tobytes()) for name, rows in columns.items()}
+    for i, moment in enumerate(trajectory.time):
+        values = {k: array('d', v[i].tobytes()) for k, v in given.items() if v is not None}
         points.append(JointTrajectoryPoint(time_from_start=duration_message(moment), **values))
     header = Header() if stamp is None else Header(stamp=stamp)
-    return JointTrajectory(header=header, joint_names=list(joints), points=points)
-
-
-def message_of(trajectory: PointTrajectory) -> JointTrajectory:
-    """Return a trajectory as a message that starts when it arrives."""
-    t = trajectory
-    return trajectory_message(t.joints, t.time, t.position, t.velocity, t.acceleration)
+    return JointTrajectory(header=header, joint_names=list(trajectory.joints), points=points)
 
 
 def trajectory_points(message: JointTrajectory, joints: Sequence[str]) -> PointTrajectory:

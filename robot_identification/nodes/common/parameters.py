@@ -21,8 +21,9 @@ mapping, matrix           none: ROS has no such parameter; the experiment file h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, MISSING, replace
+from functools import partial
 import math
 import sys
 import types
@@ -43,6 +44,8 @@ from ...errors import IdentificationError, SettingsError
 from ...options.fields import check, describe, OptionInfo
 
 Options = TypeVar('Options')
+Value = Callable[[OptionInfo, str, Any], Any]
+"""Returns the value of a parameter by its option, name and default."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +76,12 @@ def declare_options(
         naming the parameter whose override is missing, of the wrong type or out of range.
 
     """
-    _declare_fields(node, cls, prefix, defaults)
+    entry = _Declared(cls, prefix, defaults)
+    options = cls(**_values(entry, partial(_declare, node)))
     if node not in _declared:
         _declared[node] = []
         node.add_pre_set_parameters_callback(lambda changes: _convert(node, changes))
         node.add_on_set_parameters_callback(lambda changes: _validate(node, changes))
-    entry = _Declared(cls, prefix, defaults)
-    options = _read_fields(node, entry, {})
     _declared[node].append(entry)
     return options
 
@@ -88,50 +90,69 @@ def read_options(node: Node, cls: type[Options], prefix: str = '') -> Options:
     """Return the present values of the options that `declare_options` declared."""
     for entry in _declared.get(node, ()):
         if entry.cls is cls and entry.prefix == prefix:
-            return _read_fields(node, entry, {})
+            return cls(**_values(entry, partial(_read, node, {})))
     raise ValueError(f"{cls.__name__} is not declared under '{prefix}'")
 
 
-# ---------------------------------------------------------------------------------- declaration
-
-
-def _declare_fields(
-    node: Node, cls: type, prefix: str, defaults: Any, read_only: bool = False
-) -> None:
-    for info in describe(cls):
+def _values(entry: _Declared, value: Value, read_only: bool = False) -> dict[str, Any]:
+    """Return the values of options by name, from parameters; sections that are off are None."""
+    values: dict[str, Any] = {}
+    for info in describe(entry.cls):
         # options of a section can change no more than the section itself
         info = replace(info, read_only=info.read_only or read_only)
-        name = _join(prefix, info.name)
-        default = info.default if defaults is None else getattr(defaults, info.name)
+        name, default = _join(entry.prefix, info.name), info.default
+        if entry.defaults is not None:
+            default = getattr(entry.defaults, info.name)
         inner, entries = _section(info.type), _entry_class(info.type)
         if inner is not None:
             present = default is not None and default is not MISSING
+            is_on = True
             if _is_optional(info.type):
                 switch = _derived(info, f'Whether to use this: {info.clause}', bool)
-                _declare(node, switch, f'{name}.enabled', present)
-            _declare_fields(node, inner, name, default if present else None, info.read_only)
+                is_on = value(switch, f'{name}.enabled', present)
+            section = _Declared(inner, name, default if present else None)
+            found = _values(section, value, info.read_only)
+            values[info.name] = inner(**found) if is_on else None
         elif entries is not None:
-            _declare_entries(node, info, entries, name, () if default is MISSING else default)
+            given = () if default is MISSING else default
+            values[info.name] = _entries(info, entries, name, given, value)
         elif _is_supported(info.type):
-            _declare(node, info, name, default)
+            values[info.name] = value(info, name, default)
+        elif default is not MISSING:
+            values[info.name] = default
+    return values
 
 
-def _declare_entries(node: Node, info: OptionInfo, cls: type, name: str, default: tuple) -> None:
-    """Declare ``<name>.names`` and, for each name, the other fields of ``cls``."""
+def _entries(info: OptionInfo, cls: type, name: str, default: tuple, value: Value) -> tuple:
+    """Return the entries named by ``<name>.names``; each has its other fields under its name."""
     key, *others = describe(cls)
     by_name = {getattr(entry, key.name): entry for entry in default}
     doc = f'{info.doc} (the {key.name} of each; its other settings stand under that name)'
     names = _derived(replace(info, read_only=True), doc, tuple[str, ...])
-    _declare(node, names, f'{name}.names', tuple(by_name))
-    entries = list(node.get_parameter(f'{name}.names').value)
-    for entry in entries:
-        if entries.count(entry) > 1:
+    found = value(names, f'{name}.names', tuple(by_name))
+    for entry in found:
+        if found.count(entry) > 1:
             raise SettingsError(
                 f"'{name}.names' has '{entry}' twice", key=f'{name}.names', remedy='name it once'
             )
-        for field in filter(lambda field: _is_supported(field.type), others):
-            value = getattr(by_name[entry], field.name) if entry in by_name else field.default
-            _declare(node, field, f'{name}.{entry}.{field.name}', value)
+    return tuple(
+        cls(
+            **{key.name: entry},
+            **{
+                field.name: value(
+                    field,
+                    f'{name}.{entry}.{field.name}',
+                    getattr(by_name[entry], field.name) if entry in by_name else field.default,
+                )
+                for field in others
+                if _is_supported(field.type)
+            },
+        )
+        for entry in found
+    )
+
+
+# -------------------------------------------------------------------------- values of parameters
 
 
 def _derived(info: OptionInfo, doc: str, kind: Any) -> OptionInfo:
@@ -139,7 +160,8 @@ def _derived(info: OptionInfo, doc: str, kind: Any) -> OptionInfo:
     return OptionInfo(info.name, MISSING, doc, '', None, None, None, info.read_only, kind)
 
 
-def _declare(node: Node, info: OptionInfo, name: str, default: Any) -> None:
+def _declare(node: Node, info: OptionInfo, name: str, default: Any) -> Any:
+    """Declare a parameter, and return its value at the start."""
     value = _override(node, name)
     if value is None:
         if default is MISSING:
@@ -159,6 +181,7 @@ def _declare(node: Node, info: OptionInfo, name: str, default: Any) -> None:
     if not result.successful:
         raise SettingsError(f"parameter '{name}': {result.reason}", key=name)
     node.set_descriptor(name, _descriptor(info, kind))
+    return value
 
 
 def _override(node: Node, name: str) -> Any:
@@ -173,57 +196,10 @@ def _override(node: Node, name: str) -> Any:
     return [] if value is None else None if value == absent else value
 
 
-# -------------------------------------------------------------------------------------- reading
-
-
-def _read_fields(node: Node, entry: _Declared, changes: Mapping[str, Any]) -> Any:
-    values: dict[str, Any] = {}
-    for info in describe(entry.cls):
-        name = _join(entry.prefix, info.name)
-        default = info.default
-        if entry.defaults is not None:
-            default = getattr(entry.defaults, info.name)
-        inner, entries = _section(info.type), _entry_class(info.type)
-        if inner is not None:
-            if _is_optional(info.type) and not _current(node, f'{name}.enabled', changes):
-                values[info.name] = None
-            else:
-                given = None if default is MISSING else default
-                values[info.name] = _read_fields(node, _Declared(inner, name, given), changes)
-        elif entries is not None:
-            values[info.name] = _read_entries(node, entries, name, changes)
-        elif _is_supported(info.type):
-            values[info.name] = _read(node, info, name, changes)
-        elif default is not MISSING:
-            values[info.name] = default
-    return entry.cls(**values)
-
-
-def _read_entries(node: Node, cls: type, name: str, changes: Mapping[str, Any]) -> tuple:
-    key, *others = describe(cls)
-    found = []
-    for entry in _current(node, f'{name}.names', changes):
-        values: dict[str, Any] = {key.name: entry}
-        for field in filter(lambda field: _is_supported(field.type), others):
-            parameter = f'{name}.{entry}.{field.name}'
-            if not node.has_parameter(parameter):
-                raise SettingsError(
-                    f"'{name}.names' has the new entry '{entry}'",
-                    key=f'{name}.names',
-                    value=entry,
-                    remedy='entries can only be added when the node starts',
-                )
-            values[field.name] = _read(node, field, parameter, changes)
-        found.append(cls(**values))
-    return tuple(found)
-
-
-def _read(node: Node, info: OptionInfo, name: str, changes: Mapping[str, Any]) -> Any:
-    return check(info, _plain_value(info, _current(node, name, changes)), name)
-
-
-def _current(node: Node, name: str, changes: Mapping[str, Any]) -> Any:
-    return changes[name] if name in changes else node.get_parameter(name).value
+def _read(node: Node, changes: Mapping[str, Any], info: OptionInfo, name: str, _: Any) -> Any:
+    """Return the value of a parameter that is declared, with changes that are asked for."""
+    value = changes[name] if name in changes else node.get_parameter(name).value
+    return check(info, _plain_value(info, value), name)
 
 
 def _validate(node: Node, parameters: Sequence[Parameter]) -> SetParametersResult:
@@ -237,7 +213,7 @@ def _validate(node: Node, parameters: Sequence[Parameter]) -> SetParametersResul
         start = f'{entry.prefix}.' if entry.prefix else ''
         if any(name.startswith(start) for name in changes):
             try:
-                _read_fields(node, entry, changes)
+                entry.cls(**_values(entry, partial(_read, node, changes)))
             except IdentificationError as error:
                 return SetParametersResult(successful=False, reason=str(error))
     return SetParametersResult(successful=True)

@@ -13,6 +13,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
 from builtin_interfaces.msg import Time
 from robot_identification.errors import ExcitationError, IdentificationError
+from robot_identification.excitation.trajectories import PointTrajectory
 from robot_identification.model.consistency import check
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.nodes.common import messages
@@ -36,7 +37,9 @@ def test_durations_are_rounded_to_a_nanosecond(value):
 def test_a_trajectory_comes_back_in_the_order_that_is_asked_for():
     time = np.array([0.0, 0.5, 1.25])
     rows = np.arange(9.0).reshape(3, 3)
-    message = messages.trajectory_message('abc', time, rows, rows + 10, rows + 20, NOW)
+    message = messages.message_of(
+        PointTrajectory(('a', 'b', 'c'), time, rows, rows + 10, rows + 20), NOW
+    )
     assert message.header.stamp == NOW
     points = messages.trajectory_points(message, ('c', 'a', 'b'))
     assert points.time.tolist() == time.tolist()
@@ -94,7 +97,9 @@ def spoil_velocities(message):
 )
 def test_a_wrong_trajectory_is_refused_with_the_reason(spoil, text):
     zeros = np.zeros((2, 2))
-    message = messages.trajectory_message('ab', [0.0, 1.0], zeros, zeros, zeros)
+    message = messages.message_of(
+        PointTrajectory(('a', 'b'), np.array([0.0, 1.0]), zeros, zeros, zeros)
+    )
     spoil(message)
     with pytest.raises(ExcitationError, match=text):
         messages.trajectory_points(message, ('a', 'b'))

@@ -15,7 +15,7 @@ from robot_identification.excitation.settings import Obstacle
 from robot_identification.excitation.trajectories import point_to_point, to_points
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common import LATCHED
-from robot_identification.nodes.common.messages import trajectory_message, trajectory_points
+from robot_identification.nodes.common.messages import message_of, trajectory_points
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 from sensor_msgs.msg import JointState
@@ -54,8 +54,7 @@ def way(goal, start=None, share=0.5):
 
 
 def message(trajectory):
-    p = to_points(trajectory, 50.0)
-    return trajectory_message(JOINTS, p.time, p.position, p.velocity, p.acceleration)
+    return message_of(to_points(trajectory, 50.0))
 
 
 @pytest.fixture(scope='module')

@@ -28,7 +28,7 @@ if not sys.platform.startswith('linux'):
 
 from rclpy.action import ActionClient
 from robot_identification.excitation.trajectories import point_to_point, to_points
-from robot_identification.nodes.common.messages import nanoseconds, trajectory_message
+from robot_identification.nodes.common.messages import message_of, nanoseconds
 from robot_identification_msgs.action import Excite
 from robot_identification_msgs.msg import OnlineStatus, RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
@@ -148,8 +148,8 @@ class Motion:
         here = np.array(ros.states[-1].position)
         goal = np.where(here > 0.0, here - 1.0, here + 1.0)
         speed = np.full(2, 1.875 / seconds)  # of a quintic over one radian
-        p = to_points(point_to_point(JOINTS, here, goal, speed, np.full(2, 4.0)), 50.0)
-        trajectory = trajectory_message(JOINTS, p.time, p.position, p.velocity, p.acceleration)
+        path = point_to_point(JOINTS, here, goal, speed, np.full(2, 4.0))
+        trajectory = message_of(to_points(path, 50.0))
         sending = self.client.send_goal_async(
             Excite.Goal(trajectory=trajectory),
             feedback_callback=lambda message: self.feedback.append(message.feedback),

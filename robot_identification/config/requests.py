@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Experiments of requests: the files that they name, and recordings like those of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..data.recognition import require_kind
+from ..data.recording_config import RecordingEntry
+from ..errors import RecordingError
+from ..model.urdf_files import resolve_package_path
+from ..options.document import set_key
+from ..untrusted.directories import DataDirectories, given_path
+from .sources import FileSource
+
+SETTINGS_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
+    'robot.urdf': ('urdf', ('',)),
+    'estimation.prior': ('parameters', ('none', 'urdf')),
+    'estimation.mrls.bounds_file': ('bounds', ()),
+}
+"""Settings that name files: the kind of file, and values that are none."""
+
+_SUFFIXES = ('.csv', '.txt', '.dat', '.tsv', '.npz', '.mcap', '.db3')
+
+
+def restrict_files(
+    document: dict[str, Any], given: Mapping[str, Any], directories: DataDirectories, base: Path
+) -> None:
+    """
+    Refuse files that a request may not name, and resolve the others in place, from ``base`` on.
+
+    Those of ``given``, by key, were named at the start and need not be below the folders.
+    """
+    for key, value in named_files(document).items():
+        kind, words = SETTINGS_FILES[key]
+        if not isinstance(value, str) or value == given.get(key) or value in words:
+            continue
+        if kind == 'urdf' and value.lstrip().startswith('<'):
+            continue
+        if value.startswith('package://') and '..' not in value.split('/'):
+            path = resolve_package_path(value)  # what is installed is no secret
+        else:
+            path = directories.resolve(given_path(value, key, base), key)
+        require_kind(path, kind, key)
+        set_key(document, key, str(path))
+
+
+def named_files(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that name files, by key."""
+    found = {}
+    for key in SETTINGS_FILES:
+        place: Any = document
+        for name in key.split('.'):
+            place = place.get(name) if isinstance(place, Mapping) else None
+        found[key] = place
+    return found
+
+
+def entry_like(
+    path: Path, known: Sequence[RecordingEntry], base: Path
+) -> tuple[RecordingEntry, bool]:
+    """
+    Return how to read a recording: as the first known one of its kind, and whether there is one.
+
+    Raises
+    ------
+    RecordingError
+        where its columns are not known.
+
+    """
+    entry = RecordingEntry(file=str(path))
+    kind = entry.kind()
+    alike = [e for e in known if e.file is not None and e.kind(base) == kind]
+    if alike:
+        _require_one_file(alike[0])
+        entry = replace(alike[0], file=str(path), rows=None, time_range=None)
+    elif kind != 'rosbag2':
+        raise RecordingError(
+            f"the columns of '{path}' are not given",
+            file=str(path),
+            remedy=f'name an experiment file with a recording of format {kind} in the '
+            'parameter experiment, or give a bag',
+        )
+    require_kind(path, kind, 'source')
+    return entry, bool(alike)
+
+
+def _require_one_file(entry: RecordingEntry) -> None:
+    """Raise where the file of an entry cannot be replaced, as its signals are in two."""
+    if entry.motor is not None and entry.motor.file is not None:
+        raise RecordingError(
+            f"the motors' side of '{entry.name}' is in a file of its own, '{entry.motor.file}'",
+            file=entry.name,
+            remedy='write both sides into one file, or leave source empty to identify from the '
+            "experiment file's own recordings",
+        )
+
+
+def result_name(source: FileSource, method: str) -> str:
+    """Return the name of the folder for a result: that of the recording, and the method."""
+    name = Path(source.source).name
+    name = name.removesuffix(Path(name).suffix) if Path(name).suffix in _SUFFIXES else name
+    return f'{name or "recording"}_{method}'
