@@ -433,7 +433,7 @@ def fit_table(fit: Fit, weights: dict[str, float] | None = None) -> list[str]:
             str(joint.rows),
             number(joint.rmse),
             # the offset takes all of it but rounding errors
-            number(joint.bias if abs(joint.bias) > 1e-9 * joint.rmse else 0.0),
+            number(0.0 if abs(joint.bias) <= 1e-9 * joint.rmse else joint.bias),
             percent(joint.relative_error),
             percent(joint.raw_relative_error),
             *([number(weights[joint.joint])] if weights else []),

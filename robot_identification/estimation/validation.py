@@ -228,12 +228,40 @@ def validate(
         naming a recording that is too short or whose effort is missing.
 
     """
-    found = validation_of(estimate, system_of(sources, regressor, structure, signals))
+    every = _AllRows(np.asarray(_base_of(estimate, structure).values))
+    system = system_of(sources, regressor, structure, signals, read=every.read)
+    found = validation_of(estimate, system)
     if not np.any(signals.dead_zone):
         return found
-    every = replace(signals, dead_zone=0.0)
-    whole = validation_of(estimate, system_of(sources, regressor, structure, every))
-    return replace(found, all_rows=tuple(joint.relative_error for joint in whole.joints))
+    return replace(found, all_rows=every.relative_errors(system.driven))
+
+
+class _AllRows:
+    """Errors of base parameters on all rows that are read, those of the dead zone, too."""
+
+    def __init__(self, base: np.ndarray) -> None:
+        self._base = base
+        self._squares: np.ndarray | float = 0.0  # (2, n) of residuals and efforts
+
+    def read(
+        self,
+        source: RecordingSource,
+        regressor: Regressor,
+        structure: BaseStructure,
+        signals: SignalSettings,
+    ) -> Iterator[RowBlock]:
+        """Read rows as `row_blocks` does, taking in what goes by."""
+        for block in row_blocks(source, regressor, structure, signals):
+            rest = block.pattern.product(block.entries, self._base) - block.effort
+            self._squares += np.array([(rest**2).sum(axis=0), (block.effort**2).sum(axis=0)])
+            yield block
+
+    def relative_errors(self, driven: np.ndarray) -> tuple[float, ...]:
+        """Return the error of each joint [%]; NaN for those without an effort."""
+        rest, effort = self._squares
+        share = np.full(driven.size, np.nan)
+        np.divide(rest, effort, out=share, where=driven & (effort > 0.0))
+        return tuple((100.0 * np.sqrt(share)).tolist())
 
 
 def validation_of(estimate: Estimate | ParameterSet, system: LinearSystem) -> Validation:
@@ -248,15 +276,20 @@ def validation_of(estimate: Estimate | ParameterSet, system: LinearSystem) -> Va
         Of recordings that the estimate has not seen.
 
     """
-    base = estimate.base if isinstance(estimate, Estimate) else estimate
-    if base.layout.names != system.structure.base_layout.names:
-        raise ValueError('the estimate has other base parameters than the structure')
+    base = _base_of(estimate, system.structure)
     return Validation(
         **vars(evaluate(system, base.values)),
         trace=system.trace.fit(np.asarray(base.values)),
         sources=system.sources,
         highest_speed=tuple(system.factor.highest_speed.tolist()),
     )
+
+
+def _base_of(estimate: Estimate | ParameterSet, structure: BaseStructure) -> ParameterSet:
+    base = estimate.base if isinstance(estimate, Estimate) else estimate
+    if base.layout.names != structure.base_layout.names:
+        raise ValueError('the estimate has other base parameters than the structure')
+    return base
 
 
 @dataclass(frozen=True)

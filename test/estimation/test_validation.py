@@ -108,6 +108,16 @@ def test_joint_that_stays_in_the_dead_zone_has_no_figures(estimate):
     assert 'nan' not in seen.summary()
 
 
+def test_errors_with_the_rows_of_the_dead_zone_are_those_without_one(estimate):
+    slow = replace(SIGNALS, dead_zone=2.0)
+    pieces = [recording(f, noise=0.3, source=f'{f}.csv') for f in (0.4, 0.8)]
+    whole = validate(estimate, pieces, Wheel(), STRUCTURE, SIGNALS)
+    seen = validate(estimate, pieces, Wheel(), STRUCTURE, slow)
+    assert 0 < seen.joints[0].rows < whole.joints[0].rows and whole.all_rows == ()
+    assert seen.all_rows == pytest.approx([whole.joints[0].relative_error], rel=1e-9)
+    assert seen.relative_error != pytest.approx(whole.relative_error, rel=1e-3)
+
+
 def test_recording_that_is_too_short_is_named(estimate):
     short = recording(0.8, source='short.csv').rows(0, 20)
     with pytest.raises(RecordingError, match='short.csv'):

@@ -170,3 +170,30 @@ def test_too_few_independent_rows_for_the_parameters(workspace, method):
     assert error.joint == 'joint_1' and 'fewer than 1.5 for each' in str(error)
     assert 'record longer, or raise signals.cutoff' in error.remedy
     assert 'dead_zone' not in error.remedy
+
+
+def validated(workspace, table):
+    """Identify, and return what validating on other recordings prints."""
+    workspace.run('identify', 'experiment.yaml', '--quiet')
+    workspace.write(table, 'second.csv')
+    return ' '.join(
+        workspace.run('validate', 'results/result.yaml', 'experiment.yaml').stdout.split()
+    )
+
+
+def test_a_validation_of_few_rows_shows_nothing(workspace):
+    table = workspace.table('second.csv')[:300]
+    table[:, 4:] *= 2.0  # whatever they are
+    found = validated(workspace, table)
+    assert 'rows a joint at most, too few to judge by' in found
+    assert 'misses' not in found and 'Do not use' not in found
+    assert 'validate on a longer motion' in found
+
+
+def test_a_joint_without_rows_has_no_error(workspace):
+    table = workspace.table('second.csv')
+    table[:, 3] = table[0, 3] + 1e-4 * np.sin(table[:, 0])
+    found = validated(workspace, table)
+    assert 'no rows of joint_3 outside the dead zone: not judged' in found
+    row = found[found.index('joint_3 0 ') :].split()[:6]
+    assert row[:5] == ['joint_3', '0', '-', '-', '-']
