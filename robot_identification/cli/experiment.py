@@ -14,6 +14,7 @@ from functools import partial
 import os
 from pathlib import Path
 import sys
+from typing import Any
 
 from ..errors import once, one_of, SettingsError
 from ..progress import progress_bar
@@ -86,7 +87,8 @@ def init(options: argparse.Namespace) -> int:
     last one is kept for validation. What the effort is (joint torque, motor torque, motor
     current) no recording tells for certain: it is asked for, with what speaks for which.
 
-    Recordings of position servos have commands in place of efforts (csv, npz, parquet):
+    Recordings of position servos have commands in place of efforts (csv, npz, parquet,
+    or a bag with the states of a trajectory controller):
     give the servos' gains.
 
     Examples
@@ -377,7 +379,7 @@ def identify(options: argparse.Namespace) -> int:
         # warnings are printed in one place, below
         estimate = replace(result.estimate, warnings=())
         tables = [estimate, result.consistency, result.plausibility] if options.verbose else []
-        parts = [
+        parts: list[Any] = [
             result.selection,
             *tables,
             *result.validations,

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..data.commands import CommandRecording
+from ..data.controller_states import read_controller_states
 from ..data.drives import Drives
 from ..data.readers import no_samples, read_tables
 from ..data.recording_config import RecordingEntry
@@ -44,13 +45,17 @@ def check_commands(
     if entry.effort is not None:
         text, remedy = "is given, but 'robot.effort_kind' is servo_command", 'leave it out'
         raise key_error(joined(path, 'effort'), text, remedy)
-    if entry.command is None:
+    bag = not entry.is_factor and entry.kind(base, path) == 'rosbag2'
+    if entry.command is None and not bag:
         remedy = 'name the columns of the commanded positions'
         raise key_error(joined(path, 'command'), 'is missing', remedy)
-    if entry.is_factor or entry.kind(base, path) == 'rosbag2':
-        text = f'is {entry.kind(base, path)}, which commands are not read from'
-        remedy = 'give csv, npz or parquet; plotjuggler and ros2 topic echo --csv write csv'
-        raise key_error(joined(path, 'format'), text, remedy)
+    if entry.is_factor:
+        text = 'is a factor, which has no commands'
+        raise key_error(joined(path, 'format'), text, 'give the recording')
+    if bag:
+        counts = {'position': drives.recorded(len(joints))['position'], 'effort': 0, 'velocity': 0}
+        replace(entry, effort=entry.command, command=None).check(joints, counts, base, path)
+        return
     for _, part in _parts(entry):
         part.check(joints, drives.recorded(len(joints)), base, path)
 
@@ -79,6 +84,8 @@ def read_commands(
 
     """
     drives = drives or Drives()
+    if entry.kind(base) == 'rosbag2':
+        return _from_controller(entry, joints, drives, base)
     signals: dict[str, np.ndarray] = {}
     for name, part in _parts(entry):
         tables = list(read_tables(part, joints, drives.recorded(len(joints)), base, _BLOCK))
@@ -104,6 +111,32 @@ def read_commands(
             signals[name] = values
     _require_motion(signals['command'], joints, entry.name)
     return CommandRecording(joints=joints, source=entry.name, **signals)
+
+
+def _from_controller(
+    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives, base: Path
+) -> CommandRecording:
+    """Read the states of a trajectory controller in a bag."""
+    given = entry.command if isinstance(entry.command, tuple) else joints
+    names = tuple(map(str, given))
+    topic = None if entry.topic == RecordingEntry.topic else entry.topic
+    states = read_controller_states(entry.files(base)['position'], names, topic)
+    begin, end = (
+        bound if bound is not None else limit
+        for bound, limit in zip(entry.time_range or (None, None), (-np.inf, np.inf), strict=True)
+    )
+    kept = (states.time >= begin) & (states.time <= end)
+    command = drives.joint_position(states.command[kept])
+    _require_motion(command, joints, entry.name)
+    velocity = states.velocity
+    return CommandRecording(
+        time=states.time[kept],
+        position=drives.joint_position(states.position[kept]),
+        command=command,
+        joints=joints,
+        velocity=None if velocity is None else np.asarray(drives.joint_velocity(velocity[kept])),
+        source=entry.name,
+    )
 
 
 def _require_motion(command: np.ndarray, joints: tuple[str, ...], source: str) -> None:

@@ -18,7 +18,14 @@ from typing import Any
 import numpy as np
 import yaml
 
+from ..data.bag import bag_topics
+from ..data.controller_states import (
+    CONTROLLER_STATE,
+    controller_state_topics,
+    read_controller_states,
+)
 from ..data.csv import read_head
+from ..data.joint_state import JOINT_STATE
 from ..data.readers import array_shapes, read_parquet_head
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry, Signal
@@ -117,8 +124,11 @@ _KEYS = ('time', 'position', 'velocity', 'command', 'command_velocity', 'feedfor
 
 
 def has_commands(file: Path, joints: Sequence[str]) -> bool:
-    """Return whether a table has a commanded position by its names, and no effort."""
+    """Return whether a table has commands by its names and no effort, or a bag a controller's."""
     try:
+        if _is_bag(file):
+            topics = bag_topics(file).values()
+            return CONTROLLER_STATE in topics and JOINT_STATE not in topics
         found = _signals(_names(file), joints, file)
     except Exception:  # the draft of efforts says what is wrong with the file
         return False
@@ -214,6 +224,10 @@ def _delays(entry: RecordingEntry, joints: tuple[str, ...]) -> list[str]:
     )  # fmt: skip
 
 
+def _is_bag(file: Path) -> bool:
+    return RecordingEntry(file=str(file)).kind() == 'rosbag2'
+
+
 def _names(file: Path) -> dict[str, tuple[int, ...] | None]:
     """Return the columns of a table by name, with the shapes of arrays of an npz."""
     if file.suffix == '.npz':
@@ -263,6 +277,10 @@ def _signals(
 
 def _entry(file: Path, joints: Sequence[str], rate: float | None) -> RecordingEntry:
     """Return the entry of a recording."""
+    if _is_bag(file):
+        topics = controller_state_topics(file)
+        read_controller_states(file, joints)  # the only one, with all joints
+        return RecordingEntry(file=str(file), topic=topics[0])
     names = _names(file)
     found = _signals(names, joints, file)
     found.pop('effort', None)
@@ -307,6 +325,8 @@ def _shown(columns: Any) -> str:
 
 def _entry_lines(entry: RecordingEntry, folder: Path) -> list[str]:
     lines = [f'file: {_relative(Path(entry.name), folder)}']
+    if entry.topic != RecordingEntry.topic:
+        lines.append(f'topic: {entry.topic}')
     if entry.rate is not None:
         lines.append(f'rate: {entry.rate}  # Hz')
     for name in _KEYS:

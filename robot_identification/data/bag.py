@@ -125,14 +125,14 @@ def bag_duration(bag: Path) -> float:
         return 0.0
 
 
-def joint_state_topics(bag: Path) -> tuple[str, ...]:
+def bag_topics(bag: Path) -> dict[str, str]:
     """
-    Return the topics with joint states in a bag.
+    Return the topics of a bag and their types.
 
     Raises
     ------
     RecordingError
-        as `joint_state_messages`.
+        for a damaged bag.
 
     """
     topics: dict[str, str] = {}
@@ -142,14 +142,32 @@ def joint_state_topics(bag: Path) -> tuple[str, ...]:
         for file in recording.files[:1]:
             for _ in _messages(file, recording.compression, lambda *_: False, topics):
                 pass
-    return tuple(name for name, kind in topics.items() if kind in _JOINT_STATES)
+    return topics
+
+
+def joint_state_topics(bag: Path) -> tuple[str, ...]:
+    """Return the topics with joint states in a bag; raises as `bag_topics`."""
+    return tuple(name for name, kind in bag_topics(bag).items() if kind in _JOINT_STATES)
 
 
 def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
     """
-    Iterate over the serialised joint states of a bag by receive time, some thousand at a time.
+    Iterate over the serialised joint states of a bag; parameters as of `bag_messages`.
 
     Those in JSON, as Foxglove writes them, are converted.
+
+    Raises
+    ------
+    RecordingError
+        for a damaged bag, or one without such a topic, naming those that it has.
+
+    """
+    yield from bag_messages(bag, topic, _JOINT_STATES)
+
+
+def bag_messages(bag: Path, topic: str, kinds: Sequence[str]) -> Iterator[Messages]:
+    """
+    Iterate over the serialised messages of a topic by receive time, some thousand at a time.
 
     Parameters
     ----------
@@ -157,6 +175,8 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
         A bag's folder, with or without ``metadata.yaml``, or an ``.mcap`` or ``.db3`` file.
     topic:
         Name of the topic, with or without its first slash.
+    kinds:
+        Types that it may have.
 
     Raises
     ------
@@ -166,7 +186,7 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
     """
 
     def select(name: str, kind: str) -> bool:
-        return kind in _JOINT_STATES and name.lstrip('/') == topic.lstrip('/')
+        return kind in kinds and name.lstrip('/') == topic.lstrip('/')
 
     with _damage_named(bag):
         recording = _recording(bag)
@@ -188,7 +208,7 @@ def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
             if select(name, kind):
                 require_all(count, promised)
     if not any(select(*each) for each in topics.items()):
-        raise _no_topic(bag, topic, topics)
+        raise _no_topic(bag, topic, topics, kinds)
 
 
 def part_of_bag(
@@ -325,19 +345,22 @@ def _damage_named(file: Path) -> contextlib.AbstractContextManager[None]:
     )
 
 
-def _no_topic(bag: Path, topic: str, topics: Mapping[str, str]) -> RecordingError:
+def _no_topic(
+    bag: Path, topic: str, topics: Mapping[str, str], kinds: Sequence[str]
+) -> RecordingError:
     if not topics:
         return recording_error(
             bag,
             'has no topics; it is empty or ends before its first complete chunk',
             remedy='record it again',
         )
-    others = [name for name, kind in topics.items() if kind in _JOINT_STATES]
+    others = [name for name, kind in topics.items() if kind in kinds]
+    what_they_are = 'joint states' if kinds == _JOINT_STATES else kinds[0]
     same = [kind for name, kind in topics.items() if name.lstrip('/') == topic.lstrip('/')]
     what = f'is of type {same[0]}' if same else 'is not in it'
     remedy = (
-        f'topics with joint states are {one_of(others)}'
+        f'topics with {what_they_are} are {one_of(others)}'
         if others
-        else f'it has no topic of type {JOINT_STATE}; its topics are {one_of(topics)}'
+        else f'it has no topic of type {kinds[0]}; its topics are {one_of(topics)}'
     )
     return recording_error(bag, f"topic '{topic}' {what}", remedy, value=topic)

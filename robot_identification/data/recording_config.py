@@ -145,7 +145,9 @@ class RecordingEntry:
         choices=(*FORMATS, FACTOR),
     )
     topic: str = option(
-        '/joint_states', doc='Topic with sensor_msgs/msg/JointState messages (rosbag2)'
+        '/joint_states',
+        doc='Topic with sensor_msgs/msg/JointState messages (rosbag2); of commands, one with the '
+        'states of a trajectory controller, and by default the only one',
     )
     time: Column | tuple[Column, Column] | None = option(
         None,
