@@ -88,8 +88,7 @@ def init(options: argparse.Namespace) -> int:
     current) no recording tells for certain: it is asked for, with what speaks for which.
 
     Recordings of position servos have commands in place of efforts (csv, npz, parquet,
-    or a bag with the states of a trajectory controller):
-    give the servos' gains.
+    or a bag with the states of a trajectory controller): give the servos' gains.
 
     Examples
     --------
