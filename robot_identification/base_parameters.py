@@ -370,6 +370,9 @@ makes columns differ by 4e-6, which no recording resolves.
 WEAK = 1e-2
 """A singular value below this, though it counts, is worth a warning."""
 
+_TILTED = 0.1
+"""The same by the angle of gravity with the nearest axis of the base: it lets gravity see more."""
+
 CLEAR_GAP, LEAST_GAP = 1e3, 10.0
 """Ratio of neighbouring singular values that puts the rank beyond doubt, and that is needed."""
 
@@ -448,7 +451,7 @@ def structure(
     rest = np.setdiff1d(np.arange(living.size), chosen)
     B = coefficients(R, chosen, rest)
     singular_values = np.linalg.svd(R, compute_uv=False)
-    gap, remarks = _judge_gap(singular_values, chosen.size)
+    gap, remarks = _judge_gap(singular_values, chosen.size, _tilt(robot))
     lost = ~B.any(axis=0)
     scaled = np.zeros((chosen.size, norms.size))
     scaled[np.arange(chosen.size), living[chosen]] = 1.0
@@ -490,12 +493,22 @@ def _column_scale(W: np.ndarray, layout: ParameterLayout) -> tuple[np.ndarray, n
     return norms, scale
 
 
-def _judge_gap(singular_values: np.ndarray, rank: int) -> tuple[float, tuple[str, ...]]:
+def _tilt(robot: Robot) -> float:
+    """Return the angle of gravity with the nearest axis of the base [rad]."""
+    size = float(np.linalg.norm(robot.gravity))
+    across = np.sort(np.abs(robot.gravity))[:2]
+    return float(np.arcsin(np.linalg.norm(across) / size)) if size > 0.0 else 0.0
+
+
+def _judge_gap(
+    singular_values: np.ndarray, rank: int, tilt: float
+) -> tuple[float, tuple[str, ...]]:
     """Return the gap after the first ``rank`` singular values, and a warning where in doubt."""
     last = float(singular_values[rank - 1])
     next_ = float(singular_values[rank]) if rank < singular_values.size else 0.0
     gap = last / next_ if next_ > 0.0 else math.inf
-    if gap >= CLEAR_GAP and last >= WEAK:
+    least = min(WEAK, _TILTED * tilt) if tilt > TOLERANCE else WEAK
+    if gap >= CLEAR_GAP and last >= least:
         return gap, ()
     text = (
         f'the number of base parameters ({rank}) is in doubt: '

@@ -432,6 +432,21 @@ def test_doubtful_rank_is_reported():
         structure_of(tilted_tx40(0.01), tolerance=0.1)
 
 
+@pytest.mark.parametrize('tilt', [5e-4, 2.5e-3, 0.01])
+def test_a_base_that_leans_puts_no_rank_in_doubt(tilt):
+    """Gravity that is given, or found, at an angle shows first moments of the first link."""
+    links = [(0, 'revolute', (0, 0, 0), (0, 0, 0), (0, 0, 1))]
+    links += [(1, 'revolute', (0, 0, 0.2), (0, 0, 0), (0, 1, 0))]
+    links += [(2, 'revolute', (0.3, 0, 0), (0, 0, 0), (0, 1, 0))]
+    gravity = 9.81 * np.array([np.sin(tilt), 0.0, -np.cos(tilt)])
+    upright, leaning = (
+        structure_of(Robot.from_urdf(urdf(links), gravity=tuple(each)))
+        for each in ((0.0, 0.0, -9.81), gravity)
+    )
+    assert {*leaning.names} - {*upright.names} == {'link_1.mx', 'link_1.my'}
+    assert not leaning.warnings and leaning.gap > 1e6
+
+
 def test_links_and_joints_may_share_names():
     # link 'b' hangs on joint 'a', joint 'b' moves link 'c': the axes must not be mixed up
     links = [(0, 'revolute', (0, 0, 0), (PI / 2, 0, 0), (0, 0, 1))]

@@ -241,7 +241,7 @@ class _AllRows:
 
     def __init__(self, base: np.ndarray) -> None:
         self._base = base
-        self._squares: np.ndarray | float = 0.0  # (2, n) of residuals and efforts
+        self._squares = np.zeros((2, 1))  # of residuals and efforts, (2, n)
 
     def read(
         self,
@@ -253,7 +253,7 @@ class _AllRows:
         """Read rows as `row_blocks` does, taking in what goes by."""
         for block in row_blocks(source, regressor, structure, signals):
             rest = block.pattern.product(block.entries, self._base) - block.effort
-            self._squares += np.array([(rest**2).sum(axis=0), (block.effort**2).sum(axis=0)])
+            self._squares = self._squares + [(rest**2).sum(axis=0), (block.effort**2).sum(axis=0)]
             yield block
 
     def relative_errors(self, driven: np.ndarray) -> tuple[float, ...]:
