@@ -2,15 +2,16 @@
 """
 Run benchmarks, each in a process of its own: all of them, or those named.
 
-    .venv/bin/python -m benchmarks [regressor streaming_qr ...]
+    .venv/bin/python -m benchmarks [regressor streaming_qr ...] [--robots 20]
 
 What they find goes to ``benchmarks/results.json`` and, as tables, to
 ``docs/reference/performance.md`` or another page that the section names; naming some renews their
-sections alone.
+sections alone.  Those that take a number of robots or cases have a default that takes minutes.
 """
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from dataclasses import asdict
 from importlib import import_module
 import json
@@ -54,8 +55,11 @@ BENCHMARKS = (
 )
 """In the order of the sections."""
 
+SIZED = ('diagnosis', 'honesty', 'selection')
+"""Those that take a number of robots or cases."""
 
-def main(names: list[str]) -> int:
+
+def main(names: list[str], robots: int | None = None) -> int:
     """Run the benchmarks called ``names`` or all; return how many failed or missed a bound."""
     known = [name for name in BENCHMARKS if (FOLDER / f'{name}.py').is_file()]
     unknown = [name for name in names if name not in known]
@@ -66,7 +70,7 @@ def main(names: list[str]) -> int:
     troubles = 0
     for name in names or known:
         print(f'\n== {name}', flush=True)
-        found = _run(name)
+        found = _run(name, robots if name in SIZED else None)
         if found is None:
             print(f'{name} failed', file=sys.stderr)
             troubles += 1
@@ -79,19 +83,21 @@ def main(names: list[str]) -> int:
     return 1 if troubles else 0
 
 
-def _run(name: str) -> dict | None:
+def _run(name: str, robots: int | None) -> dict | None:
     """Run one benchmark in a fresh process, so that none inherits another's memory or threads."""
     environment = {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1', **os.environ}
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / 'section.json'
         command = [sys.executable, '-m', 'benchmarks', '--one', name, str(out)]
+        command += [] if robots is None else [str(robots)]
         subprocess.run(command, cwd=FOLDER.parent, env=environment)
         return json.loads(out.read_text()) if out.is_file() else None
 
 
-def _one(name: str, out: Path) -> None:
+def _one(name: str, out: Path, robots: int | None = None) -> None:
     start = time.perf_counter()
-    section = import_module(f'benchmarks.{name}').section()
+    module = import_module(f'benchmarks.{name}')
+    section = module.section() if robots is None else module.section(robots)
     found = asdict(section)
     for kept, figure in zip(found['figures'], section.figures, strict=True):
         kept.update(bound=figure.bound, met=figure.met)
@@ -119,6 +125,10 @@ def _tell(found: dict) -> int:
 
 if __name__ == '__main__':
     if sys.argv[1:2] == ['--one']:
-        _one(sys.argv[2], Path(sys.argv[3]))
+        _one(sys.argv[2], Path(sys.argv[3]), *map(int, sys.argv[4:]))
     else:
-        sys.exit(main(sys.argv[1:]))
+        parser = ArgumentParser(prog='benchmarks')
+        parser.add_argument('names', nargs='*', help='benchmarks; all by default')
+        parser.add_argument('--robots', type=int, help=f'robots or cases of {", ".join(SIZED)}')
+        arguments = parser.parse_args()
+        sys.exit(main(arguments.names, arguments.robots))

@@ -23,6 +23,12 @@ from .synthetic import sines
 RATE, DURATION, HARMONICS = 125.0, 24.0, 6
 _AXES = ('0 0 1', '0 1 0', '0 1 0', '0 0 1', '0 1 0', '0 0 1', '0 1 0')
 _ORDERS = {3: (0, 1, 2), 4: (0, 1, 2, 4), 5: (0, 1, 2, 3, 4), 6: (0, 1, 2, 3, 4, 5)}
+_SLIDE = (
+    '<link name="carriage"><inertial><mass value="30"/>'
+    '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+    '<joint name="slide" type="prismatic"><parent link="base"/><child link="carriage"/>'
+    '<axis xyz="1 0 0"/><limit lower="-3" upper="3" velocity="4" effort="5000"/></joint>'
+)
 _STILL_ENOUGH = 0.3
 """Change of a joint's effort, relative to it, below which a fault of positions is none."""
 
@@ -90,10 +96,10 @@ def arm(seed: int, load: float = 0.0, joints: int | None = None) -> Arm:
     """
     random = np.random.default_rng(seed)
     n = joints or 3 + seed % 5
-    robot = Robot.from_urdf(_urdf(n, random))
+    robot = Robot.from_urdf(arm_urdf(n, random))
     truth = _truth(robot, load, random)
     time = np.arange(0.0, DURATION, 1.0 / RATE)
-    position, velocity, acceleration = _motion(time, n, random)
+    position, velocity, acceleration = arm_motion(time, n, random)
     data = truth.createData()
     rigid = np.array(
         [pin.rnea(truth, data, *state) for state in zip(position, velocity, acceleration)]
@@ -324,19 +330,24 @@ def _fault(made: Arm, code: str, columns: tuple[int, ...], **changed: np.ndarray
     return Fault(code, joints, made.robot, replace(made.recording, **changed))
 
 
-def _urdf(n: int, random: np.random.Generator) -> str:
-    """Write the URDF of arms of up to seven joints: links taper from shoulder to wrist."""
+def arm_urdf(n: int, random: np.random.Generator, slide: bool = False) -> str:
+    """
+    Write the URDF of arms of up to seven joints: links taper from shoulder to wrist.
+
+    The ``slide`` is a linear axis that the arm stands on, beside its ``n`` joints.
+    """
     axes = [_AXES[i % len(_AXES)] for i in _ORDERS.get(n, range(n))]
-    parts = ['<robot name="arm"><link name="base"/>']
+    root = 'carriage' if slide else 'base'
+    parts = ['<robot name="arm"><link name="base"/>', *([_SLIDE] if slide else [])]
     for i, axis in enumerate(axes, 1):
         place = (i - 1) % len(_AXES) + 1
         if place == 1:
             mass = random.uniform(8.0, 25.0)
-            length, parent, origin = 0.0, 'base', f'0 {0.1 * (i - 1):g} 0'
+            length, parent, origin = 0.0, root, f'0 {0.1 * (i - 1):g} 0'
         length = random.uniform(0.25, 0.45) if place in (2, 3) else random.uniform(0.08, 0.2)
         side = random.uniform(-0.06, 0.06, 2)
         lever = random.uniform(0.3, 0.6) * length
-        moments = mass * np.array([length**2 / 8, length**2 / 8, 0.004]) + 0.002
+        moments = mass * np.array([*[length**2 / 8] * 2, min(0.004, length**2 / 5)]) + 0.002
         parts.append(
             f'<link name="link_{i}"><inertial>'
             f'<origin xyz="{side[0]:.4f} {side[1]:.4f} {lever:.4f}"/>'
@@ -373,9 +384,10 @@ def _truth(robot: Robot, load: float, random: np.random.Generator) -> pin.Model:
     return model
 
 
-def _motion(
+def arm_motion(
     time: np.ndarray, n: int, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return positions, velocities and accelerations (m, n) of sums of sines."""
     terms = (
         (2.0 * np.pi * k * random.uniform(1.5, 2.5) / DURATION,
          random.uniform(0.2, 1.0, n) / np.sqrt(k), random.uniform(0.0, 2.0 * np.pi, n))

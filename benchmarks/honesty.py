@@ -24,17 +24,20 @@ from robot_identification.simulation.truth import truth
 from scipy.signal import lfilter
 
 from .harness import Figure, Section, Table
+from .real_recordings import DATA
 from .synthetic import panda, sines
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = ModelSettings()
 SECONDS, RATE = 30.0, 200.0
 SINES = 6
-SEEDS = 50
+ROBOTS = 50
+"""Seeds of each arm."""
+
 PERTURBATION = 0.15
 """Relative standard deviation by which masses and shapes differ from the URDF's."""
 
-UR10E = ROOT.parent / 'shared' / 'data' / 'ur10e'
+UR10E = DATA / 'ur10e'
 NO_UR10E = 'the recordings of the UR10e are not beside the repository'
 RUNS = ('excite_30s_a', 'excite_50s_a', 'excite_50s_b', 'excite_20s_8harm')
 GAINS = (14.87, 13.26, 11.13, 10.62, 11.03, 11.47)
@@ -97,11 +100,11 @@ def true_parameters(robot: Robot, seed: int) -> ParameterSet:
 
 
 def within(result: Result, masses: Mapping[str, float]) -> list[bool]:
-    """Tell of each link if the 95 % interval of its mass holds the true one."""
+    """Tell of each link with an interval of its mass if that holds the true one."""
     places = result.standard.layout.indices([f'{link}.m' for link in masses])
-    std = np.zeros(len(masses)) if result.standard_std is None else result.standard_std[places]
+    std = result.standard_std[places]
     off = np.abs(result.standard.values[places] - np.array(list(masses.values())))
-    return (off <= 1.96 * std).tolist()
+    return (off <= 1.96 * std)[np.isfinite(std)].tolist()
 
 
 def recording(
@@ -189,19 +192,19 @@ def birge_ratio(values: np.ndarray, std: np.ndarray) -> float:
     return float(np.sqrt(squares.mean()))
 
 
-def section() -> Section:
+def section(robots: int = ROBOTS) -> Section:
     """Count true masses within their intervals."""
     rows, figures = [], []
     for name, robot in arms().items():
         held: list[bool] = []
         physical = 0
-        for seed in range(1, SEEDS + 1):
+        for seed in range(1, robots + 1):
             recorded, masses = recording(robot, seed)
             result = identified(robot, recorded)
             held += within(result, masses)
             physical += bool(result.consistency.physical)
         share = 100.0 * float(np.mean(held))
-        rows.append([name, str(len(held)), f'{share:.1f}', f'{physical} of {SEEDS}'])
+        rows.append([name, str(len(held)), f'{share:.1f}', f'{physical} of {robots}'])
         figures.append(Figure(f'masses within intervals, {name}', share, '%', at_least=90.0))
     heads = ['arm', 'masses', 'within 95 % intervals %', 'physical']
     text = (

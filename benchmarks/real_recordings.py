@@ -3,7 +3,8 @@
 Experiments on recordings of real robots.
 
 UR10e: motor currents with published gains, from the public repository dynamic_calibration, in a
-folder ``shared`` beside the repository.  TX-40: see examples/tx40/README.md.  Med 7: joint torques
+folder ``shared/data`` beside the repository, or the one that ``REAL_RECORDINGS`` names.  TX-40:
+see examples/tx40/README.md.  Med 7: joint torques
 whose sign is not the URDF's, from the public repository dynamic_parameter_identification of
 lbr-stack.  KR 300: motor torques with a load of some 150 kg, half of the rows at rest, from the
 public repository JonasWeigand/Robot_Identification.
@@ -15,13 +16,14 @@ from collections.abc import Mapping, Sequence
 import copy
 from dataclasses import dataclass, field
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = ROOT.parent / 'shared' / 'data'
+DATA = Path(os.environ.get('REAL_RECORDINGS') or ROOT.parent / 'shared' / 'data')
 
 _TX40 = ROOT / 'examples' / 'tx40' / 'experiment.yaml'
 _UR10E_GAINS = (14.87, 13.26, 11.13, 10.62, 11.03, 11.47)

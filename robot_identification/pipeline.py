@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -44,8 +44,10 @@ from .estimation import (
     standard_essential,
     Task,
 )
+from .estimation.counterbalance import sprung_joints
 from .estimation.diagnosis import diagnose
 from .estimation.energy import ENERGY
+from .estimation.hypotheses import EXPLANATIONS
 from .estimation.methods import require_bounds_kept
 from .estimation.model_selection import can_choose, choose_model, ModelSelection
 from .estimation.payload import Payload, payload
@@ -89,6 +91,9 @@ _GAIN_ERROR = (
     'an error of the gains of the drives goes one to one into the mass of the load, and is not in '
     'its standard deviation: gains that are 10 % too large make it 10 % too heavy'
 )
+_SPRUNG, _DEARER = 2, 1.05
+"""Joints at which a spring is tried, and times the error that the fit may have with it."""
+
 _GAINS = 0.4  # share of the work that gains take, where they are open
 
 
@@ -125,11 +130,20 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
         room = KEPT_BYTES // max(1, len(sources))
         sources = tuple(s if is_factor(s) else KeptSource(s, room) for s in sources)
         selection = _selection(experiment, problem, sources, part(progress, 0.0, 0.3))
-        if selection is not None:
-            problem = problem.with_selection(selection)
-    result = identify_sources(
-        problem, sources, validation, loaded=loaded, carrying=carrying, progress=progress
+    identified = partial(
+        identify_sources,
+        sources=sources,
+        validation=validation,
+        loaded=loaded,
+        carrying=carrying,
+        progress=progress,
     )
+    if selection is None:
+        result = identified(problem)
+    else:
+        result = identified(problem.with_selection(selection))
+        if 'robot.joint_springs' not in experiment.given:
+            selection, result = _sprung(problem, selection, sources, result, identified)
     if experiment.content:
         found = {} if gains is None else {'robot.drives': to_mapping(experiment.robot.drives)}
         chosen = {} if selection is None else selection.settings()
@@ -180,6 +194,46 @@ def _selection(
         experiment.given,
         progress=progress,
     )
+
+
+def _sprung(
+    problem: IdentificationProblem,
+    selection: ModelSelection,
+    sources: Sequence[Source],
+    result: Result,
+    identified: Callable[[IdentificationProblem], Result],
+) -> tuple[ModelSelection, Result]:
+    """Try a spring where a link's mass is implausible alone; say so where none explains it."""
+    faulty = any(f.code in EXPLANATIONS and not f.slight for f in result.diagnosis)
+    if result.estimate.standard is None or faulty or not _implausible_masses(result):
+        return selection, result
+    estimate, model, settings = result.estimate, result.model, result.estimation.physical
+    joints = sprung_joints(
+        estimate,
+        recordings_among(sources),
+        result.robot,
+        result.prior,
+        model,
+        result.signals,
+        settings,
+    )
+    for joint in joints[:_SPRUNG]:
+        found = selection.with_spring(joint, result.robot.joints)
+        other = identified(problem.with_selection(found))
+        dearer = other.estimate.relative_error > _DEARER * estimate.relative_error
+        if not dearer and not _implausible_masses(other):
+            return found, other
+    told = (
+        'masses of links are implausible, which no spring at a joint explains: the efforts may be '
+        'those of a counterbalance of another kind or of a closed mechanism, or the masses of the '
+        'URDF be wrong; to predict efforts alone, take estimation.method: wls'
+    )
+    return selection, replace(result, warnings=once(result.warnings, (told,)))
+
+
+def _implausible_masses(result: Result) -> int:
+    """Count links with a mass that is implausible."""
+    return sum(finding.quantity == 'mass' for finding in result.plausibility.findings)
 
 
 def identify_sources(

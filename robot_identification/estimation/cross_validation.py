@@ -405,9 +405,10 @@ def better(
     terms: float,
     least: float = _LEAST_GAIN,
     both: bool = True,
+    sure: float = 0.5,
 ) -> bool:
     """
-    Return whether a cost is lower by half a standard error and that of its terms a joint.
+    Return whether a cost is lower by some standard errors and that of its terms a joint.
 
     Parameters
     ----------
@@ -419,11 +420,13 @@ def better(
         Logarithm of the residual that is to be saved at least.
     both:
         Whether half of the terms' cost has to be saved of all rows, and of those that move.
+    sure:
+        Standard errors.
 
     """
     difference = (cost - than).mean(axis=2)  # (2, folds)
     mean = difference.mean(axis=0)
-    needed = max(0.5 * standard_error(mean), least, _LEAST_GAIN) + TERM_COST * terms
+    needed = max(sure * standard_error(mean), least, _LEAST_GAIN) + TERM_COST * terms
     pays = not both or difference.mean(axis=1).max() < -0.5 * TERM_COST * terms
     return bool(mean.mean() < -needed and pays)
 

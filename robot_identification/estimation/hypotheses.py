@@ -344,3 +344,6 @@ _WORDS = {
     ),
 }
 """A correction in a few words, and what mends the fault."""
+
+EXPLANATIONS = frozenset(_WORDS)
+"""Codes of the faults that corrections undo."""

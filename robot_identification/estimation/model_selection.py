@@ -49,6 +49,7 @@ from .cross_validation import (
     BANDWIDTHS,
     better,
     FoldedRows,
+    FOLDS,
     LONGEST,
     relative_gain,
     simplest,
@@ -94,6 +95,9 @@ LEAST_TILT = np.radians(0.05)
 
 LEAST_SPRING_GAIN = 0.1
 """Logarithm of a joint's residual that a spring at it has to save."""
+
+SURE = 2.0
+"""Standard errors by which rotors left out, springs and single joints' channels have to pay."""
 
 THINNED_RATE = 2000.0
 """Rate that recordings are reduced to, at least, before settings are compared [Hz]."""
@@ -166,6 +170,15 @@ class ModelSelection:
         if self.tilt.any():
             found['robot.base_tilt'] = tuple(self.tilt.tolist())
         return found
+
+    def with_spring(self, joint: str, joints: Sequence[str]) -> ModelSelection:
+        """Return the choice with a spring at one more joint, of those in order."""
+        chosen = {*self.model.joint_springs, joint}
+        springs = tuple(each for each in joints if each in chosen)
+        reference = 'against none, and the links near their prior'
+        choice = Choice('robot.joint_springs', springs, 0.0, reference)
+        model = replace(self.model, joint_springs=springs)
+        return replace(self, model=model, choices=(*self.choices, choice))
 
     def summary(self) -> str:
         """Return the choices, one a line."""
@@ -434,7 +447,14 @@ class _SettingsSearch:
                 self._offer('robot.friction', richer, f"against friction without '{term}'")
         if 'robot.rotor_inertia' not in self.given and self.model.rotor_inertia:
             poorer = replace(self.model, rotor_inertia=False)
-            self._drop('robot.rotor_inertia', poorer, 'against one of every joint')
+            rows, text = self._read(poorer), 'against one of every joint'
+            found, usual = rows.cost(), self.rows.cost()
+            gain = relative_gain(found, usual)
+            if better(found, usual, 0.0, sure=SURE):
+                self._take(poorer, rows)
+                self._note('robot.rotor_inertia', False, gain, text)
+            elif better(found, usual, 0.0):
+                self._undecided('robot.rotor_inertia', True, -gain, 'against none')
 
     def choose_springs(self) -> None:
         """Choose the joints at which springs pull."""
@@ -452,7 +472,7 @@ class _SettingsSearch:
             springs = tuple(joint for joint in turning if joint in chosen)
             model = replace(self.model, joint_springs=springs)
             terms = 2.0 * len(chosen) / plain.n_joints
-            self._offer('robot.joint_springs', model, 'against none', terms)
+            self._offer('robot.joint_springs', model, 'against none', terms, sure=SURE)
 
     def choose_channels(self) -> None:
         """Choose joints whose efforts come later or smoother than those of all."""
@@ -475,7 +495,7 @@ class _SettingsSearch:
             self.progress(0.75 + 0.15 * i / len(pairs), 'choosing the channels of the efforts')
             candidates.append(raw.through(*channel))
         before = self.rows.cost()
-        found, cost, chosen = self.rows, before, present
+        found, cost, chosen, count = self.rows, before, present, 0.0
         # one joint that is late may look like a delay of all: the search starts with and without
         for late in {all_late, 0.0} if free[0] else {all_late}:
             extra = [float((delay != late) + (smooth != 0.0)) for delay, smooth in pairs]
@@ -491,8 +511,14 @@ class _SettingsSearch:
                 base = rows.fit()
             of_all = np.count_nonzero(values != present) / n
             if better(rows.cost(), before, of_all) and rows.cost().mean() < cost.mean():
-                found, cost, chosen = rows, rows.cost(), values
+                found, cost, chosen, count = rows, rows.cost(), values, of_all
         if found is self.rows:
+            return
+        if not better(cost, before, count, sure=SURE):
+            gain, text = relative_gain(before, cost), 'against one of single joints'
+            for key, was, asked in zip(keys, present, free, strict=True):
+                if asked and not np.array_equal(chosen[keys.index(key)], was):
+                    self._undecided(f'signals.{key}', float(was[0]), gain, text)
             return
         self._rows = found
         for key, values, was in zip(keys, chosen, present, strict=True):
@@ -567,11 +593,12 @@ class _SettingsSearch:
         terms: float = 1.0,
         least: float = 0.0,
         both: bool = True,
+        sure: float = 0.5,
     ) -> None:
         """Take a richer model, with so many terms more a joint, where it predicts better."""
         rows = self._read(model)
         plain, rich = self.rows.cost(), rows.cost()
-        if better(rich, plain, terms, least, both):
+        if better(rich, plain, terms, least, both, sure):
             self._take(model, rows)
             value = getattr(model, key.partition('.')[2])
             self._note(key, value, relative_gain(rich, plain), reference)
@@ -592,6 +619,10 @@ class _SettingsSearch:
 
     def _take(self, model: ModelSettings, rows: FoldedRows | None = None) -> None:
         self.model, self._rows = model, rows
+
+    def _undecided(self, key: str, value: object, gain: float, reference: str) -> None:
+        """Tell that the usual is kept where the stretches do not decide."""
+        self._note(key, value, gain, f'{reference}: not decided by {FOLDS} stretches, and kept')
 
     def _note(self, key: str, value: object, gain: float, reference: str) -> None:
         self.choices.append(Choice(key, value, gain, reference))

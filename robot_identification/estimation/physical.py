@@ -51,7 +51,6 @@ from .link_constraints import PhysicalSettings
 from .log_det import LogDetMinimum, LogDetProblem
 from .physical_fit import PhysicalFit
 from .system import LinearSystem
-from .time_blocks import PARTS
 
 FOLDS = 5
 """Stretches that are held out in turn."""
@@ -59,7 +58,7 @@ FOLDS = 5
 STRENGTHS = 10.0 ** np.arange(5.0, -1.5, -0.5)
 """Weights of the prior that are compared, the strongest first."""
 
-NEAR_BEST = 0.01
+NEAR_BEST = 0.02
 """Share by which the held-out residual may exceed the least one."""
 
 _DEAR = 1.2
@@ -160,7 +159,7 @@ def physical(
         relative_std=relative(std, base),
         classical_std=estimate.std,
         growth=growth_of(drawn, free),
-        standard_covariance=covariance,
+        standard_covariance=_without(covariance, fit.unseen),
         bootstrap=replace(drawn, std=std, low=base - reach, high=base + reach, covariance=of_base),
     )
 
@@ -281,7 +280,7 @@ class _StrengthSearch:
             residual_std=1.0 / scales.max(),
             method='physical',
             standard=found,
-            standard_covariance=covariance,
+            standard_covariance=_without(covariance, self.fit.unseen),
             notes=(*notes, *self.fit.bounds.reached(found)),
             warnings=tuple(warnings),
         )
@@ -321,6 +320,7 @@ class Folds:
     """
 
     factors: np.ndarray
+    slow: np.ndarray
 
     @classmethod
     def of(cls, system: LinearSystem) -> Folds | None:
@@ -328,17 +328,17 @@ class Folds:
         blocks = system.blocks
         if blocks is None or len(blocks) < 2 * FOLDS:
             return None
-        blocks = blocks.at_most(PARTS)  # as many as in a factor's file
         width = system.n_base + 1
-        factors = np.zeros((FOLDS, system.n_joints, width, width))
+        factors, slow = np.zeros((2, FOLDS, system.n_joints, width, width))
         bounds = np.linspace(0, len(blocks), FOLDS + 1).astype(int)
         for fold in range(FOLDS):
             parts = blocks.parts[bounds[fold] : bounds[fold + 1]]
             for joint in range(system.n_joints):
-                rows = np.vstack([part[joint].whole(width - 1) for part in parts])
-                reduced = np.linalg.qr(rows, mode='r')
-                factors[fold, joint, : len(reduced)] = reduced
-        return cls(factors)
+                for store, means in ((factors, False), (slow, True)):
+                    rows = np.vstack([part[joint].whole(width - 1, means) for part in parts])
+                    reduced = np.linalg.qr(rows, mode='r')
+                    store[fold, joint, : len(reduced)] = reduced
+        return cls(factors, slow)
 
     def training(self, fold: int, weights: np.ndarray) -> np.ndarray:
         """Return R of the weighted rows of all stretches but one, (b + 1, b + 1)."""
@@ -348,7 +348,7 @@ class Folds:
 
     def held_out(self, fold: int, base: np.ndarray) -> np.ndarray:
         """Return the norm of the residual of each joint in one stretch, (n,)."""
-        return np.linalg.norm(self.factors[fold] @ np.append(base, -1.0), axis=1)
+        return np.linalg.norm(self.slow[fold] @ np.append(base, -1.0), axis=1)
 
 
 def choose_strength(
@@ -373,14 +373,14 @@ def choose_strength(
         None; returns the solution and its base parameters.
 
     """
-    squares = np.zeros((len(STRENGTHS), len(weights)))
+    squares = np.zeros((len(STRENGTHS), FOLDS, len(weights)))
     for fold in range(FOLDS):
         factor = folds.training(fold, weights)
         found: np.ndarray | None = None
         for place, strength in enumerate(STRENGTHS):
             found, base = fit(factor, float(strength), found)
-            squares[place] += folds.held_out(fold, base) ** 2
-    costs = 0.5 * np.log(squares[:, driven]).mean(axis=1)
+            squares[place, fold] = folds.held_out(fold, base) ** 2
+    costs = 0.5 * np.log(squares[:, :, driven].sum(axis=1)).mean(axis=1)
     near = np.flatnonzero(costs <= costs.min() + np.log1p(NEAR_BEST))
     return Strength(float(STRENGTHS[near[0]]), float(STRENGTHS[costs.argmin()]), costs)
 
@@ -390,6 +390,13 @@ def _of_base(covariance: np.ndarray, regrouping: np.ndarray, known: np.ndarray) 
     of_base = regrouping @ covariance @ regrouping.T
     of_base[~known] = of_base[:, ~known] = np.nan
     return np.asarray(of_base)
+
+
+def _without(covariance: np.ndarray, unseen: np.ndarray) -> np.ndarray:
+    """Return the covariance with NaN for parameters that no motion shows, (p, p)."""
+    known = covariance.copy()
+    known[unseen] = known[:, unseen] = np.nan
+    return known
 
 
 def _drawn_covariance(

@@ -267,6 +267,8 @@ class PhysicalFit:
         for those without.
     drives:
         (p,) bool, False for the inertial parameters of links.
+    unseen:
+        Columns of masses that no motion shows, which keep the prior's value.
     known, known_values:
         (m, p) and (m,) further rows in standard deviations: a mass that was weighed.
     rowless:
@@ -284,6 +286,7 @@ class PhysicalFit:
     drives: np.ndarray
     known: np.ndarray
     known_values: np.ndarray
+    unseen: np.ndarray
     rowless: LogDetProblem
 
     @classmethod
@@ -321,6 +324,8 @@ class PhysicalFit:
         for link, planes in faces.items():
             bounds += centre_bounds(link, planes, layout)
         signs = drive_signs(layout, model)
+        unseen = _unseen_masses(system.structure.regrouping, layout, stated, settings)
+        held[unseen] = True
         signs = signs[(signs[:, ~held] != 0.0).any(axis=1)]
         directions = stated.directions(layout, held)
         known, values = np.zeros((0, len(layout))), np.zeros(0)
@@ -341,6 +346,7 @@ class PhysicalFit:
             drives=drives,
             known=known,
             known_values=values,
+            unseen=unseen,
             rowless=LogDetProblem(
                 matrix=np.zeros((0, len(layout))),
                 target=np.zeros(0),
@@ -399,6 +405,25 @@ class PhysicalFit:
         problem, inside = self.problem(factor, weight)
         near = start is not None
         return minimise(problem, inside if start is None else start, tolerance, near=near)
+
+
+def _unseen_masses(
+    regrouping: np.ndarray,
+    layout: ParameterLayout,
+    stated: StatedLinks,
+    settings: PhysicalSettings,
+) -> np.ndarray:
+    """
+    Return the columns of masses of links that no gravity shows, such as of an upright first link.
+
+    Neither mass nor first moments are in a base parameter there, and the divergence would buy
+    inertia that the link needs with mass.  Masses that something is stated of are left to that.
+    """
+    if settings.total is not None:
+        return np.zeros(0, dtype=int)
+    known = {*stated.pinned, *stated.masses, *stated.symmetries, *stated.fixed}
+    columns = [layout.of(link).start for link in body_links(layout) if link not in known]
+    return np.array([c for c in columns if not regrouping[:, c : c + 4].any()], dtype=int)
 
 
 def _spreads(system: LinearSystem, layout: ParameterLayout) -> np.ndarray:

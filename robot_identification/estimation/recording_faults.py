@@ -66,6 +66,9 @@ _SURE_LOAD = 2.0
 SURE = 3.0
 """Standard deviations below zero from which a friction is taken for negative."""
 
+WHOLE = 1.5
+"""Times that an explanation fits all efforts together better, from which on it rules out uses."""
+
 _STATES = ('position', 'velocity', 'acceleration')
 _SAMPLES, _FOLDS = 300, 4
 _CUTOFF, _TRIM = 8.0, 0.2
@@ -119,6 +122,11 @@ class RecordingFault:
     improvement: float | None = None
     whole: float | None = None
     alternatives: tuple[RecordingFault, ...] = ()
+
+    @property
+    def slight(self) -> bool:
+        """True if all efforts together are fitted hardly better, or a load is what is found."""
+        return self.code == 'payload' or (self.whole is not None and self.whole < WHOLE)
 
     def __str__(self) -> str:
         changes = [other.change for other in self.alternatives]

@@ -112,9 +112,6 @@ UNCONFIRMED = 0.1
 SURE_GAINS = 0.05
 """Relative deviation of gains up to which nothing is said: masses are not known better."""
 
-WHOLE = 1.5
-"""Times that an explanation fits all efforts together better, from which on it rules out uses."""
-
 _PARTLY: dict[str, tuple[str, ...]] = {
     'locked_joint': (),
     'missing_samples': (),
@@ -252,9 +249,9 @@ def diagnosis(result: Result) -> Iterator[Reason]:
         alike = [finding for finding in result.diagnosis if finding.code == code]
         first, mended = alike[0], code == 'effort_delay' and compensated
         note = '; signals.effort_delay makes up for it' if mended else ''
-        slight = first.whole is not None and first.whole < WHOLE
+        slight = first.slight
         if code == 'payload':  # the parameters are those of the robot with it
-            slight, note = True, '; the parameters are those of the robot with what it carries'
+            note = '; the parameters are those of the robot with what it carries'
         elif slight:
             note = (
                 f'; all efforts together are fitted {first.whole:.3g} times as well, so that the '

@@ -31,6 +31,12 @@ def test_better_is_by_half_a_standard_error():
     assert not better(plain + (STRETCHES - 0.003)[:, None], plain, terms=0.0)
 
 
+def test_better_is_by_more_standard_errors_where_a_coin_must_not_decide():
+    plain = np.zeros((2, FOLDS, 1))
+    assert better(plain + (STRETCHES - 0.016)[:, None], plain, terms=0.0, sure=2.0)
+    assert not better(plain + (STRETCHES - 0.012)[:, None], plain, terms=0.0, sure=2.0)
+
+
 def test_term_pays_on_all_rows_and_on_those_that_move():
     plain = np.zeros((2, FOLDS, 1))
     one = plain - np.array([0.1, 0.0])[:, None, None]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.data.recording import Motion, Recording
+from robot_identification.estimation.cross_validation import FoldedRows, FOLDS
 from robot_identification.estimation.model_selection import can_choose, choose_model
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, prior
@@ -222,6 +223,24 @@ def test_a_base_that_leans_far_is_found_before_terms_that_make_up_for_it(arm):
     np.testing.assert_allclose(np.degrees(chosen.tilt), [8.0, 0.0, 0.0], atol=0.3)
     assert chosen.model.joint_springs == ()
     assert set(chosen.model.friction) == set(ModelSettings().friction)
+
+
+def test_rotors_that_a_coin_would_leave_out_are_kept_and_told(arm, monkeypatch):
+    """Without rotors it is better in the mean of the stretches, but not in every one."""
+    saved = np.array([-0.4, 0.0, 0.05, 0.0, -0.45])
+
+    def cost(self):
+        plain = np.zeros((2, FOLDS, arm.n_joints))
+        has_rotors = any(name.endswith('.Ia') for name in self.structure.layout)
+        return plain if has_rotors else plain + (self.saved - 0.02)[:, None]
+
+    monkeypatch.setattr(FoldedRows, 'cost', cost)
+    for shape, kept in ((saved, True), (np.full(FOLDS, -0.1), False)):
+        monkeypatch.setattr(FoldedRows, 'saved', shape, raising=False)
+        chosen = _choose(arm, _recording(arm, Ia=0.0), 'robot.rotor_inertia')
+        assert chosen.model.rotor_inertia is kept
+        (choice,) = chosen.choices
+        assert choice.value is kept and ('not decided' in str(choice)) is kept
 
 
 def test_what_is_given_is_kept(arm):
