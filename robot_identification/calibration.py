@@ -31,7 +31,10 @@ from .calibration_goal import (
     sufficient_share,
     UNREACHABLE,
 )
+from .config.experiment_file import load_experiment
 from .config.problem import IdentificationProblem
+from .config.sources import open_recording
+from .data.recording_config import RecordingEntry
 from .errors import ExcitationError, RecordingError
 from .estimation.model_selection import can_choose, choose_model
 from .excitation.collisions import CollisionModel, planned_collisions
@@ -42,8 +45,8 @@ from .excitation.planner import plan
 from .excitation.plans import Plan
 from .excitation.settings import PlannerSettings
 from .excitation.trajectories import PointTrajectory
-from .options.document import dump, plain
-from .options.fields import to_mapping
+from .options.document import dump, plain, read_document
+from .options.fields import from_mapping, to_mapping
 from .pipeline import identify_factors, identify_sources
 from .progress import Progress
 from .reduction import earlier_information, FactorBuilder, recordings_among, Source
@@ -108,6 +111,33 @@ class Executor(Protocol):
 
     def execute(self, trajectory: PointTrajectory, folder: Path) -> Source:
         """Move the robot and return the recording."""
+
+
+RECORDING = 'recording.yaml'
+"""File in a motion's folder with the path of its bag."""
+
+
+def keep_recording(folder: Path, bag: Path) -> None:
+    """Keep the path of a motion's bag in its folder; raises `IdentificationError`."""
+    with reported_failures(folder):
+        write_whole(folder / RECORDING, dump({'file': str(bag), 'format': 'rosbag2'}))
+
+
+def kept_recording(folder: Path, problem: IdentificationProblem) -> Source | None:
+    """Return the recording in a motion's folder; None where it has none."""
+    kept = folder / RECORDING
+    if not kept.exists():
+        return None
+    entry = from_mapping(RecordingEntry, read_document(kept).content)
+    joints, elastic = problem.robot.joints, problem.model.elastic
+    return open_recording(entry, joints, problem.drives, folder, elastic=elastic)
+
+
+def loaded_problem(experiment: str | Path) -> tuple[IdentificationProblem, Choose | None]:
+    """Return the problem of an experiment file, and what chooses settings that it leaves open."""
+    loaded = load_experiment(experiment, check_data=False)
+    problem = IdentificationProblem.of(loaded)
+    return problem, automatic_choice(problem, loaded.given) if loaded.auto else None
 
 
 @dataclass

@@ -319,17 +319,14 @@ def calibrate(options: argparse.Namespace) -> int:
 
 def _problem(source: str, planning: Any) -> tuple[IdentificationProblem, Any]:
     """Return the problem, and what chooses the settings that are not given."""
-    from ..calibration import automatic_choice
-    from ..config.experiment_file import load_experiment
+    from ..calibration import automatic_choice, loaded_problem
     from ..config.problem import IdentificationProblem, planned_robot
 
     if Path(source).suffix not in ('.yaml', '.yml'):
         robot, model = planned_robot(source, planning)
         problem = IdentificationProblem(robot, model)
         return problem, automatic_choice(problem)
-    experiment = load_experiment(source, check_data=False)
-    problem = IdentificationProblem.of(experiment)
-    return problem, automatic_choice(problem, experiment.given) if experiment.auto else None
+    return loaded_problem(source)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..data.recognition import require_kind
 from ..data.recording_config import RecordingEntry
-from ..errors import RecordingError
+from ..errors import RecordingError, SettingsError
 from ..model.urdf_files import resolve_package_path
 from ..options.document import set_key
 from ..untrusted.directories import DataDirectories, given_path
@@ -24,6 +24,30 @@ SETTINGS_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
 """Settings that name files: the kind of file, and values that are none."""
 
 _SUFFIXES = ('.csv', '.txt', '.dat', '.tsv', '.npz', '.mcap', '.db3')
+
+
+MOST_OPTIONS, LONGEST_OPTIONS = 1000, 2_000_000
+"""Options of a request, and characters of all of them: a URDF may be among them."""
+
+
+def overrides_of(options: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the options of a request by key; refuse too many, and those of other things."""
+    size = sum(len(key) + len(value) for key, value in options)
+    if len(options) > MOST_OPTIONS or size > LONGEST_OPTIONS:
+        raise SettingsError(
+            f'{len(options)} options of {size} characters are too many',
+            key='options',
+            remedy=f'give at most {MOST_OPTIONS} options of {LONGEST_OPTIONS} characters together',
+        )
+    overrides = dict(options)
+    for key in overrides:
+        if key.partition('.')[0].partition('[')[0] in ('data', 'output'):
+            raise SettingsError(
+                f"'{key}' is no option of a request",
+                key=key,
+                remedy='name the recording in source; output is a parameter of the node',
+            )
+    return overrides
 
 
 def restrict_files(

@@ -34,7 +34,7 @@ from std_srvs.srv import Trigger
 
 from .. import pipeline
 from ..config.experiment import Experiment
-from ..config.requests import result_name
+from ..config.requests import overrides_of, result_name
 from ..errors import (
     collected_warnings,
     IdentificationError,
@@ -68,9 +68,6 @@ from .online_service import OnlineService
 
 METHODS = {getattr(srv.Identify.Request, name.upper()): name for name in (*ESTIMATORS, 'default')}
 """Names of the methods by their number in a request."""
-
-MOST_OPTIONS, LONGEST_OPTIONS = 1000, 2_000_000
-"""Options of a request, and characters of all of them: a URDF may be among them."""
 
 REQUEST_GRACE_PERIOD = 6.0
 """Time for a running request when the node ends; `run` allows a little more [s]."""
@@ -140,7 +137,7 @@ class IdentificationNode(Node):
     # ----------------------------------------------------------------------------------- requests
 
     def _identify(self, request: srv.Identify.Request, response: srv.Identify.Response) -> str:
-        overrides = _overrides(request)
+        overrides = overrides_of([(item.key, item.value) for item in request.options])
         method = METHODS.get(request.method)
         if method is None:
             raise SettingsError(
@@ -352,26 +349,6 @@ def state_diagnostic(node: str, state: State, latest: Latest | None) -> Diagnost
         text = f'{state.busy}: {state.step} ({100.0 * state.progress:.0f} %)'
     robot = values.get('robot', '')
     return diagnostic_status(node, 'estimate', text, values, robot=robot, warned=warned)
-
-
-def _overrides(request: srv.Identify.Request) -> dict[str, str]:
-    """Return the options of a request by key; refuse too many, and those of other things."""
-    size = sum(len(item.key) + len(item.value) for item in request.options)
-    if len(request.options) > MOST_OPTIONS or size > LONGEST_OPTIONS:
-        raise SettingsError(
-            f'{len(request.options)} options of {size} characters are too many',
-            key='options',
-            remedy=f'give at most {MOST_OPTIONS} options of {LONGEST_OPTIONS} characters together',
-        )
-    overrides = {item.key: item.value for item in request.options}
-    for key in overrides:
-        if key.partition('.')[0].partition('[')[0] in ('data', 'output'):
-            raise SettingsError(
-                f"'{key}' is no option of a request",
-                key=key,
-                remedy='name the recording in source; output is a parameter of the node',
-            )
-    return overrides
 
 
 def main(args: list[str] | None = None) -> int:

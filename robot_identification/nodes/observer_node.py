@@ -37,7 +37,7 @@ from ..online.filters import BEYOND
 from ..options.fields import option
 from ..results.result import read_result
 from ..revalidation import observer_of
-from ..signals.windows import FEWEST_SAMPLES
+from ..signals.windows import too_sparse
 from .common import declare_options, FetchedJointStates, JOINT_STATES, LATCHED, run, steady_timer
 from .common.messages import diagnostic_status, diagnostics
 
@@ -205,12 +205,7 @@ class ObserverNode(Node):
         """Return why there are no observations."""
         if self._since < 2:
             return f"no joint states for {idle:.0f} s on '{self._states.topic_name}'"
-        rate = self._since / idle
-        return (
-            f'joint states come at {rate:.3g} Hz, and of theirs {FEWEST_SAMPLES} in order have to '
-            f'lie within the window of {self._options.window:g} s; raise the parameter window to '
-            f'{1.1 * FEWEST_SAMPLES / rate:.2g}'
-        )
+        return too_sparse(self._since / idle, self._options.window)
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -15,7 +15,6 @@ import sys
 import time
 from typing import Any
 
-import numpy as np
 from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -26,12 +25,12 @@ from robot_identification_msgs.srv import GetRegressor
 from sensor_msgs.msg import JointState
 
 from ..data.joint_state import JointStateStream, require_numbers
-from ..data.recording import Motion
+from ..data.recording import Motion, motion_of
 from ..errors import IdentificationError, RecordingError
 from ..model.robot import Robot
 from ..options.fields import option
 from ..regressor import build, ModelSettings, Regressor
-from ..signals.windows import FEWEST_SAMPLES, LocalFit, LocalState
+from ..signals.windows import LocalFit, LocalState, too_sparse
 from .common import declare_options, JOINT_STATES, run, serve, steady_timer
 from .common.messages import regressor_message, time_message
 from .common.robot_description import RobotDescription
@@ -92,7 +91,8 @@ class RegressorNode(Node):
     ) -> None:
         self._robot.robot()
         regressor = self._described_regressor()
-        motion = motion_of(request, self._joints())
+        signals = request.position, request.velocity, request.acceleration
+        motion = motion_of(self._joints(), *signals)
         require_size(len(motion.position), len(self._joints()), len(regressor.layout))
         rows = regressor.rows(motion)
         stamp = self.get_clock().now().to_msg()
@@ -160,12 +160,9 @@ class RegressorNode(Node):
                 throttle_duration_sec=5.0,
             )
         elif idle > SILENCE and self._since_fit > 1:
-            rate = self._since_fit / idle
+            reason = too_sparse(self._since_fit / idle, self._options.window)
             self.get_logger().warning(
-                f'no rows for {idle:.0f} s: joint states come at {rate:.3g} Hz, and of theirs '
-                f'{FEWEST_SAMPLES} have to lie within the window of {self._options.window:g} s; '
-                f'raise the parameter window to {1.1 * FEWEST_SAMPLES / rate:.2g}',
-                throttle_duration_sec=5.0,
+                f'no rows for {idle:.0f} s: {reason}', throttle_duration_sec=5.0
             )
 
     @property
@@ -195,41 +192,6 @@ def require_size(n_samples: int, n_joints: int, n_parameters: int) -> None:
             value=n_samples,
             remedy=f'ask for at most {most} samples at a time',
         )
-
-
-def motion_of(request: GetRegressor.Request, joints: Sequence[str]) -> Motion:
-    """
-    Return the motion of a request.
-
-    Raises
-    ------
-    RecordingError
-        where an array is empty, of another length, or has values that are not finite.
-
-    """
-    arrays = {
-        name: np.asarray(getattr(request, name), dtype=float)
-        for name in ('position', 'velocity', 'acceleration')
-    }
-    size = arrays['position'].size
-    for name, values in arrays.items():
-        if not size or values.size != size or size % len(joints):
-            raise RecordingError(
-                f'{name} has {values.size} values',
-                value=values.size,
-                remedy=f'give each of {len(joints)} joints one value for every sample, '
-                'in position, velocity and acceleration',
-            )
-        if not np.isfinite(values).all():
-            place = int(np.flatnonzero(~np.isfinite(values))[0])
-            joint = joints[place % len(joints)]
-            raise RecordingError(
-                f"{name} of joint '{joint}' is {values[place]} in sample {place // len(joints)}",
-                joint=joint,
-                value=float(values[place]),
-                remedy='give finite numbers',
-            )
-    return Motion(*(values.reshape(-1, len(joints)) for values in arrays.values()))
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -394,6 +394,15 @@ class LocalState:
     effort: np.ndarray | None
 
 
+def too_sparse(rate: float, window: float) -> str:
+    """Return why samples of a rate [Hz] are too few for a `LocalFit` of a window [s], in words."""
+    return (
+        f'joint states come at {rate:.3g} Hz, and of theirs {FEWEST_SAMPLES} in order have to lie '
+        f'within the window of {window:g} s; raise the parameter window to '
+        f'{1.1 * FEWEST_SAMPLES / rate:.2g}'
+    )
+
+
 class LocalFit:
     """The latest samples of a stream, over a window of time [s]."""
 

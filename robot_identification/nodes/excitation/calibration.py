@@ -19,25 +19,27 @@ from rclpy.node import Node
 from robot_identification_msgs.action import Calibrate, Excite
 from std_srvs.srv import SetBool
 
-from ...calibration import automatic_choice, calibrate, next_motion
+from ...calibration import (
+    automatic_choice,
+    calibrate,
+    keep_recording,
+    kept_recording,
+    loaded_problem,
+    next_motion,
+)
 from ...calibration_goal import Calibration, CalibrationSettings, DECLINED, MET, SPENT, UNREACHABLE
-from ...config.experiment_file import load_experiment
 from ...config.problem import IdentificationProblem
-from ...config.sources import open_recording
-from ...data.recording_config import RecordingEntry
 from ...errors import collected_warnings, IdentificationError, ModelError, SettingsError
 from ...excitation.plans import Plan
 from ...excitation.settings import PlannerSettings
 from ...excitation.trajectories import PointTrajectory
 from ...model.robot import Robot
-from ...options.document import dump, read_document
 from ...options.fields import from_mapping, option
 from ...reduction import Source
 from ...regressor import ModelSettings
-from ...results.saving import reported_failures, require_writable
+from ...results.saving import require_writable
 from ...untrusted.directories import given_path
 from ...untrusted.files import plain_name
-from ...untrusted.writing import write_whole
 from ..client import ServiceCaller
 from ..common import declare_options, explain, read_options, serve, serve_action
 from ..common.messages import message_of
@@ -48,9 +50,6 @@ GOAL_FIELDS = ('target', 'least_share', 'prediction_error', 'motions')
 
 ASK_SECONDS = 0.1
 """Time between two looks whether a motion is confirmed [s]."""
-
-RECORDING = 'recording.yaml'
-"""File in a motion's folder with the path of its bag."""
 
 CLIENT = 'calibration_client'
 """Name of the node that sends the goals."""
@@ -195,9 +194,7 @@ class CalibrationService:
             )
         require_writable(folder)
         if experiment:
-            loaded = load_experiment(given_path(experiment, 'experiment'), check_data=False)
-            problem = IdentificationProblem.of(loaded)
-            choose = automatic_choice(problem, loaded.given) if loaded.auto else None
+            problem, choose = loaded_problem(given_path(experiment, 'experiment'))
         else:
             problem = IdentificationProblem(robot, model)
             choose = automatic_choice(problem)
@@ -313,14 +310,7 @@ class ActionExecutor:
 
     def find(self, folder: Path) -> Source | None:
         """Return the recording of a motion that was executed before."""
-        kept = folder / RECORDING
-        if not kept.exists():
-            return None
-        entry = from_mapping(RecordingEntry, read_document(kept).content)
-        problem = self.problem
-        return open_recording(
-            entry, problem.robot.joints, problem.drives, folder, elastic=problem.model.elastic
-        )
+        return kept_recording(folder, self.problem)
 
     def execute(self, trajectory: PointTrajectory, folder: Path) -> Source:
         """
@@ -343,9 +333,7 @@ class ActionExecutor:
             record=True,
             recording_name=f'{folder.name}_{datetime.now():%Y%m%d_%H%M%S}',
         )
-        document = {'file': str(Path(done.recording_path).absolute()), 'format': 'rosbag2'}
-        with reported_failures(folder):
-            write_whole(folder / RECORDING, dump(document))
+        keep_recording(folder, Path(done.recording_path).absolute())
         found = self.find(folder)
         assert found is not None
         return found
