@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -19,6 +19,7 @@ import yaml
 from ..errors import IdentificationWarning, Omission, one_of, RecordingError
 from ..untrusted.compressed import decompress_file, decompress_message
 from ..untrusted.files import load_yaml, read_text, require_regular
+from ..untrusted.names import has_control
 from .joint_state import from_json, JOINT_STATE, JSON_KINDS, Messages
 from .recording import damage_named, recording_error
 from .recording_config import unusable
@@ -26,6 +27,7 @@ from .storage import (
     begins_as_mcap,
     ERRORS,
     has_end,
+    mcap_summary,
     require_all,
     Select,
     storage_info,
@@ -148,6 +150,15 @@ def bag_topics(bag: Path) -> dict[str, str]:
 def joint_state_topics(bag: Path) -> tuple[str, ...]:
     """Return the topics with joint states in a bag; raises as `bag_topics`."""
     return tuple(name for name, kind in bag_topics(bag).items() if kind in _JOINT_STATES)
+
+
+def publisher_names(bag: Path, channels: Collection[int]) -> tuple[str, ...]:
+    """Return the nodes that channels of a bag's first file are from, where that has them."""
+    file = _recording(bag).files[0]
+    summary = mcap_summary(file) if file.suffix == '.mcap' else None
+    known = {} if summary is None else summary.channels
+    names = (known[each].metadata.get('callerid', '') for each in channels if each in known)
+    return tuple(name for name in names if name and not has_control(name))
 
 
 def joint_state_messages(bag: Path, topic: str) -> Iterator[Messages]:
@@ -328,7 +339,8 @@ def _messages(
             yield from _messages(plain, 'none', select, topics)
     elif compression == 'message':
         for messages in _messages(file, 'none', select, topics):
-            yield Messages.of([decompress_message(data) for data in messages], messages.times)
+            texts = [decompress_message(data) for data in messages]
+            yield Messages.of(texts, messages.times, messages.senders)
     else:
         yield from stored_messages(file, select, topics)
 

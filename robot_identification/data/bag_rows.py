@@ -28,7 +28,7 @@ import numpy as np
 from ..errors import Omission, one_of, RecordingError
 from ..options.fields import key_error
 from .alignment import Follower
-from .bag import joint_state_messages
+from .bag import joint_state_messages, publisher_names
 from .joint_state import decode, JointStates, Messages
 from .recording import recording_error, SIGNALS, Table
 from .recording_config import columns_of, Counts, RecordingEntry
@@ -47,6 +47,11 @@ _OFTEN = 10
 
 _ALTERNATING, _APART = 10.0, 1e-3
 """Ratio of steps to double steps, and size of a step [rad or m], of two states in alternation."""
+
+_BACK = 0.1
+"""Share of steps of the sequence number that do not count up, from which on two count."""
+
+_ONE_OF_THEM = 'stop one of them, or record it on a topic of its own'
 
 Wanted = dict[str, tuple[str, ...]]
 """Names of the columns by signal."""
@@ -92,13 +97,22 @@ def _publishers(bag: Path, topic: str, wanted: Wanted) -> tuple[list[Wanted], bo
     messages = next(joint_state_messages(bag, topic), None)
     if messages is None:
         return [wanted], False
-    states = _decoded(bag, topic, messages.select(slice(0, _SURVEYED)), wanted, 0)
+    surveyed = messages.select(slice(0, _SURVEYED))
+    states = _decoded(bag, topic, surveyed, wanted, 0)
+    senders = _senders(bag, states, surveyed.senders)
     states = states.select(np.argsort(states.stamp, kind='stable'))
     zero = _are_zero(states)
     zeros = int(np.count_nonzero(np.diff(zero))) >= _OFTEN
     if zeros:
         states = states.select(~zero)
-    _report_alternation(bag, topic, states)
+    if not _report_alternation(bag, topic, states) and senders and not zeros:
+        warnings.warn(
+            Omission(
+                f"{bag}: topic '{topic}' has two publishers of the same joints, by {senders}; "
+                f'{_ONE_OF_THEM}'
+            ),
+            stacklevel=2,
+        )
     starts = np.flatnonzero(np.diff(states.stamp, prepend=states.stamp[0] - 1))
     merged = _merged(states, starts)[0]
     there = np.hstack([merged.present[name] for name in _NEEDED])
@@ -124,24 +138,42 @@ def _are_zero(states: JointStates) -> np.ndarray:
     return np.asarray(there & ~np.any(moved, axis=0))
 
 
-def _report_alternation(bag: Path, topic: str, states: JointStates) -> None:
-    """Warn if two publishers send states of the same joints in turn."""
+def _senders(bag: Path, states: JointStates, senders: np.ndarray | None) -> str:
+    """Return by what more than one publisher of the same joints is seen; empty for one."""
+    there = states.present['position']
+    if senders is None or not there.any():
+        return ''
+    kinds, kind, counts = np.unique(there, axis=0, return_inverse=True, return_counts=True)
+    most = np.argmax(np.where(kinds.any(axis=1), counts, 0))
+    channel, sequence = senders[kind.ravel() == most].T
+    channels, counts = np.unique(channel, return_counts=True)
+    if np.count_nonzero(counts >= _OFTEN) > 1:
+        names = publisher_names(bag, channels.tolist())
+        return f'the nodes {one_of(names)}' if names else 'their channels in the file'
+    # one publisher counts up; recorders that know no numbers write 0
+    back = np.count_nonzero(np.diff(sequence) <= 0)
+    return 'their sequence numbers' if sequence.any() and back >= _BACK * len(sequence) else ''
+
+
+def _report_alternation(bag: Path, topic: str, states: JointStates) -> bool:
+    """Warn if two publishers send states of the same joints in turn; tell whether they do."""
     whole = states.present['position'].all(axis=1) & states.present['effort'].all(axis=1)
     position = states.values['position'][whole]
     position = position[np.diff(states.stamp[whole], prepend=-1) > 0]
     if len(position) < _OFTEN:
-        return
+        return False
     step = np.median(np.abs(position[1:] - position[:-1]), axis=0)
     double = np.median(np.abs(position[2:] - position[:-2]), axis=0)
-    if ((step > _APART) & (step > _ALTERNATING * double)).any():
+    found = bool(((step > _APART) & (step > _ALTERNATING * double)).any())
+    if found:
         warnings.warn(
             Omission(
                 f"{bag}: the positions in topic '{topic}' alternate between two states: two "
-                'publishers send the same joints; stop one of them, or record it on a topic of '
-                'its own'
+                f'publishers send the same joints; {_ONE_OF_THEM}'
             ),
             stacklevel=3,
         )
+    return found
 
 
 def _part(wanted: Wanted, needed: np.ndarray) -> Wanted:

@@ -58,6 +58,8 @@ class Messages:
         (n,) first byte and number of bytes of each.
     times:
         (n,) receive times [ns].
+    senders:
+        (n, 2) channel of the file and sequence number of each; None where the file has none.
 
     """
 
@@ -65,9 +67,15 @@ class Messages:
     starts: np.ndarray
     lengths: np.ndarray
     times: np.ndarray
+    senders: np.ndarray | None = None
 
     @classmethod
-    def of(cls, messages: Sequence[bytes], times: Sequence[int] | np.ndarray) -> Messages:
+    def of(
+        cls,
+        messages: Sequence[bytes],
+        times: Sequence[int] | np.ndarray,
+        senders: np.ndarray | None = None,
+    ) -> Messages:
         """Concatenate separate messages, received at ``times`` [ns]."""
         lengths = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
         return cls(
@@ -75,6 +83,7 @@ class Messages:
             np.cumsum(lengths) - lengths,
             lengths,
             np.asarray(times, dtype=np.int64),
+            senders,
         )
 
     def __len__(self) -> int:
@@ -90,7 +99,11 @@ class Messages:
     def select(self, keep: np.ndarray | slice) -> Messages:
         """Return some of them, in the order of ``keep``; the buffer stays."""
         return replace(
-            self, starts=self.starts[keep], lengths=self.lengths[keep], times=self.times[keep]
+            self,
+            starts=self.starts[keep],
+            lengths=self.lengths[keep],
+            times=self.times[keep],
+            senders=None if self.senders is None else self.senders[keep],
         )
 
     def rows(self, places: np.ndarray) -> np.ndarray:
@@ -300,7 +313,7 @@ def _in_little_endian(messages: Messages) -> Messages:
             data[i] = bytes(store.serialize_cdr(state, JOINT_STATE))
         except Exception as error:  # rosbags lets errors of struct and assertions through
             raise NotJointState(i, error) from error
-    return Messages.of(data, messages.times)
+    return Messages.of(data, messages.times, messages.senders)
 
 
 @cache
@@ -349,7 +362,7 @@ def from_json(messages: Messages) -> Messages:
         _from_object(json.loads(data), time)
         for data, time in zip(messages, messages.times.tolist(), strict=True)
     ]
-    return Messages.of(states, messages.times)
+    return Messages.of(states, messages.times, messages.senders)
 
 
 def _from_object(state: Any, received: int) -> bytes:

@@ -229,7 +229,12 @@ def _indexed_messages(
             left = held.select(slice(done, None))
             origins = np.append(origins[done:], np.full(len(loaded), origin))
             if len(left):
-                loaded = Messages.of([*left, *loaded], np.append(left.times, loaded.times))
+                assert left.senders is not None and loaded.senders is not None
+                loaded = Messages.of(
+                    [*left, *loaded],
+                    np.append(left.times, loaded.times),
+                    np.vstack([left.senders, loaded.senders]),
+                )
             order = np.lexsort((origins, loaded.times))
             held, origins = loaded.select(order), origins[order]
     if len(held):
@@ -464,7 +469,11 @@ def _messages_of(records: bytes, places: np.ndarray, channels: set[int]) -> Mess
         places = places[wanted]
     lengths = _numbers(data, '<i8')[places + 1] - _MESSAGE_FIELDS
     times = _numbers(data, '<i8')[places + _HEAD.size + 6]
-    return Messages(data, places + _HEAD.size + _MESSAGE_FIELDS, lengths, times)
+    channel, sequence = (
+        _numbers(data, kind)[places + _HEAD.size + at] for kind, at in (('<u2', 0), ('<u4', 2))
+    )
+    senders = np.column_stack([channel, sequence]).astype(np.int64)
+    return Messages(data, places + _HEAD.size + _MESSAGE_FIELDS, lengths, times, senders)
 
 
 def _numbers(data: np.ndarray, kind: str) -> np.ndarray:

@@ -4,6 +4,7 @@
 import time
 import warnings
 
+from mcap.writer import Writer as McapWriter
 import numpy as np
 import pytest
 from robot_identification.config.sources import open_recording
@@ -546,6 +547,73 @@ def test_two_publishers_of_the_same_joints_are_named(tmp_path):
                 messages.append((own, serialised(own, name, *state)))
         with pytest.warns(IdentificationWarning, match=text):
             load(write(tmp_path / str(late), messages))
+
+
+def mcap(path, messages, senders):
+    """Write messages by the (channel, sequence number) of their sender; channels have nodes."""
+    with open(path, 'wb') as stream:
+        writer = McapWriter(stream)
+        writer.start('ros2')
+        schema = writer.register_schema(KIND, 'ros2msg', b'')
+        nodes = {'/driver': 0, '/twin': 0, '': 0}
+        for node in nodes:
+            about = {'callerid': node} if node else {}
+            nodes[node] = writer.register_channel('/joint_states', 'cdr', schema, about)
+        for (stamp, data), (node, sequence) in zip(messages, senders, strict=True):
+            writer.add_message(nodes[node], stamp, data, stamp, sequence)
+        writer.finish()
+    return path
+
+
+def twins(names=(JOINTS, JOINTS)):
+    """Two publishers in turn, of nearly the same positions."""
+    messages = []
+    for stamp in range(START, START + 10**9, 2_000_000):
+        angle = 1e-9 * (stamp - START)
+        for late, name in enumerate(names):
+            own = stamp + 500_000 * late
+            state = np.full(3, np.sin(angle)), [1.0] * 3, np.full(3, 5.0)
+            messages.append((own, serialised(own, name, *state)))
+    return messages
+
+
+NUMBERS = [i for pair in range(500) for i in (pair + 40, pair)]
+
+
+@pytest.mark.parametrize(
+    ('senders', 'text'),
+    [
+        ([('', number) for number in NUMBERS], 'by their sequence numbers'),
+        ([('', number // 2) for number in range(1000)], 'by their sequence numbers'),
+        ([(('/driver', '/twin')[i % 2], i // 2) for i in range(1000)], 'nodes /driver, /twin'),
+        ([(('', '/twin')[i % 2], 0) for i in range(1000)], 'two publishers .* the nodes /twin'),
+    ],
+)
+def test_publishers_of_the_same_joints_are_named_by_what_the_file_has_of_them(
+    tmp_path, senders, text
+):
+    with pytest.warns(IdentificationWarning, match=text):
+        load(mcap(tmp_path / 'run.mcap', twins(), senders))
+
+
+@pytest.mark.parametrize(
+    ('names', 'senders'),
+    [
+        ((JOINTS, JOINTS), [('', number) for number in range(1000)]),
+        # some are lost, some late, and the recorder may number nothing
+        ((JOINTS, JOINTS), [('', number + 3 * (number > 200)) for number in range(1000)]),
+        ((JOINTS, JOINTS), [('', number + 2 * (number % 50 == 0)) for number in range(1000)]),
+        ((JOINTS, JOINTS), [('', 0)] * 1000),
+        # another device
+        ((JOINTS, ('finger_1', 'finger_2', 'finger_3')), [('', number) for number in NUMBERS]),
+        ((JOINTS, ('lamp', 'b', 'c')), [(('/driver', '/twin')[i % 2], i) for i in range(1000)]),
+    ],
+)
+def test_one_publisher_of_our_joints_is_one(tmp_path, names, senders):
+    with warnings.catch_warnings():
+        warnings.simplefilter('error', IdentificationWarning)
+        got = load(mcap(tmp_path / 'run.mcap', twins(names), senders))
+    assert len(got['time']) == (1000 if names[0] == names[1] else 500)
 
 
 def test_a_renamed_file_is_read_in_place_of_the_one_in_the_metadata(tmp_path):
