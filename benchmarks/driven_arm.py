@@ -16,9 +16,11 @@ import re
 from typing import Any
 
 import numpy as np
+import pinocchio as pin
 from rclpy.logging import get_logger
+from robot_identification.excitation.collisions import planned_collisions
 from robot_identification.excitation.limits import Limits, motion_limits
-from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.settings import Obstacle, PlannerSettings
 from robot_identification.excitation.trajectories import PointTrajectory
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation.joint_state_watch import StateWatch
@@ -44,11 +46,23 @@ from .driven_world import driven_time, DrivenController, World
 URDF = Path(__file__).resolve().parents[1] / 'urdf' / 'szabo_3r.urdf'
 # no friction, whose jumps would count as acceleration
 ARM = Robot.from_urdf(re.sub('<dynamics [^>]*>', '', URDF.read_text()))
+# walls so near that the path and its stops just keep their clearance: a millimetre less is
+# refused
+WALLS = tuple(
+    Obstacle(name=name, size=size, position=position)
+    for name, size, position in (
+        ('left', (3.0, 0.02, 3.0), (0.0, 0.661, 0.6)),
+        ('right', (3.0, 0.02, 3.0), (0.0, -0.499, 0.6)),
+        ('ahead', (0.02, 3.0, 3.0), (0.926, 0.0, 0.6)),
+    )
+)
 SETTINGS = PlannerSettings(
     velocity_limits=(3.0, 3.0, 3.0),
     acceleration_limits=(12.0, 12.0, 12.0),
     lower_limits=(-np.pi, -np.pi, -np.pi),
     upper_limits=(np.pi, np.pi, np.pi),
+    tracking_tolerance=(0.01,),
+    obstacles=WALLS,
 )
 OPTIONS = ExecutionOptions(execute=True, move_speed=0.9)
 CONSTRAINTS = Constraints(decelerate_on_cancel=True, max_deceleration_on_cancel=(10.0,))
@@ -132,6 +146,8 @@ class Outcome:
         How far beyond its position limits a joint was; negative inside of them [rad].
     off_path:
         Largest distance from the path [rad].
+    distance:
+        Least distance of links from each other and from walls [m].
     code:
         Of the result; '' for a motion to its end.
     at_rest:
@@ -143,6 +159,7 @@ class Outcome:
     acceleration: float
     position: float
     off_path: float
+    distance: float
     code: str
     at_rest: bool
 
@@ -206,6 +223,9 @@ class Arm:
             self.robot, SETTINGS, OPTIONS, at_speed(wave(self.limits, share), 1.0, OPTIONS)
         )
         self.path = self.check.trajectory
+        model = planned_collisions(self.robot, SETTINGS)
+        assert model is not None
+        self._geometry = model.geometry
 
     def run(
         self,
@@ -286,6 +306,16 @@ class Arm:
             float(acceleration.max()),
             float(beyond.max()),
             float(away.max()),
+            self.distance(position[::2]),
             code,
             float(np.abs(velocity[-100:]).max()) < 0.01,
         )
+
+    def distance(self, positions: np.ndarray) -> float:
+        """Return the least distance of all pairs in positions (n, n_joints), by Pinocchio [m]."""
+        data, shapes = self.robot.model.createData(), self._geometry.createData()
+        least = np.inf
+        for q in self.robot.configuration(positions):
+            pin.computeDistances(self.robot.model, data, self._geometry, shapes, q)
+            least = min(least, *(result.min_distance for result in shapes.distanceResults))
+        return float(least)

@@ -234,6 +234,10 @@ class DrivenController:
             raise self.others
         return self.world.controller.deceleration
 
+    async def decelerations(self, joints: tuple[str, ...], tick: Any) -> np.ndarray | None:
+        """Return how joints are stopped; None where there is no controller."""
+        return None if self.gone else self.world.controller.deceleration
+
     def shared(self) -> MotionError | None:
         """Return `others`."""
         return self.others

@@ -56,6 +56,12 @@ LONG_FILES = (
 """Files that take longest come first, or one process would be busy with them in the end."""
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        '--instants', type=int, default=20, help='random instants of each fault in `make soak`'
+    )
+
+
 def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: item.path.stem not in LONG_FILES)
     for item in items:

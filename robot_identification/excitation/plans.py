@@ -25,7 +25,7 @@ from .families import FourierTrajectory
 from .limits import Limits, motion_limits
 from .objective import Wanted
 from .settings import PlannerSettings
-from .stops import check_stops, decelerations
+from .stops import check_stops, decelerations, harsh_stops
 from .trajectories import PointTrajectory, Trajectory
 
 BUFFER = 0.03
@@ -300,6 +300,10 @@ class PlanningTask:
 
     def _warnings(self, plan: Plan) -> tuple[str, ...]:
         remarks = list(self.collisions.warnings) if self.collisions else []
+        if plan.settings.stop_deceleration:
+            limits = motion_limits(self.robot, plan.settings, margin=0.0)
+            harsh = harsh_stops(limits, plan.settings.stop_deceleration)
+            remarks.extend(filter(None, [harsh]))
         if self.watch.on_request:
             remarks.append(
                 'the search ended early on request: with more time the plan may be better'

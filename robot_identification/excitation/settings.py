@@ -351,7 +351,8 @@ class PlannerSettings:
     stop_deceleration: tuple[float, ...] = option(
         (),
         doc="The controller's constraints.<joint>.max_deceleration_on_cancel, one a joint: stops "
-        'then stay within position limits and clearance, too; empty: it holds at once',
+        'then stay within position limits and clearance, too, and no joint accelerates harder. '
+        'Empty: the node asks the controller; without one it holds at once',
         unit='rad/s^2 or m/s^2',
         minimum=0.0,
     )

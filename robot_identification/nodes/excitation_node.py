@@ -19,6 +19,7 @@ import sys
 import time
 from typing import Any
 
+import numpy as np
 from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
@@ -204,7 +205,7 @@ class ExcitationNode(Node):
         self._planning += 1
         try:
             robot = await self._robot()
-            settings = self._planner_settings(goal.request)
+            settings = await self._with_stops(robot, self._planner_settings(goal.request))
             made = await self._make_plan(goal, robot, settings)
             self._require_still(robot)
             result = self._keep(made, goal.request.return_points)
@@ -232,6 +233,30 @@ class ExcitationNode(Node):
         changes = {name: getattr(request, name) for name in PLAN_FIELDS if getattr(request, name)}
         present = read_options(self, PlannerSettings, 'planner')
         return from_mapping(PlannerSettings, {**asdict(present), **changes})
+
+    async def _with_stops(self, robot: Robot, settings: PlannerSettings) -> PlannerSettings:
+        """Return the settings with the controller's stops, where they have none of their own."""
+        found = await self._controller.decelerations(robot.joints, self._tick)
+        own = settings.stop_deceleration
+        if found is None:
+            return settings
+        if not own:
+            return replace(settings, stop_deceleration=tuple(map(float, found)))
+        if len(own) == len(found) and not np.allclose(own, found, rtol=1e-6):
+            worst = int(np.argmax(np.abs(np.log(np.maximum(own, 1e-9) / found))))
+            self._say(
+                f"planner.stop_deceleration of joint '{robot.joints[worst]}' is {own[worst]:g}, "
+                f"and max_deceleration_on_cancel of '{self._controller.name}' is "
+                f'{found[worst]:g}: leave planner.stop_deceleration empty to plan with what the '
+                'controller has'
+            )
+        return settings
+
+    def _say(self, text: str) -> None:
+        """Log what is to be known of the controller, once."""
+        if text and text not in self._controller.notes:
+            self._controller.notes.add(text)
+            self.get_logger().warning(text)
 
     async def _make_plan(
         self, goal: ServerGoalHandle, robot: Robot, settings: PlannerSettings
@@ -329,6 +354,7 @@ class ExcitationNode(Node):
             partial(find_start, self._controller, self._states, options, tick, self.get_logger()),
             partial(self._in_worker, tick=tick),
         )
+        self._say(check.remark)
         self._require_still(robot)
         reason = interruption()
         if reason is not None:
@@ -377,6 +403,7 @@ class ExcitationNode(Node):
                 await motion.carry_out(self._collisions, here, self._in_worker)
             except MotionError as error:
                 return motion, error
+            self._say(motion.remark)
             return motion, None
         finally:
             self._previewing -= 1

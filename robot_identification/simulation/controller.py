@@ -29,7 +29,7 @@ NO_TOLERANCE = -1.0
 """Value in a goal that removes a tolerance; 0 leaves the controller's own."""
 
 
-STOP_TIME = 0.4
+STOP_TIME = 0.7
 """Time to rest from a joint's velocity limit, where no deceleration is set [s]."""
 
 
@@ -68,7 +68,7 @@ class Constraints:
         read_only=True,
     )
     max_deceleration_on_cancel: tuple[float, ...] = _each(
-        "That deceleration; empty: rest from the URDF's velocity limit in 0.4 s [rad/s^2]"
+        "That deceleration; empty: rest from the URDF's velocity limit in 0.7 s [rad/s^2]"
     )
 
 

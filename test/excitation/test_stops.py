@@ -18,9 +18,18 @@ from robot_identification.excitation.constraints import (
 from robot_identification.excitation.distance_search import FINEST
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.settings import Obstacle, PlannerSettings, with_floor
-from robot_identification.excitation.stops import check_stops, decelerations, STEP, Stops
+from robot_identification.excitation.stops import (
+    check_stops,
+    decelerations,
+    GENTLE,
+    harsh_stops,
+    STEP,
+    Stops,
+)
 from robot_identification.excitation.trajectories import point_to_point, PointTrajectory
 from robot_identification.model.robot import Robot
+from robot_identification.simulation import SimulationSettings, Simulator, Waypoints
+from robot_identification.simulation.controller import Constraints, TrajectoryController
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 
@@ -75,6 +84,58 @@ def test_a_joint_that_brakes_at_once_stays_while_the_others_brake():
 @pytest.mark.parametrize('values', [None, (), (0.0, 1.0), (1.0, -1.0), (1.0, np.nan)])
 def test_a_controller_without_a_deceleration_for_each_joint_holds(values):
     assert decelerations(('a', 'b'), values) is None
+
+
+def test_stops_that_may_exceed_the_acceleration_limits_are_told_with_what_to_set(limits):
+    acceleration = limits.acceleration
+    assert harsh_stops(limits, 0.4 * acceleration) == ''
+    harsh = 0.3 * acceleration
+    harsh[2] = 0.5 * acceleration[2]
+    text = harsh_stops(limits, harsh)
+    assert text.startswith(
+        "the controller stops joint 'joint_3' with 5.6 rad/s^2, more than 0.4 of its acceleration "
+        'limit of 11.2 rad/s^2'
+    )
+    assert 'max_deceleration_on_cancel, at most joint_1 4, joint_2 3.52' in text
+    for none in (None, (), np.zeros(6)):
+        text = harsh_stops(limits, none)
+        assert 'at once' in text and 'set constraints.decelerate_on_cancel to true' in text
+
+
+@pytest.mark.parametrize(('share', 'kept'), [(GENTLE, True), (1.0, False)])
+def test_a_gentle_stop_keeps_the_acceleration_limits_of_a_simulated_arm(arm, limits, share, kept):
+    """With inertias that the drives do not know, and friction that they do; over 1 ms."""
+    deceleration = share * limits.acceleration
+    # from a uniform motion, so that nothing but the stop accelerates
+    speed, start = 0.9 * limits.velocity * [1, -1, 1, -1, 1, -1], np.array([-1, 1, -1, 1, -1, 1.0])
+    time = np.linspace(0.0, 1.2, 61)
+    rise = np.clip(time / 0.6, 0.0, 1.0)[:, None]
+    position = start + 0.6 * speed * (rise**3 - 0.5 * rise**4)
+    position[31:] += speed * (time[31:, None] - 0.6)
+    velocity = speed * rise**2 * (3.0 - 2.0 * rise)
+    acceleration = speed * 6.0 * rise * (1.0 - rise) / 0.6
+    velocity[-1] = acceleration[-1] = 0.0  # it is canceled before
+    largest = 0.0
+    for seed in range(3):
+        settings = SimulationSettings(
+            seed=seed, friction_perturbation=0.0, initial_position=tuple(start)
+        )
+        simulator = Simulator(arm, settings)
+        stops = Constraints(max_deceleration_on_cancel=tuple(deceleration))
+        controller = TrajectoryController(simulator, stops)
+        goal = controller.accept(Waypoints(arm.joints, time, position, velocity, acceleration))
+        while simulator.time < 0.7:
+            simulator.advance()
+        controller.cancel(goal)
+        reached = [simulator.plant.velocity.copy()]
+        for _ in range(round(1e3 * (limits.velocity / deceleration).max()) + 100):
+            simulator.advance()
+            reached.append(simulator.plant.velocity.copy())
+        assert np.abs(reached[-1]).max() < 1e-3
+        assert (np.abs(simulator.plant.position) < limits.upper).all()
+        share_of_limit = np.abs(np.diff(reached, axis=0)) * 1e3 / limits.acceleration
+        largest = max(largest, share_of_limit.max())
+    assert bool(largest <= 1.05) is kept, largest
 
 
 def test_too_few_decelerations_are_named():

@@ -20,6 +20,7 @@ from robot_identification.data.recording import Recording
 from robot_identification.errors import ModelError
 from robot_identification.excitation import plan, PlannerSettings
 from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.stops import harsh_stops
 from robot_identification.model.robot import Robot
 from robot_identification.model.urdf_files import read_urdf
 from robot_identification.regressor import ModelSettings, prior
@@ -253,13 +254,16 @@ def test_the_types_and_keys_are_those_of_ros2_controllers():
             assert all(isinstance(value, float) for value in gain.values()), 'a double in ROS'
 
 
-def test_stops_are_no_quicker_than_what_motions_are_planned_with():
-    robot = Robot.from_urdf(PLAIN)
-    planned = motion_limits(robot, PlannerSettings(), margin=0.0).acceleration
+def test_stops_keep_the_acceleration_limits_and_are_those_of_the_planner():
+    limits = motion_limits(Robot.from_urdf(PLAIN), PlannerSettings(), margin=0.0)
+    planner = yaml.safe_load((ROOT / 'config' / 'gazebo.yaml').read_text())
+    planner = planner['/**/excitation']['ros__parameters']['planner']
     for name in CONTROLLER_OF.values():
         by_joint = parameters(name)['constraints']
         stops = np.array([by_joint[joint]['max_deceleration_on_cancel'] for joint in JOINTS])
-        assert (stops <= planned).all() and (stops > 0.5 * planned).all()
+        assert harsh_stops(limits, stops) == ''
+        assert (stops > 0.3 * limits.acceleration).all()
+        assert planner['stop_deceleration'] == stops.tolist()
 
 
 def test_an_interface_that_no_controller_has_is_refused():

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import ExcitationError, SettingsError
+from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.excitation.stops import harsh_stops
 from robot_identification.model.robot import Robot
 from robot_identification.simulation import (
     SimulationSettings,
@@ -125,9 +128,11 @@ def test_without_every_joints_deceleration_the_position_is_held_at_once(constrai
     np.testing.assert_allclose(simulator.reference, [position, [0, 0], [0, 0]])
 
 
-def test_by_default_a_joint_rests_from_its_velocity_limit_in_0_4_s():
+def test_by_default_stops_are_gentle():
     simulator, controller = cell()
-    np.testing.assert_allclose(0.4 * controller.deceleration, simulator.robot.limits.velocity)
+    np.testing.assert_allclose(0.7 * controller.deceleration, simulator.robot.limits.velocity)
+    limits = motion_limits(simulator.robot, PlannerSettings(), margin=0.0)
+    assert harsh_stops(limits, controller.deceleration) == ''
 
 
 # ----------------------------------------------------------------------------------- ends of goals

@@ -8,7 +8,7 @@ Nothing but a goal and its cancel is ever sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 import time
@@ -225,25 +225,20 @@ class Controller:
             APPEARS_SECONDS,
         )
         await self._require_active(tick)
-        decelerations = [f'constraints.{joint}.max_deceleration_on_cancel' for joint in joints]
-        told = await self._parameters(
-            [
-                'joints',
-                'allow_partial_joints_goal',
-                'use_sim_time',
-                'constraints.decelerate_on_cancel',
-                *decelerations,
-            ],
-            tick,
-        )
+        names = ('joints', 'allow_partial_joints_goal', 'use_sim_time')
+        told = await self._parameters([*names, *_stop_parameters(joints)], tick)
         self.uses_sim_time = told.get('use_sim_time')
         self._require_joints(joints, told)
         shared = self.shared()
         if shared is not None:
             raise shared
-        values = np.array([told.get(name) or 0.0 for name in decelerations], dtype=float)
-        decelerates = told.get('constraints.decelerate_on_cancel') and (values > 0.0).all()
-        return values if decelerates else None
+        return _decelerations(joints, told)
+
+    async def decelerations(self, joints: tuple[str, ...], tick: Tick) -> np.ndarray | None:
+        """Return the decelerations as `prepare` does; None of a controller that is not there."""
+        if self.gone:
+            return None
+        return _decelerations(joints, await self._parameters(_stop_parameters(joints), tick))
 
     def shared(self) -> MotionError | None:
         """Return the error for others that may command the robot, or None."""
@@ -445,6 +440,19 @@ class Controller:
             goal_time_tolerance=duration_message(GOAL_SECONDS),
         )
         return SentGoal(self, self._client, self._cancels, goal)
+
+
+def _stop_parameters(joints: Sequence[str]) -> list[str]:
+    """Return the names of the controller's parameters of stops."""
+    each = (f'constraints.{joint}.max_deceleration_on_cancel' for joint in joints)
+    return ['constraints.decelerate_on_cancel', *each]
+
+
+def _decelerations(joints: Sequence[str], told: Mapping[str, Any]) -> np.ndarray | None:
+    """Return the decelerations (n_joints,) by these parameters; None where it holds at once."""
+    decelerates, *each = (told.get(name) or 0.0 for name in _stop_parameters(joints))
+    values = np.array(each, dtype=float)
+    return values if decelerates and (values > 0.0).all() else None
 
 
 class ControllerRest:

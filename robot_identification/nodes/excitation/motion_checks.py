@@ -30,7 +30,7 @@ from ...excitation.extremes import nominal_effort
 from ...excitation.limits import Limits, motion_limits
 from ...excitation.plans import Plan
 from ...excitation.settings import MOST_INSTANTS, PlannerSettings
-from ...excitation.stops import check_stops
+from ...excitation.stops import check_stops, harsh_stops
 from ...excitation.trajectories import (
     point_to_point,
     PointTrajectory,
@@ -165,6 +165,8 @@ class MotionCheck:
         From where the robot is to its start; None where it is there, or not known.
     findings:
         Results of the checks on both.
+    remark:
+        Of stops that may exceed the acceleration limits, in words; '' of others.
 
     """
 
@@ -174,6 +176,7 @@ class MotionCheck:
     trajectory: PointTrajectory
     way: PointTrajectory | None = None
     findings: Findings | None = None
+    remark: str = ''
 
     @property
     def whole(self) -> PointTrajectory:
@@ -245,6 +248,7 @@ class MotionCheck:
     def _check_stops(self, collisions: CollisionModelCache, start: Start, limits: Limits) -> float:
         """Check the stops of the controller if the motion is canceled; return the longest [s]."""
         robot = self.robot
+        self.remark = harsh_stops(limits, start.deceleration)
         try:
             return check_stops(
                 robot,

@@ -40,17 +40,10 @@ async def find_start(
     joints = states.joints
     deceleration = await controller.prepare(joints, tick)
     position = await require_state(states, options, tick)
-    notes = [controller.clocks(states.sample().stamp)]
-    if deceleration is None:
-        notes.append(
-            f"'{controller.name}' holds its position at once when a motion is canceled: set its "
-            'parameters constraints.decelerate_on_cancel and '
-            'constraints.<joint>.max_deceleration_on_cancel'
-        )
-    for note in filter(None, notes):
-        if note not in controller.notes:
-            controller.notes.add(note)
-            logger.warning(note)
+    clocks = controller.clocks(states.sample().stamp)
+    if clocks and clocks not in controller.notes:
+        controller.notes.add(clocks)
+        logger.warning(clocks)
     state = await _resting_state(controller, joints, options, tick)
     if state is None:
         return Start(position, deceleration)

@@ -181,12 +181,12 @@ TOLERANCE = np.array([0.1, 0.2])
 NUMBERS = itertools.count()
 
 
-def prepared(ros, controller, joints=JOINTS):
+def prepared(ros, controller, ask=Controller.prepare):
     """Return what the controller says, or its `MotionError`."""
 
     async def work():
         try:
-            return await controller.prepare(joints, tick)
+            return await ask(controller, JOINTS, tick)
         except MotionError as error:
             return error
 
@@ -228,8 +228,9 @@ def test_joints_and_decelerations_are_asked_for_one_by_one(ros, arm):
         ({'constraints.b.max_deceleration_on_cancel': 0.0}, None),
     ):
         stand_in.told = {**whole, **changes}
-        answer = prepared(ros, controller)
-        assert answer is None if expected is None else (answer == expected).all()
+        for ask in (Controller.prepare, Controller.decelerations):
+            answer = prepared(ros, controller, ask)
+            assert answer is None if expected is None else (answer == expected).all()
 
 
 def test_clocks_that_differ_are_told_by_name(ros, arm):

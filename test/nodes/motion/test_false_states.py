@@ -6,6 +6,7 @@ The path uses 95 % of the limits.  `benchmarks.false_states` runs each fault man
 the table of docs/explanation/motion.md.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,14 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
-from benchmarks.driven_arm import Arm, SETTINGS
-from benchmarks.false_states import FAULTS, worst
+from robot_identification.excitation.collisions import planned_collisions
+from robot_identification.excitation.constraints import CollisionError
+from robot_identification.excitation.stops import check_stops
 
-TOLERANCE = 1.05
+from benchmarks import driven_arm
+from benchmarks.driven_arm import Arm, CONSTRAINTS, SETTINGS
+from benchmarks.driven_world import DrivenController
+from benchmarks.false_states import FAULTS, within_bounds, worst
 
 
 @pytest.fixture(scope='module')
@@ -25,10 +30,7 @@ def arm():
 
 
 def require_bounds(outcome):
-    assert outcome.velocity <= TOLERANCE * SETTINGS.velocity_limits[0]
-    assert outcome.acceleration <= TOLERANCE * SETTINGS.acceleration_limits[0]
-    assert outcome.position <= 0.0
-    assert outcome.at_rest
+    assert within_bounds(outcome), outcome
 
 
 HARMLESS = (
@@ -61,9 +63,10 @@ def test_false_states_do_not_make_the_arm_leap(arm, number):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize('name', FAULTS)
-def test_false_states_at_random_instants_do_not_make_the_arm_leap(arm, name):
-    require_bounds(worst(arm, FAULTS[name], 20))
+def test_false_states_at_random_instants_do_not_make_the_arm_leap(arm, name, request):
+    require_bounds(worst(arm, FAULTS[name], request.config.getoption('--instants')))
 
 
 def true(spoiler, message):
@@ -80,6 +83,38 @@ def test_true_states_end_no_motion(arm):
         outcome.acceleration / SETTINGS.acceleration_limits[0],
     )
     assert max(shares) > 0.93
+
+
+def test_the_walls_are_so_near_that_stops_just_keep_the_clearance(arm):
+    deceleration = CONSTRAINTS.max_deceleration_on_cancel * 3
+    kept = planned_collisions(arm.robot, SETTINGS)
+    check_stops(arm.robot, arm.path, arm.limits, deceleration, kept)
+    for moved in range(3):
+        walls = list(SETTINGS.obstacles)
+        x, y, z = walls[moved].position
+        nearer = x - 1e-3 * np.sign(x), y - 1e-3 * np.sign(y), z
+        walls[moved] = replace(walls[moved], position=nearer)
+        model = planned_collisions(arm.robot, replace(SETTINGS, obstacles=tuple(walls)))
+        with pytest.raises(CollisionError, match='a stop from'):
+            check_stops(arm.robot, arm.path, arm.limits, deceleration, model)
+
+
+@pytest.mark.parametrize(('deceleration', 'kept'), [(10.0, True), (5.0, False)])
+def test_a_stop_that_is_weaker_than_the_checked_one_comes_too_close(
+    arm, monkeypatch, deceleration, kept
+):
+    """The distance that is held to the clearance is that of the true motion."""
+
+    async def told(*_):
+        return np.full(3, 10.0)
+
+    true = replace(CONSTRAINTS, max_deceleration_on_cancel=(deceleration,))
+    monkeypatch.setattr(driven_arm, 'CONSTRAINTS', true)
+    monkeypatch.setattr(DrivenController, 'prepare', told)
+    outcome = arm.run(FAULTS['efforts of infinity'], 0.4, seed=0)
+    assert outcome.code == 'UNTRUSTED_STATE'
+    assert (outcome.distance >= SETTINGS.clearance - 1e-3) is kept
+    assert within_bounds(outcome) is kept
 
 
 def test_a_contact_is_called_one(arm):

@@ -206,3 +206,28 @@ def test_a_controller_that_holds_at_once_is_told_of(driven_cell, move):
     _, result, _ = cell.excite(after(0.4), trajectory=move(GOAL, speed=0.3))
     assert result.error_code == Excite.Result.CANCELED and result.at_rest
     assert 'constraints.decelerate_on_cancel' in cell.output
+
+
+def test_plans_have_room_for_the_stops_that_the_controller_makes(cell):
+    result = cell.plan()
+    assert result.error_code == 0, result.error_msg
+    made = cell.node._plans[result.plan_id]
+    assert made.settings.stop_deceleration == (DECELERATION, DECELERATION)
+    assert made.findings.stopping > 0.0
+    assert 'leave planner.stop_deceleration empty' not in cell.output
+    cell.set(**{'planner.stop_deceleration': [6.0, DECELERATION]})
+    made = cell.node._plans[cell.plan().plan_id]
+    assert made.settings.stop_deceleration == (6.0, DECELERATION)
+    words = "planner.stop_deceleration of joint 'joint_1' is 6, and max_deceleration_on_cancel of"
+    assert words in cell.output
+
+
+@pytest.mark.parametrize(('deceleration', 'harsh'), [(2.0, False), (1e3, True)])
+def test_stops_that_may_exceed_the_acceleration_limits_are_told(
+    driven_cell, move, deceleration, harsh
+):
+    brakes = Constraints(max_deceleration_on_cancel=(deceleration,))
+    cell = driven_cell(constraints=brakes)
+    _, result, _ = cell.excite(trajectory=move(0.2 * GOAL, speed=0.3), dry_run=True)
+    assert result.error_code == 0, result.error_msg
+    assert ('of its acceleration limit of' in cell.output) is harsh
