@@ -68,7 +68,11 @@ def test_weights_essentials_constraints_and_bootstrap_cost_no_further_pass(
 
 
 def test_the_bootstrap_is_in_result_summary_and_report(folder, capsys):
-    options = ['--set', 'estimation.bootstrap={replicates: 60, block: 0.5, level: 90}']
+    options = [
+        '--verbose',
+        '--set',
+        'estimation.bootstrap={replicates: 60, block: 0.5, level: 90}',
+    ]
     assert main(['identify', str(folder.experiment), *options]) == 0
     assert '60 replicates of' in capsys.readouterr().out
     results = folder.folder / 'results'
