@@ -19,7 +19,7 @@ import numpy as np
 from ..base_parameters import BaseStructure, structure
 from ..config.problem import IdentificationProblem
 from ..data.drives import Drives
-from ..data.joint_state import (
+from ..data.joint_state_stream import (
     ForeignStateError,
     JointStateStream,
     JointValues,

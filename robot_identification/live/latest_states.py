@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from ..data.joint_state import JointStateStream, JointValues
+from ..data.joint_state_stream import JointStateStream, JointValues
 from ..errors import RecordingError
 
 LOOKS = 3

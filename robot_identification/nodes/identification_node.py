@@ -46,6 +46,7 @@ from ..errors import (
 from ..estimation import ESTIMATORS
 from ..estimation.methods import without_unkept_bounds
 from ..model.consistency import check
+from ..results.headline import figures_of, headline
 from ..results.result import Result
 from ..results.saving import require_writable, save
 from ..results.urdf_export import identified_urdf
@@ -170,7 +171,7 @@ class IdentificationNode(Node):
         response.condition_number = float(estimate.condition_number)
         response.rank = int(result.structure.n_base)
         response.result_path = str(folder) if written else ''
-        return '; '.join([result.headline(), *unused, *remarks])
+        return '; '.join([headline(result), *unused, *remarks])
 
     def _check_consistency(
         self, request: srv.CheckConsistency.Request, response: srv.CheckConsistency.Response
@@ -339,7 +340,7 @@ def state_diagnostic(node: str, state: State, latest: Latest | None) -> Diagnost
     values: dict[str, Any] = {}
     text, warned = 'no estimate yet', bool(state.failure)
     if latest is not None:
-        text, values = latest.result.described()
+        text, values = figures_of(latest.result)
         values['time'] = f'{latest.stamp.sec}.{latest.stamp.nanosec:09d}'
         values['results'] = latest.folder
         warned = warned or bool(latest.result.warnings) or not latest.result.plausible

@@ -22,14 +22,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from ..data.drives import Drives
-from ..data.joint_state import (
-    ForeignStateError,
-    JointStateStream,
-    require_numbers,
-    shape_of,
-    STAMP,
-    STAMP_PLACE,
-)
+from ..data.joint_state import shape_of, STAMP, STAMP_PLACE
+from ..data.joint_state_stream import ForeignStateError, JointStateStream, require_numbers
 from ..errors import RecordingError
 from ..live.settings import require_a_value_a_joint
 from ..online import EffortWatch, Observation, ObserverSettings

@@ -24,8 +24,9 @@ from robot_identification_msgs.msg import Regressor as RegressorMessage
 from robot_identification_msgs.srv import GetRegressor
 from sensor_msgs.msg import JointState
 
-from ..data.joint_state import JointStateStream, require_numbers
-from ..data.recording import Motion, motion_of
+from ..data.flat_motion import motion_of
+from ..data.joint_state_stream import JointStateStream, require_numbers
+from ..data.recording import Motion
 from ..errors import IdentificationError, RecordingError
 from ..model.robot import Robot
 from ..options.fields import option

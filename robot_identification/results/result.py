@@ -296,54 +296,6 @@ class Result(ResultView):
         """True if the model is physical, and nothing about it is implausible."""
         return self.consistency.physical and self.plausibility.plausible
 
-    def described(self) -> tuple[str, dict[str, Any]]:
-        """Return how good the estimate is, in some words, and its figures by name."""
-        estimate = self.estimate
-        values: dict[str, Any] = {
-            'robot': self.robot.name,
-            'recordings': ', '.join(self.recordings),
-            'method': estimate.method,
-            'base parameters': self.structure.n_base,
-            'relative error [%]': f'{estimate.relative_error:.3g}',
-            'condition number': f'{estimate.condition_number:.4g}',
-            'physically consistent': 'yes' if self.consistency.physical else 'no',
-            'plausible': 'yes' if self.plausible else 'no',
-        }
-        for validation in self.validations:
-            sources = ', '.join(validation.sources)
-            values[f'relative error on {sources} [%]'] = f'{validation.relative_error:.3g}'
-        for number, warning in enumerate(self.warnings, 1):
-            values[f'warning {number}'] = warning
-        text = f'relative error {estimate.relative_error:.3g} %'
-        if not self.consistency.physical:
-            text += ', not physically consistent'
-        elif not self.plausible:
-            text += ', not plausible'
-        if self.warnings:
-            text += f', {len(self.warnings)} warnings'
-        return text, values
-
-    def headline(self) -> str:
-        """Return what was identified from what, and how well, in one line."""
-        estimate = self.estimate
-        text = (
-            f'{self.structure.n_base} base parameters of {self.robot.name} by {estimate.method} '
-            f'from {", ".join(self.recordings)}: relative error {estimate.relative_error:.3g} %, '
-            f'condition number {estimate.condition_number:.3g}'
-        )
-        if self.essential is not None and self.essential.essential is not None:
-            text += f', {int(self.essential.essential.sum())} essential'
-        if self.drive_gains is not None:
-            changes = ', '.join(f'{gain.relative_change:+.1f}' for gain in self.drive_gains)
-            text += f'; drive gains differ from the assumed ones by {changes} %'
-        if self.payload is not None and self.payload.body is not None:
-            text += f'; payload of {self.payload.body.mass:.4g} kg'
-        if not self.consistency.physical:
-            text += '; the standard parameters are not physically consistent'
-        elif not self.plausible:
-            text += '; the standard parameters are not plausible'
-        return text
-
 
 def _plain_or_none(part: Any) -> Any:
     return None if part is None else part.to_dict()

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from robot_identification.config.draft import described
 from robot_identification.data.bag import joint_state_messages
-from robot_identification.data.joint_state import decode, JointStateStream
+from robot_identification.data.joint_state import decode
+from robot_identification.data.joint_state_stream import JointStateStream
 from robot_identification.errors import RecordingError
 from rosbags.typesys import get_typestore, Stores
 

@@ -22,7 +22,7 @@ mapping, matrix           none: ROS has no such parameter; the experiment file h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, MISSING, replace
+from dataclasses import dataclass, MISSING, replace
 from functools import partial
 import math
 import sys
@@ -41,7 +41,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from ...errors import IdentificationError, SettingsError
-from ...options.fields import check, describe, OptionInfo
+from ...options.fields import check, describe, joined, OptionInfo, section_of
 
 Options = TypeVar('Options')
 Value = Callable[[OptionInfo, str, Any], Any]
@@ -100,11 +100,11 @@ def _values(entry: _Declared, value: Value, read_only: bool = False) -> dict[str
     for info in describe(entry.cls):
         # options of a section can change no more than the section itself
         info = replace(info, read_only=info.read_only or read_only)
-        name, default = _join(entry.prefix, info.name), info.default
+        name, default = joined(entry.prefix, info.name), info.default
         if entry.defaults is not None:
             default = getattr(entry.defaults, info.name)
-        inner, entries = _section(info.type), _entry_class(info.type)
-        if inner is not None:
+        inner, is_listed = section_of(info.type)
+        if inner is not None and not is_listed:
             present = default is not None and default is not MISSING
             is_on = True
             if _is_optional(info.type):
@@ -113,9 +113,9 @@ def _values(entry: _Declared, value: Value, read_only: bool = False) -> dict[str
             section = _Declared(inner, name, default if present else None)
             found = _values(section, value, info.read_only)
             values[info.name] = inner(**found) if is_on else None
-        elif entries is not None:
+        elif inner is not None:
             given = () if default is MISSING else default
-            values[info.name] = _entries(info, entries, name, given, value)
+            values[info.name] = _entries(info, inner, name, given, value)
         elif _is_supported(info.type):
             values[info.name] = value(info, name, default)
         elif default is not MISSING:
@@ -236,10 +236,6 @@ def _convert(node: Node, parameters: list[Parameter]) -> list[Parameter]:
     return converted
 
 
-def _join(prefix: str, name: str) -> str:
-    return f'{prefix}.{name}' if prefix else name
-
-
 # ---------------------------------------------------------------------------------------- types
 
 _SCALARS: dict[Any, Parameter.Type] = {
@@ -268,25 +264,10 @@ def _is_optional(annotation: Any) -> bool:
     return type(None) in typing.get_args(annotation)
 
 
-def _section(annotation: Any) -> type | None:
-    """Return the options dataclass that a value is, if any."""
-    kinds = _kinds(annotation)
-    return _options_class(kinds[0]) if len(kinds) == 1 else None
-
-
-def _options_class(kind: Any) -> type | None:
-    return kind if isinstance(kind, type) and is_dataclass(kind) else None
-
-
 def _item(kind: Any) -> Any:
     """Return the type of the entries of a tuple; None for anything else."""
     arguments = typing.get_args(kind)
     return arguments[0] if typing.get_origin(kind) is tuple and arguments else None
-
-
-def _entry_class(annotation: Any) -> type | None:
-    """Return the options dataclass that a value is a tuple of, if any."""
-    return _options_class(_item(annotation))
 
 
 def _is_supported(annotation: Any) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
-from robot_identification.data.joint_state import JointValues
+from robot_identification.data.joint_state_stream import JointValues
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import point_to_point, PointTrajectory
