@@ -110,7 +110,7 @@ def error_by_parameters(
     problem = IdentificationProblem(robot, model=model, signals=signals)
     regressor, prior = problem.regressor(), problem.prior()
     base = structure(regressor, robot, grouping=model.grouping)
-    system = system_of([made.recording], regressor, base, signals)
+    system = system_of([made.recording], regressor, base, signals, timed=True)
     if method == 'wls':
         estimate = wls(system, prior=prior)
     else:

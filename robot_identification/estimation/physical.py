@@ -15,8 +15,9 @@ no prior but their sign, so that a drive's reflected inertia is not put on its l
 
 The weight is found by cross-validation over five contiguous stretches of the recordings: the
 parameters are fitted to four of them and predict the fifth; the cost is the mean over joints of
-the logarithm of the held-out residual.  Taken is the strongest prior whose cost is within one per
-cent of the best: what the data hardly tell apart is left to the prior.
+the logarithm of the held-out residual, of short recordings as means over the parts, so that noise
+does not count.  Taken is the strongest prior whose cost is within one per cent of the best: what
+the data hardly tell apart is left to the prior.
 
 At the minimum, with H the Hessian of half the objective, W the rows of the data in units of their
 noise, and N the rows of everything else (prior, bounds, masses that are known), H = W'W + N'N, and
@@ -51,6 +52,7 @@ from .link_constraints import PhysicalSettings
 from .log_det import LogDetMinimum, LogDetProblem
 from .physical_fit import PhysicalFit
 from .system import LinearSystem
+from .time_blocks import PARTS
 
 FOLDS = 5
 """Stretches that are held out in turn."""
@@ -58,8 +60,11 @@ FOLDS = 5
 STRENGTHS = 10.0 ** np.arange(5.0, -1.5, -0.5)
 """Weights of the prior that are compared, the strongest first."""
 
-NEAR_BEST = 0.02
+NEAR_BEST = 0.01
 """Share by which the held-out residual may exceed the least one."""
+
+SLOW = 0.25
+"""Duration of parts up to which held-out residuals are compared as their means [s]."""
 
 _DEAR = 1.2
 """Relative error over that of the free fit from which constraints contradict the recording."""
@@ -316,11 +321,13 @@ class Folds:
     ----------
     factors:
         (FOLDS, n, b + 1, b + 1) R of [W_j | tau_j] of each stretch and joint.
+    means:
+        The same of their means over the parts, where these are short.
 
     """
 
     factors: np.ndarray
-    slow: np.ndarray
+    means: np.ndarray
 
     @classmethod
     def of(cls, system: LinearSystem) -> Folds | None:
@@ -328,17 +335,23 @@ class Folds:
         blocks = system.blocks
         if blocks is None or len(blocks) < 2 * FOLDS:
             return None
-        width = system.n_base + 1
-        factors, slow = np.zeros((2, FOLDS, system.n_joints, width, width))
+        blocks = blocks.at_most(PARTS)  # as many as in a factor's file
+        width, names = system.n_base + 1, system.structure.base_layout.names
+        factors, means = np.zeros((2, FOLDS, system.n_joints, width, width))
         bounds = np.linspace(0, len(blocks), FOLDS + 1).astype(int)
-        for fold in range(FOLDS):
-            parts = blocks.parts[bounds[fold] : bounds[fold + 1]]
-            for joint in range(system.n_joints):
-                for store, means in ((factors, False), (slow, True)):
-                    rows = np.vstack([part[joint].whole(width - 1, means) for part in parts])
-                    reduced = np.linalg.qr(rows, mode='r')
+        for joint, name in enumerate(system.joints):
+            # the column of ones
+            ones = names.index(f'{name}.off') if f'{name}.off' in names else None
+            for fold in range(FOLDS):
+                parts = blocks.parts[bounds[fold] : bounds[fold + 1]]
+                rows = [part[joint].whole(width - 1) for part in parts]
+                slow = rows
+                if ones is not None and blocks.duration < SLOW:
+                    slow = [_mean(each, ones) for each in rows]
+                for store, chosen in ((factors, rows), (means, slow)):
+                    reduced = np.linalg.qr(np.vstack(chosen), mode='r')
                     store[fold, joint, : len(reduced)] = reduced
-        return cls(factors, slow)
+        return cls(factors, means)
 
     def training(self, fold: int, weights: np.ndarray) -> np.ndarray:
         """Return R of the weighted rows of all stretches but one, (b + 1, b + 1)."""
@@ -348,7 +361,13 @@ class Folds:
 
     def held_out(self, fold: int, base: np.ndarray) -> np.ndarray:
         """Return the norm of the residual of each joint in one stretch, (n,)."""
-        return np.linalg.norm(self.slow[fold] @ np.append(base, -1.0), axis=1)
+        return np.linalg.norm(self.means[fold] @ np.append(base, -1.0), axis=1)
+
+
+def _mean(rows: np.ndarray, ones: int) -> np.ndarray:
+    """Return the mean of rows, or of those that they are R of, which counts as much as they do."""
+    count = float(rows[:, ones] @ rows[:, ones])
+    return np.asarray((rows[:, ones] @ rows)[None] / np.sqrt(max(count, 1.0)))
 
 
 def choose_strength(
@@ -373,14 +392,14 @@ def choose_strength(
         None; returns the solution and its base parameters.
 
     """
-    squares = np.zeros((len(STRENGTHS), FOLDS, len(weights)))
+    squares = np.zeros((len(STRENGTHS), len(weights)))
     for fold in range(FOLDS):
         factor = folds.training(fold, weights)
         found: np.ndarray | None = None
         for place, strength in enumerate(STRENGTHS):
             found, base = fit(factor, float(strength), found)
-            squares[place, fold] = folds.held_out(fold, base) ** 2
-    costs = 0.5 * np.log(squares[:, :, driven].sum(axis=1)).mean(axis=1)
+            squares[place] += folds.held_out(fold, base) ** 2
+    costs = 0.5 * np.log(squares[:, driven]).mean(axis=1)
     near = np.flatnonzero(costs <= costs.min() + np.log1p(NEAR_BEST))
     return Strength(float(STRENGTHS[near[0]]), float(STRENGTHS[costs.argmin()]), costs)
 

@@ -58,13 +58,11 @@ class JointRows:
 
     columns: np.ndarray
     rows: np.ndarray
-    slow: np.ndarray | None = None
 
-    def whole(self, b: int, slow: bool = False) -> np.ndarray:
-        """Return the rows, or their means over `SHORTEST`, with all columns, (m, b + 1)."""
-        chosen = self.slow if slow and self.slow is not None else self.rows
-        rows = np.zeros((len(chosen), b + 1))
-        rows[:, np.append(self.columns, b)] = chosen
+    def whole(self, b: int) -> np.ndarray:
+        """Return the rows with all columns, (m, b + 1)."""
+        rows = np.zeros((len(self.rows), b + 1))
+        rows[:, np.append(self.columns, b)] = self.rows
         return rows
 
     def merged(self, other: JointRows) -> JointRows:
@@ -75,10 +73,7 @@ class JointRows:
             size = int(columns[-1]) + 1
             seen = np.append(columns, size)
             parts = [each.whole(size)[:, seen] for each in (self, other)]
-        slow = None
-        if self.slow is not None and other.slow is not None and columns is self.columns:
-            slow = _reduced(np.vstack([self.slow, other.slow]))
-        return JointRows(columns, _reduced(np.vstack(parts)), slow)
+        return JointRows(columns, _reduced(np.vstack(parts)))
 
 
 Part = tuple[JointRows, ...]
@@ -225,7 +220,7 @@ class BlockCollector:
             return
         columns = self._pattern.columns
         part = tuple(
-            _joint_rows(seen, np.hstack([np.zeros((seen.size + 1, 0)), *waiting]).T)
+            JointRows(seen, _reduced(np.hstack([np.zeros((seen.size + 1, 0)), *waiting]).T))
             for seen, waiting in zip(columns, self._open, strict=True)
         )
         self._open = [[] for _ in columns]
@@ -247,12 +242,6 @@ def _pairs(parts: Sequence[Part]) -> Iterator[Part]:
             yield parts[i]
         else:
             yield tuple(a.merged(b) for a, b in zip(parts[i], parts[i + 1], strict=True))
-
-
-def _joint_rows(columns: np.ndarray, rows: np.ndarray) -> JointRows:
-    """Return rows that follow one another, and their mean, which counts as much as they do."""
-    total = rows.sum(axis=0, keepdims=True) / np.sqrt(max(1, len(rows)))
-    return JointRows(columns, _reduced(rows), total)
 
 
 def _reduced(rows: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 from lxml import etree
 import numpy as np
@@ -339,19 +340,25 @@ def test_the_divergence_does_not_depend_on_frames():
 class Rows:
     """A system of two joints: ridge regression on it has a closed form."""
 
-    def __init__(self, truth, noise, parts=20, rows=12, seed=0):
+    def __init__(self, truth, noise, parts=20, rows=12, seed=0, offsets=False, duration=0.1):
         rng = np.random.default_rng(seed)
-        self.n_base, self.n_joints = len(truth), 2
+        self.n_base, self.n_joints, self.joints = len(truth), 2, ('a', 'b')
+        names = [f'p{i}' for i in range(self.n_base)]
+        if offsets:
+            names[:2] = 'a.off', 'b.off'
+        self.structure = SimpleNamespace(base_layout=SimpleNamespace(names=tuple(names)))
         columns = np.arange(self.n_base)
         self.pieces = []
         for _ in range(parts):
             part = []
-            for _ in range(2):
+            for joint in range(2):
                 matrix = rng.normal(size=(rows, self.n_base))
+                if offsets:
+                    matrix[:, :2] = np.eye(2)[joint]
                 effort = matrix @ truth + noise * rng.normal(size=rows)
                 part.append(JointRows(columns, np.column_stack([matrix, effort])))
             self.pieces.append(tuple(part))
-        self.blocks = TimeBlocks(0.1, tuple(self.pieces))
+        self.blocks = TimeBlocks(duration, tuple(self.pieces))
 
     def rows(self, which, joint):
         return np.vstack([self.pieces[i][joint].rows for i in which])
@@ -382,6 +389,24 @@ def test_parts_are_contiguous_and_give_the_rows_back():
         stacked = np.vstack([w * system.rows(others, j) for j, w in enumerate(weights)])
         found = folds.training(fold, weights)
         np.testing.assert_allclose(found.T @ found, stacked.T @ stacked, rtol=1e-10)
+
+
+def test_parts_that_are_short_are_held_out_by_their_means():
+    """As the column of an offset tells them from R alone; longer ones by their rows."""
+    base = np.array([0.5, -1.0, 2.0, 1.0])
+    for duration, means in ((0.2, True), (0.4, False)):
+        system = Rows(np.ones(4), 3.0, parts=20, offsets=True, duration=duration)
+        reduced = [
+            tuple(JointRows(j.columns, np.linalg.qr(j.rows, mode='r')) for j in part)
+            for part in system.pieces
+        ]
+        system.blocks = TimeBlocks(duration, tuple(reduced))
+        found = Folds.of(system).held_out(0, base)
+        for joint in range(2):
+            parts = [system.pieces[i][joint].rows for i in range(4)]
+            residuals = [rows[:, :-1] @ base - rows[:, -1] for rows in parts]
+            sizes = [r.sum() / np.sqrt(r.size) if means else np.linalg.norm(r) for r in residuals]
+            assert found[joint] == pytest.approx(np.linalg.norm(sizes))
 
 
 def test_recordings_without_time_or_too_short_have_no_parts():
