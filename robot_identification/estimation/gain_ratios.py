@@ -172,7 +172,7 @@ class _RatioFit:
         self, theta: np.ndarray, scales: np.ndarray, chi: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """
-        Return R of the rows whose Gram matrix is the Hessian over chi and theta, (p + n, p + n).
+        Return R of the rows whose Gram matrix is the Hessian over free chi and theta, square.
 
         The gradient by theta, (n,), comes with it; that by chi is 0 at a minimum over chi.
         """
@@ -181,15 +181,15 @@ class _RatioFit:
         base = self.fit.regrouping @ chi
         predicted = rows[:, :, :-1] @ base
         residual = predicted - rows[:, :, -1]
-        of_chi = rows[:, :, :-1] @ self.fit.regrouping
+        problem, _ = self.fit.problem(_reduced(rows), WEIGHT)
+        of_chi = rows[:, :, :-1] @ problem.along(self.fit.regrouping)
         of_theta = np.zeros((n, width, n))
         of_theta[np.arange(n), :, np.arange(n)] = predicted
         of_data = np.concatenate([of_chi, of_theta], axis=2).reshape(n * width, -1)
-        problem, _ = self.fit.problem(_reduced(rows), WEIGHT)
         _, others = problem.derivatives(chi)
         others = others[width:]  # behind those of the data
         apart = np.zeros((len(others), n))
-        own = np.hstack([np.zeros((n, chi.size)), self.closeness])
+        own = np.hstack([np.zeros((n, others.shape[1])), self.closeness])
         stacked = np.vstack([of_data, np.hstack([others, apart]), own])
         gradient = np.einsum('jk,jk->j', predicted, residual)
         gradient += self.closeness.T @ (self.closeness @ theta)
