@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes, nodes among them; priority and receive buffers of this process."""
+"""Child processes, nodes among them; priority of this process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 import contextlib
 import ctypes
 import math
 import os
 from pathlib import Path
 import signal
-import socket
-import stat
 import subprocess
 import sys
 import time
@@ -214,57 +212,3 @@ def _nicer() -> str:
     except OSError:
         return ''
     return f', but nice {NICE}'
-
-
-# ------------------------------------------------------------------------------ receive buffers
-
-BUFFER_SIZE = 4 << 20
-"""Requested size of receive buffers [bytes]; a message of seven joints takes about 650."""
-
-
-def enlarge_receive_buffers(size: int = BUFFER_SIZE) -> str:
-    """
-    Ask for receive buffers of ``size`` bytes of this process's UDP sockets.
-
-    Returns a note with the remedy where the system grants less; otherwise an empty text.
-    """
-    granted = size
-    for each in _udp_sockets():
-        with contextlib.suppress(OSError):
-            # Linux sets, and returns, twice the requested size
-            if each.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) < 2 * size:
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
-            granted = min(granted, each.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2)
-    if granted >= size:
-        return ''
-    return (
-        f'the receive buffers have {granted // 1024} KiB instead of {size // 1024} KiB: messages '
-        'that arrive while the machine is busy can get lost; allow more by '
-        f'`sudo sysctl -w net.core.rmem_max={size}`'
-    )
-
-
-def overflowed_packets() -> int:
-    """Return how many packets found a receive buffer of this process full so far."""
-    own = {str(os.fstat(each.fileno()).st_ino) for each in _udp_sockets()}
-    count = 0
-    for name in ('udp', 'udp6'):
-        with contextlib.suppress(OSError):
-            for line in Path('/proc/self/net', name).read_text().splitlines()[1:]:
-                fields = line.split()
-                count += int(fields[-1]) if fields[9] in own else 0
-    return count
-
-
-def _udp_sockets() -> Iterator[socket.socket]:
-    """Iterate over duplicates of this process's UDP sockets; each is closed after its turn."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir('/proc/self/fd'):
-            # the middleware's threads open and close files meanwhile
-            with contextlib.suppress(OSError):
-                if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                    continue
-                with socket.socket(fileno=os.dup(int(name))) as each:
-                    is_internet = each.family in (socket.AF_INET, socket.AF_INET6)
-                    if is_internet and each.type == socket.SOCK_DGRAM:
-                        yield each

@@ -15,6 +15,7 @@ ROOMS = (
     'progress',
     'untrusted',
     'processes',
+    'receive_buffers',
     'options',
     'model',
     'data',

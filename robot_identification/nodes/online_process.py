@@ -38,9 +38,9 @@ from ..live.follower import ChangeWatch, Follower, Snapshot
 from ..live.settings import OnlineTask
 from ..live.status import rate_between, StatusSample, troubles_between
 from ..online import DelayRows, DelayWatch
-from ..processes import enlarge_receive_buffers, prioritise
+from ..processes import prioritise
+from ..receive_buffers import enlarge_receive_buffers, prefer_sockets
 from .common import explain, LATCHED, run, steady_timer
-from .common.joint_states import prefer_sockets
 from .common.messages import diagnostic_status, parameter_set_message, time_message
 from .common.processes import EXIT_USER_ERROR
 from .player import follower_name

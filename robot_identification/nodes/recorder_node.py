@@ -27,7 +27,8 @@ from ..data.bag_writer import Qos, Topic
 from ..errors import RecordingError, SettingsError
 from ..live.counts import LostMessageCounter
 from ..options.fields import option
-from ..processes import enlarge_receive_buffers, overflowed_packets, prioritise
+from ..processes import prioritise
+from ..receive_buffers import enlarge_receive_buffers, overflowed_packets, prefer_sockets
 from ..untrusted.directories import given_path
 from ..untrusted.files import plain_name
 from .common import (
@@ -39,7 +40,6 @@ from .common import (
     serve,
     steady_timer,
 )
-from .common.joint_states import prefer_sockets
 from .common.requests import data_directories
 
 JOINT_STATE = 'sensor_msgs/msg/JointState'

@@ -1,20 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Reception of joint states: subscriptions, and the transport of a busy process.
-
-The shared memory of Fast DDS takes 512 messages, half a second at 1 kHz, and the limit is the
-sender's.  The receive buffer of a UDP socket is the receiver's: with 4 MiB it takes some 6,500.
-So a process that must not lose messages calls `prefer_sockets` before ``rclpy.init`` and
-`enlarge_receive_buffers` when its node exists.  Elsewhere than on Linux this does nothing.
-"""
+"""Reception of joint states: subscriptions whose messages are fetched, of any reliability."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 import contextlib
 from functools import partial
-import os
-from pathlib import Path
 import time
 from typing import Any
 
@@ -30,15 +21,6 @@ RELIABLE, BEST_EFFORT = ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFOR
 
 JOINT_STATES = QoSProfile(depth=1000)
 """For joint states: a busy interpreter loses samples with a queue of the usual depth of 10."""
-
-SHARED_MEMORY_SIZE = 512 * 650
-"""Size of a socket's buffer that takes as many messages as shared memory [bytes]."""
-
-PROFILE = Path(__file__).with_name('fastdds_receiver.xml')
-
-_LIMIT = Path('/proc/sys/net/core/rmem_max')
-_VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
-_DEFAULT_PROFILES = ('DEFAULT_FASTRTPS_PROFILES.xml', 'DEFAULT_FASTDDS_PROFILES.xml')
 
 
 class ManualCallbackGroup(CallbackGroup):
@@ -124,26 +106,3 @@ def waited(info: Mapping[str, int]) -> float:
 
 def _never_called(message: Any) -> None:
     """Take the place of a callback."""
-
-
-# ------------------------------------------------------------------------------ receive buffers
-
-
-def prefer_sockets() -> bool:
-    """
-    Have Fast DDS receive by UDP also from this machine, if that buffers more; return if so.
-
-    Nothing is changed if the user has a profile of his own, or if the system's limit for receive
-    buffers, ``net.core.rmem_max``, is too low.  Other middleware ignores it.
-    """
-    chosen = any(os.environ.get(name) for name in _VARIABLES)
-    if chosen or any(Path(name).exists() for name in _DEFAULT_PROFILES):
-        return False
-    try:
-        limit = int(_LIMIT.read_text())
-    except (OSError, ValueError):
-        return False
-    if limit <= 2 * SHARED_MEMORY_SIZE:
-        return False
-    os.environ.update(dict.fromkeys(_VARIABLES, str(PROFILE)))
-    return True

@@ -148,27 +148,19 @@ def _trajectory_values(
 # --------------------------------------------------------------- action of trajectory controllers
 
 
-def follow_joint_trajectory() -> Any | None:
-    """Return the type of the action; None where ``control_msgs`` is not installed."""
+def require_follow_joint_trajectory() -> Any:
+    """Return the type of the action; raise `SettingsError` where it is not installed."""
     try:
         from control_msgs.action import FollowJointTrajectory
-    except ImportError:
-        return None
-    return FollowJointTrajectory
-
-
-def require_follow_joint_trajectory() -> Any:
-    """Return the type of the action; raise `SettingsError` where there is none."""
-    kind = follow_joint_trajectory()
-    if kind is None:
+    except ImportError as error:
         raise SettingsError(
             'the package control_msgs is not installed, and motions are goals of its action '
             'FollowJointTrajectory',
             key='control_msgs',
             remedy='sudo apt install ros-${ROS_DISTRO}-control-msgs; in an environment of wheels, '
             'run make setup in the sources',
-        )
-    return kind
+        ) from error
+    return FollowJointTrajectory
 
 
 # ------------------------------------------------------------------------------------ parameters

@@ -14,16 +14,14 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
-from robot_identification.nodes.common import joint_states
-from robot_identification.nodes.common.joint_states import (
-    prefer_sockets,
-    PROFILE,
-    SHARED_MEMORY_SIZE,
-)
-from robot_identification.processes import (
+from robot_identification import receive_buffers
+from robot_identification.receive_buffers import (
     BUFFER_SIZE,
     enlarge_receive_buffers,
     overflowed_packets,
+    prefer_sockets,
+    PROFILE,
+    SHARED_MEMORY_SIZE,
 )
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from sensor_msgs.msg import JointState
@@ -50,7 +48,7 @@ def test_a_socket_gets_the_buffer_that_is_asked_for(small_socket):
 
 
 def test_the_lack_of_a_buffer_is_noted_with_its_remedy(small_socket):
-    granted = int(joint_states._LIMIT.read_text())
+    granted = int(receive_buffers._LIMIT.read_text())
     assert enlarge_receive_buffers(2 * granted) == (
         f'the receive buffers have {granted // 1024} KiB instead of {2 * granted // 1024} KiB: '
         'messages that arrive while the machine is busy can get lost; allow more by '
@@ -78,20 +76,20 @@ def test_packets_without_room_are_counted(small_socket):
 @pytest.fixture
 def environment(monkeypatch, tmp_path):
     """Give an environment without profiles, and a system whose limit can be set."""
-    for name in joint_states._VARIABLES:
+    for name in receive_buffers._VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     limit = tmp_path / 'rmem_max'
-    monkeypatch.setattr(joint_states, '_LIMIT', limit)
+    monkeypatch.setattr(receive_buffers, '_LIMIT', limit)
     limit.write_text(f'{BUFFER_SIZE}\n')
     # what the function sets is taken back, too
-    monkeypatch.setattr(joint_states.os, 'environ', dict(os.environ))
+    monkeypatch.setattr(receive_buffers.os, 'environ', dict(os.environ))
     return limit
 
 
 def test_sockets_are_preferred_where_they_hold_more(environment):
     assert prefer_sockets()
-    assert joint_states.os.environ['FASTRTPS_DEFAULT_PROFILES_FILE'] == str(PROFILE)
+    assert receive_buffers.os.environ['FASTRTPS_DEFAULT_PROFILES_FILE'] == str(PROFILE)
     assert PROFILE.is_file()
 
 
@@ -99,16 +97,16 @@ def test_shared_memory_stays_where_sockets_hold_less(environment):
     environment.write_text('212992\n')
     assert 2 * SHARED_MEMORY_SIZE > 212992
     assert not prefer_sockets()
-    assert 'FASTRTPS_DEFAULT_PROFILES_FILE' not in joint_states.os.environ
+    assert 'FASTRTPS_DEFAULT_PROFILES_FILE' not in receive_buffers.os.environ
 
 
 def test_a_profile_of_the_user_stays(environment, tmp_path):
     (tmp_path / 'DEFAULT_FASTRTPS_PROFILES.xml').write_text('<profiles/>')
     assert not prefer_sockets()
     (tmp_path / 'DEFAULT_FASTRTPS_PROFILES.xml').unlink()
-    joint_states.os.environ['FASTRTPS_DEFAULT_PROFILES_FILE'] = 'mine.xml'
+    receive_buffers.os.environ['FASTRTPS_DEFAULT_PROFILES_FILE'] = 'mine.xml'
     assert not prefer_sockets()
-    assert joint_states.os.environ['FASTRTPS_DEFAULT_PROFILES_FILE'] == 'mine.xml'
+    assert receive_buffers.os.environ['FASTRTPS_DEFAULT_PROFILES_FILE'] == 'mine.xml'
 
 
 # ------------------------------------------------------------------------ the recorder under load
@@ -159,7 +157,7 @@ def test_nothing_is_lost_beside_busy_processes(record):
 
 
 @pytest.mark.skipif(
-    int(joint_states._LIMIT.read_text()) < BUFFER_SIZE,
+    int(receive_buffers._LIMIT.read_text()) < BUFFER_SIZE,
     reason='the system does not allow receive buffers of 4 MiB (net.core.rmem_max)',
 )
 def test_nothing_is_lost_while_the_recorder_gets_no_processor_time(record):
