@@ -153,18 +153,26 @@ def faults_of_locked(
         else:
             still.append(f"'{joint}' at {place:.4g} {unit}")
     others = list(dict.fromkeys(name for each in found for name in each.others))
+    alike = [name for name in others if _plain(name) in map(_plain, robot.locked)]
     if absent:
         text = f'locked, since the recordings do not have it: {one_of(absent)}'
         if others:
-            alike = [name for name in others if _plain(name) in map(_plain, robot.locked)]
             text += (
-                f'; the recordings have {one_of(alike or others)}, which the URDF does not have: '
-                'rename it in the URDF, or add the joint to robot.joints and name its columns in '
-                'data.*.position and data.*.effort'
+                f'; the recordings have {one_of(alike or others)}, which the URDF does not have'
             )
+        rename = (
+            'rename it in the URDF, or add the joint to robot.joints and name its columns in '
+            'data.*.position and data.*.effort'
+        )
+        if alike:
+            names = tuple(j for j in robot.locked if _plain(j) in map(_plain, alike))
+            faults.append(RecordingFault('locked_joint', text, rename, 'its name', names))
+        elif others:
+            remarks.append(f'{text}: {rename}')
         else:
-            text += '; where it does not move in truth, set its position in robot.locked'
-        remarks.append(text)
+            remarks.append(
+                f'{text}; where it does not move in truth, set its position in robot.locked'
+            )
     elif others:
         remarks.append(
             f'passed over in the recordings, since the URDF does not have it: {one_of(others)}'

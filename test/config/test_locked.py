@@ -6,7 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from robot_identification.config.experiment import DataSettings, Experiment, RobotSettings
-from robot_identification.config.locked import recorded_joints, remarks_on_locked
+from robot_identification.config.locked import (
+    faults_of_locked,
+    recorded_joints,
+    remarks_on_locked,
+)
 from robot_identification.config.sources import open_recording
 from robot_identification.data.bag_writer import BagWriter, Topic
 from robot_identification.data.joint_state import typestore
@@ -133,6 +137,21 @@ def test_a_locked_joint_that_moves_lowers_the_verdict(tmp_path):
             assert not reason.remark and reason.joints == ('finger',)
             assert reason.text not in {r.text for r in levels['still']}
             assert len(levels[what]) == len(levels['still']) + 1
+
+
+def test_a_joint_with_nearly_its_name_in_the_recording_is_a_fault(tmp_path):
+    ramp = np.linspace(0.0, 1.0, 100)
+    states = {'arm': ramp, 'wrist_joint': ramp, 'finger': 0.0, 'lamp': 0.0}
+    robot = robot_of()
+    source = open_recording(bag(tmp_path / 'run', states), robot.joints)
+    seen = [recorded_joints(source, robot, list(robot.locked))]
+    (fault,), _ = faults_of_locked(robot, seen)
+    assert (fault.code, fault.joints) == ('locked_joint', ('wrist joint',))
+    assert 'the recordings have wrist_joint' in fault.evidence and 'rename' in fault.remedy
+    # a name that is like none may be of anything
+    source = open_recording(bag(tmp_path / 'other', {'arm': ramp, 'lamp': ramp}), robot.joints)
+    faults, remarks = faults_of_locked(robot, [recorded_joints(source, robot, [*robot.locked])])
+    assert not faults and 'lamp' in remarks[0]
 
 
 def long_table(folder, finger):
