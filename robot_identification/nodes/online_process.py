@@ -68,9 +68,7 @@ class OnlineNode(Node):
     """
     Node that follows a robot's joint states with a follower that is warmed up.
 
-    The pipe brings commands, (number, name, argument), and takes their answers, (number, content,
-    error in words), the first of which is that of the task, number 0, and rows for the delays of
-    efforts.  A note that is not empty is logged.
+    For what goes through the pipe see `live.process`.  A note that is not empty is logged.
     """
 
     def __init__(self, task: OnlineTask, pipe: Connection, follower: Follower, note: str) -> None:
