@@ -8,7 +8,7 @@ own; this program only calls them, from a process that is none of the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 import json
 import os
@@ -20,8 +20,7 @@ import time
 from typing import Any
 
 import numpy as np
-import rclpy
-from rclpy.signals import SignalHandlerOptions
+from rclpy.node import Node
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import CheckConsistency, ExportUrdf, Identify, Validate
 from trajectory_msgs.msg import JointTrajectory
@@ -30,6 +29,7 @@ import yaml
 from .errors import IdentificationError
 from .model.urdf_files import resolve_package_path
 from .nodes.client import ServiceCaller
+from .nodes.common.processes import client_node
 from .processes import NodeProcesses
 from .progress import progress_bar
 from .results.result import read_result
@@ -71,21 +71,36 @@ def run_demo(
     """
     folder = Path(folder).resolve()
     previous = signal.signal(signal.SIGTERM, _interrupt)
-    try:
+
+    def prepare() -> None:
         (folder / 'logs').mkdir(parents=True, exist_ok=True)
         _isolate(folder)
-        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+
+    def demonstrate() -> None:
         with NodeProcesses(folder / 'logs') as processes:
-            Demonstration(folder, processes, seed, duration, max_iterations).run()
+            Demonstration(folder, node, processes, seed, duration, max_iterations).run()
+
+    try:
+        code = _reported(prepare, folder)
+        if code == EXIT_OK:
+            # what there is to say is said, and the nodes have ended, before this one leaves
+            with client_node('demo') as node:
+                code = _reported(demonstrate, folder)
+        return code
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _reported(work: Callable[[], None], folder: Path) -> int:
+    """Do some work; return the exit code, after a line on what stopped it."""
+    try:
+        work()
     except IdentificationError as error:
         return _stopped(str(error), folder)
     except OSError as error:
         return _stopped(f"cannot write to '{folder}': {error.strerror}", folder)
     except KeyboardInterrupt:
         return _stopped('interrupted', folder, EXIT_INTERRUPTED)
-    finally:
-        rclpy.try_shutdown()
-        signal.signal(signal.SIGTERM, previous)
     return EXIT_OK
 
 
@@ -95,6 +110,7 @@ class Demonstration:
     def __init__(
         self,
         folder: Path,
+        node: Node,
         processes: NodeProcesses,
         seed: int,
         duration: float,
@@ -105,7 +121,7 @@ class Demonstration:
         self.seed = seed
         self.duration = duration
         self.max_iterations = max_iterations
-        self.caller = ServiceCaller(rclpy.create_node('demo'), processes.require_alive)
+        self.caller = ServiceCaller(node, processes.require_alive)
         self.step = 0
         self.began = time.monotonic()
 

@@ -9,7 +9,7 @@ Every trajectory starts at time 0 and rests at its ends outside [0, duration].  
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -203,8 +203,6 @@ class PointTrajectory:
         (n_points, n_joints).
     acceleration:
         (n_points, n_joints), or None for cubic interpolation.
-    begin:
-        Time of the first point as given: the place of a piece in a longer motion [s].
     coefficients:
         (n_points - 1, 6, n_joints) of ascending powers of the time since a point.
 
@@ -220,7 +218,6 @@ class PointTrajectory:
     position: np.ndarray
     velocity: np.ndarray
     acceleration: np.ndarray | None = None
-    begin: float = field(init=False)
     coefficients: np.ndarray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -237,7 +234,6 @@ class PointTrajectory:
                 value=float(time[row]),
                 remedy='give the points in order of strictly increasing time',
             )
-        object.__setattr__(self, 'begin', float(time[0]))
         time -= time[0]
         arrays = {'time': time}
         for name in ('position', 'velocity', 'acceleration'):
@@ -289,28 +285,6 @@ class PointTrajectory:
         for k in (4, 3, 2):
             a = a * t + k * (k - 1) * c[:, k]
         return resting(q, v, a, outside)
-
-    @property
-    def end(self) -> float:
-        """Time of the last point as given [s]."""
-        return self.begin + self.duration
-
-    def state(self, time: np.ndarray | float) -> np.ndarray:
-        """Return position, velocity and acceleration (3, n, n_joints) at times as given (n,)."""
-        motion = self.sample(np.atleast_1d(time) - self.begin)
-        return np.stack([motion.position, motion.velocity, motion.acceleration])
-
-    def of_joints(self, joints: Sequence[str]) -> PointTrajectory:
-        """Return the same motion with its columns in the order of ``joints``."""
-        columns = [self.joints.index(joint) for joint in joints]
-        return replace(
-            self,
-            joints=tuple(joints),
-            time=self.begin + self.time,
-            position=self.position[:, columns],
-            velocity=self.velocity[:, columns],
-            acceleration=None if self.acceleration is None else self.acceleration[:, columns],
-        )
 
     def slower(self, speed: float) -> PointTrajectory:
         """Return the motion along the same path at ``speed`` times its speed."""

@@ -176,12 +176,40 @@ def mjcf_to_urdf(request: Mapping[str, Any]) -> dict[str, Any]:
         import mujoco
     except ImportError:
         return {'missing': True}
+    _require_includes_beside(Path(request['path']))
     model = mujoco.MjModel.from_xml_path(request['path'])
     conversion = _Conversion(model, bool(request['clamped']))
     document = conversion.document()
     etree.indent(document)
     text = etree.tostring(document, encoding='unicode')
     return {'text': text + '\n', 'remarks': list(conversion.remarks())}
+
+
+def _require_includes_beside(path: Path) -> None:
+    """Raise ModelError where a file includes one that is not in its folder, or below."""
+    folder = path.parent.resolve()
+    waiting, seen = [path], set()
+    while waiting:
+        file = waiting.pop().resolve()
+        if file in seen:
+            continue
+        seen.add(file)
+        if not file.is_relative_to(folder):
+            raise ModelError(
+                f"it includes '{file}', which is outside of its folder",
+                file=str(file),
+                remedy=f"put that into '{folder}'",
+            )
+        try:
+            require_regular(file)
+            tree = etree.fromstring(
+                file.read_bytes(), etree.XMLParser(resolve_entities=False, recover=True)
+            )
+        except (OSError, etree.XMLSyntaxError):
+            continue  # for MuJoCo to say
+        if tree is not None:
+            # by the folder of the first file, however deep the one is that includes
+            waiting += [folder / (each.get('file') or '') for each in tree.iter('include')]
 
 
 @dataclass(frozen=True)
@@ -233,6 +261,7 @@ def read_mjcf_facts(request: Mapping[str, Any]) -> dict[str, Any]:
         import mujoco
     except ImportError:
         return {'missing': True}
+    _require_includes_beside(Path(request['path']))
     model = mujoco.MjModel.from_xml_path(request['path'])
     conversion = _Conversion(model, clamped=True)
     return {

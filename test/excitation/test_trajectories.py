@@ -189,21 +189,3 @@ def test_points_for_a_controller_end_exactly_at_rest_and_miss_little():
     time = np.linspace(0.0, 7.3, 5000)
     again = made.sample(time)
     np.testing.assert_allclose(again.position, trajectory.sample(time).position, atol=1e-8)
-
-
-def test_a_piece_keeps_its_place_in_time_and_its_joints_by_name():
-    way = point_to_point(('a', 'b'), [0.0, 1.0], [1.0, -1.0], [1.0, 1.0], [2.0, 2.0])
-    points = to_points(way, 50.0)
-    rows = slice(20, 60)
-    piece = PointTrajectory(
-        ('a', 'b'), points.time[rows], points.position[rows], points.velocity[rows],
-        points.acceleration[rows],
-    )  # fmt: skip
-    assert (piece.begin, piece.end) == (points.time[20], pytest.approx(points.time[59]))
-    times = np.linspace(piece.begin, piece.end, 100)
-    expected = way.sample(times)
-    for found, name in zip(piece.state(times), ('position', 'velocity', 'acceleration')):
-        np.testing.assert_allclose(found, getattr(expected, name), atol=1e-9)
-    swapped = piece.of_joints(('b', 'a'))
-    assert (swapped.joints, swapped.begin) == (('b', 'a'), piece.begin)
-    np.testing.assert_array_equal(swapped.state(times), piece.state(times)[:, :, ::-1])

@@ -9,7 +9,7 @@ import pytest
 from robot_identification.errors import IdentificationError, IdentificationWarning, ModelError
 from robot_identification.model import urdf_files
 from robot_identification.model.robot import Robot
-from robot_identification.model.urdf_files import urdf_of_mjcf
+from robot_identification.model.urdf_files import mjcf_facts, urdf_of_mjcf
 
 mujoco = pytest.importorskip('mujoco')
 
@@ -122,3 +122,37 @@ def test_a_file_that_never_ends_is_given_up(file, monkeypatch):
     )
     with pytest.raises(ModelError, match='cannot be converted to URDF'):
         urdf_of_mjcf(file)
+
+
+@pytest.mark.parametrize('kind', ['relative', 'absolute', 'link', 'nested'])
+def test_a_file_outside_of_its_folder_is_not_included(file, kind):
+    """Not even where MuJoCo could read it."""
+    secret = file.parent.parent / f'secret_{kind}.xml'
+    secret.write_text('<mujoco><worldbody/></mujoco>')
+    name = f'../{secret.name}'
+    if kind == 'absolute':
+        name = str(secret)
+    elif kind == 'link':
+        (file.parent / 'beside.xml').symlink_to(secret)
+        name = 'beside.xml'
+    elif kind == 'nested':
+        (file.parent / 'below').mkdir()
+        (file.parent / 'below' / 'part.xml').write_text(
+            f'<mujoco><include file="../{secret.name}"/></mujoco>'
+        )
+        name = 'below/part.xml'
+    text = file.read_text()
+    file.write_text(text.replace('<worldbody>', f'<include file="{name}"/>\n<worldbody>', 1))
+    with pytest.raises(ModelError, match=r'which is outside of its folder') as caught:
+        urdf_of_mjcf(file)
+    assert secret.name in str(caught.value)
+
+
+def test_files_in_the_folder_are_included(file):
+    below = file.parent / 'below'
+    below.mkdir()
+    (below / 'part.xml').write_text('<mujoco><include file="below/more.xml"/></mujoco>')
+    (below / 'more.xml').write_text('<mujoco><option timestep="0.004"/></mujoco>')
+    text = file.read_text()
+    file.write_text(text.replace('<worldbody>', '<include file="below/part.xml"/><worldbody>', 1))
+    assert mjcf_facts(file).timestep == 0.004

@@ -202,7 +202,16 @@ def test_what_stops_it_is_said_with_what_is_kept(ros_domain, tmp_path, capsys, m
     def stopped(self):
         raise NodeStoppedError("the node 'recorder' stopped", remedy='see its log')
 
-    monkeypatch.setattr(demonstration.rclpy, 'create_node', lambda name: Mock(context=None))
+    said = []
+
+    @contextlib.contextmanager
+    def client_node(name):
+        # the guarded one may end the process where the node leaves
+        yield Mock(context=None)
+        said.append(capsys.readouterr().err)
+
+    monkeypatch.setattr(demonstration, 'client_node', client_node)
+    monkeypatch.setattr(demonstration, 'ServiceCaller', Mock())
 
     def interrupted(self):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -211,10 +220,10 @@ def test_what_stops_it_is_said_with_what_is_kept(ros_domain, tmp_path, capsys, m
     monkeypatch.setattr(demonstration.Demonstration, 'run', interrupted)
     handler = signal.getsignal(signal.SIGTERM)
     assert run_demo(tmp_path) == 130
-    assert capsys.readouterr().err.startswith('error: interrupted\n')
+    assert said.pop().startswith('error: interrupted\n')
     assert signal.getsignal(signal.SIGTERM) == handler
     monkeypatch.setattr(demonstration.Demonstration, 'run', stopped)
     assert run_demo(tmp_path) == 1
-    told = capsys.readouterr().err
+    told = said.pop()
     assert "error: the node 'recorder' stopped: see its log\n" in told
     assert f'kept: {tmp_path / "recordings" / "identification"}' in told

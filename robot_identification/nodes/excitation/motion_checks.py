@@ -66,11 +66,14 @@ class Start:
         (n_joints,) where the controller holds it [rad or m].
     deceleration:
         (n_joints,) of a stop by the controller [rad/s^2 or m/s^2]; None where that is a hold.
+    remark:
+        On how this is known, in words; '' where controller and joint states agree.
 
     """
 
     position: np.ndarray
     deceleration: np.ndarray | None
+    remark: str = ''
 
 
 FindStart = Callable[[], Awaitable[Start | None]]
@@ -166,7 +169,7 @@ class MotionCheck:
     findings:
         Results of the checks on both.
     remark:
-        Of stops that may exceed the acceleration limits, in words; '' of others.
+        What is to be known of start and stops beside the findings, in words; '' for nothing.
 
     """
 
@@ -248,7 +251,8 @@ class MotionCheck:
     def _check_stops(self, collisions: CollisionModelCache, start: Start, limits: Limits) -> float:
         """Check the stops of the controller if the motion is canceled; return the longest [s]."""
         robot = self.robot
-        self.remark = harsh_stops(limits, start.deceleration)
+        remarks = start.remark, harsh_stops(limits, start.deceleration)
+        self.remark = '; '.join(filter(None, remarks))
         try:
             return check_stops(
                 robot,

@@ -105,6 +105,7 @@ class MotionWatch:
         self._contradictions: deque[float] = deque()
         effort = self.states.effort(self.options.effort_time)
         self._measured = None if effort is None else np.isfinite(effort)
+        self._zero = True
         # growth of the unpredicted efforts, as shares of their limits
         self._strain: deque[tuple[float, np.ndarray]] = deque()
 
@@ -374,6 +375,12 @@ class MotionWatch:
             return None  # those of before the motion are forgotten, and its first is on its way
         if effort is None or not (self._watched() | np.isinf(effort)).any():
             self._log_once('efforts are not watched: the joint states have none')
+            return None
+        # mock hardware sends zeros for good, which tell no contact
+        watched = self._watched()
+        self._zero &= bool(watched.any() and (effort[watched] == 0.0).all())
+        if self._zero:
+            self._log_once('efforts are not watched as long as all of them are 0')
             return None
         if not self._watched().all():
             self._log_once('efforts are watched of some joints only: the others have none')

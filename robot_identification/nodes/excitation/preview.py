@@ -85,7 +85,8 @@ class PreviewService:
         found = motion.findings
         assert found is not None
         response.success = True
-        response.message = f'a motion of {motion.whole.duration:.4g} s; {found.summary()}'
+        words = f'a motion of {motion.whole.duration:.4g} s', found.summary(), motion.remark
+        response.message = '; '.join(filter(None, words))
         points = motion.whole
         self._path.publish(message_of(points))
         response.trajectory = points_message(points, return_points)

@@ -46,7 +46,11 @@ async def find_start(
         logger.warning(clocks)
     state = await _resting_state(controller, joints, options, tick)
     if state is None:
-        return Start(position, deceleration)
+        alone = (
+            f"'{controller.name}' publishes no controller_state, so where the motion begins, and "
+            'that the robot rests there, is known by the joint states alone'
+        )
+        return Start(position, deceleration, alone)
     _require_agreement(controller, states, state, options.start_tolerance)
     return Start(state.reference, deceleration)
 

@@ -72,6 +72,8 @@ class States:
     def effort(self, seconds):
         if self.efforts is None:
             return None
+        if self.efforts is False:
+            return np.zeros(2)
         low, high = self.motion.effort_range(self.now - self.lag, self.now - self.lag)
         return 0.5 * (low + high) + self.more
 
@@ -260,6 +262,25 @@ def test_joint_states_and_drives_may_be_late(motion, wall, lag):
     watched = Watched(motion, wall)
     watched.states.lag = lag
     assert watched.look(looks(motion)) is None
+
+
+def test_zeros_for_efforts_are_no_contact_until_there_are_others(motion, wall):
+    """As mock hardware sends them; the motion's own efforts are far from zero."""
+    watched = Watched(motion, wall, replace(OPTIONS, effort_tolerance=0.05))
+    watched.states.efforts = False
+    assert watched.look(100) is None
+    watched.error = np.array([0.0, 2.0 * TOLERANCE[1]])
+    reason = watched.look(10)
+    assert reason.code == Code.TRACKING_ERROR, reason.message
+    assert watched.words == ['efforts are not watched as long as all of them are 0']
+    # a driver that begins to send efforts late
+    watched = Watched(motion, wall, replace(OPTIONS, effort_tolerance=0.5))
+    watched.states.efforts = False
+    assert watched.look(100) is None
+    watched.states.efforts = True
+    assert watched.look(20) is None
+    watched.states.more = np.array([0.0, 0.9 * 150.0])
+    assert watched.look(20).code in (Code.CONTACT, Code.EFFORT_EXCEEDED)
 
 
 def test_efforts_that_are_missing_are_told_once_and_nothing_is_made_of_them(motion, wall):

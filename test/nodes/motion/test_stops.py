@@ -231,3 +231,15 @@ def test_stops_that_may_exceed_the_acceleration_limits_are_told(
     _, result, _ = cell.excite(trajectory=move(0.2 * GOAL, speed=0.3), dry_run=True)
     assert result.error_code == 0, result.error_msg
     assert ('of its acceleration limit of' in cell.output) is harsh
+
+
+def test_a_controller_without_its_state_is_told_of(cell, move):
+    goal = move(0.2 * GOAL, speed=0.3)
+    words = "'/joint_trajectory_controller' publishes no controller_state"
+    assert words not in cell.preview(trajectory=goal).message
+    cell.controller.offers_state = lambda: False
+    answer = cell.preview(trajectory=goal)
+    assert answer.success and words in answer.message
+    _, result, _ = cell.excite(trajectory=goal)
+    assert result.error_code == 0, result.error_msg
+    assert cell.output.count(words) == 1
