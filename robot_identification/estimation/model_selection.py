@@ -102,6 +102,9 @@ SURE = 2.0
 THINNED_RATE = 2000.0
 """Rate that recordings are reduced to, at least, before settings are compared [Hz]."""
 
+_AHEAD = 0.02
+"""Time beyond which longer delays are not tried where all shorter ones are worse [s]."""
+
 _ROUNDS = 2
 _EFFORT_ROWS = ('dead_zone', 'effort_delay', 'effort_low_pass')
 _REVERSAL = 'robot.reversal_speed'
@@ -372,8 +375,13 @@ class _SettingsSearch:
                 costs[delay] = plain.through(none + delay, none).cost()
             return float(costs[delay].mean())
 
-        best = min(DELAYS, key=cost)
-        for step in (0.005, 0.0025):
+        best = 0.0
+        for delay in DELAYS:  # what is late is better half-way, too
+            if cost(delay) < cost(best):
+                best = delay
+            elif delay > 2.0 * best + _AHEAD:
+                break
+        for step in (0.005, 0.0025) if best else ():
             best = min((d for d in (best - step, best, best + step) if d >= 0.0), key=cost)
         if best and better(costs[best], costs[0.0], 1.0 / none.size, LARGE):
             self.signals = replace(self.signals, effort_delay=best)
