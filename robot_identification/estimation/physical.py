@@ -137,7 +137,7 @@ def physical(
         drawn = bootstrap(system, free, drawing or _DRAWING)
     except IdentifiabilityError as error:
         missing = error
-    search = _StrengthSearch(system, free, fit, _inflation(drawn, free))
+    search = _StrengthSearch(system, free, fit, _inflation(drawn, free, system))
     scales = search.row_scales(free.base.values)
     folds = Folds.of(system) if settings.weight is None else None
     if folds is None:
@@ -169,12 +169,18 @@ def physical(
     )
 
 
-def _inflation(drawn: Bootstrap | None, free: Estimate) -> float:
-    """Return by how much classical variances are too small; at least 1."""
+def _inflation(drawn: Bootstrap | None, free: Estimate, system: LinearSystem) -> float:
+    """
+    Return by how much classical variances are too small; at least 1.
+
+    Rows that tell the parameters count for at least as many as these are: replicates of few rows
+    are nearly singular, and their spread has no bound.
+    """
     known = free.estimated & (free.std > 0.0)
     if drawn is None or not known.any():
         return 1.0
-    return max(1.0, float(np.median((drawn.std[known] / free.std[known]) ** 2)))
+    most = system.independent_rows[system.driven].sum() / np.count_nonzero(known)
+    return max(1.0, min(most, float(np.median((drawn.std[known] / free.std[known]) ** 2))))
 
 
 @dataclass(frozen=True)
