@@ -25,7 +25,7 @@ _AXES = ('0 0 1', '0 1 0', '0 1 0', '0 0 1', '0 1 0', '0 0 1', '0 1 0')
 _ORDERS = {3: (0, 1, 2), 4: (0, 1, 2, 4), 5: (0, 1, 2, 3, 4), 6: (0, 1, 2, 3, 4, 5)}
 _SLIDE = (
     '<link name="carriage"><inertial><mass value="30"/>'
-    '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+    '<inertia ixx="1" iyy="1.2" izz="1.5" ixy="0" ixz="0" iyz="0"/></inertial></link>'
     '<joint name="slide" type="prismatic"><parent link="base"/><child link="carriage"/>'
     '<axis xyz="1 0 0"/><limit lower="-3" upper="3" velocity="4" effort="5000"/></joint>'
 )
