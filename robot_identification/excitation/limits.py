@@ -5,16 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import ExcitationError
-
-if TYPE_CHECKING:
-    # both load Pinocchio, which the process that streams commands does not need
-    from ..model.robot import Robot
-    from .settings import PlannerSettings
+from ..model.robot import Robot
+from .settings import PlannerSettings
 
 CONTINUOUS_RANGE = np.pi
 """How far from its start a plan lets a joint without position limits move [rad]."""

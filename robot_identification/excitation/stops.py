@@ -34,16 +34,8 @@ STEP = 0.05
 """Time from one stop that is checked for collisions to the next [s]."""
 
 GENTLE = 0.4
-"""
-Share of the acceleration limits up to which a deceleration keeps them.
-
-A deceleration begins and ends with a step, to which drives add the errors of their model, and
-friction that changes its sign.  The true acceleration of a simulated arm (demo_arm, over 1 ms) on
-the way of its excitation was up to 1.1 times the limit with a share of 0.5, 1.0 with 0.42 and 0.9
-with 0.33; from uniform motion, by drives that know their friction, 1.2 with 1 and 0.67 with 0.4.
-What a drive without an integral corrects on the way it gives up where the stop begins: with other
-friction that was up to 1.3 times the limit in the first millisecond, whatever the deceleration.
-"""
+"""Share of the acceleration limits that leaves room for friction, drives and the steps of a stop
+(measured: docs/explanation/motion.md)."""
 
 AT_ONCE = 1e9
 """Deceleration that counts as infinite [rad/s^2 or m/s^2]."""
@@ -136,11 +128,7 @@ def decelerations(
 
 
 def harsh_stops(limits: Limits, deceleration: Sequence[float] | np.ndarray | None) -> str:
-    """
-    Return in words that stops may exceed the acceleration limits, and the remedy; '' otherwise.
-
-    The deceleration is as for `decelerations`, and more than `GENTLE` of a limit may exceed it.
-    """
+    """Return in words that stops may exceed the acceleration limits, and a remedy; '' if not."""
     braking = decelerations(limits.joints, deceleration)
     gentle = GENTLE * limits.acceleration
     values = ', '.join(f'{j} {a:.3g}' for j, a in zip(limits.joints, gentle, strict=True))
@@ -150,14 +138,14 @@ def harsh_stops(limits: Limits, deceleration: Sequence[float] | np.ndarray | Non
             'the controller holds its position at once when a motion is canceled, whatever the '
             f'acceleration limits: set constraints.decelerate_on_cancel to true, and {remedy}'
         )
-    worst = int(np.argmax(braking / gentle))
-    if braking[worst] <= gentle[worst] * (1.0 + _ROUNDING):
+    j = int(np.argmax(braking / gentle))
+    if braking[j] <= gentle[j] * (1.0 + _ROUNDING):
         return ''
-    unit = limits.unit('acceleration', worst)
+    unit, limit = limits.unit('acceleration', j), limits.acceleration[j]
     return (
-        f"the controller stops joint '{limits.joints[worst]}' with {braking[worst]:.4g} {unit}, "
-        f'more than {GENTLE:g} of its acceleration limit of {limits.acceleration[worst]:.4g} '
-        f'{unit}, which the stop may exceed with what friction and drive add: {remedy}'
+        f"the controller stops joint '{limits.joints[j]}' with {braking[j]:.4g} {unit}, more than "
+        f'{GENTLE:g} of its acceleration limit of {limit:.4g} {unit}, which the stop may exceed '
+        f'with what friction and drive add: {remedy}'
     )
 
 
