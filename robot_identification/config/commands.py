@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from ..data.commands import CommandRecording
-from ..data.controller_states import read_controller_states
 from ..data.drives import Drives
 from ..data.readers import no_samples, read_tables
 from ..data.recording_config import RecordingEntry
@@ -117,6 +116,8 @@ def _from_controller(
     entry: RecordingEntry, joints: tuple[str, ...], drives: Drives, base: Path
 ) -> CommandRecording:
     """Read the states of a trajectory controller in a bag."""
+    from ..data.controller_states import read_controller_states  # libraries of bags: slow
+
     given = entry.command if isinstance(entry.command, tuple) else joints
     names = tuple(map(str, given))
     topic = None if entry.topic == RecordingEntry.topic else entry.topic

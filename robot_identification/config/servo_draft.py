@@ -18,14 +18,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ..data.bag import bag_topics
-from ..data.controller_states import (
-    CONTROLLER_STATE,
-    controller_state_topics,
-    read_controller_states,
-)
 from ..data.csv import read_head
-from ..data.joint_state import JOINT_STATE
 from ..data.readers import array_shapes, read_parquet_head
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry, Signal
@@ -127,6 +120,10 @@ def has_commands(file: Path, joints: Sequence[str]) -> bool:
     """Return whether a table has commands by its names and no effort, or a bag a controller's."""
     try:
         if _is_bag(file):
+            from ..data.bag import bag_topics
+            from ..data.controller_states import CONTROLLER_STATE
+            from ..data.joint_state import JOINT_STATE
+
             topics = bag_topics(file).values()
             return CONTROLLER_STATE in topics and JOINT_STATE not in topics
         found = _signals(_names(file), joints, file)
@@ -278,6 +275,8 @@ def _signals(
 def _entry(file: Path, joints: Sequence[str], rate: float | None) -> RecordingEntry:
     """Return the entry of a recording."""
     if _is_bag(file):
+        from ..data.controller_states import controller_state_topics, read_controller_states
+
         topics = controller_state_topics(file)
         read_controller_states(file, joints)  # the only one, with all joints
         return RecordingEntry(file=str(file), topic=topics[0])

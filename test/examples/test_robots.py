@@ -210,7 +210,7 @@ def test_the_example_finds_a_simulated_robot(identified):
 
 MAKE = """
 import json, sys, rclpy
-from nodes_page import NODES
+from importlib import import_module
 taken, package = {}, sys.argv[1]
 for path in sys.argv[2:]:
     # as identification.launch.py does: the example's go before those of the package
@@ -218,7 +218,8 @@ for path in sys.argv[2:]:
     rclpy.init(args=['--ros-args', '--log-level', 'fatal', *files])
     taken[path] = {}
     for name in ('excitation', 'recorder', 'regressor', 'identification'):
-        node = NODES[name]()
+        module = import_module(f'robot_identification.nodes.{name}_node')
+        node = getattr(module, f'{name.title()}Node')()
         values = node.get_parameters_by_prefix('').items()
         taken[path][name] = {key: parameter.value for key, parameter in values}
         node.destroy_node()
@@ -231,12 +232,7 @@ print(json.dumps(taken, default=list))
 def taken():
     """Return the parameters of the nodes, by the file of each example that they were given."""
     pytest.importorskip('rclpy')
-    scripts = str(EXAMPLES.parent / 'scripts')
-    environment = {
-        **os.environ,
-        'ROS_AUTOMATIC_DISCOVERY_RANGE': 'OFF',
-        'PYTHONPATH': os.pathsep.join(filter(None, (scripts, os.environ.get('PYTHONPATH')))),
-    }
+    environment = {**os.environ, 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'OFF'}
     files = [EXAMPLES.parent / 'config' / 'identification.yaml']
     files += [EXAMPLES / name / 'nodes.yaml' for name in NAMES]
     command = [sys.executable, '-c', MAKE, *map(str, files)]
