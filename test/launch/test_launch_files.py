@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+from importlib.metadata import entry_points
 import importlib.util
 import json
 import os
@@ -161,10 +162,9 @@ def test_an_argument_that_is_not_given_leaves_a_parameter_to_the_files(file):
 def test_the_nodes_are_ours(file):
     started = sorted(constant(file, 'NODES'))
     assert started == NODES[title(file)]
-    setup = (ROOT / 'setup.py').read_text()
     for name in started:
         assert importlib.util.find_spec(f'robot_identification.nodes.{name}_node')
-        assert f"'{name}'" in setup, 'it has an executable'
+        assert entry_points(group='console_scripts', name=f'{name}_node'), 'it has an executable'
 
 
 def test_every_parameter_that_an_argument_sets_is_one_of_the_node(file):
