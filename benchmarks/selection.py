@@ -159,7 +159,9 @@ def defective(robots: int) -> tuple[Table, list[Figure]]:
     )
     middle = float(np.median(flawed))
     figures = [
-        Figure('arms with terms that are not there', 100.0 * np.mean(wrong), '%', FALSE_TERMS),
+        Figure(
+            'arms with terms that are not there', 100.0 * float(np.mean(wrong)), '%', FALSE_TERMS
+        ),
         Figure('error by plain, worst arm', max(every), '', WORST),
         Figure('error by plain, median of arms with defects', middle, '', MEDIAN),
     ]
