@@ -337,11 +337,13 @@ def test_command_reduces_merges_and_identifies(workspace, command):
     assert '1 recording of 12 s' in told
     told = command('reduce runs/first.factor runs/second.factor --out all.factor').out
     assert '2 recordings of 24 s' in told
-    one = command(f'identify all.factor --out one --set estimation.method=wls {CLASSICAL}').out
+    one = command(
+        f'identify all.factor --verbose --out one --set estimation.method=wls {CLASSICAL}'
+    ).out
     # the recordings may be gone
     (workspace.folder / 'first.csv').unlink()
     files = 'runs/first.factor runs/second.factor'
-    two = command(f'identify experiment.yaml --factors {files} {CLASSICAL}').out
+    two = command(f'identify experiment.yaml --verbose --factors {files} {CLASSICAL}').out
     assert 'joint_2.fv' in one and one.split('\n\n')[1] in two
     merged = read_factor(workspace.folder / 'all.factor')
     assert [origin.name for origin in merged.origins] == ['first.csv', 'second.csv']
