@@ -177,7 +177,7 @@ def test_other_commands_name_the_kind_of_the_result(folder, capsys):
     with pytest.raises(IdentificationError, match='identification from commands'):
         read_result(folder / 'results' / 'result.yaml')
     assert main(['export', str(folder / 'results/result.yaml'), '--format', 'sdf']) != 0
-    assert "'sdf' is no format of servos" in capsys.readouterr().err
+    assert "'sdf' is no format of an export of servos" in capsys.readouterr().err
     assert main(['diagnose', str(folder / 'experiment.yaml')]) != 0
     assert 'the recordings have no efforts' in capsys.readouterr().err
 
