@@ -126,7 +126,10 @@ def _from_controller(
         bound if bound is not None else limit
         for bound, limit in zip(entry.time_range or (None, None), (-np.inf, np.inf), strict=True)
     )
-    kept = (states.time >= begin) & (states.time <= end)
+    within = (states.time >= begin) & (states.time <= end)
+    kept = np.flatnonzero(within)[slice(*(entry.rows or (None, None)))]
+    if len(kept) < 2:
+        raise no_samples(entry)
     command = drives.joint_position(states.command[kept])
     _require_motion(command, joints, entry.name)
     velocity = states.velocity

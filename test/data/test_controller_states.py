@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """States of a trajectory controller in bags, written by rosbags from the interface's own file."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,15 @@ def test_a_bag_is_a_recording_of_commands(store, tmp_path):
     assert len(recording.time) == kept.sum()
     for found, written in ((recording.command, command), (recording.position, position)):
         np.testing.assert_array_equal(found, drives.joint_position(written[kept]))
+
+
+def test_rows_and_times_of_an_entry_cut_it(store, tmp_path):
+    write(store, tmp_path / 'run')
+    entry = RecordingEntry(file='run', rows=(100, 200))
+    recording = read_commands(entry, JOINTS, None, tmp_path)
+    np.testing.assert_allclose(recording.time, motion()[0][100:200], atol=1e-9)
+    with pytest.raises(RecordingError, match='run'):
+        read_commands(replace(entry, rows=None, time_range=(99.0, None)), JOINTS, None, tmp_path)
 
 
 def test_init_takes_a_controllers_bag(store, tmp_path, monkeypatch):
