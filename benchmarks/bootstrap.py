@@ -7,17 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from robot_identification.base_parameters import structure
 from robot_identification.estimation import (
     bootstrap,
     BootstrapSettings,
-    Equations,
     Estimate,
-    EstimationSettings,
     LinearSystem,
     wls,
 )
+from robot_identification.estimators import Equations, EstimationSettings
 from robot_identification.regressor import build
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.signals import SignalSettings
 from scipy.signal import lfilter
 

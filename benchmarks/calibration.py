@@ -16,14 +16,19 @@ from tempfile import TemporaryDirectory
 import warnings
 
 import numpy as np
-from robot_identification.base_parameters import structure
-from robot_identification.calibration import automatic_choice, calibrate, next_motion, PlanMotion
-from robot_identification.calibration_goal import Calibration, CalibrationSettings, MET
+from robot_identification.calibration.calibrate import (
+    automatic_choice,
+    calibrate,
+    next_motion,
+    PlanMotion,
+)
+from robot_identification.calibration.goal import Calibration, CalibrationSettings, MET
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.excitation import Plan, plan, PlannerSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.results.factor_file import StoredFactor
 from robot_identification.simulation import SimulationSettings, truth
 from robot_identification.simulation.simulator import SimulatedExecutor

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import pinocchio as pin
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation.model_selection import ModelSelection
 from robot_identification.model.parameters import INERTIAL_SYMBOLS
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, predict, prior
+from robot_identification.selection.model_selection import ModelSelection
 from scipy.interpolate import CubicSpline
 from scipy.signal import lfilter
 

@@ -13,8 +13,8 @@ from typing import Any
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Recording
-from robot_identification.estimation.diagnosis import diagnose
-from robot_identification.estimation.recording_faults import RecordingFault
+from robot_identification.diagnosis.diagnose import diagnose
+from robot_identification.diagnosis.recording_faults import RecordingFault
 from robot_identification.model.robot import Robot
 from robot_identification.regressor.settings import ModelSettings
 import yaml

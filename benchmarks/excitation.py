@@ -18,7 +18,6 @@ import warnings
 import numpy as np
 import pinocchio as pin
 from robot_identification import identify
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Recording
 from robot_identification.errors import ExcitationError
 from robot_identification.excitation import Plan, plan, PlannerSettings
@@ -29,6 +28,7 @@ from robot_identification.excitation.plans import largest_motion, PlanChecks
 from robot_identification.excitation.search import stretched
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.simulation.plant import Plant
 
 from .harness import Figure, Section, Table

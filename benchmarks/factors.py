@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.estimation import LinearSystem, merge_all, wls
-from robot_identification.reduction import FactorBuilder
+from robot_identification.identification.reduction import FactorBuilder
 from robot_identification.regressor import ModelSettings
 from robot_identification.results.factor_file import pack, unpack
 

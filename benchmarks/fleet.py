@@ -22,7 +22,6 @@ import tempfile
 import time
 
 import numpy as np
-from robot_identification.base_parameters import structure
 from robot_identification.config.experiment import FleetSettings
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.config.sources import open_recording
@@ -37,6 +36,7 @@ from robot_identification.fleet.tasks import (
     unpacked,
 )
 from robot_identification.progress import silent
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.results.factor_file import merge_stored, pack, unpack
 
 from .document import machine

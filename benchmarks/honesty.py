@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import EstimationSettings
-from robot_identification.estimation.model_selection import choose_model
 from robot_identification.estimation.physical_fit import body_links
+from robot_identification.estimators import EstimationSettings
+from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
-from robot_identification.pipeline import identify_sources
 from robot_identification.regressor import build, ModelSettings, predict
 from robot_identification.results.result import Result
+from robot_identification.selection.model_selection import choose_model
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import SimulationSettings
 from robot_identification.simulation.truth import truth

@@ -17,16 +17,16 @@ import time
 import warnings
 
 import numpy as np
-from robot_identification.base_parameters import structure
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import RecursiveLeastSquares
-from robot_identification.estimation.elimination import gauss_jordan
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.online import Change, ChangeDetector, ChangeSettings, OnlineIdentifier
 from robot_identification.online.filters import OnlineGrid, OnlineWindows
+from robot_identification.recursive.elimination import gauss_jordan
+from robot_identification.recursive.rls import RecursiveLeastSquares
 from robot_identification.regressor import predict
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.regressor.inverse_dynamics import entries
 from robot_identification.signals import OnlineFilter, SignalSettings
 from robot_identification.signals.windows import Windows

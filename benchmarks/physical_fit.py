@@ -11,7 +11,7 @@ import numpy as np
 from robot_identification.estimation import physical, PhysicalSettings, wls
 from robot_identification.estimation.log_det import LogDetProblem, minimise
 from robot_identification.estimation.physical_fit import PhysicalFit
-from robot_identification.pipeline import identify_sources
+from robot_identification.identification.pipeline import identify_sources
 
 from .harness import Figure, interleaved, Section, Table
 from .papers.beyond import by

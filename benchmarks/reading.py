@@ -16,12 +16,12 @@ import tempfile
 import time
 
 import numpy as np
-from robot_identification.base_parameters import structure
 from robot_identification.config.experiment_file import experiment_from
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.config.sources import FileSource, open_recording
 from robot_identification.data.bag_writer import BagWriter, Topic
 from robot_identification.data.recording_config import RecordingEntry
+from robot_identification.regressor.base_parameters import structure
 
 from .harness import Figure, interleaved, Section, Table
 from .recorded import (

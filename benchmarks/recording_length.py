@@ -17,7 +17,7 @@ import time
 
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Recording
-from robot_identification.pipeline import identify_sources
+from robot_identification.identification.pipeline import identify_sources
 from robot_identification.signals import SignalSettings
 
 from .harness import Figure, Section, Table

@@ -15,19 +15,13 @@ import sys
 import time
 
 import numpy as np
-from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import (
-    accumulate,
-    EstimationSettings,
-    LinearSystem,
-    row_blocks,
-    system_of,
-    wls,
-)
-from robot_identification.pipeline import identify_sources
+from robot_identification.estimation import accumulate, LinearSystem, row_blocks, system_of, wls
+from robot_identification.estimators import EstimationSettings
+from robot_identification.identification.pipeline import identify_sources
 from robot_identification.regressor import Regressor
+from robot_identification.regressor.base_parameters import BaseStructure, structure
 from robot_identification.regressor.inverse_dynamics import entries, row_pattern
 from robot_identification.signals import process, SignalSettings, stretches
 
@@ -265,4 +259,4 @@ def _short() -> tuple[Table, list[Figure]]:
     return table, [Figure('beyond the rows of a short recording', 1e3 * beyond, 'ms')]
 
 
-IMPORTS = 'import robot_identification.pipeline'
+IMPORTS = 'import robot_identification.identification.pipeline'

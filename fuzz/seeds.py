@@ -304,7 +304,7 @@ def urdf(name: str = 'zollo_planar_2r.urdf') -> bytes:
 @cache
 def identified() -> dict[str, bytes]:
     """Return the experiment's files, with ``result.yaml`` and ``run.factor`` made of them."""
-    from robot_identification.reduction import reduce_experiment
+    from robot_identification.identification.reduction import reduce_experiment
 
     files = experiment(f'file: run.csv, {ENTRY}', run__csv=csv_file())
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():

@@ -27,7 +27,6 @@ from robot_identification import (
     read_result,
     Robot,
 )
-from robot_identification.base_parameters import structure
 from robot_identification.data.bag import bag_info
 from robot_identification.data.recording import Motion
 from robot_identification.estimation.bounds import read_boxes
@@ -40,6 +39,7 @@ from robot_identification.fleet.store import open_store
 from robot_identification.model import urdf_files
 from robot_identification.model.consistency import check
 from robot_identification.regressor import build, prior
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.results.plan_file import as_points, read_plan
 
 from . import attacks, bombs, messages

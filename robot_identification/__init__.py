@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from .config.experiment_file import load_experiment
     from .data.recording import Recording
     from .errors import IdentificationError
-    from .estimation import EstimationSettings
     from .estimation.validation import validate
+    from .estimators import EstimationSettings
     from .excitation import plan, PlannerSettings
-    from .library import identify
+    from .identification.library import identify
+    from .identification.pipeline import IdentificationProblem, identify_factors, identify_sources
+    from .identification.reduction import FactorBuilder
     from .model.consistency import check
     from .model.parameters import ParameterLayout, ParameterSet
     from .model.robot import Robot
-    from .pipeline import IdentificationProblem, identify_factors, identify_sources
-    from .reduction import FactorBuilder
     from .regressor import ModelSettings
     from .results.factor_file import read_factor, write_factor
     from .results.formats import export
@@ -67,25 +67,25 @@ _MODULES = {
     'config.experiment_file': ('load_experiment',),
     'data.recording': ('Recording',),
     'errors': ('IdentificationError',),
-    'estimation': ('EstimationSettings',),
     'estimation.validation': ('validate',),
+    'estimators': ('EstimationSettings',),
     'excitation': (
         'plan',
         'PlannerSettings',
     ),
-    'library': ('identify',),
+    'identification.library': ('identify',),
     'model.consistency': ('check',),
     'model.parameters': (
         'ParameterLayout',
         'ParameterSet',
     ),
     'model.robot': ('Robot',),
-    'pipeline': (
+    'identification.pipeline': (
         'IdentificationProblem',
         'identify_factors',
         'identify_sources',
     ),
-    'reduction': ('FactorBuilder',),
+    'identification.reduction': ('FactorBuilder',),
     'regressor': ('ModelSettings',),
     'results.factor_file': (
         'read_factor',

@@ -32,8 +32,8 @@ from .nodes.client import ServiceCaller
 from .nodes.common.processes import client_node
 from .processes import NodeProcesses
 from .progress import progress_bar
+from .results.comparison import compare, compare_masses, SIGNIFICANT
 from .results.result import read_result
-from .simulation.comparison import compare, compare_masses, SIGNIFICANT
 
 EXIT_OK, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 1, 130
 

@@ -33,7 +33,7 @@ LIBRARIES = (
     'mujoco',
     'rcl_interfaces.srv',
     'robot_identification.excitation.planner',
-    'robot_identification.pipeline',
+    'robot_identification.identification.pipeline',
     'robot_identification.results.saving',
     'robot_identification.simulation',
     'robot_identification_msgs.action',

@@ -11,10 +11,10 @@ import numpy as np
 import pinocchio as pin
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation.physical_fit import reference_bodies
+from robot_identification.identification.pipeline import IdentificationProblem
 from robot_identification.model.consistency import from_pseudo_inertia
 from robot_identification.model.parameters import INERTIAL_SYMBOLS, ParameterSet
 from robot_identification.model.robot import Robot
-from robot_identification.pipeline import IdentificationProblem
 from robot_identification.regressor import predict
 from robot_identification.regressor import prior as urdf_prior
 from robot_identification.results.result import Result, StoredResult

@@ -15,9 +15,9 @@ from pathlib import Path
 import time
 
 import numpy as np
-from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.data.recording import Recording
-from robot_identification.estimation import Equations, Estimate, EstimationSettings, ols
+from robot_identification.estimation import Estimate, ols
+from robot_identification.estimators import Equations, EstimationSettings
 from robot_identification.excitation import Plan, plan, PlannerSettings, Trajectory
 from robot_identification.excitation.criteria import equilibrium, PointCost
 from robot_identification.excitation.limits import Limits
@@ -34,6 +34,7 @@ from robot_identification.excitation.sequence import (
 from robot_identification.excitation.settings import PointSettings
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, predict
+from robot_identification.regressor.base_parameters import BaseStructure, structure
 from robot_identification.regressor.energy import energy_of
 from robot_identification.signals import SignalSettings
 

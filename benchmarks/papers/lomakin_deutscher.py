@@ -12,19 +12,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import (
-    EstimationSettings,
-    ESTIMATORS,
-    row_blocks,
-    system_of,
-    Task,
-)
-from robot_identification.estimation.recursive import RecursiveSettings
+from robot_identification.estimation import row_blocks, system_of
+from robot_identification.estimators import EstimationSettings, ESTIMATORS, Task
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
+from robot_identification.recursive.rls import RecursiveSettings
 from robot_identification.regressor import build, DeltaSettings, ModelSettings, Regressor
+from robot_identification.regressor.base_parameters import BaseStructure, structure
 from robot_identification.regressor.delta import ARMS, delta_robot
 from robot_identification.signals import SignalSettings, stretches
 from robot_identification.signals.polynomial_approximation import (

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
-from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.data.recording import Motion
 from robot_identification.excitation.criteria import frobenius
 from robot_identification.excitation.families import FourierBasis, FourierTrajectory, MotionFamily
@@ -23,6 +22,7 @@ from robot_identification.model.consistency import from_pseudo_inertia, pseudo_i
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, prior, Regressor
+from robot_identification.regressor.base_parameters import BaseStructure, structure
 from scipy.optimize import minimize
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'

@@ -8,8 +8,8 @@ import tempfile
 
 import numpy as np
 from robot_identification.config.experiment_file import load_experiment
+from robot_identification.identification.pipeline import identify
 from robot_identification.model.parameters import INERTIAL_SYMBOLS, ParameterSet
-from robot_identification.pipeline import identify
 from robot_identification.results.result import Result
 import yaml
 

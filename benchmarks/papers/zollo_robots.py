@@ -14,12 +14,13 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.data.recording import Motion
-from robot_identification.estimation import EstimationSettings, ESTIMATORS, system_of, Task
+from robot_identification.estimation import system_of
+from robot_identification.estimators import EstimationSettings, ESTIMATORS, Task
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ElasticJoints, ElasticRegressor, ModelSettings
+from robot_identification.regressor.base_parameters import BaseStructure, structure
 from robot_identification.signals import SignalSettings
 from scipy.signal import butter, filtfilt
 

@@ -197,8 +197,8 @@ def structure(options: argparse.Namespace) -> int:
     --------
     robot-identification structure experiment.yaml --set robot.gravity='[0, -9.81, 0]'
     """
-    from ..base_parameters import structure
     from ..regressor import build
+    from ..regressor.base_parameters import structure
 
     experiment = experiment_of(options)
     robot, model = experiment.build_robot(), experiment.robot.model
@@ -277,8 +277,8 @@ def diagnose(options: argparse.Namespace) -> int:
     robot-identification diagnose experiment.yaml --set 'robot.gravity=[0, 0, 9.81]'
     """
     from ..config.problem import IdentificationProblem
-    from ..estimation.diagnosis import diagnose
-    from ..reduction import recordings_among
+    from ..diagnosis.diagnose import diagnose
+    from ..identification.reduction import recordings_among
 
     experiment = experiment_of(options)
     problem = IdentificationProblem.of(experiment)
@@ -347,10 +347,10 @@ def identify(options: argparse.Namespace) -> int:
     robot-identification identify all.factor --out results
     """
     with without_collection():
-        from ..estimation import EstimationSettings
+        from ..estimators import EstimationSettings
+        from ..identification.pipeline import identify, identify_factors
+        from ..identification.reduction import with_factors
         from ..options.document import read_section
-        from ..pipeline import identify, identify_factors
-        from ..reduction import with_factors
         from ..results.factor_file import read_factor, SUFFIX
         from ..results.saving import require_writable, save
         from ..results.verdict import verdict

@@ -33,7 +33,7 @@ from .command import (
 )
 
 if TYPE_CHECKING:
-    from ..calibration import Executor
+    from ..calibration.calibrate import Executor
     from ..config.problem import IdentificationProblem
 
 
@@ -78,7 +78,7 @@ def plan(options: argparse.Namespace) -> int:
     from ..config.problem import planned_robot
     from ..excitation.collisions import planned_collisions
     from ..excitation.planner import plan
-    from ..reduction import earlier_information
+    from ..identification.reduction import earlier_information
     from ..results.factor_file import read_factor
     from ..results.plan_page import save_plan
     from ..results.saving import require_writable
@@ -286,8 +286,8 @@ def calibrate(options: argparse.Namespace) -> int:
     robot-identification calibrate experiment.yaml --settings nodes.yaml --confirm
     robot-identification calibrate experiment.yaml --prediction-error 5
     """
-    from ..calibration import calibrate, next_motion
-    from ..calibration_goal import CalibrationSettings, MET
+    from ..calibration.calibrate import calibrate, next_motion
+    from ..calibration.goal import CalibrationSettings, MET
     from ..options.fields import from_mapping
     from ..results.saving import require_writable
 
@@ -319,7 +319,7 @@ def calibrate(options: argparse.Namespace) -> int:
 
 def _problem(source: str, planning: Any) -> tuple[IdentificationProblem, Any]:
     """Return the problem, and what chooses the settings that are not given."""
-    from ..calibration import automatic_choice, loaded_problem
+    from ..calibration.calibrate import automatic_choice, loaded_problem
     from ..config.problem import IdentificationProblem, planned_robot
 
     if Path(source).suffix not in ('.yaml', '.yml'):

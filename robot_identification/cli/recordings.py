@@ -60,7 +60,7 @@ def reduce(options: argparse.Namespace) -> int:
     robot-identification reduce runs/*.factor --out all.factor
     robot-identification identify experiment.yaml --factors all.factor
     """
-    from ..reduction import reduce_experiment
+    from ..identification.reduction import reduce_experiment
     from ..results.factor_file import read_factor, SUFFIX, write_factors
     from ..results.saving import require_writable
 

@@ -121,10 +121,10 @@ def validate(options: argparse.Namespace) -> int:
     robot-identification validate results/result.yaml experiment.yaml \
         --predictions predictions.csv
     """
+    from ..identification.revalidation import predict_stored, validate_stored
     from ..results.result import read_result
     from ..results.saving import write_predictions
     from ..results.verdict import validation_verdict
-    from ..revalidation import predict_stored, validate_stored
 
     result = read_result(options.result)
     sources, signals = recordings_of(options, result)
@@ -189,9 +189,9 @@ def replay(options: argparse.Namespace) -> int:
     robot-identification replay results/result.yaml recordings/second_run
     robot-identification replay results/result.yaml experiment.yaml --horizon 0.2
     """
-    from ..reduction import recordings_among
+    from ..identification.reduction import recordings_among
+    from ..results.comparison import replay
     from ..results.result import read_result
-    from ..simulation.comparison import replay
 
     result = read_result(options.result)
     sources, signals = recordings_of(options, result)
@@ -234,11 +234,11 @@ def plot(options: argparse.Namespace) -> int:
     robot-identification plot results/result.yaml --joint joint_2 joint_3
     robot-identification plot results/result.yaml recordings/second --out second.html
     """
+    from ..identification.revalidation import validate_stored
     from ..results.fit_plots import effort_figures
     from ..results.report import write_figures
     from ..results.result import read_result
     from ..results.saving import numbered
-    from ..revalidation import validate_stored
 
     result = read_result(options.result)
     joints = result.robot.joints
@@ -320,8 +320,8 @@ def compare(options: argparse.Namespace) -> int:
     robot-identification compare monday/result.yaml tuesday/result.yaml
     robot-identification compare plain/result.yaml other/result.yaml --on experiment.yaml
     """
+    from ..identification.revalidation import compare_results
     from ..results.result import read_result
-    from ..revalidation import compare_results
 
     if len(options.results) < 2:
         raise SettingsError(
@@ -338,7 +338,7 @@ def _errors(options: argparse.Namespace, results: list[Any]) -> dict[str, Any]:
     """Return the errors on the given recordings, or on those that all results have seen."""
     import numpy as np
 
-    from ..revalidation import validate_stored
+    from ..identification.revalidation import validate_stored
 
     joints = results[0].robot.joints
     by_result: list[dict[str, list[float]]] = []

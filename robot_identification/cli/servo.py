@@ -78,9 +78,9 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
 
 def identify_commands(options: argparse.Namespace, experiment: Experiment) -> int:
     """Identify servos as an experiment file states, print the result and write its files."""
+    from ..identification.servo_pipeline import identify_servo
     from ..results.saving import reported_failures, require_writable
     from ..results.servo_exports import save_servo_result
-    from ..servo_pipeline import identify_servo
 
     if options.factors:
         raise SettingsError(

@@ -23,13 +23,13 @@ from ..data.recognition import ColumnGuess, guess_by_content, guess_by_name, nam
 from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import columns_of, RecordingEntry, SignalColumns
 from ..data.sampling import clock_of, likely_unit
-from ..errors import collected_warnings, once, one_of, SettingsError
-from ..estimation.recording_faults import (
+from ..diagnosis.recording_faults import (
     beginnings,
     effort_evidence,
     recording_faults,
     still_joints,
 )
+from ..errors import collected_warnings, once, one_of, SettingsError
 from ..model.robot import Robot
 from ..results.urdf_export import robot_with_inertia
 from .experiment_file import MODELINE

@@ -16,9 +16,9 @@ import pinocchio as pin
 from ..data.drives import Drives, EFFORT_KINDS
 from ..data.recording_config import RecordingEntry
 from ..errors import SettingsError
-from ..estimation.drive_gains import METHODS
-from ..estimation.methods import EstimationSettings
-from ..estimation.payload import PayloadSettings
+from ..estimators import EstimationSettings
+from ..loads.drive_gains import METHODS
+from ..loads.payload import PayloadSettings
 from ..model.robot import Robot
 from ..model.urdf_files import is_mjcf, urdf_of_mjcf, URDF_SIZE
 from ..options.fields import key_error, option

@@ -29,7 +29,7 @@ from ..errors import (
     RecordingError,
     SettingsError,
 )
-from ..estimation.methods import EstimationSettings, METHODS, ROLLOUT
+from ..estimators import EstimationSettings, METHODS, ROLLOUT
 from ..model.robot import Robot
 from ..options.document import Document, nearest, override, read_document
 from ..options.fields import from_mapping, json_schema, key_error, settings_error, walk

@@ -13,8 +13,8 @@ from ..data.csv import read_head
 from ..data.readers import array_shapes, read_parquet_head, read_tables
 from ..data.recognition import named_by_cells, position_columns
 from ..data.recording_config import columns_of
+from ..diagnosis.recording_faults import RecordingFault
 from ..errors import IdentificationError, one_of
-from ..estimation.recording_faults import RecordingFault
 from ..model.robot import Robot
 from .sources import FileSource
 

@@ -13,11 +13,10 @@ import warnings
 
 import numpy as np
 
-from ..base_parameters import BaseStructure, structure
 from ..data.drives import Drives
 from ..errors import IdentificationWarning, one_of, SettingsError
-from ..estimation import choose_prior, EstimationSettings
-from ..estimation.model_selection import ModelSelection
+from ..estimation import choose_prior
+from ..estimators import EstimationSettings
 from ..excitation.settings import PlannerSettings
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
@@ -28,6 +27,8 @@ from ..options.document import Document, override, read_document
 from ..options.fields import describe, from_mapping, option, settings_error
 from ..regressor import build, ModelSettings, Regressor
 from ..regressor import prior as urdf_prior
+from ..regressor.base_parameters import BaseStructure, structure
+from ..selection.model_selection import ModelSelection
 from ..signals import SignalSettings
 from .experiment import Experiment, KnownLoad, PayloadRecordings, turned
 from .experiment_file import load_experiment

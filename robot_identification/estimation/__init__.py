@@ -11,11 +11,6 @@ from .estimate import (
     ParameterEstimate,
 )
 from .factor import merge_all, ModelSignature, QRFactor
-from .friction_slopes import (
-    find_slopes,
-    FrictionSlopes,
-    open_slopes,
-)
 from .irls import irls, IrlsSettings, Repair
 from .least_squares import (
     essential,
@@ -24,17 +19,6 @@ from .least_squares import (
     wls,
 )
 from .link_constraints import PhysicalSettings
-from .methods import (
-    applicable,
-    Equations,
-    EssentialSettings,
-    estimated,
-    EstimationSettings,
-    ESTIMATORS,
-    FROM_FACTORS,
-    Task,
-)
-from .mrls import mrls
 from .physical import physical
 from .plot_samples import FitTrace, PlotSamples
 from .prior import (
@@ -45,7 +29,6 @@ from .prior import (
     standard_covariance,
     standard_essential,
 )
-from .recursive import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
 from .residuals import effort_delay, EffortDelay
 from .rows import row_blocks, RowBlock
 from .system import accumulate, combine, from_rows, LinearSystem, system_of
@@ -57,7 +40,6 @@ from .validation import (
 
 __all__ = [
     'accumulate',
-    'applicable',
     'body_scale',
     'Bootstrap',
     'bootstrap',
@@ -70,19 +52,11 @@ __all__ = [
     'EffortDelay',
     'energy_blocks',
     'EnergySettings',
-    'Equations',
     'essential',
-    'EssentialSettings',
     'Estimate',
-    'estimated',
-    'EstimationSettings',
-    'ESTIMATORS',
     'evaluate',
-    'find_slopes',
     'Fit',
     'FitTrace',
-    'FrictionSlopes',
-    'FROM_FACTORS',
     'from_rows',
     'FTest',
     'irls',
@@ -91,17 +65,12 @@ __all__ = [
     'LinearSystem',
     'merge_all',
     'ModelSignature',
-    'mrls',
     'ols',
-    'open_slopes',
     'ParameterEstimate',
     'physical',
     'PhysicalSettings',
     'PlotSamples',
     'QRFactor',
-    'RecursiveEstimate',
-    'RecursiveLeastSquares',
-    'RecursiveSettings',
     'Repair',
     'row_blocks',
     'RowBlock',
@@ -110,6 +79,5 @@ __all__ = [
     'standard_essential',
     'standard_covariance',
     'system_of',
-    'Task',
     'wls',
 ]

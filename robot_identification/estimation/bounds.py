@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ..base_parameters import BaseStructure
 from ..errors import one_of, reading_failure, SettingsError
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
+from ..regressor.base_parameters import BaseStructure
 from ..untrusted.files import load_yaml, read_text, user_path
 
 Interval = tuple[float | None, float | None]

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..base_parameters import BaseStructure
 from ..data.recording import Samples
 from ..errors import IdentifiabilityError, SettingsError
 from ..options.fields import option
 from ..regressor import Regressor
+from ..regressor.base_parameters import BaseStructure
 from ..regressor.energy import energy_of, EnergyRegressor
 from ..signals import by_joint, RecordingSource, sample_rate, SignalSettings, stretches
 from .rows import RowBlock, time_step

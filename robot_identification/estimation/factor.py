@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from ..base_parameters import BaseStructure
 from ..data.recording import Motion
 from ..errors import IdentificationError, ModelError, one_of, SettingsError
 from ..regressor import Regressor
+from ..regressor.base_parameters import BaseStructure
 from ..regressor.inverse_dynamics import RowPattern
 from .plot_samples import read_only
 

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import qr_delete, solve_triangular
 
-from ..base_parameters import BaseStructure
 from ..errors import IdentifiabilityError, one_of, RecordingError
 from ..model.parameters import ParameterLayout, ParameterSet
+from ..regressor.base_parameters import BaseStructure
 from .estimate import Estimate, Fit, grown, JointFit, nan_padded, relative
 from .factor import QRFactor
 from .system import LinearSystem

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..base_parameters import BaseStructure
 from ..errors import SettingsError
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.robot import Robot
 from ..options.fields import LARGEST
+from ..regressor.base_parameters import BaseStructure
 from ..regressor.joint_terms import SPRING_SYMBOLS
 from ..untrusted.files import user_path
 from .bounds import read_mapping

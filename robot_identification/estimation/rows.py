@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ..base_parameters import BaseStructure
 from ..data.recording import Samples
 from ..errors import one_of, RecordingError, SettingsError
 from ..model.friction import FRICTION_SYMBOLS
 from ..regressor import Regressor
+from ..regressor.base_parameters import BaseStructure
 from ..regressor.inverse_dynamics import RowPattern
 from ..regressor.joint_terms import DryFriction
 from ..regressor.projection import Projection

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import blas
 
-from ..base_parameters import BaseStructure
 from ..errors import RecordingError
 from ..progress import part, Progress
 from ..regressor import Regressor
+from ..regressor.base_parameters import BaseStructure
 from ..regressor.inverse_dynamics import RowPattern
 from ..signals import RecordingSource, SignalSettings, source_name
 from .factor import JointTriangles, merge_all, ModelSignature, QRFactor, whole_squares

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from ..base_parameters import BaseStructure
 from ..data.sampling import interpolated
 from ..errors import IdentifiabilityError
 from ..model.parameters import ParameterSet
 from ..regressor import Regressor
+from ..regressor.base_parameters import BaseStructure
 from ..signals import RecordingSource, SignalSettings
 from .estimate import Estimate, Fit, fit_table
 from .factor import QRFactor

@@ -17,13 +17,13 @@ from functools import partial
 import numpy as np
 import scipy
 
-from ..base_parameters import structure
 from ..data.recording import Motion
 from ..errors import ExcitationError, one_of
 from ..model.friction import FRICTION_SYMBOLS
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, prior, Regressor
+from ..regressor.base_parameters import structure
 from ..regressor.inverse_dynamics import pull_back
 from .criteria import (
     by_information,

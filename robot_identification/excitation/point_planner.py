@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..base_parameters import structure
 from ..data.recording import Motion
 from ..errors import ExcitationError, SettingsError
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, predict
+from ..regressor.base_parameters import structure
 from ..regressor.energy import energy_of
 from ..regressor.inverse_dynamics import pull_back
 from .criteria import PointCost

@@ -20,8 +20,8 @@ from functools import cached_property
 import numpy as np
 from scipy.stats import chi2
 
+from ..identification.revalidation import holm, MANY, two_sided
 from ..model.parameters import ParameterLayout
-from ..revalidation import holm, MANY, two_sided
 
 DAY = 86400.0
 """Seconds."""

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ..base_parameters import BaseStructure
 from ..config.experiment import FleetSettings
 from ..config.problem import IdentificationProblem
 from ..estimation import Estimate, Fit, QRFactor
 from ..estimation.tables import number, percent, rule, wrapped
 from ..options.document import plain
 from ..options.fields import to_mapping
+from ..regressor.base_parameters import BaseStructure
 from ..results import report
 from ..results.figure import (
     BELOW,

@@ -20,8 +20,9 @@ from ..errors import (
     IdentificationWarning,
     once,
 )
-from ..estimation import essential, Estimate, estimated, evaluate, LinearSystem, Task
+from ..estimation import essential, Estimate, evaluate, LinearSystem
 from ..estimation.least_squares import joint_weights
+from ..estimators import estimated, Task
 from ..options.document import dump
 from ..progress import part, Progress, silent
 from ..results.factor_file import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX

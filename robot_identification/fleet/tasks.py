@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from ..base_parameters import BaseStructure, structure
 from ..config.experiment import Experiment, FleetSettings
 from ..config.problem import IdentificationProblem
 from ..config.sources import FactorSource, open_recording
@@ -31,11 +30,12 @@ from ..data.recording_config import RecordingEntry
 from ..errors import collected_warnings, IdentificationError, RecordingError, SettingsError
 from ..estimation.bootstrap import least_squares_covariance
 from ..estimation.least_squares import identifiability, solve
+from ..identification.reduction import FactorBuilder, require_factors, settings_of
 from ..model.parameters import ParameterLayout
 from ..options.document import plain
 from ..options.fields import to_mapping
 from ..progress import Progress, silent
-from ..reduction import FactorBuilder, require_factors, settings_of
+from ..regressor.base_parameters import BaseStructure, structure
 from ..results.factor_file import merge_stored, pack, StoredFactor, SUFFIX, unpack
 from ..untrusted.writing import encoded
 from ..version import __version__

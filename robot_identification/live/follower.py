@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base_parameters import BaseStructure, structure
 from ..config.problem import IdentificationProblem
 from ..data.drives import Drives
 from ..data.joint_state_stream import (
@@ -28,7 +27,7 @@ from ..data.joint_state_stream import (
 )
 from ..data.sampling import GAP, StampStatistics
 from ..errors import RecordingError
-from ..estimation import EffortDelay, RecursiveEstimate
+from ..estimation import EffortDelay
 from ..online import (
     Change,
     ChangeDetector,
@@ -39,6 +38,8 @@ from ..online import (
 )
 from ..online.change_detector import PAYLOAD
 from ..online.filters import BEYOND
+from ..recursive.rls import RecursiveEstimate
+from ..regressor.base_parameters import BaseStructure, structure
 from .counts import Durations, LostMessageCounter, MessageCounts
 from .settings import online_signals, OnlineOptions, require_live
 

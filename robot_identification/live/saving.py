@@ -12,9 +12,9 @@ import numpy as np
 from ..config.problem import IdentificationProblem
 from ..errors import collected_warnings, IdentificationError
 from ..estimation import body_scale, standard
-from ..estimation.elimination import ACCEPTED, WEAK
 from ..model.parameters import ParameterSet
 from ..options.document import dump, plain
+from ..recursive.elimination import ACCEPTED, WEAK
 from ..results.saving import reported_failures
 from ..results.urdf_export import identified_urdf
 from ..untrusted.writing import write_together

@@ -32,9 +32,9 @@ from ..excitation.planner import plan
 from ..excitation.plans import Plan, PlanningCanceled
 from ..excitation.settings import PlannerSettings
 from ..excitation.trajectories import to_points
+from ..identification.reduction import earlier_information
 from ..model.robot import Robot
 from ..options.fields import from_mapping
-from ..reduction import earlier_information
 from ..regressor import ModelSettings
 from ..results.factor_file import read_factor
 from .common import declare_options, explain, read_options, run, serve_action, steady_timer

@@ -32,7 +32,6 @@ from robot_identification_msgs.msg import (
 from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 
-from .. import pipeline
 from ..config.experiment import Experiment
 from ..config.requests import overrides_of, result_name
 from ..errors import (
@@ -43,14 +42,14 @@ from ..errors import (
     RecordingError,
     SettingsError,
 )
-from ..estimation import ESTIMATORS
-from ..estimation.methods import without_unkept_bounds
+from ..estimators import ESTIMATORS, without_unkept_bounds
+from ..identification import pipeline
+from ..identification.revalidation import add_validation
 from ..model.consistency import check
 from ..results.headline import figures_of, headline
 from ..results.result import Result
 from ..results.saving import require_writable, save
 from ..results.urdf_export import identified_urdf
-from ..revalidation import add_validation
 from ..untrusted.directories import given_path
 from ..untrusted.writing import write_named
 from .common import LATCHED, run, serve, steady_timer

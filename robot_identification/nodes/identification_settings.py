@@ -23,7 +23,7 @@ from ..config.requests import entry_like, named_files, restrict_files
 from ..data.drives import EFFORT_KINDS
 from ..data.recording_config import MotorSide, RecordingEntry, unusable
 from ..errors import RecordingError, SettingsError
-from ..estimation.methods import EstimationSettings
+from ..estimators import EstimationSettings
 from ..model.robot import Robot
 from ..model.urdf_files import resolve_package_path
 from ..options.document import override, read_document

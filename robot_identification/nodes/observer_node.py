@@ -25,12 +25,12 @@ from ..data.drives import Drives
 from ..data.joint_state import shape_of, STAMP, STAMP_PLACE
 from ..data.joint_state_stream import ForeignStateError, JointStateStream, require_numbers
 from ..errors import RecordingError
+from ..identification.revalidation import observer_of
 from ..live.settings import require_a_value_a_joint
 from ..online import EffortWatch, Observation, ObserverSettings
 from ..online.filters import BEYOND
 from ..options.fields import option
 from ..results.result import read_result
-from ..revalidation import observer_of
 from ..signals.windows import too_sparse
 from .common import declare_options, FetchedJointStates, JOINT_STATES, LATCHED, run, steady_timer
 from .common.messages import diagnostic_status, diagnostics

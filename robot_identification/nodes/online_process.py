@@ -32,7 +32,6 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
 from ..errors import IdentificationError
-from ..estimation.elimination import ACCEPTED, WEAK
 from ..live.counts import MessageCounts
 from ..live.follower import ChangeWatch, Follower, Snapshot
 from ..live.settings import OnlineTask
@@ -40,6 +39,7 @@ from ..live.status import rate_between, StatusSample, troubles_between
 from ..online import DelayRows, DelayWatch
 from ..processes import prioritise
 from ..receive_buffers import enlarge_receive_buffers, prefer_sockets
+from ..recursive.elimination import ACCEPTED, WEAK
 from .common import explain, LATCHED, run, steady_timer
 from .common.messages import diagnostic_status, parameter_set_message, time_message
 from .common.processes import EXIT_USER_ERROR

@@ -19,9 +19,9 @@ from operator import add
 import numpy as np
 from scipy.special import fdtrc
 
-from ..base_parameters import BaseStructure
 from ..model.friction import FRICTION_SYMBOLS
 from ..model.parameters import INERTIAL_SYMBOLS
+from ..regressor.base_parameters import BaseStructure
 from ..regressor.inverse_dynamics import RowPattern
 
 BATCHES = 4

@@ -20,17 +20,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..base_parameters import BaseStructure
 from ..data.recording import Motion
 from ..errors import IdentificationError, ModelError, SettingsError
-from ..estimation import ModelSignature, RecursiveEstimate, RecursiveSettings
+from ..estimation import ModelSignature
 from ..estimation.factor import probe
 from ..estimation.least_squares import prior_base
-from ..estimation.mrls import learner_of
-from ..estimation.recursive import RecursiveState
 from ..estimation.rows import driven_rows
 from ..model.parameters import ParameterLayout, ParameterSet
+from ..recursive.mrls import learner_of
+from ..recursive.rls import RecursiveEstimate, RecursiveSettings, RecursiveState
 from ..regressor import Regressor
+from ..regressor.base_parameters import BaseStructure
 from ..regressor.inverse_dynamics import entries, row_pattern, RowPattern
 from ..regressor.joint_terms import DryFriction
 from ..regressor.projection import forms

@@ -22,8 +22,8 @@ from ..data.drives import Drives
 from ..errors import IdentificationError, IdentificationWarning
 from ..estimation.energy import EnergySettings
 from ..estimation.factor import merge_all, QRFactor
-from ..estimation.methods import EstimationSettings
 from ..estimation.time_blocks import PARTS, TimeBlocks
+from ..estimators import EstimationSettings
 from ..model.robot import read_robot, Robot
 from ..options.document import plain
 from ..options.fields import from_mapping, to_mapping

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from ..base_parameters import BaseStructure
 from ..estimation import Estimate
 from ..model.consistency import inertia_at_com
 from ..model.parameters import body_links, ParameterSet
 from ..model.robot import Robot
+from ..regressor.base_parameters import BaseStructure
 from .figure import (
     escaped,
     Figure,

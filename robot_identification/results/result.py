@@ -13,19 +13,17 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 import yaml
 
-from ..base_parameters import BaseStructure
 from ..data.drives import Drives
+from ..diagnosis.recording_faults import RecordingFault
 from ..errors import IdentificationError, reading_failure, SettingsError
-from ..estimation.drive_gains import DriveGains
 from ..estimation.energy import ENERGY
 from ..estimation.estimate import Estimate, Fit, JointFit
-from ..estimation.methods import EstimationSettings
-from ..estimation.model_selection import ModelSelection
-from ..estimation.payload import Payload
-from ..estimation.recording_faults import RecordingFault
 from ..estimation.residuals import EffortDelay, ResidualColour
 from ..estimation.system import LinearSystem
 from ..estimation.validation import Validation
+from ..estimators import EstimationSettings
+from ..loads.drive_gains import DriveGains
+from ..loads.payload import Payload
 from ..model.consistency import ConsistencyReport
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.plausibility import PlausibilityReport
@@ -33,6 +31,8 @@ from ..model.robot import read_robot, Robot, robot_document
 from ..options.document import dump, plain
 from ..options.fields import from_mapping, LARGEST
 from ..regressor import ModelSettings
+from ..regressor.base_parameters import BaseStructure
+from ..selection.model_selection import ModelSelection
 from ..signals import Clock, SignalSettings
 from ..untrusted.files import load_yaml, read_text
 from ..untrusted.writing import write_whole

@@ -17,9 +17,9 @@ from ..data.recording import Recording
 from ..data.recording_config import RecordingEntry
 from ..errors import ExcitationError, ModelError, SettingsError
 from ..excitation.trajectories import PointTrajectory
+from ..identification.reduction import Source
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from ..reduction import Source
 from ..regressor import ModelSettings, prior
 from ..regressor.joint_terms import slopes_of
 from ..regressor.rigid import tree_of

@@ -11,8 +11,8 @@ import pytest
 from robot_identification.config.draft import draft, DraftSettings
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.bag_writer import BagWriter, Qos, Topic
+from robot_identification.diagnosis.recording_faults import beginnings
 from robot_identification.errors import RecordingError, SettingsError
-from robot_identification.estimation.recording_faults import beginnings
 from robot_identification.model.robot import Robot
 import yaml
 

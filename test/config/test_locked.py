@@ -15,8 +15,8 @@ from robot_identification.config.sources import open_recording
 from robot_identification.data.bag_writer import BagWriter, Topic
 from robot_identification.data.joint_state import typestore
 from robot_identification.data.recording_config import RecordingEntry
+from robot_identification.identification.pipeline import identify
 from robot_identification.model.robot import Robot
-from robot_identification.pipeline import identify
 from robot_identification.results.verdict import verdict
 
 KIND = 'sensor_msgs/msg/JointState'

@@ -4,14 +4,10 @@
 from mpmath import mp
 import numpy as np
 import pytest
-from robot_identification.estimation import (
-    from_rows,
-    ols,
-    RecursiveSettings,
-    wls,
-)
-from robot_identification.estimation.mrls import mrls
+from robot_identification.estimation import from_rows, ols, wls
 from robot_identification.estimation.rows import RowBlock
+from robot_identification.recursive.mrls import mrls
+from robot_identification.recursive.rls import RecursiveSettings
 
 from .conftest import plain_structure
 

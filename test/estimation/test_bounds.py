@@ -14,8 +14,8 @@ from robot_identification.estimation.bounds import (
     read_boxes,
     standard_box,
 )
-from robot_identification.estimation.elimination import within
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
+from robot_identification.recursive.elimination import within
 from scipy.optimize import nnls
 
 LAYOUT = ParameterLayout(
@@ -38,7 +38,7 @@ def grouped(structure_of):
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_a_base_parameters_interval_is_that_of_all_corners(seed):
-    from robot_identification.base_parameters import BaseStructure
+    from robot_identification.regressor.base_parameters import BaseStructure
 
     rng = np.random.default_rng(seed)
     C = rng.normal(size=(3, 5)) * (rng.random((3, 5)) < 0.7)

@@ -8,7 +8,6 @@ import warnings
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Recording
 from robot_identification.estimation import (
     accumulate,
@@ -24,6 +23,7 @@ from robot_identification.regressor import (
     ElasticJoints,
     ModelSettings,
 )
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.regressor.delta import delta_robot
 from robot_identification.regressor.projection import Projection
 from robot_identification.signals import (

@@ -5,23 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentifiabilityError, SettingsError
 from robot_identification.estimation import (
     BootstrapSettings,
     energy_blocks,
     EnergySettings,
-    Equations,
-    EstimationSettings,
     ols,
-    Task,
     wls,
 )
 from robot_identification.estimation.bootstrap import with_bootstrap
 from robot_identification.estimation.energy import quadrature_weights, require_movers
-from robot_identification.estimation.methods import ESTIMATORS
 from robot_identification.estimation.validation import validate
+from robot_identification.estimators import Equations, EstimationSettings, ESTIMATORS, Task
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
@@ -30,6 +26,7 @@ from robot_identification.regressor import (
     ModelSettings,
     predict,
 )
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.regressor.energy import energy_of
 from robot_identification.signals import SignalSettings
 

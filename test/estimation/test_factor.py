@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.base_parameters import drawn_states, structure
 from robot_identification.errors import ModelError, SettingsError
 from robot_identification.estimation import (
     from_rows,
@@ -21,6 +20,7 @@ from robot_identification.estimation.factor import append_rows, GrowingTriangle,
 from robot_identification.estimation.least_squares import solve
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
+from robot_identification.regressor.base_parameters import drawn_states, structure
 
 from .conftest import plain_structure
 

@@ -13,8 +13,6 @@ from robot_identification.errors import (
 from robot_identification.estimation import (
     combine,
     essential,
-    EstimationSettings,
-    ESTIMATORS,
     evaluate,
     from_rows,
     ols,
@@ -22,7 +20,7 @@ from robot_identification.estimation import (
     wls,
 )
 from robot_identification.estimation.least_squares import joint_weights
-from robot_identification.estimation.methods import METHODS
+from robot_identification.estimators import EstimationSettings, ESTIMATORS, METHODS
 from robot_identification.model.parameters import ParameterSet
 
 
@@ -154,8 +152,8 @@ def test_standard_deviations_are_those_of_repeated_experiments(problem_of, metho
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), scale=st.floats(-6, 6))
 def test_units_of_the_parameters_do_not_matter(seed, scale):
-    from robot_identification.base_parameters import BaseStructure
     from robot_identification.model.parameters import ParameterLayout
+    from robot_identification.regressor.base_parameters import BaseStructure
 
     layout = ParameterLayout(('a.x', 'a.y', 'a.z'), ('kg', 'kg m', 'N m'))
     structure = BaseStructure(

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
-from robot_identification.estimation import EstimationSettings, from_rows
+from robot_identification.estimation import from_rows
 from robot_identification.estimation.bounds import standard_box
 from robot_identification.estimation.link_constraints import (
     LinkConstraint,
@@ -21,17 +20,19 @@ from robot_identification.estimation.link_constraints import (
     symmetry_of,
 )
 from robot_identification.estimation.log_det import LogDetProblem, minimise
-from robot_identification.estimation.methods import (
+from robot_identification.estimation.physical import physical
+from robot_identification.estimators import (
+    EstimationSettings,
     require_bounds_kept,
     without_unkept_bounds,
 )
-from robot_identification.estimation.physical import physical
 from robot_identification.model.consistency import check, from_pseudo_inertia, pseudo_inertia
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build
 from robot_identification.regressor import prior as urdf_prior
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.results.urdf_export import identified_urdf
 from scipy.optimize import minimize
 

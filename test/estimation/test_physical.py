@@ -9,7 +9,6 @@ from lxml import etree
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.estimation import from_rows, standard, wls
 from robot_identification.estimation.link_constraints import PhysicalSettings
@@ -36,6 +35,7 @@ from robot_identification.regressor import (
     ModelSettings,
 )
 from robot_identification.regressor import prior as urdf_prior
+from robot_identification.regressor.base_parameters import structure
 from scipy.spatial import ConvexHull
 
 URDF = Path(__file__).parents[2] / 'urdf'

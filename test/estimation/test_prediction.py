@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Recording
 from robot_identification.errors import IdentificationWarning, RecordingError
 from robot_identification.estimation.validation import predicted_efforts
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.regressor.settings import ModelSettings
 from robot_identification.signals import SignalSettings
 

@@ -8,13 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import (
     body_scale,
     choose_prior,
     essential,
-    EstimationSettings,
     from_rows,
     ols,
     standard,
@@ -23,11 +21,13 @@ from robot_identification.estimation import (
     standard_essential,
 )
 from robot_identification.estimation.bounds import read_boxes
+from robot_identification.estimators import EstimationSettings
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.regressor import prior as urdf_prior
+from robot_identification.regressor.base_parameters import BaseStructure, structure
 import yaml
 
 TX40 = Path(__file__).parents[2] / 'urdf' / 'tx40.urdf'

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.recording import Recording
 from robot_identification.estimation import ols, system_of
-from robot_identification.model.robot import Robot
-from robot_identification.pipeline import (
+from robot_identification.identification.pipeline import (
     IdentificationProblem,
     identify,
     identify_sources,
 )
+from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
     build,
     ModelSettings,
     projection,
 )
+from robot_identification.regressor.base_parameters import structure
 
 ROOT = Path(__file__).resolve().parents[2]
 

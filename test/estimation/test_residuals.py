@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import ols, system_of
 from robot_identification.estimation.plot_samples import EMPTY_TRACE, PlotSamples
@@ -17,6 +16,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.regressor.inverse_dynamics import RowPattern
 from robot_identification.signals import SignalSettings
 from scipy.interpolate import CubicSpline

@@ -9,7 +9,6 @@ import tracemalloc
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import (
     IdentifiabilityError,
@@ -29,6 +28,7 @@ from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.regressor import prior as urdf_prior
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.signals import process, SignalSettings
 from robot_identification.signals.decimation import ParallelDecimator
 

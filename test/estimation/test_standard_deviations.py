@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import (
     ols,
@@ -14,6 +13,7 @@ from robot_identification.estimation import (
 )
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.regressor.settings import ModelSettings
 from robot_identification.signals import SignalSettings
 

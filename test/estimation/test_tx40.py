@@ -6,19 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Recording
 from robot_identification.estimation import (
     essential,
-    ESTIMATORS,
     ols,
     row_blocks,
     standard,
     standard_essential,
     system_of,
-    Task,
     wls,
 )
+from robot_identification.estimators import ESTIMATORS, Task
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
@@ -27,6 +25,7 @@ from robot_identification.regressor import (
     ModelSettings,
 )
 from robot_identification.regressor import prior as urdf_prior
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.signals import SignalSettings
 
 ROOT = Path(__file__).parents[2]

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import BaseStructure
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentifiabilityError, ModelError, RecordingError
 from robot_identification.estimation import compare, from_rows, ols, system_of
 from robot_identification.estimation.least_squares import joint_weights
 from robot_identification.estimation.validation import validate
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
+from robot_identification.regressor.base_parameters import BaseStructure
 from robot_identification.signals import SignalSettings
 from scipy import stats
 

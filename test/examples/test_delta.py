@@ -13,15 +13,15 @@ import pytest
 from robot_identification.config.experiment_file import experiment_from, load_experiment
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.errors import SettingsError
+from robot_identification.identification.pipeline import identify, identify_factors
+from robot_identification.identification.reduction import FactorBuilder
+from robot_identification.identification.revalidation import validate_stored
 from robot_identification.model.robot import Robot
 from robot_identification.options.document import read_document
-from robot_identification.pipeline import identify, identify_factors
-from robot_identification.reduction import FactorBuilder
 from robot_identification.regressor.delta import delta_urdf
 from robot_identification.results.factor_file import pack, unpack
 from robot_identification.results.result import read_result
 from robot_identification.results.saving import save
-from robot_identification.revalidation import validate_stored
 
 ROOT = Path(__file__).resolve().parents[2]
 DELTA = ROOT / 'examples' / 'delta'

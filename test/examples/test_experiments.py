@@ -66,7 +66,7 @@ def test_tx40_files_differ_in_the_dead_zone_alone():
     ],
 )
 def test_tx40_figures(name, overrides, base, largest_error):
-    from robot_identification import pipeline
+    from robot_identification.identification import pipeline
 
     result = pipeline.identify(load_experiment(TX40 / name, overrides))
     assert result.structure.n_base == base

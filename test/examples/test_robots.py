@@ -12,15 +12,15 @@ import sys
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.cli import main
 from robot_identification.config.experiment_file import experiment_from
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.excitation import plan, PlannerSettings
+from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.options.document import read_document
-from robot_identification.pipeline import identify_sources
 from robot_identification.regressor import build
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.results.result import read_result
 from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
 from scipy.interpolate import CubicSpline

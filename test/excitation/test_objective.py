@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.criteria import by_information, CRITERIA
 from robot_identification.excitation.distance_penalty import DistancePenalty, ROOM_SHARE
@@ -17,6 +16,7 @@ from robot_identification.excitation.planner import plan_limits, start_poses
 from robot_identification.excitation.settings import PlannerSettings, with_floor
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
+from robot_identification.regressor.base_parameters import structure
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 

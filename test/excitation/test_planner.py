@@ -8,7 +8,6 @@ import coal
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.errors import ExcitationError, SettingsError
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import (
@@ -28,6 +27,7 @@ from robot_identification.excitation.trajectories import to_points
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build
+from robot_identification.regressor.base_parameters import structure
 import yaml
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'

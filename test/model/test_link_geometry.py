@@ -3,7 +3,6 @@
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import from_rows
@@ -16,6 +15,7 @@ from robot_identification.model.link_geometry import (
 )
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
+from robot_identification.regressor.base_parameters import structure
 
 INERTIAL = (
     '<inertial><origin xyz="0.1 0 0"/><mass value="2"/>'

@@ -18,8 +18,8 @@ from robot_identification.results.result import read_result
 
 
 def base_truth(robot, truth):
-    from robot_identification.base_parameters import structure
     from robot_identification.regressor import build, ModelSettings
+    from robot_identification.regressor.base_parameters import structure
 
     return structure(build(robot, ModelSettings()), robot).project(truth).as_dict()
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import BaseStructure, structure
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import mrls, row_blocks, system_of
+from robot_identification.estimation import row_blocks, system_of
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
+from robot_identification.recursive import mrls
 from robot_identification.regressor import Regressor
+from robot_identification.regressor.base_parameters import BaseStructure, structure
 from robot_identification.regressor.inverse_dynamics import predict
 from robot_identification.signals import SignalSettings
 

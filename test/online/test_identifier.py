@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
-from robot_identification.estimation import recursive, RecursiveSettings, row_blocks
+from robot_identification.estimation import row_blocks
 from robot_identification.model.robot import Robot
 from robot_identification.online import OnlineIdentifier
+from robot_identification.recursive import rls as recursive
+from robot_identification.recursive.rls import RecursiveSettings
 from robot_identification.signals.settings import PolynomialApproximation
 
 

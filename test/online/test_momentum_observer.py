@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification import identify
-from robot_identification.base_parameters import structure
+from robot_identification.identification.revalidation import observer_of
 from robot_identification.model.robot import Robot
 from robot_identification.online.momentum_observer import (
     EffortWatch,
@@ -16,8 +16,8 @@ from robot_identification.online.momentum_observer import (
     ObserverSettings,
 )
 from robot_identification.regressor import build, CoupledDrive, ModelSettings, prior
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.results.result import read_result, write_result
-from robot_identification.revalidation import observer_of
 from robot_identification.simulation import Plant
 from scipy.signal import lfilter
 from scipy.stats import norm

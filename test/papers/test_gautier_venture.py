@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.model.consistency import check
 from robot_identification.model.parameters import ParameterSet
@@ -19,6 +18,7 @@ from robot_identification.regressor import (
     predict,
     prior,
 )
+from robot_identification.regressor.base_parameters import structure
 
 from benchmarks.papers import gautier_venture
 from benchmarks.papers import tx40_recording as tx40

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from robot_identification.pipeline import IdentificationProblem, identify_sources
+from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 
 from benchmarks.papers import zollo_robots as zollo
 from benchmarks.papers.elastic_robot import quantised

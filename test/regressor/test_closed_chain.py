@@ -6,7 +6,6 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion, Samples
 from robot_identification.errors import (
     ModelError,
@@ -21,6 +20,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.regressor.closed_chain import BLOCK, ClosedBodies
 from robot_identification.regressor.loops import Loops
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.errors import (
     ModelError,
@@ -24,6 +23,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.regressor.delta import (
     delta_robot,
     delta_urdf,

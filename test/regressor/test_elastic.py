@@ -11,7 +11,6 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
 from robot_identification.model.mujoco_model import mechanism
@@ -27,6 +26,7 @@ from robot_identification.regressor import (
     prior,
     Regressor,
 )
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.regressor.rigid import BLOCK
 from scipy.integrate import solve_ivp
 

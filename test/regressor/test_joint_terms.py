@@ -14,7 +14,6 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification import compiled
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentificationWarning, SettingsError
 from robot_identification.estimation import (
@@ -38,6 +37,7 @@ from robot_identification.regressor import (
     predict,
     prior,
 )
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.regressor.joint_terms import DryFriction, slopes_of
 from robot_identification.results.urdf_export import identified_urdf
 from robot_identification.signals import SignalSettings

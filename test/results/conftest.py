@@ -6,21 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.drives import Drives, EffortDrive
 from robot_identification.estimation import (
     essential,
-    EstimationSettings,
     from_rows,
     standard,
     standard_covariance,
     wls,
 )
 from robot_identification.estimation.validation import Validation
+from robot_identification.estimators import EstimationSettings
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.regressor import prior as urdf_prior
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.results.result import Result
 from robot_identification.signals import SignalSettings
 

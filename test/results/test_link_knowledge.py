@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
+from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.robot import Robot
-from robot_identification.pipeline import identify_sources
 from robot_identification.regressor import build, ModelSettings, prior
 from robot_identification.results.verdict import verdict, verdict_document
 from robot_identification.signals import SignalSettings

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.base_parameters import BaseStructure
 from robot_identification.estimation import Estimate, JointFit
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings, prior
+from robot_identification.regressor.base_parameters import BaseStructure
 from robot_identification.results import parameter_plots
 from robot_identification.results.parameter_plots import ellipsoid, link_figure
 

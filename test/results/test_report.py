@@ -13,12 +13,12 @@ from browser import run_in_browser
 from markupsafe import escape
 import numpy as np
 import pytest
-from robot_identification import pipeline
 from robot_identification.config.experiment import Experiment
 from robot_identification.data.drives import Drives, EffortDrive
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentificationWarning
 from robot_identification.estimation import FitTrace
+from robot_identification.identification import pipeline
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import (

@@ -9,14 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.errors import IdentificationError
-from robot_identification.estimation import (
-    EstimationSettings,
-)
+from robot_identification.estimators import EstimationSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.options.document import dump
 from robot_identification.regressor import build
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.results.result import (
     read_result,
     write_result,

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation.drive_gains import DriveGains
-from robot_identification.estimation.recording_faults import RecordingFault
+from robot_identification.diagnosis.recording_faults import RecordingFault
 from robot_identification.estimation.residuals import EffortDelay, ResidualColour
+from robot_identification.identification.pipeline import identify_sources
+from robot_identification.loads.drive_gains import DriveGains
 from robot_identification.model.consistency import check
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.plausibility import PlausibilityFinding as Implausible
 from robot_identification.model.plausibility import PlausibilityReport
 from robot_identification.model.robot import Robot
-from robot_identification.pipeline import identify_sources
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.results import verdict_criteria as criteria
 from robot_identification.results.result import read_result, write_result

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import SettingsError
+from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.model.robot import Robot
-from robot_identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.regressor import ModelSettings, prior
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import (

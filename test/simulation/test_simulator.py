@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.data.recording import Motion
 from robot_identification.errors import ExcitationError, ModelError, SettingsError
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.simulation import (
     Servo,
     simulate,

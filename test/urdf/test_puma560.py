@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
@@ -17,6 +16,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
+from robot_identification.regressor.base_parameters import structure
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'puma560.urdf'
 HALF_PI = np.pi / 2.0

@@ -10,7 +10,6 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.base_parameters import structure
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
@@ -19,6 +18,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
+from robot_identification.regressor.base_parameters import structure
 
 FOLDER = Path(__file__).resolve().parents[2] / 'urdf'
 NAMES = ('demo_arm', 'gautier_khalil_3r', 'puma560', 'szabo_3r', 'tx40', 'zollo_planar_2r')

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from robot_identification.cli.main import main
 from robot_identification.config.experiment_file import load_experiment
-from robot_identification.pipeline import identify
+from robot_identification.identification.pipeline import identify
 from robot_identification.results.result import read_result
 from robot_identification.results.saving import save
 import yaml

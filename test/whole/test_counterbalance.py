@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.recording import Motion
+from robot_identification.identification.pipeline import identify
 from robot_identification.model.robot import Robot
-from robot_identification.pipeline import identify
 from robot_identification.regressor import build, ModelSettings, predict, prior
 import yaml
 

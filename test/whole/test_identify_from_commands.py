@@ -12,10 +12,10 @@ from robot_identification.cli.main import main
 from robot_identification.config.commands import read_commands
 from robot_identification.config.experiment_file import experiment_from, load_experiment
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
+from robot_identification.identification.servo_pipeline import identify_servo
 from robot_identification.results.formats import export
 from robot_identification.results.result import read_result
 from robot_identification.results.servo_result import read_servo_result
-from robot_identification.servo_pipeline import identify_servo
 import yaml
 
 from benchmarks.two_legs import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from robot_identification.cli import main
 from robot_identification.config.experiment_file import load_experiment
-from robot_identification.pipeline import IdentificationProblem, identify_sources
+from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.results.result import read_result
 import yaml
 

@@ -8,7 +8,7 @@ import pinocchio as pin
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import SettingsError
-from robot_identification.pipeline import identify
+from robot_identification.identification.pipeline import identify
 from robot_identification.results.saving import save
 import yaml
 

@@ -11,10 +11,10 @@ import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import body_scale
-from robot_identification.pipeline import IdentificationProblem, identify
+from robot_identification.identification.pipeline import IdentificationProblem, identify
+from robot_identification.identification.revalidation import add_validation, validate_stored
 from robot_identification.results.result import read_result
 from robot_identification.results.saving import save
-from robot_identification.revalidation import add_validation, validate_stored
 
 
 @pytest.fixture(scope='module')

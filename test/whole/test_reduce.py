@@ -12,10 +12,14 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Recording
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
-from robot_identification.estimation import EstimationSettings
+from robot_identification.estimators import EstimationSettings
 from robot_identification.excitation.criteria import covariance
-from robot_identification.pipeline import identify, identify_factors, identify_sources
-from robot_identification.reduction import (
+from robot_identification.identification.pipeline import (
+    identify,
+    identify_factors,
+    identify_sources,
+)
+from robot_identification.identification.reduction import (
     earlier_information,
     FactorBuilder,
     problem_of,

@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import IdentificationError
+from robot_identification.identification.pipeline import identify
 from robot_identification.model.robot import Robot
-from robot_identification.pipeline import identify
 from robot_identification.results import parameter_plots
 from robot_identification.results.result import read_result
 from robot_identification.results.saving import save

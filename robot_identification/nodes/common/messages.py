@@ -25,9 +25,9 @@ from ...errors import ExcitationError, IdentificationError, one_of, SettingsErro
 from ...model.parameters import ParameterLayout, ParameterSet
 
 if TYPE_CHECKING:  # processes that only need times start quicker
-    from ...base_parameters import BaseStructure
     from ...estimation.estimate import Estimate
     from ...excitation.trajectories import PointTrajectory
+    from ...regressor.base_parameters import BaseStructure
 
 MOST_PARAMETERS = 10_000
 """Parameters that a request may bring."""

@@ -19,7 +19,7 @@ from rclpy.node import Node
 from robot_identification_msgs.action import Calibrate, Excite
 from std_srvs.srv import SetBool
 
-from ...calibration import (
+from ...calibration.calibrate import (
     automatic_choice,
     calibrate,
     keep_recording,
@@ -27,15 +27,15 @@ from ...calibration import (
     loaded_problem,
     next_motion,
 )
-from ...calibration_goal import Calibration, CalibrationSettings, DECLINED, MET, SPENT, UNREACHABLE
+from ...calibration.goal import Calibration, CalibrationSettings, DECLINED, MET, SPENT, UNREACHABLE
 from ...config.problem import IdentificationProblem
 from ...errors import collected_warnings, IdentificationError, ModelError, SettingsError
 from ...excitation.plans import Plan
 from ...excitation.settings import PlannerSettings
 from ...excitation.trajectories import PointTrajectory
+from ...identification.reduction import Source
 from ...model.robot import Robot
 from ...options.fields import from_mapping, option
-from ...reduction import Source
 from ...regressor import ModelSettings
 from ...results.saving import require_writable
 from ...untrusted.directories import given_path

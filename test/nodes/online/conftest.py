@@ -15,7 +15,6 @@ pytest.importorskip('rclpy')
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
-from robot_identification.base_parameters import structure
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.live.follower import Follower
 from robot_identification.live.settings import online_signals, OnlineOptions
@@ -24,6 +23,7 @@ from robot_identification.nodes.common.messages import time_message
 from robot_identification.nodes.online_process import status_message
 from robot_identification.online import OnlineIdentifier
 from robot_identification.regressor import ModelSettings
+from robot_identification.regressor.base_parameters import structure
 from robot_identification.signals import SignalSettings
 from robot_identification_msgs.msg import OnlineStatus, ParameterSet
 from sensor_msgs.msg import JointState

@@ -288,8 +288,8 @@ def test_save(live):
     # the next one can start from it
     robot = Robot.from_urdf(folders[0] / 'identified.urdf')
     told = choose_prior(str(folders[0] / 'online.yaml'), prior(robot, ModelSettings()))
-    from robot_identification.base_parameters import structure
     from robot_identification.regressor import build
+    from robot_identification.regressor.base_parameters import structure
 
     base = structure(build(live.arm.robot, ModelSettings()), live.arm.robot)
     np.testing.assert_allclose(base.project(told).values, values, rtol=1e-6, atol=1e-9)

@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Diagnosis of recordings: what is wrong with them, and what mends it.
+
+Single explanations (`hypotheses`) are tried one after the other: each changes the samples, gravity
+or the load, and the robot is fitted anew (`hypothesis_fit`).  An explanation is reported where it
+fits decisively better than the recordings as they are, with the prior's misfit and that of every
+joint counted, and where stretches of time that its fit has not seen say the same.  Beside that
+there is what needs no model (`recording_faults`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..data.recording import RecordingSource
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
+from ..regressor import prior as urdf_prior
+from ..regressor.settings import ModelSettings
+from .hypotheses import along, Correction, fault_of, hypotheses, neighbours, NONE
+from .hypothesis_fit import (
+    data_cost,
+    FLOOR,
+    free_fit,
+    gram_matrices,
+    HypothesisFit,
+    HypothesisModel,
+    residual_squares,
+)
+from .recording_faults import (
+    beginnings,
+    DiagnosisSamples,
+    HEAVIER,
+    in_seconds,
+    LEAST_LOAD,
+    observe,
+    recording_faults,
+    RecordingFault,
+    revolute,
+    still_joints,
+    with_usual_gravity,
+)
+
+DECISIVE = 25.0
+"""Gain from which on an explanation is reported [nats]."""
+
+DECISIVE_MASSES = 7.0
+"""The same where nothing but the masses tells, which are not far off for all links together."""
+
+MOST_JOINTS = 10
+"""Of a robot that all explanations are fitted to; of larger ones, those that fit freely best."""
+
+SHORTLISTED = 8
+"""Explanations of a larger robot that are fitted beside those of all joints."""
+
+_FREELY = ('effort_delay', 'payload')
+"""Explanations of all joints that a fit without constraints tells apart."""
+
+LEAST = {
+    'effort_delay': 0.03,
+    'effort_scale': np.log(2.5),
+    'effort_kind': np.log(2.5),
+    'position_offset': np.radians(10.0),
+    'gravity_direction': np.radians(5.0),
+    'payload': LEAST_LOAD,
+}
+"""Sizes from which on faults are reported: s, logarithm of a factor, rad, share of all mass."""
+
+_FINALISTS, _REFINEMENTS = 3, (1.0, 0.5, 0.25, 0.1)
+_WORTH_REFINING = 3.0
+"""Gain from which on the size of a change is looked for [nats]."""
+
+_ROOM = 100.0
+"""Cost above that of the best explanation so far that a size may still make up for [nats]."""
+
+_TURNS = 6
+_ALIKE, _SAME = 0.1, 6.0
+"""Explanations that gain so much less, relative to the best or in nats, are told beside it."""
+
+_FITTED = {'position_offset': 5.0, 'effort_scale': 5.0}
+"""What a size that is fitted to the recordings counts in the order of explanations [nats]."""
+
+_RADIUS = 0.15
+"""Size of a load of which nothing is known [m]."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """
+    Faults of recordings.
+
+    Attributes
+    ----------
+    findings:
+        The faults; none in good recordings.
+    misfit:
+        (n,) relative residual of each joint under the recordings as they are; empty where no fit
+        was possible.
+
+    """
+
+    findings: tuple[RecordingFault, ...]
+    misfit: np.ndarray
+
+    def summary(self) -> str:
+        """Return the findings, one a line."""
+        if not self.findings:
+            return 'diagnosis: nothing found that is wrong with the recordings'
+        return '\n'.join(['diagnosis:', *(f'  {finding}' for finding in self.findings)])
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return the findings as plain numbers and texts."""
+        return [finding.to_dict() for finding in self.findings]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """
+    A change and the fit to samples so changed.
+
+    Attributes
+    ----------
+    change, fit:
+        Both.
+    gain:
+        How much it costs less than no change [nats].
+
+    """
+
+    change: Correction
+    fit: HypothesisFit
+    gain: float
+
+    @property
+    def key(self) -> tuple[str, tuple[int, ...]]:
+        """Kind and joints of the change."""
+        return self.change.code, self.change.joints
+
+    @property
+    def decisive(self) -> float:
+        """Gain from which on it is reported."""
+        return DECISIVE_MASSES if self.change.code == 'effort_kind' else DECISIVE
+
+
+def diagnose(
+    robot: Robot,
+    sources: Sequence[RecordingSource],
+    model: ModelSettings | None = None,
+    prior: ParameterSet | None = None,
+    delay: np.ndarray | float | tuple[float, ...] = 0.0,
+) -> Diagnosis:
+    """
+    Find out what is wrong with recordings.
+
+    Parameters
+    ----------
+    robot:
+        The robot as its URDF and the settings say.
+    sources:
+        Recordings at the joints, of the same set-up; the beginning of each is read.
+    model:
+        Terms of the dynamics; its coupled drives and springs count, friction is the usual one.
+    prior:
+        Standard parameters over the regressor's layout; the URDF's where None.
+    delay:
+        Of the efforts, that the model has already [s]; one number, or (n,).
+
+    Returns
+    -------
+    Diagnosis
+        without explanations by the fit for robots with closed loops or elastic joints.
+
+    """
+    model = model or ModelSettings()
+    recordings, clocks = in_seconds(beginnings(sources))
+    found = list(clocks)
+    if model.elastic is None:  # else a recording has the motors, too
+        found += recording_faults(robot, recordings)
+    robot = with_usual_gravity(robot)
+    observed = observe(recordings, np.asarray(delay)) if _comparable(robot, model) else None
+    if observed is None:
+        return Diagnosis(tuple(found), np.empty(0))
+    misfit = np.empty(0)
+    with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
+        # springs make up for what is wrong with the whole robot, which therefore comes first
+        rigid = replace(model, joint_springs=())
+        for whole, terms in (
+            ((True, rigid), (False, model)) if model.joint_springs else ((False, model),)
+        ):
+            trial = Trial.of(robot, observed, terms, prior)
+            misfit = trial.base.misfit
+            if whole and not trial.explanations(whole):
+                continue
+            best = trial.explanations()
+            if best and not (whole and best[0].change.joints):
+                found[:0] = trial.faults(best)
+                break
+    return Diagnosis(tuple(found), misfit)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """
+    Samples under one model, for one change after the other; made by `Trial.of`.
+
+    Attributes
+    ----------
+    robot, model, observed:
+        What is compared.
+    rows:
+        (4, m, n, p) rows without gravity, and of 1 m/s^2 along x, y and z.
+    standing, grams:
+        (m, n, p) rows under the robot's gravity, and their `gram_matrices`.
+    base:
+        The fit without any change.
+
+    """
+
+    robot: Robot
+    model: HypothesisModel
+    observed: DiagnosisSamples
+    rows: np.ndarray
+    standing: np.ndarray
+    grams: np.ndarray
+    base: HypothesisFit
+
+    @classmethod
+    def of(
+        cls,
+        robot: Robot,
+        observed: DiagnosisSamples,
+        settings: ModelSettings,
+        prior: ParameterSet | None = None,
+    ) -> Trial:
+        """Fit the samples as they are."""
+        # terms that depend on what was before, or on slopes, would need all samples
+        plain = ModelSettings(
+            coupled_drives=settings.coupled_drives, joint_springs=settings.joint_springs
+        )
+        bodies = urdf_prior(robot, plain)
+        if prior is not None:
+            known = {name: prior[name] for name in bodies.layout if name in prior.layout}
+            bodies = bodies.updated(known)
+        model = HypothesisModel.of(robot, plain, bodies)
+        rows = model.weight_rows(observed.motion)
+        standing = _standing(rows, robot.gravity)
+        grams = gram_matrices(standing, observed.effort)
+        fit = model.fit(_normalised(grams, observed.effort))
+        return cls(robot, model, observed, rows, standing, grams, fit)
+
+    def explanations(self, whole: bool = False) -> list[Explanation]:
+        """
+        Return the best explanation and those nearly as good; none where nothing is wrong.
+
+        Only of the ``whole`` robot, if asked for.
+        """
+        # a joint that stays where it is tells nothing
+        still = set(np.flatnonzero(still_joints(self.robot, self.observed.motion.position)))
+        if 2 * len(still) > len(self.robot.joints):
+            return []
+        first, bound = [], self.base.cost
+        mass = float(self._masses().sum())
+        tried = hypotheses(self.robot.gravity, revolute(self.robot), mass)
+        tried = (each for each in tried if not (still.intersection(each.joints)))
+        for change in self._shortlisted([e for e in tried if not (whole and e.joints)]):
+            first.append(self.explained(change, bound))
+            bound = min(bound, first[-1].fit.cost + _ROOM)
+        loads = [each for each in first if each.change.code == 'payload']
+        first.append(self._turned(Explanation(along(self.robot.gravity), self.base, 0.0)))
+        first = sorted((each for each in first if each.gain > _WORTH_REFINING), key=_rank)
+        refined = [self._refined(each) for each in first[:_FINALISTS]] + first[_FINALISTS:]
+        refined = sorted((each for each in refined if self._admissible(each)), key=_rank)
+        best = next((each for each in refined if each.gain > each.decisive), None)
+        if best is None or not self._confirmed(best):
+            # a load may hardly cost more: its mass is what tells
+            load = max(loads, key=lambda each: each.gain, default=None)
+            return [load] if load is not None and self._admissible(load) else []
+        near = best.gain - max(_SAME, _ALIKE * best.gain)
+        alike = {best.key: best}
+        for each in refined:
+            if each.gain > near:
+                alike.setdefault(each.key, each)
+        return list(alike.values())
+
+    def _shortlisted(self, changes: list[Correction]) -> list[Correction]:
+        """Return the changes that are fitted: of large robots, few but those of all joints."""
+        if self.robot.n_joints <= MOST_JOINTS:
+            return changes
+        # a free fit takes up what negates or scales all efforts
+        kept = [each for each in changes if not each.joints and each.code not in _FREELY]
+        others = [each for each in changes if each not in kept]
+        every = slice(None)
+        costs = [
+            free_fit(_normalised(self._grams(each, every), each.efforts(self.observed))).cost
+            for each in others
+        ]
+        return kept + [others[i] for i in np.argsort(costs, kind='stable')[:SHORTLISTED]]
+
+    def explained(self, change: Correction, bound: float | None = None) -> Explanation:
+        """Fit the samples under a change, roughly where it costs more than a bound or none."""
+        bound = self.base.cost if bound is None else bound
+        grams = self._grams(change, slice(None))
+        effort = change.efforts(self.observed)
+        try:
+            fit = self._model(change).fit(_normalised(grams, effort), bound=bound)
+        except np.linalg.LinAlgError:
+            return Explanation(change, self.base, -np.inf)
+        return Explanation(change, fit, self.base.cost - fit.cost)
+
+    def faults(self, explanations: Sequence[Explanation]) -> list[RecordingFault]:
+        """Return the fault of the best explanation; none of a joint with which all fit worse."""
+        first, *others = [self.fault(each) for each in explanations]
+        worse = first.joints and first.whole is not None and first.whole < 1.0
+        return [] if worse else [replace(first, alternatives=tuple(others))]
+
+    def fault(self, explanation: Explanation) -> RecordingFault:
+        """Return the fault that an explanation tells of, with its numbers."""
+        change, fit = explanation.change, explanation.fit
+        before, after = self._held_out(NONE, self.base), self._held_out(change, fit)
+        after = after[change.effort_columns(len(after))]
+        joint = int(np.argmax((before + FLOOR) / (after + FLOOR)))
+        masses, first = self._masses(), self.model.places[:, 0]
+        size = _variances(self.observed.effort)
+        whole = np.sqrt((size @ before**2) / (size @ after**2 + 1e-4 * size.sum()))
+        found = fault_of(
+            self.robot,
+            change,
+            joint=self.robot.joints[joint],
+            residuals=(float(before[joint]), float(after[joint])),
+            masses=(float(self.base.chi[first].sum()), float(masses.sum())),
+            last=(float(fit.chi[first[-1]]), float(masses[-1])),
+        )
+        # a scale of all efforts leaves every residual as it is: masses tell of it
+        return replace(found, whole=None if change.code == 'effort_kind' else float(whole))
+
+    def _admissible(self, explanation: Explanation) -> bool:
+        """Tell whether a change is so large that good recordings of good robots do not show it."""
+        change, masses = explanation.change, self._masses()
+        size = abs(change.size)
+        ratios = self.base.chi[self.model.places[:, 0]] / masses
+        if change.code == 'effort_scale':
+            size = abs(np.log(size))
+        elif change.code == 'effort_kind':
+            size = abs(np.log(size))
+            if explanation.gain < DECISIVE:  # masses alone tell
+                size = min(size, abs(float(np.median(np.log(ratios)))))
+        elif change.code == 'position_offset':
+            size = abs(np.angle(np.exp(1j * size)))
+        elif change.code == 'gravity_direction':
+            size = _angle(np.array(change.gravity), self.robot.gravity)
+        elif change.code == 'payload':
+            heavier = ratios[-1] > HEAVIER
+            size = (ratios[-1] - 1.0) * masses[-1] / masses.sum() if heavier else 0.0
+        return bool(size >= LEAST.get(change.code, 0.0))
+
+    def _confirmed(self, explanation: Explanation) -> bool:
+        """Tell whether held-out samples with the prior say the same."""
+        costs = []
+        for change, fit in ((NONE, self.base), (explanation.change, explanation.fit)):
+            prior = self._model(change).prior_cost(fit.chi)
+            if not np.isfinite(prior):  # no physical bodies
+                return False
+            costs.append(prior + data_cost(self._held_out(change, fit) ** 2))
+        return bool(costs[0] - costs[1] > 0.5 * explanation.decisive)
+
+    def _held_out(self, change: Correction, fit: HypothesisFit) -> np.ndarray:
+        """Return (n,) relative residuals of stretches of time that the fit has not seen."""
+        fold, effort = self.observed.fold, change.efforts(self.observed)
+        grams = [self._grams(change, fold == k) for k in range(int(fold.max()) + 1)]
+        parts = np.array([_normalised(each, effort) for each in grams])
+        square = np.zeros(parts.shape[1])
+        for k, part in enumerate(parts):
+            # a sum stays positive semidefinite, the difference from the whole might not
+            rest = np.delete(parts, k, axis=0).sum(axis=0)
+            square += residual_squares(part, self._model(change).refit(rest, fit))
+        return np.sqrt(square)
+
+    def _masses(self) -> np.ndarray:
+        """Return (b,) masses of the links by the prior [kg]."""
+        return np.array([body.mass for body in self.model.bodies])
+
+    def _model(self, change: Correction) -> HypothesisModel:
+        return self.model.with_load(change.load, _RADIUS) if change.load else self.model
+
+    def _grams(self, change: Correction, which: slice | np.ndarray) -> np.ndarray:
+        effort = change.efforts(self.observed)[which]
+        if change.moves:
+            motion = change.motion(self.observed.motion)
+            return gram_matrices(self.model.rows(motion)[which], effort)
+        if change.gravity is not None or not isinstance(which, slice):
+            gravity = self.robot.gravity if change.gravity is None else np.array(change.gravity)
+            return gram_matrices(_standing(self.rows[:, which], gravity), effort)
+        # only the efforts are others
+        rows = self.standing
+        grams, p = self.grams.copy(), rows.shape[-1]
+        grams[:, p, :p] = grams[:, :p, p] = np.einsum('mjp,mj->jp', rows, effort)
+        grams[:, p, p] = (effort**2).sum(axis=0)
+        return grams
+
+    def _refined(self, explanation: Explanation) -> Explanation:
+        """Find the size of a change that fits best."""
+        if explanation.change.code == 'gravity_direction':
+            return self._turned(explanation)
+        best = explanation
+        for ratio in _REFINEMENTS:
+            for _ in range(2):
+                near = [self.explained(change) for change in neighbours(best.change, ratio)]
+                better = max(near, key=lambda each: each.gain, default=best)
+                if better.gain <= best.gain:
+                    break
+                best = better
+        return best
+
+    def _turned(self, explanation: Explanation) -> Explanation:
+        """
+        Find the direction of gravity that fits best.
+
+        Residuals are regressed on the efforts of gravity along x, y and z for the bodies of the
+        present fit, which is then renewed.
+        """
+        best, size = explanation, float(np.linalg.norm(explanation.change.gravity or ()))
+        for _ in range(_TURNS if size > 0.0 else 0):
+            fit, gravity = best.fit, np.array(best.change.gravity)
+            effort = self.observed.effort
+            unit = np.sqrt(fit.weights / _variances(effort))
+            pulled = self.rows[1:] @ fit.chi * unit
+            residual = (effort - _standing(self.rows, gravity) @ fit.chi) * unit
+            columns = pulled.reshape(3, -1).T
+            turn = np.linalg.lstsq(columns, residual.ravel(), rcond=1e-6)[0]
+            turned = gravity + turn
+            turned *= size / max(float(np.linalg.norm(turned)), 1e-9)
+            trial = self.explained(along(turned))
+            if trial.gain < best.gain + 0.5:
+                break
+            best = trial
+        return best
+
+
+def _rank(explanation: Explanation) -> float:
+    """Return what explanations are sorted by; of two that are alike, the simpler one is first."""
+    return _FITTED.get(explanation.change.code, 0.0) - explanation.gain
+
+
+def _comparable(robot: Robot, model: ModelSettings) -> bool:
+    """Tell whether explanations can be tried: on a tree of stiff joints."""
+    closed = robot.passive or model.delta is not None or model.loops
+    return not closed and model.elastic is None
+
+
+def _standing(rows: np.ndarray, gravity: np.ndarray) -> np.ndarray:
+    """Return the rows under gravity, (m, n, p)."""
+    return np.asarray(rows[0] + np.tensordot(gravity, rows[1:], axes=1))
+
+
+def _normalised(grams: np.ndarray, effort: np.ndarray) -> np.ndarray:
+    return np.asarray(grams / (len(effort) * _variances(effort))[:, None, None])
+
+
+def _variances(effort: np.ndarray) -> np.ndarray:
+    """Return the variance of each joint's effort, or what stands for it where there is none."""
+    return np.asarray(np.maximum(effort.var(axis=0), 1e-12 * effort.mean(axis=0) ** 2 + 1e-30))
+
+
+def _angle(first: np.ndarray, second: np.ndarray) -> float:
+    sizes = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float(np.arccos(np.clip(first @ second / sizes, -1.0, 1.0))) if sizes else np.pi

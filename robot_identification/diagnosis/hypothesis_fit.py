@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Physical fit of a hypothesis on what is wrong with recordings, and what it costs.
+
+A hypothesis changes positions, efforts, gravity or the load before the fit.  Its cost, in nats, is
+
+    sum_j rows/2 log(r_j^2 + floor^2) + 1/2 sum_k |log P0_k^-1 P_k|^2
+
+with r_j the root mean square of joint j's residual relative to its effort's standard deviation,
+and |log P0_k^-1 P_k| the distance of link k's pseudo-inertia from the prior's, which takes twice
+and half of a mass for equally far (Lee and Park, "A geometric algorithm for robust multibody
+inertial parameter identification", RA-L 2018).  Logarithms of relative residuals compare
+hypotheses that scale or exchange efforts, and make small joints count as much as large ones.  What
+the model does not know is neither small nor white, so that each joint counts for the same few rows
+however long the recording is, and for no residual below the floor.  All masses of six links may be
+wrong by a factor of two at a cost of six.
+
+The parameters minimise the same with the log-det divergence in place of the distance, which makes
+the problem convex for given weights of the joints (see `log_det`), and with friction and rotor
+inertias positive but otherwise free: a URDF does not have them.  The logarithms are met by
+iteratively reweighted fits (Hunter and Lange, "A tutorial on MM algorithms", The American
+Statistician 58, 2004).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+
+from ..data.recording import Motion
+from ..estimation.log_det import LogDetProblem, minimise
+from ..estimation.physical_fit import (
+    Body,
+    drive_signs,
+    reference_bodies,
+    relative_units,
+    signed_start,
+)
+from ..model.consistency import from_pseudo_inertia
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
+from ..regressor import build, Regressor
+from ..regressor.settings import ModelSettings
+
+ROWS = 100.0
+"""Independent rows that each joint counts for."""
+
+FLOOR = 0.03
+"""Relative residual below which models of real robots are not distinguished."""
+
+WEIGHT = 2.0
+"""Of the divergence from the prior in a fit."""
+
+_BARRIER = 0.05
+_USUAL = 0.2
+_ROUNDS = 6
+_SETTLED = 0.1
+_NEAR = 1.0
+"""Newton decrement at which a fit ends: the half of a nat that is left decides nothing."""
+
+_RIDGE, _UNSEEN = 1e-6, 1e-9
+_FREE_ROUNDS, _FREE_RIDGE = 3, 1e-8
+_SLACK = 3.0
+"""Cost above the bound from which on an unconstrained fit tells that no other is of interest."""
+
+_HOPELESS = 25.0
+"""Cost above a bound at which a fit is given up: later rounds gain less."""
+
+
+@dataclass(frozen=True)
+class HypothesisFit:
+    """
+    The best physical parameters under a hypothesis.
+
+    Attributes
+    ----------
+    cost:
+        See above [nats].
+    misfit:
+        (n,) relative residual of each joint.
+    chi:
+        (p,) standard parameters.
+    weights:
+        (n,) of the rows of each joint in the last fit.
+
+    """
+
+    cost: float
+    misfit: np.ndarray
+    chi: np.ndarray
+    weights: np.ndarray
+
+
+@dataclass(frozen=True)
+class HypothesisModel:
+    """
+    Model under which hypotheses are compared; made by `HypothesisModel.of`.
+
+    Attributes
+    ----------
+    bodies:
+        Reference bodies of the b links.
+    places:
+        (b, 10) int, columns of each body's parameters.
+    positive:
+        (k, p) rows whose products with the parameters are positive.
+    units:
+        (b, 10, 4, 4) relative pseudo-inertias of a unit of each.
+    regressor:
+        Of the robot as it is said to stand.
+    pulled:
+        Without gravity, and with 1 m/s^2 along x, y and z of the base.
+
+    """
+
+    bodies: tuple[Body, ...]
+    places: np.ndarray
+    positive: np.ndarray
+    units: np.ndarray
+    regressor: Regressor
+    pulled: tuple[Regressor, ...]
+
+    @classmethod
+    def of(cls, robot: Robot, model: ModelSettings, prior: ParameterSet) -> HypothesisModel:
+        """Set up the model of a robot without loops, with standard parameters as its prior."""
+        bodies = reference_bodies(robot, prior)
+        columns = np.arange(len(prior.layout))
+        places = np.array([columns[prior.layout.of(body.link)] for body in bodies], dtype=int)
+        pulled = tuple(
+            build(robot.with_gravity(gravity), model)
+            for gravity in np.vstack([np.zeros(3), np.eye(3)]).tolist()
+        )
+        return cls(
+            bodies=bodies,
+            places=places.reshape(-1, 10),
+            positive=drive_signs(prior.layout, model),
+            units=relative_units(bodies),
+            regressor=build(robot, model),
+            pulled=pulled,
+        )
+
+    def rows(self, motion: Motion) -> np.ndarray:
+        """Return (m, n, p) rows of a motion."""
+        return self.regressor.rows(motion).reshape(*motion.position.shape, -1)
+
+    def weight_rows(self, motion: Motion) -> np.ndarray:
+        """Return (4, m, n, p) rows without gravity, and what 1 m/s^2 along x, y and z adds."""
+        still = np.zeros_like(motion.velocity)
+        at_rest = Motion(motion.position, still, still)
+        free, *pulled = self.pulled
+        held = free.rows(at_rest)
+        added = [regressor.rows(at_rest) - held for regressor in pulled]
+        shape = (4, *motion.position.shape, -1)
+        return np.stack([free.rows(motion), *added]).reshape(shape)
+
+    def with_load(self, mass: float, radius: float) -> HypothesisModel:
+        """Return the model with a load of unknown shape on the last link: a ball at its frame."""
+        *others, last = self.bodies
+        ball = np.diag([*[mass * radius**2 / 3.0] * 3, mass])
+        inertia = last.pseudo_inertia + ball
+        bodies = (*others, replace(last, pseudo_inertia=inertia))
+        return replace(self, bodies=bodies, units=relative_units(bodies))
+
+    def fit(self, grams: np.ndarray, bound: float = np.inf) -> HypothesisFit:
+        """
+        Fit to rows by their Gram matrices.
+
+        Parameters
+        ----------
+        grams:
+            (n, p + 1, p + 1) means over samples of [W_j | tau_j]' [W_j | tau_j], relative to the
+            variance of tau_j.
+        bound:
+            Cost that is of interest; the fit is given up where it will be much above.
+
+        """
+        if np.isfinite(bound):
+            least = free_fit(grams)
+            if least.cost > bound + _SLACK:
+                return least
+        variance, chi = np.full(len(grams), _USUAL**2), self._begin(grams.sum(axis=0))
+        for _ in range(_ROUNDS):
+            weights = ROWS / variance
+            chi = self._solve(np.tensordot(weights, grams, axes=1), chi)
+            square = residual_squares(grams, chi)
+            cost = data_cost(square) + self.prior_cost(chi)
+            previous, variance = variance, square + FLOOR**2
+            if cost > bound + _HOPELESS or np.abs(np.log(variance / previous)).max() < _SETTLED:
+                break
+        return HypothesisFit(cost, np.sqrt(square), chi, weights)
+
+    def refit(self, grams: np.ndarray, fitted: HypothesisFit) -> np.ndarray:
+        """Return (p,) parameters from other rows, with the weights of a fit."""
+        return self._solve(np.tensordot(fitted.weights, grams, axes=1), fitted.chi)
+
+    def prior_cost(self, chi: np.ndarray) -> float:
+        """Return what the distance of the links from the prior's costs."""
+        bodies = np.einsum('ni,niab->nab', chi[self.places], self.units)
+        values = np.linalg.eigvalsh(bodies)
+        return 0.5 * float((np.log(values) ** 2).sum()) if values.min() > 0.0 else np.inf
+
+    def _solve(self, total: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Return the minimum of the Gram matrix's least squares with the divergence."""
+        p = len(total) - 1
+        size = np.diag(total)[:p]
+        # a column that nothing moves has to stay somewhere
+        ridge = np.where(self._bodily(p), 1e-10, _RIDGE) * np.maximum(size, _UNSEEN * size.max())
+        scale = np.sqrt(size + ridge)
+        scaled = (total[:p, :p] + np.diag(ridge)) / scale[:, None] / scale
+        root = np.linalg.cholesky(scaled)  # the ridge keeps it positive definite
+        problem = LogDetProblem(
+            matrix=root.T * scale,
+            target=scipy.linalg.solve_triangular(root, total[:p, p] / scale, lower=True),
+            places=self.places,
+            units=self.units,
+            weight=WEIGHT,
+            positive=self.positive,
+            barrier=_BARRIER,
+        )
+        if not np.isfinite(problem.value(start)):  # that of a fit without constraints
+            start = self._begin(total)
+        return minimise(problem, start, _NEAR, near=True).chi
+
+    def _begin(self, total: np.ndarray) -> np.ndarray:
+        """Return the prior's bodies with rotors and friction of a hundredth of the effort."""
+        p = len(total) - 1
+        start = np.zeros(p)
+        for body, place in zip(self.bodies, self.places, strict=True):
+            start[place] = from_pseudo_inertia(body.pseudo_inertia)
+        size = np.diag(total)[:p]
+        scale = np.sqrt(np.maximum(size, _UNSEEN * size.max()))
+        typical = 0.01 * np.sqrt(total[p, p]) / scale
+        return signed_start(self.positive, start, typical, ~self._bodily(p))
+
+    def _bodily(self, p: int) -> np.ndarray:
+        bodily = np.zeros(p, dtype=bool)
+        bodily[self.places] = True
+        return bodily
+
+
+def free_fit(grams: np.ndarray) -> HypothesisFit:
+    """Fit without prior and constraints, which costs less than with them."""
+    p = grams.shape[1] - 1
+    variance = np.full(len(grams), _USUAL**2)
+    for _ in range(_FREE_ROUNDS):
+        weights = ROWS / variance
+        total = np.tensordot(weights, grams, axes=1)
+        scale = np.sqrt(np.maximum(np.diag(total)[:p], _UNSEEN * np.diag(total)[:p].max()))
+        scaled = total[:p, :p] / scale[:, None] / scale
+        scaled[np.diag_indices(p)] += _FREE_RIDGE
+        factor = scipy.linalg.cho_factor(scaled, check_finite=False)
+        chi = scipy.linalg.cho_solve(factor, total[:p, p] / scale, check_finite=False) / scale
+        square = residual_squares(grams, chi)
+        variance = square + FLOOR**2
+    return HypothesisFit(data_cost(square), np.sqrt(square), chi, weights)
+
+
+def data_cost(square: np.ndarray) -> float:
+    """Return the cost of (n,) mean squares of the relative residuals [nats]."""
+    return float(0.5 * ROWS * np.log(square + FLOOR**2).sum())
+
+
+def residual_squares(grams: np.ndarray, chi: np.ndarray) -> np.ndarray:
+    """Return (n,) mean squares of the relative residuals."""
+    vector = np.append(chi, -1.0)
+    return np.maximum(0.0, grams @ vector @ vector)
+
+
+def gram_matrices(rows: np.ndarray, effort: np.ndarray) -> np.ndarray:
+    """Return (n, p + 1, p + 1) sums over samples of [W_j | tau_j]' [W_j | tau_j]."""
+    m, n, p = rows.shape
+    both = np.empty((n, m, p + 1))
+    both[:, :, :p] = rows.transpose(1, 0, 2)
+    both[:, :, p] = effort.T
+    return np.asarray(both.transpose(0, 2, 1) @ both)

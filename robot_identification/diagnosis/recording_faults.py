@@ -1,0 +1,581 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Faults that show without trying explanations: clock, stillness, clipping, ranges, friction.
+
+Beside them stands the evidence for the kind of recorded efforts: the size of gravity in them.  At
+each joint the recorded effort is fitted by
+``s tau_g + r (tau - tau_g) + fv v + fc sign(v) + c`` with the URDF's gravity ``tau_g`` and inverse
+dynamics ``tau``.  Torques at the joint have s near 1, motor torques and currents s below it by the
+gear ratio or the gain, and efforts that the driver has cleared of gravity s near 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from ..data.recording import Motion, Recording, RecordingSource, Samples, source_name
+from ..data.recording_config import TIME_UNITS
+from ..data.sampling import clock_of, likely_unit
+from ..errors import one_of, RecordingError, SettingsError
+from ..estimation.estimate import Estimate
+from ..estimation.system import LinearSystem
+from ..model.friction import friction_symbols, POSITIVE
+from ..model.parameters import body_links, ParameterSet
+from ..model.robot import Robot
+from ..regressor.rigid import tree_of
+from ..signals import process, SignalSettings
+
+ROWS = 60_000
+"""Rows that are looked at, of all recordings together."""
+
+_FEWEST = 2_000
+"""Rows that are looked at of each recording, at least."""
+
+BEYOND = 1.1
+"""Share of a joint's range of positions that a recording may cover, with limits that are rough."""
+
+_STILL = {True: 0.05, False: 0.01}
+"""Movement of a joint below which little is told of it [rad, m]."""
+
+_CLIPPED, _RUN, _LONG, _PLATEAUS = 0.003, 4, 10, 2
+"""Share of samples at the largest effort, how many in a row, and how often, that are too many.."""
+
+_MISSING, _LATE = 0.02, 0.2
+"""Shares of samples that are too many."""
+
+_OTHER_SPEED = 0.5
+"""Relative misfit of recorded velocities to those of the positions that is too large."""
+
+_EARTH, _HEAVIER = 9.81, 1.5
+
+HEAVIER = 2.2
+"""Times the URDF's mass from which on that of a last link is taken for a load."""
+
+LEAST_LOAD = 0.02
+"""Share of all mass by which a last link has to be heavier for that."""
+
+_SURE_LOAD = 2.0
+"""Standard deviations of its mass by which it has to be heavier."""
+
+SURE = 3.0
+"""Standard deviations below zero from which a friction is taken for negative."""
+
+WHOLE = 1.5
+"""Times that an explanation fits all efforts together better, from which on it rules out uses."""
+
+_STATES = ('position', 'velocity', 'acceleration')
+_SAMPLES, _FOLDS = 300, 4
+_CUTOFF, _TRIM = 8.0, 0.2
+_FINEST = 0.04
+"""Periods of the cut-off frequency over which rows are averaged first."""
+
+_BRIDGED, _SHORTEST = 0.2, 2.0
+"""Gaps that are bridged, and stretches between longer ones that are used [s]."""
+
+DELAYS = (-0.1, -0.07, -0.05, -0.03, -0.015, 0.015, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
+"""By which efforts may be late [s]."""
+
+_CLEAR, _NONE = 0.3, 0.05
+"""Shares of a joint's effort above which gravity is seen, and below which it is absent."""
+
+_LIKE_JOINTS = 0.5, 2.0
+"""Sizes that speak for torques at the joints."""
+
+
+@dataclass(frozen=True)
+class RecordingFault:
+    """
+    A fault that was found.
+
+    Attributes
+    ----------
+    code:
+        Its kind, one of those in docs/how_to/diagnosis.md.
+    evidence:
+        One sentence, with its number.
+    remedy:
+        The key of the experiment file, or the change, that mends it.
+    change:
+        What fits better, in a few words.
+    joints:
+        That it concerns; empty for all.
+    improvement:
+        How many times better held-out efforts are fitted with the change; None where no fit tells.
+    whole:
+        The same of all joints together.
+    alternatives:
+        Faults that explain the recordings nearly as well.
+
+    """
+
+    code: str
+    evidence: str
+    remedy: str
+    change: str
+    joints: tuple[str, ...] = ()
+    improvement: float | None = None
+    whole: float | None = None
+    alternatives: tuple[RecordingFault, ...] = ()
+
+    @property
+    def slight(self) -> bool:
+        """True if all efforts together are fitted hardly better, or a load is what is found."""
+        return self.code == 'payload' or (self.whole is not None and self.whole < WHOLE)
+
+    def __str__(self) -> str:
+        changes = [other.change for other in self.alternatives]
+        others = f' (or {", or ".join(changes)})' if changes else ''
+        return f'{self.evidence}{others}: {self.remedy}'
+
+    @property
+    def of_model(self) -> bool:
+        """True where efforts were compared with those of the model."""
+        return self.whole is not None or self.code in ('effort_kind', 'payload')
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain numbers and texts."""
+        return asdict(self)
+
+
+def beginnings(sources: Sequence[RecordingSource]) -> tuple[Recording, ...]:
+    """Read the beginnings of recordings, unless their sources have kept them."""
+    rows = beginning_rows(len(sources))
+    return tuple(recording for s in sources if (recording := _beginning(s, rows)) is not None)
+
+
+def beginning_rows(n_sources: int) -> int:
+    """Return the rows of each recording that are looked at: `ROWS` of all unless they are many."""
+    return max(_FEWEST, ROWS // max(1, n_sources))
+
+
+def in_seconds(
+    recordings: Iterable[Recording],
+) -> tuple[tuple[Recording, ...], tuple[RecordingFault, ...]]:
+    """Return recordings with stamps in seconds, and what was found on those in another unit."""
+    right, found = [], {}
+    for recording in recordings:
+        step = float(np.median(np.diff(recording.time))) if len(recording) > 1 else 0.0
+        name = likely_unit(step, float(recording.time[0]) if len(recording) else 0.0)
+        unit = TIME_UNITS[name]
+        right.append(recording if unit == 1.0 else replace(recording, time=recording.time * unit))
+        if unit < 1.0:
+            found[name] = RecordingFault(
+                code='time_unit',
+                evidence=f'time stamps are {step:.4g} s apart in {recording.source}: they seem to '
+                f'be in {name}',
+                remedy=f'set time_unit: {name} beside the time column',
+                change=f'time stamps in {name}',
+            )
+    return tuple(right), tuple(found.values())
+
+
+def recording_faults(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
+    """Iterate over what recordings show without a model."""
+    size = float(np.linalg.norm(robot.gravity))
+    if with_usual_gravity(robot) is not robot:
+        yield RecordingFault(
+            code='gravity_unit',
+            evidence=f'robot.gravity is {size:.4g} m/s^2 long; 9.81 on earth',
+            remedy='give robot.gravity in m/s^2, and lengths of the URDF in m',
+            change='gravity of 9.81 m/s^2',
+        )
+    for recording in recordings:
+        yield from _of_clock(recording)
+    if recordings:
+        yield from _of_stillness(robot, recordings)
+        yield from _of_efforts(robot, recordings)
+        yield from _of_velocities(robot, recordings)
+
+
+def estimate_faults(
+    robot: Robot, system: LinearSystem, estimate: Estimate
+) -> Iterator[RecordingFault]:
+    """Iterate over what an estimate shows of its recordings, which may be factors alone."""
+    # of elastic joints, behind these, the motors have no limits in the URDF
+    yield from _of_ranges(robot, system.factor.position_range[: robot.n_joints])
+    names = estimate.base.layout.names
+    negative = {
+        name
+        for name, value, std in zip(names, estimate.base.values, estimate.std, strict=True)
+        if value < -SURE * std
+    }
+    joints = dict.fromkeys((*robot.joints, *system.joints))
+    braking = friction_symbols(sign=POSITIVE)
+    driving = tuple(j for j in joints if negative & {f'{j}.{symbol}' for symbol in braking})
+    if driving:
+        yield RecordingFault(
+            code='negative_friction',
+            joints=driving,
+            evidence='friction that drives instead of braking is found at '
+            f'{one_of(driving)}: has the effort the sign of the position, and the right column?',
+            remedy='see robot.drives, and data.*.effort',
+            change='positive friction',
+        )
+
+
+def forgotten_loads(
+    robot: Robot, prior: ParameterSet, estimate: Estimate
+) -> Iterator[RecordingFault]:
+    """Iterate over last links that are so heavy that they carry a load; of physical masses."""
+    found, covariance = estimate.standard, estimate.standard_covariance
+    if found is None or covariance is None:
+        return
+    layout, bodies = found.layout, body_links(found.layout)
+    robot = robot.opened
+    total = sum(prior[f'{link}.m'] for link in bodies)
+    inner = {int(robot.model.parents[i]) for i in robot.joint_ids}
+    for joint, link in zip(robot.joint_ids, robot.links, strict=True):
+        if joint in inner or link not in bodies:
+            continue
+        before, after = prior[f'{link}.m'], found[f'{link}.m']
+        place = layout.index(f'{link}.m')
+        least = max(LEAST_LOAD * total, _SURE_LOAD * float(np.sqrt(covariance[place, place])))
+        if after > HEAVIER * before and after - before > least:
+            yield RecordingFault(
+                code='payload',
+                joints=(),
+                evidence=f'the last link, {link}, has {after:.3g} kg by the efforts, '
+                f'{before:.3g} kg by the URDF',
+                remedy='if it carries a load or a gripper, put that into the URDF, or state it as '
+                'data.payload or data.known_load',
+                change='a load on the last link',
+            )
+
+
+def _beginning(source: RecordingSource, rows: int) -> Recording | None:
+    parts: list[Recording] = []
+    count = 0
+    for block in getattr(source, 'beginning', ()) or source.blocks(min(rows, 16384)):
+        parts.append(block.rows(0, rows - count))
+        count += len(parts[-1])
+        if count >= rows:
+            break
+    if not count:
+        return None
+    measured = parts[0].velocity is not None
+    names = ('time', 'position', 'effort', *(('velocity',) if measured else ()))
+    signals = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Recording(**signals, joints=parts[0].joints, source=source_name(source))
+
+
+def _of_clock(recording: Recording) -> Iterator[RecordingFault]:
+    clock = clock_of([recording.time], recording.source)
+    share = clock.missing / max(1, clock.missing + clock.samples)
+    if share > _MISSING:
+        yield RecordingFault(
+            code='missing_samples',
+            evidence=f'{100.0 * share:.2g} % of the samples of {recording.source} are missing, in '
+            f'{clock.gaps} gaps of up to {clock.longest:.3g} s',
+            remedy='record with less load on the machine, or through a queue that drops nothing',
+            change='no missing samples',
+        )
+    elif clock.late > _LATE and clock.jitter * clock.rate > 0.25:
+        yield RecordingFault(
+            code='late_samples',
+            evidence=f'{100.0 * clock.late:.2g} % of the samples of {recording.source} are late, '
+            f'by {1e3 * clock.jitter:.3g} ms (root mean square)',
+            remedy="take the driver's stamps in place of those of the arrival",
+            change='even stamps',
+        )
+
+
+def _of_ranges(robot: Robot, ranges: np.ndarray) -> Iterator[RecordingFault]:
+    room = robot.limits.upper - robot.limits.lower
+    turns = revolute(robot)
+    for joint, moved, left, turning in zip(robot.joints, ranges, room, turns, strict=True):
+        unit = 'rad' if turning else 'm'
+        if moved > BEYOND * left > 0.0:
+            yield RecordingFault(
+                code='range',
+                joints=(joint,),
+                evidence=f"joint '{joint}' moves over {moved:.4g} {unit} in the recordings, its "
+                f'limits in the URDF are {left:.4g} apart: are the positions in rad (or m), and '
+                'in the right columns?',
+                remedy='mend data.*.position, or map drives to joints with robot.drives.position',
+                change='positions within the limits',
+            )
+
+
+def _of_stillness(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
+    position = np.concatenate([recording.position for recording in recordings])
+    still = np.flatnonzero(still_joints(robot, position))
+    if still.size:
+        joints = tuple(robot.joints[j] for j in still)
+        moved = np.ptp(position[:, still], axis=0).max()
+        yield RecordingFault(
+            code='still_joint',
+            joints=joints,
+            evidence=f'{one_of(joints)}: no more than {moved:.3g} rad or m of '
+            'motion in the recordings',
+            remedy='record a motion in which it moves, or lock it in robot.locked',
+            change='a motion of it',
+        )
+
+
+def with_usual_gravity(robot: Robot) -> Robot:
+    """Return the robot with a gravity as long as on earth where its own is of another order."""
+    size = float(np.linalg.norm(robot.gravity))
+    if size == 0.0 or _EARTH / _HEAVIER < size < _EARTH * _HEAVIER:
+        return robot
+    return robot.with_gravity((robot.gravity * (_EARTH / size)).tolist())
+
+
+def still_joints(robot: Robot, position: np.ndarray) -> np.ndarray:
+    """Tell for each joint whether it hardly moves over (m, n) positions [rad or m]."""
+    least = [_STILL[turning] for turning in revolute(robot)]
+    return np.asarray(np.ptp(position, axis=0) < least)
+
+
+def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
+    for j, joint in enumerate(robot.joints):
+        for sign in (1.0, -1.0):
+            most = max(float((sign * r.effort[:, j]).max()) for r in recordings)
+            counts = [_plateaus(sign * r.effort[:, j], r.position[:, j], most) for r in recordings]
+            clipped, plateaus = (sum(column) for column in zip(*counts, strict=True))
+            share = clipped / sum(len(recording) for recording in recordings)
+            if plateaus >= _PLATEAUS and share > _CLIPPED:
+                yield RecordingFault(
+                    code='saturation',
+                    joints=(joint,),
+                    evidence=f"the effort of joint '{joint}' stays at {sign * most:.4g} in "
+                    f'{100.0 * share:.2g} % of the samples while it moves',
+                    remedy='record a slower motion, or raise the limit of the drive',
+                    change='an effort that is not clipped',
+                )
+                break
+
+
+def _plateaus(effort: np.ndarray, position: np.ndarray, most: float) -> tuple[int, int]:
+    """Count samples in plateaus at the largest effort during motion, and these plateaus."""
+    at = effort >= most - 1e-6 * np.ptp(effort)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], at.astype(np.int8), [0]])))
+    begins, ends = edges[::2], edges[1::2]
+    lengths = [
+        b - a
+        for a, b in zip(begins, ends, strict=True)
+        if b - a >= _RUN and np.ptp(position[a:b]) > 0.0
+    ]
+    # a long one counts for several
+    return int(sum(lengths)), int(sum(1 + length // _LONG for length in lengths))
+
+
+def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
+    """Compare recorded velocities with what positions change by."""
+    pairs = []
+    for recording in recordings:
+        if recording.velocity is None:
+            continue
+        # over some steps, so that neither noise nor resolution of the positions counts
+        wide = max(1, len(recording) // 500)
+        steps = np.diff(recording.time[::wide])
+        usual = steps < 3.0 * np.median(steps)
+        speed = np.diff(recording.position[::wide], axis=0)[usual] / steps[usual, None]
+        windows = recording.velocity[: steps.size * wide].reshape(steps.size, wide, -1)
+        pairs.append((speed, windows.mean(axis=1)[usual]))
+    if not pairs:
+        return
+    speed, recorded = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    size = np.sqrt((speed**2).mean(axis=0))
+    still = still_joints(robot, np.concatenate([r.position for r in recordings]))
+    for j, joint in enumerate(robot.joints):
+        if still[j]:
+            continue
+        off = np.sqrt(np.mean((recorded[:, j] - speed[:, j]) ** 2)) / size[j]
+        if off > _OTHER_SPEED:
+            yield RecordingFault(
+                code='velocity',
+                joints=(joint,),
+                evidence=f"recorded velocities of joint '{joint}' are off by {100.0 * off:.3g} % "
+                'from those of its positions',
+                remedy='mend data.*.velocity, or leave it out: signals.method butterworth does '
+                'without',
+                change='its velocity from positions',
+            )
+
+
+def revolute(robot: Robot) -> tuple[bool, ...]:
+    """Tell for each joint whether it turns."""
+    turning = {joint.column: joint.revolute for joint in tree_of(robot.opened).joints}
+    return tuple(turning[column] for column in range(robot.n_joints))
+
+
+@dataclass(frozen=True)
+class DiagnosisSamples:
+    """
+    Samples at the joints, few and evenly spread, low-passed.
+
+    Attributes
+    ----------
+    motion:
+        m samples.
+    moved:
+        (m, n) efforts so much later, by time [s]; those at the samples under 0 [N m or N].
+    fold:
+        (m,) int, the stretch of time that each is in, from 0 on.
+
+    """
+
+    motion: Motion
+    moved: Mapping[float, np.ndarray]
+    fold: np.ndarray
+
+    @property
+    def effort(self) -> np.ndarray:
+        """(m, n) efforts at the samples."""
+        return self.moved[0.0]
+
+
+def observe(
+    recordings: Sequence[Recording], known: np.ndarray | float = 0.0
+) -> DiagnosisSamples | None:
+    """
+    Return low-passed samples of recordings; None where none can be filtered.
+
+    Efforts are late by ``known`` [s], one number or (n,).
+    """
+    parts = [part for recording in recordings for part in _filtered(recording)]
+    total = sum(len(part) for part in parts)
+    if not total:
+        return None
+    delays = np.array([0.0, *DELAYS])
+    states, efforts = [], []
+    for part in parts:
+        count = max(2, round(_SAMPLES * len(part) / total))
+        chosen = np.unique(np.linspace(0, len(part) - 1, count).astype(int))
+        states.append([getattr(part, name)[chosen] for name in _STATES])
+        wanted = part.time[chosen] + delays[:, None]
+        late = np.broadcast_to(known, part.effort.shape[1])
+        columns = zip(late, part.effort.T, strict=True)
+        moved = [np.interp(wanted + delay, part.time, column) for delay, column in columns]
+        efforts.append(np.stack(moved, axis=-1))
+    motion = Motion(*(np.concatenate(arrays) for arrays in zip(*states, strict=True)))
+    fold = np.arange(len(motion)) * _FOLDS // len(motion)
+    moved_by = dict(zip(delays.tolist(), np.concatenate(efforts, axis=1), strict=True))
+    return DiagnosisSamples(motion, moved_by, fold)
+
+
+def _filtered(recording: Recording) -> Iterator[Samples]:
+    """Iterate over the low-passed stretches of a recording."""
+    if len(recording) < 20:
+        return
+    steps = np.diff(recording.time)
+    step = float(np.median(steps))
+    settings = SignalSettings(cutoff=min(_CUTOFF, 0.2 / step), decimate_to=None, trim=_TRIM)
+    cuts = np.flatnonzero(steps > max(_BRIDGED, 5.0 * step)) + 1
+    wide = max(1, round(_FINEST / _CUTOFF / step))
+    for a, b in zip([0, *cuts], [*cuts, len(recording)], strict=True):
+        time, *signals = (
+            _means(array[a:b], wide)
+            for array in (recording.time, recording.position, recording.effort)
+        )
+        if len(time) < 2 or time[-1] - time[0] < _SHORTEST:
+            continue
+        even = np.arange(time[0], time[-1], wide * step)
+        position, effort = (
+            np.stack([np.interp(even, time, column) for column in signal.T], axis=1)
+            for signal in signals
+        )
+        whole = Recording(even, position, effort, recording.joints, source=recording.source)
+        with suppress(RecordingError, SettingsError):
+            yield process(whole, settings)
+
+
+def _means(array: np.ndarray, k: int) -> np.ndarray:
+    """Return the means of each k rows; what is left at the end is left out."""
+    rows = array[: len(array) // k * k]
+    return np.asarray(rows.reshape(-1, k, *array.shape[1:]).mean(axis=1))
+
+
+@dataclass(frozen=True)
+class EffortEvidence:
+    """
+    Size of gravity in recorded efforts.
+
+    Attributes
+    ----------
+    joints:
+        Names of the k joints at which gravity shows.
+    size:
+        (k,) recorded gravity over that of the URDF; in units of recorded effort per N m.
+    without:
+        Names of joints whose effort should show gravity and does not.
+
+    """
+
+    joints: tuple[str, ...]
+    size: np.ndarray
+    without: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """Return what the sizes speak for, in one line."""
+        if not self.joints and self.without:
+            return (
+                f'gravity does not show at {one_of(self.without)}: speaks for efforts that the '
+                'driver has cleared of it, which tell no masses'
+            )
+        if not self.joints:
+            return 'gravity shows at no joint: the recordings say nothing on the kind of effort'
+        sizes = ', '.join(
+            f'{size:.2g} at {joint}' for joint, size in zip(self.joints, self.size, strict=True)
+        )
+        middle = float(np.median(np.abs(self.size)))
+        low, high = _LIKE_JOINTS
+        what = 'joint_torque'
+        if middle < low:
+            what = 'motor_current or motor_torque'
+        elif middle > high:
+            what = 'efforts in another unit than N m, or a URDF with too small masses'
+        return f"gravity in the efforts has this times the URDF's size: {sizes}; speaks for {what}"
+
+
+def effort_evidence(robot: Robot, recordings: Sequence[Recording]) -> EffortEvidence:
+    """
+    Return the size of gravity in recorded efforts.
+
+    Parameters
+    ----------
+    robot:
+        The robot as its URDF says; without closed loops.
+    recordings:
+        Positions at the joints and efforts as recorded, one a joint.
+
+    """
+    observed = observe(recordings)
+    if observed is None:
+        return EffortEvidence((), np.empty(0))
+    motion, data = observed.motion, robot.model.createData()
+    still = np.zeros(robot.model.nv)
+    gravity, dynamics = [], []
+    for position, velocity, acceleration in zip(
+        robot.configuration(motion.position),
+        robot.tangent(motion.velocity),
+        robot.tangent(motion.acceleration),
+        strict=True,
+    ):
+        gravity.append(pin.rnea(robot.model, data, position, still, still).copy())
+        dynamics.append(pin.rnea(robot.model, data, position, velocity, acceleration).copy())
+    weight = np.array(gravity)[:, robot.columns]
+    inertial = np.array(dynamics)[:, robot.columns] - weight
+    joints, sizes, without = [], [], []
+    largest = np.ptp(weight, axis=0).max()
+    for j, joint in enumerate(robot.joints):
+        speed = motion.velocity[:, j]
+        threshold = 0.02 * np.abs(speed).max()
+        columns = [weight[:, j], inertial[:, j], speed, np.sign(speed) * (abs(speed) > threshold)]
+        rows = np.stack([*columns, np.ones_like(speed)], axis=1)
+        if np.ptp(weight[:, j]) <= 0.1 * largest:  # hardly changes, and says nothing
+            continue
+        found = np.linalg.lstsq(rows, observed.effort[:, j], rcond=None)[0]
+        share = np.std(found[0] * weight[:, j]) / max(np.std(observed.effort[:, j]), 1e-300)
+        if share > _CLEAR:
+            joints.append(joint)
+            sizes.append(found[0])
+        elif share < _NONE:
+            without.append(joint)
+    return EffortEvidence(tuple(joints), np.array(sizes), tuple(without))

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The call for Python: identification from files or memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+import os
+from pathlib import Path
+from typing import Any
+import warnings
+
+import numpy as np
+
+from ..config.draft import described, joined, timed
+from ..config.experiment import Experiment
+from ..config.experiment_file import experiment_from
+from ..config.sources import ArrayEntry
+from ..data.drives import Drives
+from ..data.recognition import ColumnGuess
+from ..data.recording import Recording, recording_error, SIGNALS
+from ..data.recording_config import FACTOR, RecordingEntry
+from ..errors import IdentificationWarning, once, one_of, SettingsError
+from ..model.robot import Robot
+from ..options.fields import from_mapping, to_mapping
+from ..progress import Progress, silent
+from ..results.result import Result
+from ..results.urdf_export import robot_with_inertia
+from . import pipeline
+
+Data = Recording | Mapping[str, Any] | str | os.PathLike
+"""A recording: `Recording`, arrays or columns by name, an entry of a file, or its path."""
+
+
+def identify(
+    robot: Experiment | Robot | str | os.PathLike,
+    recordings: Data | Sequence[Data] | None = None,
+    *,
+    validation: Data | Sequence[Data] = (),
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+) -> Result:
+    """
+    Identify a robot; what ``settings`` leave out is chosen from the recordings.
+
+    Parameters
+    ----------
+    robot:
+        A URDF or xacro file, the text of a URDF, a `Robot`, or an `Experiment`, which has all
+        else in it.
+    recordings:
+        One or more to identify from.  Each is one of
+
+        - ``{'time': t, 'position': q, 'effort': tau}``: arrays (n_samples,) [s], (n_samples,
+          n_joints) [rad or m] and [N m or N], and ``velocity`` if it was measured; ``rate`` [Hz]
+          may stand in for ``time``,
+        - ``{'frame': frame, 'time': 't', 'position': ['q1', ...], ...}``: the same with names of
+          columns of a data frame,
+        - ``{'file': 'run.csv', 'time': 't', 'position': [...], ...}``: an entry of
+          ``data.identification`` of an experiment file,
+        - the path of a file, whose columns are guessed as ``robot-identification init`` does; the
+          result's ``warnings`` name them (``{'file': ..., 'rate': ...}`` where there are no
+          stamps),
+        - a `Recording`, whose signals are at the joints.
+    validation:
+        Likewise recordings that the identification does not see.
+    settings:
+        Sections of an experiment file, for example ``{'robot': {'effort_kind': 'joint_torque'},
+        'signals': {'cutoff': 20}}``.
+    progress:
+        Told about the progress.
+
+    Raises
+    ------
+    IdentificationError
+        of the kind that fits: a setting that is missing, such as ``robot.effort_kind``, which is
+        never guessed; a recording that cannot be used, a joint that is not excited, ...
+
+    """
+    if isinstance(robot, Experiment):
+        if recordings is not None or validation or settings:
+            raise SettingsError(
+                'an experiment has its recordings and settings in it',
+                key='data',
+                remedy='give it alone, or a URDF with recordings and settings',
+            )
+        return pipeline.identify(robot, progress=progress)
+    if recordings is None:
+        raise SettingsError(
+            'there is no recording to identify from', key='data', remedy='give one after the URDF'
+        )
+    kinds = {'identification': _several(recordings), 'validation': _several(validation)}
+    experiment, remarks = _experiment(robot, kinds, settings or {})
+    result = pipeline.identify(experiment, progress=progress)
+    return replace(result, name=result.robot.name, warnings=once(remarks, result.warnings))
+
+
+def _several(data: Data | Sequence[Data]) -> Sequence[Data]:
+    alone = isinstance(data, (Recording, Mapping, str, os.PathLike))
+    return (data,) if alone else tuple(data)  # type: ignore[arg-type,return-value]
+
+
+def _experiment(
+    robot: Robot | str | os.PathLike,
+    kinds: Mapping[str, Sequence[Data]],
+    settings: Mapping[str, Any],
+) -> tuple[Experiment, tuple[str, ...]]:
+    """Return the experiment of recordings and settings, and remarks on what was guessed."""
+    files: dict[str, list[Any]] = {kind: [] for kind in kinds}
+    arrays: dict[str, list[ArrayEntry]] = {kind: [] for kind in kinds}
+    at_joints = True
+    for kind, recordings in kinds.items():
+        for number, data in enumerate(recordings, 1):
+            name = kind if len(recordings) == 1 else f'{kind} {number}'
+            if isinstance(data, Recording):
+                signals = {s: getattr(data, s) for s in SIGNALS}
+                arrays[kind].append(ArrayEntry(data.source, data.time, **signals))
+                continue
+            at_joints = False
+            if isinstance(data, Mapping) and 'file' not in data:
+                arrays[kind].append(ArrayEntry.of(data, name))
+            else:
+                entry = data if isinstance(data, Mapping) else {'file': data}
+                files[kind].append({**entry, 'file': os.fspath(entry['file'])})
+    section = {**_robot_section(robot), **(settings.get('robot') or {})}
+    if at_joints:
+        section.setdefault('effort_kind', 'joint_torque')
+    files, remarks = _completed(files, section)
+    content = {
+        **{name: _plain(value) for name, value in settings.items()},
+        'robot': _plain(section),
+        'data': {**(settings.get('data') or {}), **files},
+    }
+    experiment = experiment_from(content, check_data=not arrays['identification'])
+    known = {kind: tuple(entries) for kind, entries in arrays.items()}
+    return replace(experiment, arrays=known), remarks
+
+
+def _completed(
+    files: Mapping[str, Sequence[Mapping[str, Any]]], section: dict[str, Any]
+) -> tuple[dict[str, list[Any]], tuple[str, ...]]:
+    """
+    Return entries with columns guessed where none are named, and remarks on them.
+
+    Joints that the recordings lack are left out of the robot's ``section``, if it names none.
+    """
+    done: dict[str, list[Any]] = {kind: [] for kind in files}
+    remarks: list[str] = []
+    for kind, entries in files.items():
+        for number, given in enumerate(entries):
+            entry = from_mapping(RecordingEntry, _plain(given), f'data.{kind}[{number}]')
+            if not _is_bare(entry):
+                done[kind].append(given)
+                continue
+            joints = tuple(section.get('joints') or ()) or _joints(section['urdf'])
+            drives = section.get('drives')
+            drives = from_mapping(Drives, _plain(drives), 'robot.drives') if drives else None
+            ((found, guess),) = joined([described(Path(entry.name), joints, entry.rate)])
+            signals = {name: getattr(found, name) for name in ('time', 'rate', *SIGNALS)}
+            entry = replace(entry, **signals)
+            entry = timed(entry, guess.joints, drives and replace(drives, effort=None))
+            if section.setdefault('joints', guess.joints) is None:
+                section['joints'] = guess.joints
+            if tuple(section['joints']) != guess.joints:
+                expected = one_of(section['joints'])
+                text = f'its joints are {one_of(guess.joints)}, expected {expected}'
+                raise recording_error(entry.name, text, 'name its columns')
+            remarks.append(_remark(entry, guess))
+            content = to_mapping(entry).items()
+            done[kind].append({k: v for k, v in content if v != getattr(_BARE, k)})
+    return done, tuple(remarks)
+
+
+_BARE = RecordingEntry()
+
+
+def _is_bare(entry: RecordingEntry) -> bool:
+    """Tell if an entry is a table without any columns named, which are to be guessed."""
+    named = (entry.time, entry.position, entry.velocity, entry.effort, entry.motor)
+    return (
+        entry.file is not None
+        and all(columns is None for columns in named)
+        and entry.kind() not in ('rosbag2', FACTOR)
+    )
+
+
+def _remark(entry: RecordingEntry, guess: ColumnGuess) -> str:
+    """Return what was guessed, in a sentence."""
+    signals = [
+        f'{s} {", ".join(map(str, guess.columns[s]))}' for s in SIGNALS if s in guess.columns
+    ]
+    if entry.time is not None:
+        signals.append(f'time {entry.time} in {entry.time_unit}')
+    told = 'their content, check them' if guess.by_content else 'their names'
+    joints = ', '.join(guess.joints)
+    return f'{entry.name}: columns guessed by {told}: {"; ".join(signals)}; of joints {joints}'
+
+
+def _joints(urdf: str) -> tuple[str, ...]:
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)
+        return robot_with_inertia(urdf).joints
+
+
+def _robot_section(robot: Robot | str | os.PathLike) -> dict[str, Any]:
+    if isinstance(robot, Robot):
+        return {
+            'urdf': robot.urdf,
+            'joints': robot.joints,
+            'locked': dict(robot.locked),
+            'gravity': robot.gravity,
+        }
+    path = os.fspath(robot)
+    return {'urdf': path if path.lstrip().startswith('<') else str(Path(path))}
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as a file would have it: lists for tuples and arrays, text for paths."""
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -1,0 +1,510 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole way from recordings to identified, checked and validated parameters, on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+import time
+import warnings
+
+from ..config.experiment import Experiment
+from ..config.experiment_file import repeated
+from ..config.locked import faults_of_locked, recorded_joints
+from ..config.problem import IdentificationProblem
+from ..config.sources import FileSource
+from ..diagnosis.diagnose import diagnose
+from ..diagnosis.hypotheses import EXPLANATIONS
+from ..diagnosis.recording_faults import (
+    beginning_rows,
+    estimate_faults,
+    forgotten_loads,
+    RecordingFault,
+)
+from ..errors import (
+    collected_warnings,
+    IdentifiabilityError,
+    IdentificationWarning,
+    Omission,
+    once,
+)
+from ..estimation import (
+    body_scale,
+    effort_delay,
+    EffortDelay,
+    essential,
+    Estimate,
+    LinearSystem,
+    Repair,
+    RowBlock,
+    standard,
+    standard_base_columns,
+    standard_covariance,
+    standard_essential,
+)
+from ..estimation.energy import ENERGY
+from ..estimation.residuals import residual_colour, ResidualColour
+from ..estimation.validation import validate, Validation, validation_of
+from ..estimators import (
+    applicable,
+    Equations,
+    estimated,
+    EstimationSettings,
+    require_bounds_kept,
+    Task,
+)
+from ..loads.payload import Payload, payload
+from ..model.consistency import check
+from ..model.parameters import ParameterSet
+from ..model.plausibility import plausibility, robot_reach, robot_shapes
+from ..options.fields import to_mapping
+from ..progress import part, Progress, silent
+from ..regressor import Regressor
+from ..regressor.base_parameters import BaseStructure, structure
+from ..results.factor_file import StoredFactor
+from ..results.result import Result
+from ..selection.counterbalance import sprung_joints
+from ..selection.friction_slopes import find_slopes, open_slopes
+from ..selection.model_selection import can_choose, choose_model, ModelSelection
+from ..signals import source_name, WatchedSource
+from ..signals.decimation import KEPT_BYTES, KeptSource
+from .gains import gains_by_load, with_gains
+from .reduction import (
+    FactorBuilder,
+    is_factor,
+    problem_of,
+    recordings_among,
+    require_factors,
+    Source,
+)
+
+_GAIN_ERROR = (
+    'an error of the gains of the drives goes one to one into the mass of the load, and is not in '
+    'its standard deviation: gains that are 10 % too large make it 10 % too heavy'
+)
+_SPRUNG, _DEARER = 2, 1.05
+"""Joints at which a spring is tried, and times the error that the fit may have with it."""
+
+_GAINS = 0.4  # share of the work that gains take, where they are open
+
+
+def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
+    """
+    Do what an experiment file says, short of writing files; see `saving.save` for that.
+
+    Parameters
+    ----------
+    experiment:
+        See `robot_identification.config.experiment_file.load_experiment`.
+    progress:
+        Told about the progress.
+
+    Raises
+    ------
+    IdentificationError
+        of the kind that fits: a recording that cannot be used, a joint that is not excited, ...
+
+    """
+    with collected_warnings() as notes:
+        gains = None
+        if experiment.robot.open_gains:
+            experiment, gains = with_gains(experiment, progress=part(progress, 0.0, _GAINS))
+            progress = part(progress, _GAINS, 1.0)
+        problem = IdentificationProblem.of(experiment)
+        require_bounds_kept(problem.estimation)
+        joints = problem.robot.joints
+        sources = experiment.sources('identification', joints)
+        validation = experiment.sources('validation', joints)
+        loaded = experiment.sources('known_load', joints) if gains is None else ()
+        carrying = experiment.sources('payload', joints)
+        locked = _locked(problem, sources)
+        room = KEPT_BYTES // max(1, len(sources))
+        sources = tuple(s if is_factor(s) else KeptSource(s, room) for s in sources)
+        selection = _selection(experiment, problem, sources, part(progress, 0.0, 0.3))
+    identified = partial(
+        identify_sources,
+        sources=sources,
+        validation=validation,
+        loaded=loaded,
+        carrying=carrying,
+        progress=progress,
+    )
+    if selection is None:
+        result = identified(problem)
+    else:
+        result = identified(problem.with_selection(selection))
+        if 'robot.joint_springs' not in experiment.given:
+            selection, result = _sprung(problem, selection, sources, result, identified)
+    if experiment.content:
+        found = {} if gains is None else {'robot.drives': to_mapping(experiment.robot.drives)}
+        chosen = {} if selection is None else selection.settings()
+        repeating = repeated(experiment, {**chosen, **found})
+        result = replace(result, selection=selection, experiment=repeating)
+    return replace(
+        result,
+        drive_gains=gains or result.drive_gains,
+        diagnosis=(*locked, *result.diagnosis),
+        warnings=once(
+            notes, tuple(map(str, locked)), gains.warnings if gains else (), result.warnings
+        ),
+        omissions=once(notes.omissions, result.omissions),
+    )
+
+
+def _locked(
+    problem: IdentificationProblem, sources: Sequence[Source]
+) -> tuple[RecordingFault, ...]:
+    """Return locked joints that move or stand elsewhere; warn of those that do not."""
+    robot = problem.robot
+    files = [source for source in sources if isinstance(source, FileSource)]
+    if not (robot.locked and files):
+        return ()
+    seen = [recorded_joints(source, robot, list(robot.locked)) for source in files]
+    faults, remarks = faults_of_locked(robot, seen)
+    for remark in remarks:
+        warnings.warn(remark, Omission, stacklevel=2)
+    return tuple(faults)
+
+
+def _selection(
+    experiment: Experiment,
+    problem: IdentificationProblem,
+    sources: Sequence[Source],
+    progress: Progress,
+) -> ModelSelection | None:
+    """Choose the settings that the file leaves out; None where nothing can be chosen."""
+    chooses = can_choose(problem.model, problem.signals, experiment.given)
+    rows = not Equations(problem.estimation).by_energy
+    if not (experiment.auto and chooses and rows) or any(is_factor(s) for s in sources):
+        return None
+    return choose_model(
+        recordings_among(sources),
+        problem.robot,
+        problem.model,
+        problem.signals,
+        experiment.given,
+        progress=progress,
+    )
+
+
+def _sprung(
+    problem: IdentificationProblem,
+    selection: ModelSelection,
+    sources: Sequence[Source],
+    result: Result,
+    identified: Callable[[IdentificationProblem], Result],
+) -> tuple[ModelSelection, Result]:
+    """Try a spring where a link's mass is implausible alone; say so where none explains it."""
+    faulty = any(f.code in EXPLANATIONS and not f.slight for f in result.diagnosis)
+    if result.estimate.standard is None or faulty or not _implausible_masses(result):
+        return selection, result
+    estimate, model, settings = result.estimate, result.model, result.estimation.physical
+    joints = sprung_joints(
+        estimate,
+        recordings_among(sources),
+        result.robot,
+        result.prior,
+        model,
+        result.signals,
+        settings,
+    )
+    for joint in joints[:_SPRUNG]:
+        found = selection.with_spring(joint, result.robot.joints)
+        other = identified(problem.with_selection(found))
+        dearer = other.estimate.relative_error > _DEARER * estimate.relative_error
+        if not dearer and not _implausible_masses(other):
+            return found, other
+    told = (
+        'masses of links are implausible, which no spring at a joint explains: the efforts may be '
+        'those of a counterbalance of another kind or of a closed mechanism, or the masses of the '
+        'URDF be wrong; to predict efforts alone, take estimation.method: wls'
+    )
+    return selection, replace(result, warnings=once(result.warnings, (told,)))
+
+
+def _implausible_masses(result: Result) -> int:
+    """Count links with a mass that is implausible."""
+    return sum(finding.quantity == 'mass' for finding in result.plausibility.findings)
+
+
+def identify_sources(
+    problem: IdentificationProblem,
+    sources: Sequence[Source],
+    validation: Sequence[Source] = (),
+    *,
+    loaded: Sequence[Source] = (),
+    carrying: Sequence[Source] = (),
+    progress: Progress = silent,
+) -> Result:
+    """
+    Identify from recordings, check the result, and hold it against other recordings.
+
+    Parameters
+    ----------
+    problem:
+        The robot and the settings.
+    sources:
+        Recordings to identify from: `Recording` objects or opened files.
+    validation:
+        Recordings that the identification does not see.
+    loaded:
+        Recordings with the problem's known load, for the drive gains.
+    carrying:
+        Recordings with the load that is to be identified.
+    progress:
+        Told about the progress.
+
+    Raises
+    ------
+    IdentificationError
+        as `identify`.
+
+    """
+    require_bounds_kept(problem.estimation)
+    watch = _Stopwatch()
+    keep = beginning_rows(len(recordings_among(sources)))  # for the diagnosis
+    sources, validation = _watched(sources, keep), _watched(validation)
+    with collected_warnings() as notes:
+        progress(0.0, 'finding the base parameters')
+        estimation, remarks = applicable(problem.estimation)
+        problem = replace(problem, estimation=estimation)
+        regressor, prior = problem.regressor(), problem.prior()
+        base = structure(regressor, problem.robot, grouping=problem.model.grouping)
+        watch.lap('structure')
+        reading = part(progress, 0.0, len(sources) / (len(sources) + len(validation)))
+        if any(is_factor(source) for source in sources):
+            require_factors(problem)
+        problem, found = _with_slopes(problem, sources, regressor, base)
+        regressor = problem.regressor()
+        reducer = FactorBuilder.of(problem, regressor, base)
+        task = _task(reducer, sources, prior, reading)
+        watch.lap('recordings')
+        reading(1.0, 'estimating')
+        estimate, reduced = _estimate(task)
+        told = Equations(problem.estimation).notes
+        estimate = replace(estimate, notes=(*told, *found, *estimate.notes))
+        closest = estimate.standard or _standard(task, estimate, reduced)
+        watch.lap('estimation')
+        validations: list[Validation] = []
+        for source in validation:
+            progress(
+                _share(sources, validation, len(validations)), f'validating {source_name(source)}'
+            )
+            if is_factor(source):
+                validations.append(validation_of(estimate, reducer.system([source])))
+                continue
+            (recording,) = recordings_among([source])
+            validations.append(validate(estimate, recording, regressor, base, problem.signals))
+        watch.lap('validation')
+        gains = gains_by_load(problem, sources, loaded, regressor, task.system)
+        watch.lap('drive gains')
+        carried = _payload(reducer, task.system, carrying)
+        watch.lap('payload')
+        late = _delay(task.system, estimate)
+        diagnosis = diagnose(
+            problem.robot,
+            recordings_among(sources),
+            problem.model,
+            prior,
+            problem.signals.effort_delay,
+        )
+        findings = (*diagnosis.findings, *estimate_faults(problem.robot, task.system, estimate))
+        if not any(finding.of_model for finding in findings):
+            findings += (*forgotten_loads(problem.robot, prior, estimate),)
+        watch.lap('diagnosis')
+        progress(1.0, 'done')
+    return Result(
+        name=problem.name or problem.robot.name,
+        robot=problem.robot,
+        model=problem.model,
+        signals=problem.signals,
+        estimation=problem.estimation,
+        prior=prior,
+        structure=base,
+        system=task.system,
+        estimate=estimate,
+        essential=reduced,
+        standard=closest,
+        standard_covariance=standard_covariance(estimate, base)
+        if estimate.standard_covariance is None
+        else estimate.standard_covariance,
+        consistency=check(closest),
+        plausibility=plausibility(
+            closest,
+            prior,
+            robot_shapes(problem.robot),
+            reach=robot_reach(problem.robot),
+            masses=problem.estimation.physical.masses,
+            total_mass=problem.estimation.physical.total_mass_interval,
+        ),
+        validations=tuple(validations),
+        recordings=task.system.sources,
+        timing=watch.laps,
+        effort_kind=problem.effort_kind,
+        drives=problem.drives,
+        drive_gains=gains,
+        payload=carried,
+        clocks=tuple(
+            clock for s in (*sources, *validation) if (clock := getattr(s, 'clock', None))
+        ),
+        effort_delay=late,
+        residuals=_colour(task.system, estimate),
+        diagnosis=findings,
+        warnings=once(
+            remarks,
+            notes,
+            tuple(str(finding) for finding in findings),
+            estimate.warnings,
+            gains.warnings if gains else (),
+            carried.warnings if carried else (),
+        ),
+        omissions=once(notes.omissions),
+    )
+
+
+def identify_factors(
+    factors: Sequence[StoredFactor],
+    estimation: EstimationSettings | None = None,
+    *,
+    validation: Sequence[Source] = (),
+    progress: Progress = silent,
+) -> Result:
+    """
+    Identify from factors alone; they bring the robot and the settings with them.
+
+    Parameters
+    ----------
+    factors:
+        At least one; all of the same problem.
+    estimation:
+        How to estimate; a method that needs rows is refused.
+    validation, progress:
+        As for `identify_sources`; factors will do for the validation, too.
+
+    Raises
+    ------
+    IdentificationError
+        as `identify`, and naming what is not the same in all factors.
+
+    """
+    if not factors:
+        raise ValueError('there is no factor to identify from')
+    problem = problem_of(factors[0], estimation)
+    return identify_sources(problem, factors, validation, progress=progress)
+
+
+def _with_slopes(
+    problem: IdentificationProblem,
+    sources: Sequence[Source],
+    regressor: Regressor,
+    base: BaseStructure,
+) -> tuple[IdentificationProblem, tuple[str, ...]]:
+    """Fill in the slopes of friction that the settings leave to the recordings."""
+    if not open_slopes(problem.model):
+        return problem, ()
+    found = find_slopes(recordings_among(sources), regressor, base, problem.model, problem.signals)
+    return replace(problem, model=found.settings(problem.model)), found.notes
+
+
+def _task(
+    reducer: FactorBuilder, sources: Sequence[Source], prior: ParameterSet, progress: Progress
+) -> Task:
+    """Read the recordings once; estimators that need to can do so again."""
+    problem, regressor, base = reducer.problem, reducer.regressor, reducer.structure
+    equations = Equations(problem.estimation)
+
+    def rows(repair: Repair | None = None) -> Iterator[RowBlock]:
+        blocks = partial(equations.blocks, signals=problem.signals, repair=repair)
+        recordings = recordings_among(sources)
+        return chain.from_iterable(blocks(source, regressor, base) for source in recordings)
+
+    return Task(
+        reducer.system(sources, progress=progress),
+        problem.robot,
+        prior,
+        problem.estimation,
+        rows=rows,
+        model=problem.model,
+    )
+
+
+def _payload(
+    reducer: FactorBuilder, system: LinearSystem, carrying: Sequence[Source]
+) -> Payload | None:
+    """Identify the load of the recordings that have one."""
+    problem = reducer.problem
+    wanted = problem.payload
+    if wanted is None or not carrying:
+        return None
+    loaded = reducer.system(carrying)
+    found = payload(system, loaded, problem.robot, frame=wanted.frame, settings=wanted)
+    if problem.effort_kind == 'joint_torque':
+        return found
+    return replace(found, warnings=(*found.warnings, _GAIN_ERROR))
+
+
+def _estimate(task: Task) -> tuple[Estimate, Estimate | None]:
+    """All base parameters, and, where asked for, the essential ones alone."""
+    estimate = estimated(task)
+    wanted = task.settings.essential
+    if wanted is None:
+        return estimate, None
+    try:
+        reduced = essential(task.system, estimate, wanted.max_relative_std)
+    except IdentifiabilityError as error:
+        # all base parameters are estimated anyway, and their standard deviations tell the same
+        warnings.warn(str(error), IdentificationWarning, stacklevel=2)
+        return estimate, None
+    return replace(estimate, essential=reduced.essential), reduced
+
+
+def _standard(task: Task, estimate: Estimate, reduced: Estimate | None) -> ParameterSet:
+    """Return the prior with what the estimate says, as `EstimationSettings.standard` asks."""
+    settings, base = task.settings, task.system.structure
+    if settings.standard == 'base_columns':
+        return standard_base_columns(estimate, base, task.prior)
+    if settings.standard == 'essential' and reduced is not None:
+        return standard_essential(task.system, reduced, base, task.prior)
+    scale = body_scale(task.robot, base.layout) if settings.distance == 'body' else None
+    return standard(estimate, base, task.prior, scale=scale)
+
+
+def _watched(sources: Sequence[Source], keep: int = 0) -> list[Source]:
+    """Let recordings' clocks be watched, and ``keep`` rows be kept, while they are read."""
+    return [source if is_factor(source) else WatchedSource(source, keep) for source in sources]
+
+
+def _delay(system: LinearSystem, estimate: Estimate) -> EffortDelay | None:
+    """Find how late efforts are, where there are samples that tell."""
+    if not len(system.trace) or ENERGY in system.joints:
+        return None
+    return effort_delay(
+        system.analysed, estimate.base.values, system.joints, system.independent_rows
+    )
+
+
+def _colour(system: LinearSystem, estimate: Estimate) -> ResidualColour | None:
+    """Find the colour of the residuals, where there are samples that tell."""
+    if not len(system.trace):
+        return None
+    base = estimate.base
+    return residual_colour(system.analysed, base.values, system.joints, base.layout.names)
+
+
+def _share(sources: Sequence[Source], validation: Sequence[Source], done: int) -> float:
+    return (len(sources) + done) / (len(sources) + len(validation))
+
+
+class _Stopwatch:
+    """Seconds that each step took."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, step: str) -> None:
+        now = time.perf_counter()
+        self.laps[step] = now - self._last
+        self._last = now

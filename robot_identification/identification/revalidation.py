@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Use of results beyond their own recordings: validation, prediction, external efforts, comparison.
+
+Results are compared with the first one: under the hypothesis of equal parameters the difference
+over its standard deviation is normal.  Probabilities are corrected for the number of tests (Holm,
+"A simple sequentially rejective multiple test procedure", Scand. J. Statist. 6, 1979): of equal
+robots the probability of any reported difference is at most the significance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+import re
+
+import numpy as np
+from scipy.special import stdtr
+
+from ..config.problem import IdentificationProblem
+from ..errors import (
+    collected_warnings,
+    IdentificationError,
+    ModelError,
+    once,
+    RecordingError,
+    SettingsError,
+)
+from ..estimation.tables import number, rule, wrapped
+from ..estimation.validation import (
+    predicted_efforts,
+    PredictedEfforts,
+    validate,
+    Validation,
+    validation_of,
+)
+from ..online import MomentumObserver, ObserverSettings
+from ..progress import Progress, silent
+from ..regressor import build, Regressor
+from ..regressor.base_parameters import BaseStructure, structure
+from ..results.result import Result, StoredResult
+from ..signals import SignalSettings, source_name, WatchedSource
+from .reduction import FactorBuilder, is_factor, recordings_among, Source
+
+MANY = 1e6
+"""Degrees of freedom of known standard deviations."""
+
+_BAND = 1.96
+"""Half the width of a 95 % interval [standard deviations]."""
+
+
+def add_validation(result: Result, source: Source) -> Result:
+    """
+    Hold a result against one more recording that it has not seen.
+
+    Returns
+    -------
+    Result
+        With the `Validation` appended to ``validations``.
+
+    Raises
+    ------
+    RecordingError
+        where the recording cannot be used.
+
+    """
+    with collected_warnings() as notes:
+        regressor = build(result.robot, result.model)
+        watched = WatchedSource(source)
+        seen = validate(result.estimate, watched, regressor, result.structure, result.signals)
+    clocks = {clock.source: clock for clock in (*result.clocks, watched.clock) if clock}
+    return replace(
+        result,
+        validations=(*result.validations, seen),
+        clocks=tuple(clocks.values()),
+        warnings=once(result.warnings, notes),
+    )
+
+
+def validate_stored(
+    stored: StoredResult,
+    sources: Sequence[Source],
+    *,
+    signals: SignalSettings | None = None,
+    progress: Progress = silent,
+) -> tuple[Validation, ...]:
+    """
+    Hold the parameters of a result file against recordings.
+
+    Parameters
+    ----------
+    stored:
+        What `robot_identification.results.result.read_result` gave.
+    sources:
+        The recordings.
+    signals:
+        How they become samples; None takes the result's own settings.
+    progress:
+        Told about the progress.
+
+    Raises
+    ------
+    ModelError
+        where the file's base parameters are not those of its robot.
+    RecordingError
+        where a recording cannot be used.
+
+    """
+    progress(0.0, 'finding the base parameters')
+    regressor, base = _model(stored)
+    validations, settings = [], signals or stored.signals
+    for done, source in enumerate(sources):
+        progress(done / len(sources), f'validating {source_name(source)}')
+        if is_factor(source):
+            system = FactorBuilder.of(_problem(stored, settings), regressor, base).system([source])
+            validations.append(validation_of(stored.base, system))
+        else:
+            (recording,) = recordings_among([source])
+            validations.append(validate(stored.base, recording, regressor, base, settings))
+    return tuple(validations)
+
+
+def predict_stored(stored: StoredResult, source: Source) -> Iterator[PredictedEfforts]:
+    """
+    Predict the effort at every sample of a recording by a result file.
+
+    Parameters
+    ----------
+    stored:
+        What `robot_identification.results.result.read_result` gave; the motion is filtered by its
+        own settings.
+    source:
+        The recording.
+
+    Yields
+    ------
+    Blocks as of `robot_identification.estimation.validation.predicted_efforts`.
+
+    Raises
+    ------
+    ModelError
+        as `validate_stored`.
+    RecordingError
+        where the recording cannot be used, or is a factor.
+
+    """
+    if is_factor(source):
+        name = source_name(source)
+        raise RecordingError(
+            f"'{name}' is a factor, which has no samples to predict",
+            file=name,
+            remedy='give the recording that it was made of',
+        )
+    (recording,) = recordings_among([source])
+    regressor, base = _model(stored)
+    yield from predicted_efforts(stored.base, recording, regressor, base, stored.signals)
+
+
+def observer_of(stored: StoredResult, settings: ObserverSettings) -> MomentumObserver:
+    """
+    Return the observer of external efforts on the robot of a result file.
+
+    Its bandwidth is at most that of the identification's filters, since the residuals, which the
+    threshold comes from, say nothing of faster errors.
+
+    Raises
+    ------
+    ModelError
+        as `validate_stored`.
+    SettingsError
+        where the robot has elastic joints.
+
+    """
+    if stored.model.elastic is not None:
+        raise SettingsError(
+            'external efforts on elastic joints are not observed',
+            key='robot.elastic',
+            remedy='identify the robot with rigid joints',
+        )
+    regressor, _ = _model(stored)
+    errors = {joint.joint: joint.rmse for joint in stored.identification.joints}
+    residual = np.array([errors.get(joint, np.nan) for joint in stored.robot.joints])
+    if not np.isfinite(residual).all():
+        joint = stored.robot.joints[int(np.flatnonzero(~np.isfinite(residual))[0])]
+        raise ModelError(
+            f"'{stored.path}' has no residuals of joint '{joint}', which the threshold needs",
+            file=str(stored.path),
+            joint=joint,
+            remedy='identify from efforts, with inverse dynamics',
+        )
+    fastest = min(stored.signals.cutoff, 0.5 * (stored.signals.decimate_to or np.inf))
+    settings = replace(settings, bandwidth=min(settings.bandwidth, 2.0 * np.pi * fastest))
+    return MomentumObserver(regressor, stored.base, stored.covariance, residual, settings)
+
+
+def _model(stored: StoredResult) -> tuple[Regressor, BaseStructure]:
+    """Return a result's regressor and base parameters, after a check that they are its own."""
+    regressor = build(stored.robot, stored.model)
+    base = structure(regressor, stored.robot, grouping=stored.model.grouping)
+    if base.names != stored.base.layout.names:
+        raise ModelError(
+            f"the base parameters in '{stored.path}' are not those of its robot",
+            file=str(stored.path),
+            remedy='identify again with this version',
+        )
+    return regressor, base
+
+
+def _problem(stored: StoredResult, signals: SignalSettings) -> IdentificationProblem:
+    """Return the problem that a result is the solution of, with its own or other filters."""
+    return IdentificationProblem(
+        robot=stored.robot,
+        model=stored.model,
+        signals=signals,
+        estimation=stored.estimation,
+        effort_kind=stored.effort_kind,
+        drives=stored.drives,
+    )
+
+
+# ------------------------------------------------------------------------------------- comparison
+
+
+def two_sided(value: np.ndarray, std: np.ndarray, freedom: np.ndarray | float) -> np.ndarray:
+    """Return the two-sided probability of a value by Student's distribution."""
+    with np.errstate(divide='ignore', invalid='ignore'):
+        return np.asarray(2.0 * stdtr(freedom, -np.abs(value) / std))
+
+
+def holm(probability: np.ndarray) -> np.ndarray:
+    """Correct probabilities for their number (Holm); NaN for what was not tested."""
+    corrected = np.full(probability.shape, np.nan)
+    known = np.isfinite(probability)
+    p = probability[known]
+    order = np.argsort(p, kind='stable')
+    steps = np.minimum(1.0, p[order] * np.arange(p.size, 0, -1))
+    p[order] = np.maximum.accumulate(steps)
+    corrected[known] = p
+    return corrected
+
+
+@dataclass(frozen=True)
+class ResultComparison:
+    """
+    Parameters and errors of results.
+
+    Attributes
+    ----------
+    names:
+        Of the r results.
+    labels, expressions, units:
+        (p,) of the base parameters that any result has; a label is the first term of the
+        expression, with its number if several begin alike.
+    values, std:
+        (r, p) in these units; NaN for a parameter that a result does not have or determine.
+    probability:
+        (r, p) of such a difference from the first result among equal robots, corrected for the
+        number of parameters; NaN if it cannot be tested.
+    significance:
+        Probability below which a difference is significant.
+    errors:
+        Relative error of each joint by recording and result, (r, n + 1) with that of all joints
+        last [%].
+    joints:
+        Names of the n joints.
+
+    """
+
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    expressions: tuple[str, ...]
+    units: tuple[str, ...]
+    values: np.ndarray
+    std: np.ndarray
+    probability: np.ndarray
+    significance: float
+    errors: dict[str, np.ndarray]
+    joints: tuple[str, ...]
+
+    @property
+    def different(self) -> np.ndarray:
+        """(r, p) bool, parameters that differ significantly from those of the first result."""
+        with np.errstate(invalid='ignore'):
+            return np.asarray(self.probability < self.significance)
+
+    def summary(self) -> str:
+        """Return tables; ``*`` marks what differs significantly from the first result."""
+        count = int(self.different.any(axis=0).sum())
+        width = max(map(len, (*self.labels, *self.joints, 'all joints'))) + 1
+        lines = [
+            rule(f'{len(self.names)} results', '='),
+            *(f'{letter}  {name}' for letter, name in zip(_letters(self), self.names)),
+            f'{count} of {len(self.expressions)} base parameters differ significantly from '
+            f'{_letters(self)[0]} (level {100 * self.significance:g} % over all of them)',
+            '',
+            rule('Base parameters with half the width of their 95 % interval'),
+            f'{"parameter":{width}}'
+            + ''.join(f'{letter:>24}   ' for letter in _letters(self))
+            + 'unit',
+        ]
+        for p, label in enumerate(self.labels):
+            cells = ''.join(
+                f'{self._cell(r, p):>24}{" * " if self.different[r, p] else "   "}'
+                for r in range(len(self.names))
+            )
+            lines.append(f'{label:{width}}{cells}{self.units[p]}')
+        for recording, errors in self.errors.items():
+            lines += ['', rule(f'Relative error on {recording} [%]')]
+            for j, joint in enumerate((*self.joints, 'all joints')):
+                cells = ''.join(f'{error:24.2f}   ' for error in errors[:, j])
+                lines.append(f'{joint:{width}}{cells}'.rstrip())
+        combined = [
+            (label, expression)
+            for label, expression in zip(self.labels, self.expressions, strict=True)
+            if label != expression
+        ]
+        if combined:
+            lines += ['', rule('Parameters that are combinations')]
+            for label, text in combined:
+                # the first term is the label
+                lines += wrapped(text, f'{label} = ' if ' [' in label else '')
+        return '\n'.join(lines)
+
+    def _cell(self, r: int, p: int) -> str:
+        if not np.isfinite(self.values[r, p]):
+            return '-'
+        spread = _BAND * self.std[r, p]
+        told = f' +- {spread:.2g}' if np.isfinite(spread) else ''
+        return f'{number(float(self.values[r, p]))}{told}'
+
+
+def compare_results(
+    results: Sequence[StoredResult],
+    names: Sequence[str],
+    errors: dict[str, np.ndarray] | None = None,
+    significance: float = 0.01,
+) -> ResultComparison:
+    """
+    Compare results of one robot, or of robots with the same joints.
+
+    Parameters
+    ----------
+    results:
+        At least two; the others are compared with the first one.
+    names:
+        What they are called.
+    errors:
+        Errors on recordings that all have predicted, as in `ResultComparison`.
+    significance:
+        Probability that results of equal robots show any difference.
+
+    Raises
+    ------
+    IdentificationError
+        naming a result of other joints.
+
+    """
+    joints = results[0].robot.joints
+    for result, name in zip(results, names, strict=True):
+        if result.robot.joints != joints:
+            raise IdentificationError(
+                f"'{name}' is of the joints {', '.join(result.robot.joints)}, '{names[0]}' of "
+                f'{", ".join(joints)}',
+                file=name,
+                remedy='compare results of the same joints',
+            )
+    units: dict[str, str] = {}
+    for result in results:
+        units.update(zip(result.expressions, result.base.layout.units, strict=True))
+    values, std = (np.full((len(results), len(units)), np.nan) for _ in range(2))
+    places = {expression: p for p, expression in enumerate(units)}
+    for r, result in enumerate(results):
+        at = [places[expression] for expression in result.expressions]
+        values[r, at], std[r, at] = result.base.values, result.base_std
+    difference = values - values[0]
+    spread = np.hypot(std, std[0])
+    probability = np.full(values.shape, np.nan)
+    for r in range(1, len(results)):
+        probability[r] = holm(two_sided(difference[r], spread[r], MANY))
+    return ResultComparison(
+        tuple(names),
+        _labels(tuple(units)),
+        tuple(units),
+        tuple(units.values()),
+        values,
+        std,
+        probability,
+        significance,
+        errors or {},
+        joints,
+    )
+
+
+def _labels(expressions: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first terms of expressions, numbered where several are alike."""
+    seen: dict[str, int] = {}
+    labels = []
+    for expression in expressions:
+        first = re.split(r' [+-] ', expression)[0]
+        seen[first] = seen.get(first, 0) + 1
+        labels.append(first if seen[first] == 1 else f'{first} [{seen[first]}]')
+    return tuple(labels)
+
+
+def _letters(comparison: ResultComparison) -> list[str]:
+    return [chr(ord('A') + k) if k < 26 else str(k + 1) for k in range(len(comparison.names))]

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way from recordings of commands to identified and validated servos, on one page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+import time
+
+import numpy as np
+
+from ..config.commands import read_commands
+from ..config.experiment import Experiment
+from ..data.commands import CommandRecording
+from ..errors import collected_warnings, once
+from ..model.robot import Robot
+from ..model.urdf_files import mjcf_facts
+from ..progress import part, Progress, silent
+from ..results.servo_result import MotionTrace, ServoResult
+from ..servo.identification import fit_servo, rollout_errors
+from ..servo.model import ServoModel
+from ..servo.parameter_sets import coverage, parameter_sets
+from ..servo.parameters import ServoParameters
+from ..servo.settings import INTEGRATORS, SimulatorSettings
+
+TRACE_SAMPLES = 3000
+"""Samples of the motion that the page shows; of more, every k-th."""
+
+COVERAGE_SETS = 20
+"""Parameter sets of which the coverage is measured."""
+
+
+def identify_servo(experiment: Experiment, *, progress: Progress = silent) -> ServoResult:
+    """
+    Identify the servos of a robot from recordings of commands.
+
+    Without recordings to validate on, every second block of the identification recordings is held
+    out and validates what the others give.
+
+    Raises
+    ------
+    IdentificationError
+        of the kind that fits: a recording that cannot be used, a joint that is not excited, ...
+
+    """
+    began = time.perf_counter()
+    settings = experiment.robot.servo
+    assert settings is not None  # the experiment checks it
+    with collected_warnings() as notes:
+        robot = experiment.build_robot()
+        nominal, simulator = _facts(experiment, robot)
+        seen, unseen = (
+            _read(experiment, kind, robot) for kind in ('identification', 'validation')
+        )
+        held_out = not unseen
+        if held_out:
+            seen = [recording.with_blocks_held_out() for recording in seen]
+            unseen = seen
+        found = fit_servo(robot, seen, settings, simulator, progress=part(progress, 0.0, 0.85))
+        progress(0.85, 'validation')
+        model = found.model
+        fit = found.fit
+        random = np.random.default_rng(0)
+        sets = parameter_sets(fit.free, fit.vector, fit.blocks, COVERAGE_SETS, random)
+        covered = coverage(model, unseen, sets, fit.rmse, held_out=held_out)
+    errors = {
+        name: rollout_errors(model, unseen, parameters, held_out=held_out)
+        for name, parameters in (
+            ('nominal', nominal),
+            ('start', found.start),
+            ('fit', found.parameters),
+        )
+    }
+    return ServoResult(
+        name=experiment.name,
+        robot=robot,
+        servo=settings,
+        simulator=simulator,
+        model=model,
+        nominal=nominal,
+        fit=found.fit,
+        errors=errors,
+        held_out=held_out,
+        coverage=covered,
+        motion=_spread(unseen, held_out),
+        traces=_traces(model, unseen[0], nominal, found.parameters),
+        recordings=tuple(recording.source for recording in seen),
+        seconds=time.perf_counter() - began,
+        warnings=once(robot.warnings, tuple(notes)),
+    )
+
+
+def _facts(experiment: Experiment, robot: Robot) -> tuple[ServoParameters, SimulatorSettings]:
+    """Return the nominal parameters of the joints, and the simulator."""
+    drawn = [robot.contents.joints[joint] for joint in robot.joints]
+    armature = np.zeros(robot.n_joints)
+    simulator = experiment.simulation
+    path = experiment.robot.mjcf(experiment.base)
+    if path is not None:
+        facts = mjcf_facts(Path(path))
+        armature = np.array([facts.armature.get(joint, 0.0) for joint in robot.joints])
+        simulator = replace(
+            simulator,
+            timestep=simulator.timestep or facts.timestep,
+            integrator=simulator.integrator or INTEGRATORS[facts.integrator],
+        )
+    nominal = ServoParameters.of(
+        robot.n_joints,
+        armature=armature,
+        viscous=np.array([joint.damping for joint in drawn]),
+        coulomb=np.array([joint.friction for joint in drawn]),
+    )
+    return nominal, simulator
+
+
+def _read(experiment: Experiment, kind: str, robot: Robot) -> list[CommandRecording]:
+    """Read the recordings of a kind."""
+    return [
+        read_commands(entry, robot.joints, experiment.robot.drives, experiment.base)
+        for _, entry in experiment.data.entries(kind)
+    ]
+
+
+def _spread(recordings: list[CommandRecording], held_out: bool) -> np.ndarray:
+    """Return (n,) root mean squares of the positions about their means [rad or m]."""
+    positions = [r.position[r.counted(held_out)] for r in recordings]
+    return np.asarray(np.concatenate(positions).std(axis=0))
+
+
+def _traces(
+    model: ServoModel,
+    recording: CommandRecording,
+    nominal: ServoParameters,
+    parameters: ServoParameters,
+) -> MotionTrace:
+    """Return the motion of a recording's first stretch, as measured and simulated."""
+    stretch = next(recording.stretches())
+    before, after = model.rollouts([nominal, parameters], stretch)
+    step = slice(None, None, max(1, len(stretch) // TRACE_SAMPLES))
+    return MotionTrace(
+        stretch.time[step],
+        stretch.command[step],
+        stretch.position[step],
+        before[step],
+        after[step],
+        None if stretch.held_out is None else stretch.held_out[step],
+    )

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choices of `auto`: filters, delays, dead zones, terms of friction and drives, springs."""

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings of arms that their URDFs describe badly: every fault is found, and no other."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from robot_identification.data.recording import Motion
+from robot_identification.diagnosis.diagnose import diagnose, Trial
+from robot_identification.diagnosis.hypotheses import (
+    Correction,
+    hypotheses,
+    nearest_axis,
+    neighbours,
+    position_offset,
+)
+from robot_identification.diagnosis.hypothesis_fit import HypothesisModel
+from robot_identification.diagnosis.recording_faults import observe
+from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
+from robot_identification.regressor import build, ModelSettings, prior
+
+from benchmarks.faulty_arms import arm, FAULTS, faulty, KINDS
+
+THREE_JOINTS, FIVE_JOINTS = 60, 62
+
+
+@pytest.mark.parametrize('seed', [100, 101])
+def test_nothing_is_wrong_with_good_recordings(seed):
+    made = arm(seed)
+    diagnosis = diagnose(made.robot, [made.recording])
+    assert diagnosis.findings == ()
+    assert (diagnosis.misfit < 0.3).all()
+    assert 'nothing found' in diagnosis.summary()
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_fault_is_found(kind):
+    fault = faulty(kind, FIVE_JOINTS)
+    found = diagnose(fault.robot, [fault.recording]).findings
+    assert (fault.code, set(fault.joints)) in [(each.code, set(each.joints)) for each in found]
+    assert all(each.remedy and each.evidence and each.change for each in found)
+
+
+@pytest.mark.slow
+def test_two_arms_with_fourteen_joints_are_diagnosed():
+    made = arm(70, joints=14)
+    fault = FAULTS['signs of all efforts'](made)
+    (finding,) = diagnose(fault.robot, [fault.recording]).findings
+    assert finding.code == 'effort_signs' and finding.whole > 1.5
+
+
+def test_a_delay_that_the_model_has_is_no_fault():
+    fault = faulty('delay of efforts', FIVE_JOINTS)
+    (finding,) = diagnose(fault.robot, [fault.recording]).findings
+    late = finding.change.split()[3]
+    known = diagnose(fault.robot, [fault.recording], delay=float(late) / 1000.0)
+    assert 'effort_delay' not in [each.code for each in known.findings]
+
+
+@pytest.mark.parametrize(
+    ('gravity', 'along'),
+    [((0.1, 0.0, 9.8), (0.0, 0.0, 9.8005)), ((2.0, 0.0, -9.6), (2.0, 0.0, -9.6))],
+)
+def test_gravity_near_an_axis_is_along_it(gravity, along):
+    np.testing.assert_allclose(nearest_axis(np.array(gravity)), along, atol=1e-3)
+
+
+def test_one_impossible_position_is_no_error():
+    """It makes the normal matrix of one stretch larger than the others by many digits."""
+    made = arm(60)
+    position = made.recording.position.copy()
+    position[len(position) // 3, 0] = 1e6
+    diagnose(made.robot, [replace(made.recording, position=position)])
+
+
+def test_finding_says_how_much_better_and_which_key():
+    fault = faulty('sign of an effort', FIVE_JOINTS)
+    diagnosis = diagnose(fault.robot, [fault.recording])
+    (finding,) = diagnosis.findings
+    joint = fault.joints[0]
+    assert finding.improvement > 3.0
+    assert f'times better with the effort of {joint} negated' in finding.evidence
+    assert 'robot.drives.effort.matrix' in finding.remedy
+    assert str(finding) in diagnosis.summary()
+    assert diagnosis.to_list()[0]['code'] == 'effort_sign'
+
+
+def test_sizes_are_found():
+    """An angle, a direction and a delay that lie between those that are tried."""
+    made = arm(FIVE_JOINTS)
+    position = made.recording.position.copy()
+    position[:, 1] += np.radians(65.0)
+    trial = Trial.of(
+        made.robot, observe([replace(made.recording, position=position)]), ModelSettings()
+    )
+    best = trial.explanations()[0].change
+    assert (best.code, best.joints) == ('position_offset', (1,))
+    assert np.degrees(best.size) == pytest.approx(-65.0, abs=6.0)
+
+
+def test_direction_of_gravity_is_found():
+    fault = faulty('direction of gravity', FIVE_JOINTS)
+    trial = Trial.of(fault.robot, observe([fault.recording]), ModelSettings())
+    gravity = np.array(trial.explanations()[0].change.gravity)
+    true = arm(FIVE_JOINTS).truth.gravity.linear
+    angle = np.arccos(gravity @ true / np.linalg.norm(gravity) / np.linalg.norm(true))
+    assert np.degrees(angle) < 5.0
+
+
+def test_changes_undo_what_they_are_called_after():
+    made = arm(THREE_JOINTS)
+    observed = observe([made.recording])
+    swapped = Correction('joints_swapped', (0, 2), position={0: 2, 2: 0}, effort={0: 2, 2: 0})
+    twice = swapped.motion(swapped.motion(observed.motion))
+    np.testing.assert_array_equal(twice.position, observed.motion.position)
+    turned = position_offset(1, 0.5).motion(observed.motion)
+    np.testing.assert_allclose(turned.position[:, 1] - observed.motion.position[:, 1], 0.5)
+    np.testing.assert_array_equal(turned.velocity, observed.motion.velocity)
+    late = Correction('effort_delay', size=0.05).efforts(observed)
+    # the effort that comes 0.05 s later
+    assert np.abs(late - observed.effort).max() > 0.0
+
+
+def test_hypotheses_are_many_but_not_too_many():
+    tried = list(hypotheses(np.array([0.0, 0.0, -9.81]), (True,) * 7, 20.0))
+    assert 150 < len(tried) < 260
+    assert len({(c.code, c.joints, c.size, c.gravity) for c in tried}) == len(tried)
+    codes = {change.code for change in tried}
+    for change in tried:
+        for near in neighbours(change, 1.0):
+            assert near.code in codes and near.joints == change.joints
+
+
+def test_rows_under_any_gravity():
+    made = arm(THREE_JOINTS)
+    model = HypothesisModel.of(made.robot, ModelSettings(), prior(made.robot))
+    states = np.random.default_rng(0).normal(size=(3, 5, 3))
+    parts = model.weight_rows(Motion(*states))
+    rows = parts[0] + np.tensordot(made.robot.gravity, parts[1:], axes=1)
+    expected = build(made.robot, ModelSettings()).rows(Motion(*states))
+    np.testing.assert_allclose(rows.reshape(expected.shape), expected, atol=1e-9)
+
+
+def test_identify_warns_and_keeps_the_findings():
+    fault = faulty('efforts exchanged', THREE_JOINTS)
+    result = identify_sources(IdentificationProblem(fault.robot), [fault.recording])
+    found = [finding for finding in result.diagnosis if finding.code == 'efforts_swapped']
+    assert len(found) == 1 and str(found[0]) in result.warnings
