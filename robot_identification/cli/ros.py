@@ -27,7 +27,7 @@ from .command import (
 VERBS = {
     'plan': 'plan a motion that excites the parameters',
     'preview': 'check a planned motion and show it; nothing moves',
-    'stop': 'cancel all goals of the controller, whoever sent them',
+    'stop': 'cancel all goals of the controllers, whoever sent them',
     'excite': 'check a planned motion, execute and record it; Ctrl-C brings the robot to rest',
     'calibrate': 'move and identify until the parameters are known well enough',
     'confirm': 'have the motion that a calibration asks about executed, or end it',
@@ -130,9 +130,9 @@ def _stop(parser: Parser, own: Any, fields: list[str]) -> int:
 
     parser.add_argument(
         '--controller',
-        default='joint_trajectory_controller',
+        default='',
         metavar='NAME',
-        help='name of the controller (default: %(default)s)',
+        help='name of the controller (default: all of the namespace)',
     )
     own.add_argument(
         '--timeout',
@@ -144,7 +144,8 @@ def _stop(parser: Parser, own: Any, fields: list[str]) -> int:
     )
     given = parser.parse_args(fields)
     stopped = client.stop(given.controller, namespace=given.namespace, timeout=given.timeout)
-    print(f"'{given.controller}': {stopped}")
+    for controller, outcome in stopped.items():
+        print(f"'{controller}': {outcome}")
     return EXIT_OK
 
 

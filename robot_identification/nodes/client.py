@@ -19,7 +19,7 @@ from typing import Any
 
 from action_msgs.msg import GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
-from rclpy.action import ActionClient
+from rclpy.action import ActionClient, get_action_names_and_types
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -177,81 +177,160 @@ class Stopped:
         return f'{text}; the arm was not seen at rest: use the emergency stop if it moves'
 
 
-def stop(controller: str, *, namespace: str = '', timeout: float = 10.0) -> Stopped:
+def stop(
+    controller: str = '', *, namespace: str = '', timeout: float = 10.0
+) -> dict[str, Stopped]:
     """
-    Cancel all goals of a trajectory controller; initialises and shuts down ROS.
+    Cancel all goals of trajectory controllers; initialises and shuts down ROS.
 
-    The request is repeated until the goals have ended; how the robot comes to rest is the
+    The requests are repeated until the goals have ended; how a robot comes to rest is its
     controller's matter.  Whether it does is seen by the controller's state, or by the joint states
     of the namespace where that is not published.
 
     Parameters
     ----------
-    controller, namespace:
-        Name of the controller, and its namespace where the name is relative.
+    controller:
+        Name of the controller; empty: all of the namespace that offer the action.
+    namespace:
+        Namespace where the name is relative or empty.
     timeout:
-        Time for the controller to appear, and for its goals to end [s].
+        Time for a controller to appear, and for the goals to end [s].
+
+    Returns
+    -------
+    stopped:
+        What came of it, by the controllers' names.
 
     Raises
     ------
     RequestFailedError
-        where the controller does not answer, or goals do not end.
+        where no controller answers, or goals do not end.
 
     """
-    controller = _place(controller.rstrip('/'), namespace)
-    action = f'{controller}/follow_joint_trajectory'
-    statuses: dict[bytes, int] = {}
-    stopped: set[bytes] = set()
-
-    def take(message: GoalStatusArray) -> None:
-        statuses.update((bytes(s.goal_info.goal_id.uuid), s.status) for s in message.status_list)
-
-    def left() -> list[int]:
-        """Return the statuses of goals that have not ended."""
-        stopped.update(goal for goal, status in statuses.items() if status in _ACTIVE)
-        found = (statuses.get(goal, _ACTIVE[0]) for goal in stopped)
-        return [status for status in found if status in _ACTIVE]
+    controller = controller and _place(controller.rstrip('/'), namespace)
+    joint_states = _place('joint_states', namespace)
+    found: dict[str, _Goals] = {}
 
     with _caller() as caller:
-        caller.node.create_subscription(GoalStatusArray, f'{action}/_action/status', take, LATCHED)
-        service = caller.node.create_client(CancelGoal, f'{action}/_action/cancel_goal')
-        rest = _Rest(caller.node, controller, _place('joint_states', namespace))
 
-        def canceled() -> bool:
-            # with neither a goal nor a time it means all goals
-            answer = service.call_async(CancelGoal.Request())
-            caller.spin(answer.done, _REPEAT)
-            if not answer.done():
+        def look() -> bool:
+            """Take in controllers that have appeared, and return whether all there are answer."""
+            names = [controller] if controller else _controllers(caller.node, namespace)
+            for name in names:
+                if name not in found:
+                    found[name] = _Goals(caller.node, name, joint_states)
+            return bool(found) and all(each.answers() for each in found.values())
+
+        def ended() -> bool:
+            look()
+            every = list(found.values())
+            asked = [each.cancel() for each in every]
+            caller.spin(lambda: all(answer.done() for answer in asked), _REPEAT)
+            answered = [each.take(answer) for each, answer in zip(every, asked, strict=True)]
+            if not all(answered):
                 return False
-            asked = {bytes(each.goal_id.uuid) for each in answer.result().goals_canceling}
-            stopped.update(asked)
-            caller.spin(lambda: bool(statuses), _LATCHED_WAIT)
-            caller.spin(lambda: not left(), _REPEAT)
-            if asked or not rest.seen:
-                return not left()
-            # nothing is left to cancel, and nothing moves
-            return all(status == GoalStatus.STATUS_CANCELING for status in left())
+            caller.spin(lambda: all(each.statuses for each in every), _LATCHED_WAIT)
+            caller.spin(lambda: not any(each.left() for each in every), _REPEAT)
+            return all(each.ended() for each in every)
 
+        what = _place(controller or _ACTION, namespace)
         try:
-            caller.wait_for(service.service_is_ready, timeout, action)
-            caller.wait_for(canceled, timeout, action)
+            caller.wait_for(look, timeout, what)
+            caller.wait_for(ended, timeout, what)
         except RequestFailedError as error:
-            names = {_ACTIVE[0]: 'ACCEPTED', _ACTIVE[1]: 'EXECUTING', _ACTIVE[2]: 'CANCELING'}
-            counts = ', '.join(f'{left().count(s)} {n}' for s, n in names.items() if s in left())
-            seen = 'is at rest now' if rest.seen else 'was not seen at rest'
+            reasons = [each.reason(timeout) for each in found.values() if not each.ended()]
+            space = namespace.strip('/')
+            place = f" in the namespace '/{space}'" if space else ' outside of namespaces'
+            reasons = reasons or [f"no action '{_ACTION}'{place} in {timeout:g} s"]
             raise RequestFailedError(
-                f"use the emergency stop: action '{action}' "
-                + (
-                    f'does not end its goals ({counts}), and the arm {seen}'
-                    if stopped
-                    else f'does not answer in {timeout:g} s'
-                ),
+                f'use the emergency stop: {"; ".join(reasons)}',
                 remedy='then see whether the controller runs, in which namespace, and in the same '
                 'ROS_DOMAIN_ID',
             ) from error
-        if stopped:
-            caller.spin(lambda: rest.seen, _REST_WAIT)
-        return Stopped(len(stopped), len(left()), rest.seen)
+        if any(each.stopped for each in found.values()):
+            moving = [each.rest for each in found.values() if each.stopped]
+            caller.spin(lambda: all(rest.seen for rest in moving), _REST_WAIT)
+        return {
+            name: Stopped(len(each.stopped), len(each.left()), each.rest.seen)
+            for name, each in found.items()
+        }
+
+
+_ACTION = 'follow_joint_trajectory'
+"""What a controller's action is called below its own name."""
+
+
+def _controllers(node: Node, namespace: str) -> list[str]:
+    """Return the controllers of a namespace whose action the graph has, as absolute names."""
+    space = namespace.strip('/')
+    return sorted(
+        controller
+        for name, kinds in get_action_names_and_types(node)
+        if 'control_msgs/action/FollowJointTrajectory' in kinds
+        for controller, _, action in [name.rpartition('/')]
+        if action == _ACTION and controller.rpartition('/')[0].strip('/') == space
+    )
+
+
+class _Goals:
+    """Goals of a controller that were in execution since the first look, and how they end."""
+
+    def __init__(self, node: Node, controller: str, joint_states: str) -> None:
+        self._action = f'{controller}/{_ACTION}'
+        self._asked: set[bytes] = set()
+        self._answered = False
+        self.statuses: dict[bytes, int] = {}
+        self.stopped: set[bytes] = set()
+        self.rest = _Rest(node, controller, joint_states)
+        self._service = node.create_client(CancelGoal, f'{self._action}/_action/cancel_goal')
+        node.create_subscription(
+            GoalStatusArray, f'{self._action}/_action/status', self._note, LATCHED
+        )
+
+    def _note(self, message: GoalStatusArray) -> None:
+        self.statuses.update(
+            (bytes(s.goal_info.goal_id.uuid), s.status) for s in message.status_list
+        )
+
+    def answers(self) -> bool:
+        """Return whether the controller is there."""
+        return self._service.service_is_ready()
+
+    def cancel(self) -> Future:
+        """Ask for the end of all goals."""
+        return self._service.call_async(CancelGoal.Request())  # with neither a goal nor a time
+
+    def take(self, answer: Future) -> bool:
+        """Take in the answer to a cancel, and return whether there is one."""
+        if not answer.done():
+            return False
+        self._answered = True
+        self._asked = {bytes(each.goal_id.uuid) for each in answer.result().goals_canceling}
+        self.stopped.update(self._asked)
+        return True
+
+    def left(self) -> list[int]:
+        """Return the statuses of goals that have not ended."""
+        self.stopped.update(goal for goal, status in self.statuses.items() if status in _ACTIVE)
+        found = (self.statuses.get(goal, _ACTIVE[0]) for goal in self.stopped)
+        return [status for status in found if status in _ACTIVE]
+
+    def ended(self) -> bool:
+        """Return whether no goal moves the robot any more."""
+        if self._asked or not self.rest.seen:
+            return self._answered and not self.left()
+        # nothing is left to cancel, and nothing moves
+        return self._answered and all(s == GoalStatus.STATUS_CANCELING for s in self.left())
+
+    def reason(self, timeout: float) -> str:
+        """Return why the goals have not ended."""
+        if not self.stopped:
+            return f"action '{self._action}' does not answer in {timeout:g} s"
+        names = {_ACTIVE[0]: 'ACCEPTED', _ACTIVE[1]: 'EXECUTING', _ACTIVE[2]: 'CANCELING'}
+        left = self.left()
+        counts = ', '.join(f'{left.count(s)} {n}' for s, n in names.items() if s in left)
+        seen = 'is at rest now' if self.rest.seen else 'was not seen at rest'
+        return f"action '{self._action}' does not end its goals ({counts}), and the arm {seen}"
 
 
 class _Rest:

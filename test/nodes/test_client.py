@@ -197,7 +197,7 @@ def test_ctrl_c_cancels_the_goal_and_waits_until_the_robot_is_at_rest(ros, excit
 
 @pytest.fixture
 def controller(ros):
-    """Give an action server of a controller, spun in a thread, that cancels as it is told."""
+    """Give the action servers of two controllers, in a thread, that cancel as they are told."""
     told = {'cancel': CancelResponse.ACCEPT, 'handles': []}
 
     def execute(handle):
@@ -210,21 +210,25 @@ def controller(ros):
         return FollowJointTrajectory.Result()
 
     node = ros.node
-    server = ActionServer(
-        node, FollowJointTrajectory, '/left/arm/follow_joint_trajectory', execute,
-        cancel_callback=lambda _: told['cancel'], callback_group=ReentrantCallbackGroup(),
-    )  # fmt: skip
-    client = ActionClient(node, FollowJointTrajectory, '/left/arm/follow_joint_trajectory')
+    actions = [f'/left/{name}/follow_joint_trajectory' for name in ('arm', 'leg')]
+    servers = [
+        ActionServer(
+            node, FollowJointTrajectory, action, execute,
+            cancel_callback=lambda _: told['cancel'], callback_group=ReentrantCallbackGroup(),
+        )
+        for action in actions
+    ]  # fmt: skip
+    clients = [ActionClient(node, FollowJointTrajectory, action) for action in actions]
     executor = MultiThreadedExecutor(num_threads=4, context=node.context)
     executor.add_node(node)
     spinner = threading.Thread(target=executor.spin, daemon=True)
     spinner.start()
-    told['client'] = client
+    told['clients'] = clients
     yield told
     executor.shutdown()
     spinner.join(5.0)
-    client.destroy()
-    server.destroy()
+    for each in (*clients, *servers):
+        each.destroy()
 
 
 def wait(condition):
@@ -234,40 +238,53 @@ def wait(condition):
         time.sleep(0.02)
 
 
-STOP = ('--namespace', 'left', 'stop', '--controller', 'arm', '--timeout')
+STOP = ('--namespace', 'left', 'stop', '--timeout')
+STOP_ARM = ('--namespace', 'left', 'stop', '--controller', 'arm', '--timeout')
+UNSEEN = 'the arm was not seen at rest: use the emergency stop if it moves'
 
 
 def test_stop_cancels_every_goal_and_waits_for_its_end(ros, controller):
-    idle = started(ros, *STOP, '30')
-    assert (idle.wait(60.0), idle.output) == (0, "'arm': no goal to cancel")
-    assert controller['client'].wait_for_server(60.0)
-    for _ in range(2):
-        controller['client'].send_goal_async(FollowJointTrajectory.Goal())
-    wait(lambda: len(controller['handles']) == 2)
-    stop = started(ros, *STOP, '30')
+    idle = started(ros, *STOP_ARM, '30')
+    assert (idle.wait(60.0), idle.output) == (0, "'/left/arm': no goal to cancel")
+    arm, leg = controller['clients']
+    assert arm.wait_for_server(60.0)
+    assert leg.wait_for_server(60.0)
+    for client in (arm, arm, leg):
+        client.send_goal_async(FollowJointTrajectory.Goal())
+    wait(lambda: len(controller['handles']) == 3)
+    stop = started(ros, *STOP_ARM, '30')
     assert stop.wait(60.0) == 0
-    assert stop.output.startswith("'arm': 2 goals canceled; the arm was not seen at rest: use the")
-    assert [h.status for h in controller['handles']] == [GoalStatus.STATUS_CANCELED] * 2
+    assert stop.output == f"'/left/arm': 2 goals canceled; {UNSEEN}"
+    statuses = sorted(h.status for h in controller['handles'])
+    assert statuses == [GoalStatus.STATUS_EXECUTING, *[GoalStatus.STATUS_CANCELED] * 2]
+    both = started(ros, *STOP, '30')
+    assert both.wait(60.0) == 0
+    # those that have ended are no goals to it
+    assert both.lines[-1] == f"'/left/leg': 1 goal canceled; {UNSEEN}"
+    assert [h.status for h in controller['handles']] == [GoalStatus.STATUS_CANCELED] * 3
 
 
 def test_a_controller_that_does_not_stop_needs_the_emergency_stop(ros, controller):
     absent = started(ros, 'stop', '--timeout', '1')
-    assert controller['client'].wait_for_server(60.0)
-    controller['client'].send_goal_async(FollowJointTrajectory.Goal())
+    unknown = started(ros, 'stop', '--controller', 'unknown', '--timeout', '1')
+    arm = controller['clients'][0]
+    assert arm.wait_for_server(60.0)
+    arm.send_goal_async(FollowJointTrajectory.Goal())
     wait(lambda: controller['handles'])
     controller['cancel'] = CancelResponse.REJECT
     stop = started(ros, *STOP, '3')
     for process, reason in (
-        (absent, "'joint_trajectory_controller/follow_joint_trajectory' does not answer in 1 s"),
+        (absent, "no action 'follow_joint_trajectory' outside of namespaces in 1 s"),
+        (unknown, "action 'unknown/follow_joint_trajectory' does not answer in 1 s"),
         (
             stop,
-            "'/left/arm/follow_joint_trajectory' does not end its goals (1 EXECUTING), and the "
-            'arm was not seen at rest',
+            "action '/left/arm/follow_joint_trajectory' does not end its goals (1 EXECUTING), and "
+            'the arm was not seen at rest: ',
         ),
     ):
         assert process.wait(60.0) == 2
         assert len(process.lines) == 1
-        assert process.output.startswith('error: use the emergency stop: action ' + reason)
+        assert process.output.startswith('error: use the emergency stop: ' + reason)
     controller['cancel'] = CancelResponse.ACCEPT
     assert started(ros, *STOP, '30').wait(60.0) == 0
 
@@ -301,7 +318,7 @@ def test_stop_tells_a_goal_that_stays_canceling_from_one_that_ends(ros, seconds,
     )
     stop = started(ros, *STOP, '40')
     assert stop.wait(90.0) == 0, stop.output
-    assert stop.output == f"'arm': 1 goal canceled{words}; the arm is at rest"
+    assert stop.output == f"'/left/arm': 1 goal canceled{words}; the arm is at rest"
     client.destroy()
     assert arm.stop() == 0
 
