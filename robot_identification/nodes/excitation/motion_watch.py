@@ -207,7 +207,8 @@ class MotionWatch:
         else:
             cause = (
                 'see whether the robot is blocked or its drives too weak, plan a slower motion, '
-                'or raise planner.tracking_tolerance'
+                'or raise planner.tracking_tolerance; a controller that its computer holds up '
+                'finds itself behind, too'
             )
         bound = f'planner.tracking_tolerance is {motion.tolerance[worst]:g}{words}'
         if (error <= motion.tolerance).all():
@@ -216,7 +217,6 @@ class MotionWatch:
                 'a joint was too far from its path, which one is in the log of the controller; '
                 f"joint '{joints[worst]}' was seen {error[worst]:.4g} away; {bound}"
             )
-            cause += '; a controller that its computer holds up finds itself behind, too'
         else:
             text = f"joint '{joints[worst]}' is {error[worst]:.4g} away from its path; {bound}"
         return MotionError(Code.TRACKING_ERROR, f'{text}: {cause}')
