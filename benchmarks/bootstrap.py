@@ -14,7 +14,7 @@ from robot_identification.estimation import (
     LinearSystem,
     wls,
 )
-from robot_identification.estimators import Equations, EstimationSettings
+from robot_identification.estimators import EstimationSettings, RowBuilder
 from robot_identification.regressor import build
 from robot_identification.regressor.base_parameters import structure
 from robot_identification.signals import SignalSettings
@@ -51,7 +51,7 @@ class Robot:
         errors = lfilter([np.sqrt(1.0 - memory**2)], [1.0, -memory], white, axis=0)
         source = replace(self.clean, effort=self.clean.effort + ERROR * errors)
         settings = EstimationSettings(bootstrap=BootstrapSettings() if timed else None)
-        return Equations(settings).system(source, self.regressor, self.structure, SIGNALS)
+        return RowBuilder(settings).system(source, self.regressor, self.structure, SIGNALS)
 
 
 def times(robot: Robot) -> tuple[Table, list[Figure]]:

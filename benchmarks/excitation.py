@@ -21,11 +21,12 @@ from robot_identification import identify
 from robot_identification.data.recording import Recording
 from robot_identification.errors import ExcitationError
 from robot_identification.excitation import Plan, plan, PlannerSettings
+from robot_identification.excitation.bases import FourierBasis
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.criteria import EarlierInformation
-from robot_identification.excitation.families import FourierBasis, MotionFamily
-from robot_identification.excitation.plans import largest_motion, PlanChecks
-from robot_identification.excitation.search import stretched
+from robot_identification.excitation.families import MotionFamily
+from robot_identification.excitation.plans import PlanChecks, shrink_until_feasible
+from robot_identification.excitation.search import scaled_to_limits
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
 from robot_identification.regressor.base_parameters import structure
@@ -154,9 +155,9 @@ def random_ratio(robot: Robot, made: Plan) -> float:
     rng = np.random.default_rng(0)
     means: list[float] = []
     while len(means) < RANDOM:
-        motion = stretched(family.trajectory(family.random(rng)), made.limits)
+        motion = scaled_to_limits(family.trajectory(family.random(rng)), made.limits)
         try:
-            share, motion = largest_motion(motion, checks, lambda: True)
+            share, motion = shrink_until_feasible(motion, checks, lambda: True)
         except ExcitationError:
             continue
         if share >= LEAST_SHARE:

@@ -35,7 +35,7 @@ from robot_identification.fleet.tasks import (
     ReductionPlan,
     unpacked,
 )
-from robot_identification.progress import silent
+from robot_identification.progress import no_progress
 from robot_identification.regressor.base_parameters import structure
 from robot_identification.results.factor_file import merge_stored, pack, unpack
 
@@ -243,7 +243,12 @@ def after_kill(fleet: Fleet) -> tuple[Figure, Table]:
                     os.kill(pids(executor)[0], signal.SIGKILL)
 
             found = reduce_all(
-                executor, store, paths, 'kill', FleetSettings(), progress=watch if kill else silent
+                executor,
+                store,
+                paths,
+                'kill',
+                FleetSettings(),
+                progress=watch if kill else no_progress,
             )
             files: dict[str, list[Path]] = {}
             for one in found.recordings:

@@ -175,7 +175,7 @@ def sound_request(name: str, system: Nodes, random: Random) -> Any:
     if name.endswith(('identify', 'validate')):
         request.source = random.choice(bags)
     if name.endswith('identify'):
-        request.method = random.choice((0, 0, 0, 1, 255))
+        request.method = random.choice(('', '', 'ols', 'wls', 'best', '\n'))
         options = ('signals.cutoff: 10.0', 'signals.trim: 0.05', 'robot.friction: [viscous]',
                    'signals.decimate_to: 20.0', 'estimation.prior: urdf')  # fmt: skip
         request.options = [

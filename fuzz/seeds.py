@@ -15,7 +15,7 @@ import warnings
 
 import numpy as np
 from robot_identification import identify, load_experiment, Robot, write_factor
-from robot_identification.excitation.families import FourierTrajectory, rest_to_rest
+from robot_identification.excitation.bases import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.plans import Plan
 from robot_identification.excitation.settings import PlannerSettings

@@ -240,7 +240,7 @@ class Demonstration:
     def identify(self, recording: str) -> str:
         """Identify from a recording and return the folder of the result."""
         answer = self.caller.call(
-            Identify, 'identification/identify', 120.0, method=Identify.Request.PHYSICAL,
+            Identify, 'identification/identify', 120.0, method='physical',
             source=recording,
         )  # fmt: skip
         _print(

@@ -146,7 +146,7 @@ def one_of(names: Iterable[object], limit: int = 12) -> str:
     return listed if len(texts) <= limit else f'{listed} and {len(texts) - limit} more'
 
 
-def once(*notes: Sequence[str]) -> tuple[str, ...]:
+def unique_texts(*notes: Sequence[str]) -> tuple[str, ...]:
     """Return all texts in order, each once."""
     return tuple(dict.fromkeys(text for several in notes for text in several))
 

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The estimators by name, all called alike, and the equations that they solve."""
+"""
+The table of estimators, `ESTIMATORS`, the settings of an estimation, and the rows that it takes.
+
+Whoever adds an estimator enters it here, and nowhere else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -31,16 +36,124 @@ from .regressor.base_parameters import BaseStructure
 from .regressor.settings import ModelSettings
 from .signals import RecordingSource, SignalSettings
 
-METHODS = ('ols', 'wls', 'irls', 'mrls', 'physical')
-"""Names of the estimators that `EstimationSettings.method` takes."""
+BOUNDS = (
+    *('mrls.bounds', 'mrls.bounds_file'),
+    *('physical.total_mass', 'physical.relative_mass', 'physical.links'),
+    'physical.center_of_mass',
+)
+"""Keys of `EstimationSettings` that state bounds."""
+
+DRAWN, SCALED, OWN = 'drawn', 'scaled', 'own'
+"""Ways to the bootstrap's standard deviations, see `Estimator`."""
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """
+    Member of the table of estimators.
+
+    Its settings, if it has any, are the field of `EstimationSettings` of its name.
+
+    Attributes
+    ----------
+    title:
+        Its name in full, for summaries and reports.
+    doc:
+        What it does, for the description of `EstimationSettings.method`.
+    run:
+        Returns the estimate, with classical standard deviations unless ``bootstrap`` is `OWN`.
+    from_factors:
+        True if the factors of recordings are enough for it, without their rows one by one.
+    bounds:
+        The `BOUNDS` that it keeps.
+    bootstrap:
+        Where its standard deviations come from if a bootstrap is asked for: `DRAWN`, for the least
+        squares solution by the weights of the joints; `SCALED`, its classical ones by what those
+        of weighted least squares grow by; `OWN`, its function does that itself.
+
+    """
+
+    title: str
+    doc: str
+    run: Callable[[EstimationTask], Estimate]
+    from_factors: bool = False
+    bounds: tuple[str, ...] = ()
+    bootstrap: str = SCALED
+
+
+def _irls(task: EstimationTask) -> Estimate:
+    return irls(
+        task.system,
+        task.rows,
+        task.settings.irls,
+        prior=task.prior,
+        robot=task.robot.name,
+        repaired=task.rows,
+    )
+
+
+def _mrls(task: EstimationTask) -> Estimate:
+    return mrls(
+        task.system, task.rows(), task.settings.mrls, prior=task.prior, robot=task.robot.name
+    )
+
+
+def _physical(task: EstimationTask) -> Estimate:
+    try:
+        return physical(
+            task.system,
+            task.robot,
+            task.prior,
+            task.settings.physical,
+            model=task.model,
+            boxes=stated_boxes(task.settings.mrls.bounds, task.settings.mrls.bounds_file),
+            drawing=task.settings.bootstrap,
+        )
+    except (np.linalg.LinAlgError, ValueError) as error:
+        estimate = run_estimator(replace(task, settings=replace(task.settings, method='wls')))
+        remark = f'the physical fit fails ({error}): weighted least squares takes its place'
+        return replace(estimate, warnings=(*estimate.warnings, remark))
+
+
+ESTIMATORS: dict[str, Estimator] = {
+    'ols': Estimator(
+        'ordinary least squares',
+        'least squares with all rows alike',
+        lambda task: ols(task.system, prior=task.prior, robot=task.robot.name),
+        from_factors=True,
+        bootstrap=DRAWN,
+    ),
+    'wls': Estimator(
+        'weighted least squares',
+        'least squares with the rows of each joint weighted by its residual',
+        lambda task: wls(task.system, prior=task.prior, robot=task.robot.name),
+        from_factors=True,
+        bootstrap=DRAWN,
+    ),
+    'irls': Estimator(
+        'iteratively reweighted least squares',
+        'least squares with each row weighted by its own residual, robust against outliers',
+        _irls,
+    ),
+    'mrls': Estimator(
+        'modified recursive least squares',
+        'recursively from the prior',
+        _mrls,
+        bounds=('mrls.bounds', 'mrls.bounds_file'),
+    ),
+    'physical': Estimator(
+        'maximum a posteriori over physical bodies',
+        'the most probable parameters that real bodies can have, from recordings and prior',
+        _physical,
+        from_factors=True,
+        bounds=BOUNDS,
+        bootstrap=OWN,
+    ),
+}
+"""Estimators by the name that `EstimationSettings.method` gives them."""
 
 ROLLOUT = 'rollout'
 """Method for recordings of commands (`servo`), which is none of the estimators."""
-
-FROM_FACTORS = ('ols', 'wls', 'physical')
-"""
-Those that see rows through factors alone: the factors of recordings are enough for them.
-"""
 
 STANDARD = ('nearest', 'base_columns', 'essential')
 """Ways from base parameters to standard ones, as `EstimationSettings.standard` names them."""
@@ -72,12 +185,11 @@ class EstimationSettings:
 
     method: str = option(
         'physical',
-        doc='How parameters are estimated: the most probable ones that real bodies can have, from '
-        'recordings and prior (physical); least squares with all rows alike (ols), or those of '
-        'each joint by its residual (wls), or each row by its own, robust against outliers '
-        '(irls); recursively from the prior (mrls); parameters of servos from rollouts in a '
-        'simulator (rollout), which alone takes robot.effort_kind servo_command',
-        choices=(*METHODS, ROLLOUT),
+        doc='How parameters are estimated: '
+        + '; '.join(f'{each.doc} ({name})' for name, each in ESTIMATORS.items())
+        + '; parameters of servos from rollouts in a simulator (rollout), which alone takes '
+        'robot.effort_kind servo_command',
+        choices=(*ESTIMATORS, ROLLOUT),
     )
     equations: str = option(
         'inverse_dynamics',
@@ -190,22 +302,16 @@ def without_unkept_bounds(
 
 def _unkept(settings: EstimationSettings) -> list[str]:
     """Return the keys of bounds that are stated and that the method does not keep."""
-    if settings.method == 'physical':
-        return []
-    keys: dict[str, tuple[str, ...]] = {
-        'mrls': () if settings.method == 'mrls' else ('bounds', 'bounds_file'),
-        'physical': ('total_mass', 'relative_mass', 'links', 'center_of_mass'),
-    }
+    kept = () if settings.method == ROLLOUT else ESTIMATORS[settings.method].bounds
     return [
-        f'estimation.{section}.{name}'
-        for section, names in keys.items()
-        for name in names
-        if (value := getattr(getattr(settings, section), name)) and value != 'free'
+        f'estimation.{key}'
+        for key in BOUNDS
+        if key not in kept and (value := attrgetter(key)(settings)) and value != 'free'
     ]
 
 
 @dataclass(frozen=True)
-class Equations:
+class RowBuilder:
     """Builder of rows from recordings: inverse dynamics or energy equations, as settings say."""
 
     settings: EstimationSettings
@@ -272,7 +378,7 @@ class Equations:
 
 
 @dataclass(frozen=True)
-class Task:
+class EstimationTask:
     """
     Input of an estimator.
 
@@ -302,41 +408,9 @@ class Task:
     model: ModelSettings = field(default_factory=ModelSettings)
 
 
-def _irls(task: Task) -> Estimate:
-    return irls(
-        task.system,
-        task.rows,
-        task.settings.irls,
-        prior=task.prior,
-        robot=task.robot.name,
-        repaired=task.rows,
-    )
-
-
-def _mrls(task: Task) -> Estimate:
-    return mrls(
-        task.system, task.rows(), task.settings.mrls, prior=task.prior, robot=task.robot.name
-    )
-
-
-def _physical(task: Task) -> Estimate:
-    try:
-        return physical(
-            task.system,
-            task.robot,
-            task.prior,
-            task.settings.physical,
-            model=task.model,
-            boxes=stated_boxes(task.settings.mrls.bounds, task.settings.mrls.bounds_file),
-            drawing=task.settings.bootstrap,
-        )
-    except (np.linalg.LinAlgError, ValueError) as error:
-        estimate = ESTIMATORS['wls'](task)
-        remark = f'the physical fit fails ({error}): weighted least squares takes its place'
-        return replace(estimate, warnings=(*estimate.warnings, remark))
-
-
-def applicable(settings: EstimationSettings) -> tuple[EstimationSettings, tuple[str, ...]]:
+def resolve_method_conflict(
+    settings: EstimationSettings,
+) -> tuple[EstimationSettings, tuple[str, ...]]:
     """
     Return settings that can be met together, and remarks on what had to give way.
 
@@ -352,27 +426,17 @@ def applicable(settings: EstimationSettings) -> tuple[EstimationSettings, tuple[
     return replace(settings, method='wls'), (remark,)
 
 
-def estimated(task: Task) -> Estimate:
+def run_estimator(task: EstimationTask) -> Estimate:
     """Return the estimate by the method of the settings, with its standard deviations."""
     if task.settings.method == ROLLOUT:
         raise SettingsError(
             "'estimation.method' is rollout, but the recordings have efforts",
             key='estimation.method',
             value=ROLLOUT,
-            remedy=f'set it to one of {one_of(METHODS)}, or robot.effort_kind to servo_command',
+            remedy=f'set it to one of {one_of(ESTIMATORS)}, or robot.effort_kind to servo_command',
         )
-    estimate = ESTIMATORS[task.settings.method](task)
-    drawing = task.settings.bootstrap
-    if estimate.method == 'physical' or drawing is None:
+    estimator, drawing = ESTIMATORS[task.settings.method], task.settings.bootstrap
+    estimate = estimator.run(task)
+    if drawing is None or estimator.bootstrap == OWN:
         return estimate
-    return with_bootstrap(task.system, estimate, drawing)
-
-
-ESTIMATORS: dict[str, Callable[[Task], Estimate]] = {
-    'ols': lambda task: ols(task.system, prior=task.prior, robot=task.robot.name),
-    'wls': lambda task: wls(task.system, prior=task.prior, robot=task.robot.name),
-    'irls': _irls,
-    'mrls': _mrls,
-    'physical': _physical,
-}
-"""Estimators by the name that `EstimationSettings.method` gives them."""
+    return with_bootstrap(task.system, estimate, drawing, drawn=estimator.bootstrap == DRAWN)

@@ -11,11 +11,11 @@ Progress = Callable[[float, str], None]
 """Called with the share that is done (0 to 1) and what is being done."""
 
 
-def silent(fraction: float, text: str) -> None:
+def no_progress(fraction: float, text: str) -> None:
     """Ignore the progress."""
 
 
-def part(progress: Progress, start: float, end: float) -> Progress:
+def subrange(progress: Progress, start: float, end: float) -> Progress:
     """Return a progress function whose 0 to 1 is ``start`` to ``end`` of ``progress``."""
     return lambda fraction, text: progress(start + (end - start) * fraction, text)
 

@@ -5,8 +5,10 @@ import ast
 import functools
 from graphlib import TopologicalSorter
 from pathlib import Path
+import re
 
-PACKAGE = Path(__file__).resolve().parents[1] / 'robot_identification'
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / 'robot_identification'
 
 ROOMS = (
     'version',
@@ -66,6 +68,8 @@ ROS = {
     'std_srvs',
     'trajectory_msgs',
 }
+
+CONTRIBUTING = (ROOT / 'CONTRIBUTING.md').read_text(encoding='utf-8')
 
 MODULES = sorted(path for path in PACKAGE.rglob('*.py') if path != PACKAGE / '__init__.py')
 
@@ -131,6 +135,41 @@ def test_imports_go_upward_only():
             if target.startswith('.') and target.split('.')[1] not in allowed:
                 wrong.append(f'{name(path)}:{line} imports {target}')
     assert not wrong
+
+
+def test_the_table_of_rooms_has_each_once_and_in_order():
+    section = CONTRIBUTING.partition('## The layers')[2].partition('\n## ')[0]
+    cells = re.findall(r'^\| (`.*?) \|', section, re.MULTILINE)
+    assert re.findall(r'`([a-z_]+)/?`', ' '.join(cells)) == [
+        room for room in ROOMS if room != 'version'
+    ]
+
+
+def test_the_picture_of_the_two_ways_shows_imports():
+    picture = CONTRIBUTING.partition('## Two ways')[2].split('```')[1].splitlines()
+    arrows = [re.match(r'(\S+\.py) → ((?:\S+\.py ?)+)', line) for line in picture if '→' in line]
+    assert len(arrows) > 15 and all(arrows)
+    missing = [
+        f'{importer} → {imported}'
+        for importer, words in (arrow.groups() for arrow in arrows)
+        for imported in words.split()
+        if imported not in imported_files(PACKAGE / importer)
+    ]
+    assert not missing
+
+
+def imported_files(path):
+    """Return the files that a module imports, directly or by the face of their room."""
+    targets = [target[1:].split('.') for _, target in imports(path) if target.startswith('.')]
+    direct = {file for file in map(module_file, targets) if file}
+    faces = [file for file in direct if file.name == '__init__.py']
+    behind = {
+        file
+        for face in faces
+        for _, target in imports(face)
+        if target.startswith('.') and (file := module_file(target[1:].split('.')))
+    }
+    return {name(file) for file in direct | behind}
 
 
 def test_no_module_imports_itself_by_way_of_others():

@@ -279,10 +279,10 @@ def _trajectory() -> Table:
 
 
 def _inner(made):
-    from robot_identification.excitation.sequence import Sequence
+    from robot_identification.excitation.sequence import WaypointSet
 
     path = made.trajectory
-    return Sequence(path.position[1:-1], path.velocity[1:-1])
+    return WaypointSet(path.position[1:-1], path.velocity[1:-1])
 
 
 def _noise(optima: dict[int, Optimum]) -> list[Table]:

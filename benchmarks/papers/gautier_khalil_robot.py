@@ -17,7 +17,7 @@ import time
 import numpy as np
 from robot_identification.data.recording import Recording
 from robot_identification.estimation import Estimate, ols
-from robot_identification.estimators import Equations, EstimationSettings
+from robot_identification.estimators import EstimationSettings, RowBuilder
 from robot_identification.excitation import Plan, plan, PlannerSettings, Trajectory
 from robot_identification.excitation.criteria import equilibrium, PointCost
 from robot_identification.excitation.limits import Limits
@@ -28,8 +28,8 @@ from robot_identification.excitation.sequence import (
     PointBounds,
     renew_points,
     search,
-    Sequence,
     WaypointProblem,
+    WaypointSet,
 )
 from robot_identification.excitation.settings import PointSettings
 from robot_identification.model.robot import Robot
@@ -134,7 +134,7 @@ def random_conditions(n_equations: int, count: int, seed: int = 0) -> np.ndarray
     )
 
 
-def random_sequence(n_equations: int, condition: float, seed: int = 0) -> Sequence:
+def random_sequence(n_equations: int, condition: float, seed: int = 0) -> WaypointSet:
     """Return the random sequence of 300 whose condition number comes nearest to a given one."""
     random = np.random.default_rng(seed)
     drawn = [MATCHED.random(random, n_equations + 1) for _ in range(300)]
@@ -192,7 +192,7 @@ class Optimum:
 
     """
 
-    sequence: Sequence
+    sequence: WaypointSet
     condition: float
     scaled_condition: float
     equilibrium: float
@@ -245,7 +245,7 @@ def scaled_condition(matrix: np.ndarray) -> float:
     return float(np.linalg.cond(matrix / np.linalg.norm(matrix, axis=0)))
 
 
-def spread(sequence: Sequence) -> float:
+def spread(sequence: WaypointSet) -> float:
     """Return the root of the summed variances of the parameters for noise of 1 J."""
     values = np.linalg.svd(equations().matrix(sequence), compute_uv=False)
     return float(np.sqrt((values**-2.0).sum()))
@@ -313,7 +313,7 @@ def identified(trajectory: Trajectory, noise: float, seed: int = 0) -> Estimate:
     )
     recording = Recording(time_, motion.position, effort, robot().joints, motion.velocity)
     signals = SignalSettings(method='measured_velocity', cutoff=200.0, order=1, decimate_to=None)
-    equations = Equations(EstimationSettings(equations='energy'))
+    equations = RowBuilder(EstimationSettings(equations='energy'))
     system = equations.system(recording, build(robot(), RIGID), base(), signals)
     return ols(system)
 
@@ -351,7 +351,7 @@ class Noise:
 
 
 def noise_study(
-    sequence: Sequence, k: float, *, of_work: bool, of_matrix: bool, seeds: int = 100
+    sequence: WaypointSet, k: float, *, of_work: bool, of_matrix: bool, seeds: int = 100
 ) -> Noise:
     """
     Estimate from noisy equations, as Tables 3 to 12 do.
@@ -381,14 +381,16 @@ def noise_study(
     return Noise(*(float(m) for m in np.median(results, axis=0)), deviation, std)
 
 
-def _noises(sequence: Sequence, k: float, seeds: int) -> Iterator[tuple[np.ndarray, Sequence]]:
+def _noises(
+    sequence: WaypointSet, k: float, seeds: int
+) -> Iterator[tuple[np.ndarray, WaypointSet]]:
     for seed in range(seeds):
         random = np.random.default_rng(seed)
         work = random.standard_normal(len(sequence.position) - 1)
         width = MATCHED.upper - MATCHED.lower
         yield (
             work,
-            Sequence(
+            WaypointSet(
                 sequence.position
                 + k / 4.0 * width * random.standard_normal(sequence.position.shape),
                 sequence.velocity

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import row_blocks, system_of
-from robot_identification.estimators import EstimationSettings, ESTIMATORS, Task
+from robot_identification.estimators import EstimationSettings, EstimationTask, ESTIMATORS
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.recursive.rls import RecursiveSettings
@@ -142,7 +142,7 @@ def approximated(
     """Identify with the projected regressor, as any recording is; the sign is a signal, too."""
     robot, regressor, base = model()
     settings = signals(**changes)
-    task = Task(
+    task = EstimationTask(
         system=system_of(list(recordings), regressor, base, settings),
         robot=robot,
         prior=ParameterSet(regressor.layout, np.zeros(13)),
@@ -153,7 +153,7 @@ def approximated(
             for block in row_blocks(recording, regressor, base, settings)
         ),
     )
-    return ESTIMATORS[method](task).base.values
+    return ESTIMATORS[method].run(task).base.values
 
 
 def composed(recordings: Sequence[Recording], **changes: object) -> np.ndarray:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from robot_identification.excitation.families import FourierTrajectory
+from robot_identification.excitation.bases import FourierTrajectory
 
 from .page import figure, Page, Row, Table
 from .szabo_robot import (

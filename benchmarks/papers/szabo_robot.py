@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 from robot_identification.data.recording import Motion
+from robot_identification.excitation.bases import FourierBasis, FourierTrajectory
 from robot_identification.excitation.criteria import frobenius
-from robot_identification.excitation.families import FourierBasis, FourierTrajectory, MotionFamily
+from robot_identification.excitation.families import MotionFamily
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.objective import Objective
 from robot_identification.model.consistency import from_pseudo_inertia, pseudo_inertia

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from robot_identification.data.recording import Motion
 from robot_identification.estimation import system_of
-from robot_identification.estimators import EstimationSettings, ESTIMATORS, Task
+from robot_identification.estimators import EstimationSettings, EstimationTask, ESTIMATORS
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ElasticJoints, ElasticRegressor, ModelSettings
@@ -213,7 +213,9 @@ def estimate(model: Model, run: Run, position: np.ndarray, signals: SignalSettin
     system = system_of(run.recording(position), model.regressor, model.structure, signals)
     nothing = ParameterSet(model.regressor.layout, np.zeros(len(model.regressor.layout)))
     settings = EstimationSettings(method=method)
-    return ESTIMATORS[method](Task(system, model.robot, nothing, settings)).base.values
+    return (
+        ESTIMATORS[method].run(EstimationTask(system, model.robot, nothing, settings)).base.values
+    )
 
 
 def planar_errors(

@@ -44,17 +44,17 @@ from ..signals import SignalSettings
 from ..untrusted.writing import write_whole
 from .goal import (
     Calibration,
+    CalibrationProgress,
     CalibrationSettings,
     DECLINED,
     first_duration,
-    hopeless,
     MET,
     needed_duration,
     shortest_duration,
     SPENT,
-    Standing,
     sufficient_share,
     UNREACHABLE,
+    unreachable_targets,
 )
 
 PlanMotion = Callable[
@@ -166,7 +166,7 @@ class _Run:
     choose: Choose | None
     confirm: Callable[[Path], bool]
     report: Callable[[str], None]
-    standings: list[Standing] = field(default_factory=list)
+    standings: list[CalibrationProgress] = field(default_factory=list)
     kept: list[_Motion] = field(default_factory=list)
     motions: list[_Motion] = field(default_factory=list)
 
@@ -267,7 +267,7 @@ class _Run:
         with reported_failures(motion.archive.parent):
             write_factor(FactorBuilder.of(self.problem).reduce(motion.source), motion.archive)
 
-    def standing(self, validation: Sequence[_Motion]) -> Standing:
+    def standing(self, validation: Sequence[_Motion]) -> CalibrationProgress:
         """Identify from all motions so far; no prior of bodies lowers a deviation."""
         factors = [motion.factor for motion in self.motions]
         estimation = self.problem.estimation
@@ -277,7 +277,7 @@ class _Run:
         result = identify_factors(factors, estimation, validation=held_out)
         names = result.structure.names
         places = parameter_places(self.planner.parameters, names, self.problem.robot)
-        return Standing.of(result, factors[0].factor.triangles, self.settings, places)
+        return CalibrationProgress.of(result, factors[0].factor.triangles, self.settings, places)
 
     def write(self, outcome: str | None, reasons: Sequence[str] = ()) -> None:
         """Write ``calibration.yaml``."""
@@ -444,7 +444,7 @@ def calibrate(
         run.standings.append(run.standing(validation))
         last = run.standings[-1]
         report(f'motion_{number}: {last.summary()}')
-        given_up = {last.names[i] for i in np.flatnonzero(hopeless(run.standings))}
+        given_up = {last.names[i] for i in np.flatnonzero(unreachable_targets(run.standings))}
         run.write(None)
         if last.met:
             outcome = MET

@@ -52,7 +52,7 @@ class CalibrationSettings:
 
 
 @dataclass(frozen=True)
-class Standing:
+class CalibrationProgress:
     """
     State of knowledge after a number of motions.
 
@@ -91,7 +91,7 @@ class Standing:
         first: np.ndarray,
         settings: CalibrationSettings,
         places: np.ndarray | None = None,
-    ) -> Standing:
+    ) -> CalibrationProgress:
         """
         Return what a result of all motions says.
 
@@ -183,7 +183,7 @@ class Calibration:
     """
 
     outcome: str
-    standings: tuple[Standing, ...]
+    standings: tuple[CalibrationProgress, ...]
     result: Result | None
     duration: float
     reasons: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ class Calibration:
         return '\n'.join([f'{words}: {count}', *(f'  {reason}' for reason in self.reasons)])
 
 
-def hopeless(standings: Sequence[Standing]) -> np.ndarray:
+def unreachable_targets(standings: Sequence[CalibrationProgress]) -> np.ndarray:
     """
     Return (b,) bool, open parameters whose target the rest of the budget will not reach.
 
@@ -236,7 +236,7 @@ def shortest_duration(longest: float) -> float:
     return max(SHORTEST * longest, LEAST_DURATION)
 
 
-def needed_duration(standing: Standing, spent: float, longest: float) -> float:
+def needed_duration(standing: CalibrationProgress, spent: float, longest: float) -> float:
     """
     Return how long the next motion has to be, ``longest`` at most [s].
 
@@ -251,7 +251,7 @@ def needed_duration(standing: Standing, spent: float, longest: float) -> float:
 
 
 def sufficient_share(
-    standing: Standing, targets: Mapping[str, float], planned: PredictedDeviations
+    standing: CalibrationProgress, targets: Mapping[str, float], planned: PredictedDeviations
 ) -> float:
     """
     Return which share of a planned motion is expected to suffice for the targets.

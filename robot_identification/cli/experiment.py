@@ -16,7 +16,7 @@ from pathlib import Path
 import sys
 from typing import Any
 
-from ..errors import once, one_of, SettingsError
+from ..errors import one_of, SettingsError, unique_texts
 from ..progress import progress_bar
 from ..untrusted.writing import encoded
 from .command import (
@@ -347,7 +347,7 @@ def identify(options: argparse.Namespace) -> int:
     robot-identification identify all.factor --out results
     """
     with without_collection():
-        from ..estimators import EstimationSettings
+        from ..estimators import EstimationSettings, ESTIMATORS
         from ..identification.pipeline import identify, identify_factors
         from ..identification.reduction import with_factors
         from ..options.document import read_section
@@ -377,19 +377,25 @@ def identify(options: argparse.Namespace) -> int:
     if not options.quiet:
         # warnings are printed in one place, below
         estimate = replace(result.estimate, warnings=())
-        tables = [estimate, result.consistency, result.plausibility] if options.verbose else []
+        tables = [
+            estimate.summary(ESTIMATORS[estimate.method].title),
+            result.consistency.summary(),
+            result.plausibility.summary(),
+        ]
         parts: list[Any] = [
-            result.selection,
-            *tables,
             *result.validations,
             result.drive_gains,
             result.payload,
             result.link_table(),
             verdict(result),
         ]
-        texts = [part.summary() for part in parts if part is not None]
+        texts = [
+            '' if result.selection is None else result.selection.summary(),
+            *(tables if options.verbose else ()),
+            *(part.summary() for part in parts if part is not None),
+        ]
         show('\n\n'.join(text for text in texts if text))
-    warnings = once(result.warnings, result.estimate.warnings, saved.warnings)
+    warnings = unique_texts(result.warnings, result.estimate.warnings, saved.warnings)
     # the verdict has said what was left out
     said = saved.failures if options.quiet else (*saved.failures, *result.omissions)
     warn(text for text in warnings if text not in said)

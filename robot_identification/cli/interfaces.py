@@ -12,7 +12,6 @@ from pathlib import Path
 import sys
 from typing import Any
 
-from ..errors import one_of
 from ..model.urdf_files import package_folders
 
 _LONG, _TEXT = 24, 1000
@@ -99,11 +98,7 @@ def add_fields(parser: argparse.ArgumentParser, interface: Interface) -> None:
         elif kind in _SCALARS:
             options |= {'type': _SCALARS[kind], 'metavar': kind}
         elif kind.startswith(('int', 'uint')):
-            named = _constants(request)
-            options |= {
-                'type': _whole(named),
-                'metavar': '|'.join(n.lower() for n in named) or kind,
-            }
+            options |= {'type': _whole_number, 'metavar': kind}
         elif kind == 'sequence<string>':
             options |= {'nargs': '*', 'metavar': 'text'}
         elif kind == 'sequence<diagnostic_msgs/KeyValue>':
@@ -137,25 +132,10 @@ def comments(kind: str) -> dict[str, str]:
     return found
 
 
-def _constants(request: Any) -> dict[str, int]:
-    """Return the constants of a message by name."""
-    # a field with a default has a further attribute, as METHOD__DEFAULT; constants have no `__`
-    names = [name for name in dir(request) if name.isupper() and '__' not in name]
-    found = {name: getattr(request, name) for name in names}
-    numbers = {name: value for name, value in found.items() if isinstance(value, int)}
-    return dict(sorted(numbers.items(), key=lambda item: item[1]))
-
-
-def _whole(named: Mapping[str, int]) -> Callable[[str], int]:
-    def whole_number(text: str) -> int:
-        if text.upper() in named:
-            return named[text.upper()]
-        if not text.isdecimal():
-            choices = one_of(name.lower() for name in named) or 'a whole number'
-            raise argparse.ArgumentTypeError(f"'{text}' is none of: {choices}")
-        return int(text)
-
-    return whole_number
+def _whole_number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number")
+    return int(text)
 
 
 def _switch(text: str) -> bool:

@@ -16,7 +16,7 @@ from textwrap import fill
 from typing import Any
 
 from ..errors import IdentificationError, one_of, SettingsError
-from ..progress import part, progress_bar
+from ..progress import progress_bar, subrange
 from ..results.formats import format_of, FORMATS
 from .command import (
     argument,
@@ -349,7 +349,7 @@ def _errors(options: argparse.Namespace, results: list[Any]) -> dict[str, Any]:
                 by_result.append({', '.join(v['sources']): _row(v, joints) for v in known})
                 continue
             sources, signals = recordings_of(options, result)
-            share = part(progress, r / len(results), (r + 1) / len(results))
+            share = subrange(progress, r / len(results), (r + 1) / len(results))
             found = validate_stored(result, sources, signals=signals, progress=share)
             by_result.append(
                 {

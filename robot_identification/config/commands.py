@@ -19,7 +19,7 @@ from ..data.drives import Drives
 from ..data.readers import no_samples, read_tables
 from ..data.recording_config import RecordingEntry
 from ..errors import RecordingError
-from ..options.fields import joined, key_error
+from ..options.fields import key_error, key_path
 
 COMMANDS = ('command', 'command_velocity', 'feedforward')
 """Signals of commands; the first one is needed."""
@@ -43,14 +43,14 @@ def check_commands(
     """
     if entry.effort is not None:
         text, remedy = "is given, but 'robot.effort_kind' is servo_command", 'leave it out'
-        raise key_error(joined(path, 'effort'), text, remedy)
+        raise key_error(key_path(path, 'effort'), text, remedy)
     bag = not entry.is_factor and entry.kind(base, path) == 'rosbag2'
     if entry.command is None and not bag:
         remedy = 'name the columns of the commanded positions'
-        raise key_error(joined(path, 'command'), 'is missing', remedy)
+        raise key_error(key_path(path, 'command'), 'is missing', remedy)
     if entry.is_factor:
         text = 'is a factor, which has no commands'
-        raise key_error(joined(path, 'format'), text, 'give the recording')
+        raise key_error(key_path(path, 'format'), text, 'give the recording')
     if bag:
         counts = {'position': drives.recorded(len(joints))['position'], 'effort': 0, 'velocity': 0}
         replace(entry, effort=entry.command, command=None).check(joints, counts, base, path)

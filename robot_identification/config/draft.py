@@ -29,7 +29,7 @@ from ..diagnosis.recording_faults import (
     recording_faults,
     still_joints,
 )
-from ..errors import collected_warnings, once, one_of, SettingsError
+from ..errors import collected_warnings, one_of, SettingsError, unique_texts
 from ..model.robot import Robot
 from ..results.urdf_export import robot_with_inertia
 from .experiment_file import MODELINE
@@ -254,7 +254,9 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
     with collected_warnings():  # those of the joints that are identified follow
         whole = robot_with_inertia(str(urdf))
     with collected_warnings() as notes:
-        found = joined([described(file, whole.joints, settings.rate) for file in files])
+        found = merge_signal_tables(
+            [guess_entry(file, whole.joints, settings.rate) for file in files]
+        )
         entries = tuple(entry for entry, _ in found)
         guesses = tuple(guess for _, guess in found)
         joints = guesses[0].joints
@@ -268,7 +270,7 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
                 raise recording_error(entry.name, text, remedy)
         _check_lengths(settings, joints)
         drives = _position_drives(settings, len(joints))
-        entries = tuple(timed(entry, joints, drives) for entry in entries)
+        entries = tuple(with_time_unit(entry, joints, drives) for entry in entries)
         recordings = beginnings([open_recording(e, joints, drives) for e in entries])
         still = _still(whole, recordings)
         if still:
@@ -296,7 +298,7 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         _evidence(robot, recordings, guesses),
         tuple(dict.fromkeys(faults)),
         settings,
-        once(remarks_on_locked(robot, seen), robot.warnings, notes),
+        unique_texts(remarks_on_locked(robot, seen), robot.warnings, notes),
     )
 
 
@@ -470,7 +472,7 @@ def _flow(value: Any) -> str:
 # ---------------------------------------------------------------------------------------- entries
 
 
-def described(
+def guess_entry(
     file: Path, joints: tuple[str, ...], rate: float | None
 ) -> tuple[RecordingEntry, ColumnGuess]:
     """
@@ -593,7 +595,7 @@ def _of_parquet(file: Path, joints: tuple[str, ...]) -> ColumnGuess:
     return replace(guess, columns=columns)
 
 
-def joined(
+def merge_signal_tables(
     found: list[tuple[RecordingEntry, ColumnGuess]],
 ) -> list[tuple[RecordingEntry, ColumnGuess]]:
     """
@@ -628,7 +630,9 @@ def joined(
     return [(one, guess), *alone]
 
 
-def timed(entry: RecordingEntry, joints: tuple[str, ...], drives: Drives | None) -> RecordingEntry:
+def with_time_unit(
+    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives | None
+) -> RecordingEntry:
     """Return the entry with the unit of its stamps, by their size and the rate that is likely."""
     if entry.time is None or isinstance(entry.time, tuple):
         return entry

@@ -164,7 +164,7 @@ class RobotSettings(ModelSettings):
             naming the file, joint or link that is wrong.
 
         """
-        gravity = turned(self.gravity, self.base_tilt)
+        gravity = tilted_gravity(self.gravity, self.base_tilt)
         if self.delta is not None:
             return delta_robot(self.delta, self.joints, gravity=gravity)
         source = self.urdf
@@ -182,7 +182,7 @@ class RobotSettings(ModelSettings):
         )
 
 
-def turned(gravity: Sequence[float], tilt: Sequence[float]) -> tuple[float, float, float]:
+def tilted_gravity(gravity: Sequence[float], tilt: Sequence[float]) -> tuple[float, float, float]:
     """Turn gravity by a rotation vector; (3,) [m/s^2], (3,) [rad]."""
     if not any(tilt):
         return tuple(gravity)  # type: ignore[return-value]

@@ -29,7 +29,7 @@ from ..errors import (
     RecordingError,
     SettingsError,
 )
-from ..estimators import EstimationSettings, METHODS, ROLLOUT
+from ..estimators import EstimationSettings, ESTIMATORS, ROLLOUT
 from ..model.robot import Robot
 from ..options.document import Document, nearest, override, read_document
 from ..options.fields import from_mapping, json_schema, key_error, settings_error, walk
@@ -144,7 +144,7 @@ def experiment_from(
     return experiment
 
 
-def repeated(experiment: Experiment, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def reproducible_content(experiment: Experiment, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return an experiment file's content with chosen settings, so that nothing is chosen again.
 
@@ -315,7 +315,7 @@ def _check_servo(experiment: Experiment, robot: Robot) -> None:
     if settings.servo is None:
         if rollout:
             text = "is rollout, but 'robot.effort_kind' is not servo_command"
-            raise key_error('estimation.method', text, f'set it to one of {one_of(METHODS)}')
+            raise key_error('estimation.method', text, f'set it to one of {one_of(ESTIMATORS)}')
         return
     for name in ('stiffness', 'damping', *(['limit'] if settings.servo.limit else [])):
         settings.servo.per_joint(name, robot.joints)

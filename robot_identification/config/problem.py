@@ -30,7 +30,7 @@ from ..regressor import prior as urdf_prior
 from ..regressor.base_parameters import BaseStructure, structure
 from ..selection.model_selection import ModelSelection
 from ..signals import SignalSettings
-from .experiment import Experiment, KnownLoad, PayloadRecordings, turned
+from .experiment import Experiment, KnownLoad, PayloadRecordings, tilted_gravity
 from .experiment_file import load_experiment
 
 NODES = ('/**', '/**/excitation', '/excitation', 'excitation')
@@ -103,7 +103,7 @@ class IdentificationProblem:
 
     def with_selection(self, selection: ModelSelection) -> IdentificationProblem:
         """Return the problem with settings that were chosen."""
-        gravity = turned(self.robot.gravity.tolist(), selection.tilt.tolist())
+        gravity = tilted_gravity(self.robot.gravity.tolist(), selection.tilt.tolist())
         return replace(
             self,
             robot=self.robot.with_gravity(gravity),

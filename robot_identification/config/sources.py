@@ -18,7 +18,7 @@ from ..data.recording_config import RecordingEntry
 from ..data.unwrapping import Unwrapper
 from ..errors import one_of, RecordingError
 from ..model.mechanisms import ElasticJoints
-from ..options.fields import joined, key_error
+from ..options.fields import key_error, key_path
 from ..results.factor_file import read_factor, StoredFactor
 from ..signals import RecordingSource, sample_rate
 
@@ -198,7 +198,7 @@ def check_recording(
             side.entry.check(side.joints, side.counts, base, side.path)
     elif entry.motor is not None:
         remedy = 'describe the elastic joints there, or leave the motors out here'
-        raise key_error(joined(path, 'motor'), "is given, but 'robot.elastic' is not", remedy)
+        raise key_error(key_path(path, 'motor'), "is given, but 'robot.elastic' is not", remedy)
     else:
         entry.check(joints, drives.recorded(len(joints)), base, path)
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..errors import IdentificationWarning
 from ..model.mechanisms import ElasticJoints
-from ..options.fields import joined, key_error, option
+from ..options.fields import key_error, key_path, option
 from .alignment import Follower
 from .readers import no_samples, read_tables
 from .recording import Recording, recording_error, Table
@@ -186,7 +186,7 @@ def sides_of(
     motor, recorded = entry.motor or MotorSide(), drives.recorded(len(joints))
     motors = elastic.motor_names(joints)
     in_bag = entry.kind(base, path) == 'rosbag2'
-    key = joined(path, 'motor')
+    key = key_path(path, 'motor')
     if entry.effort is not None and motor.effort is not None:
         text = "is given, and the recording's own effort, too"
         raise key_error(f'{key}.effort', text, "give the motors' effort once")

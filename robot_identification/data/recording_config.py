@@ -12,7 +12,7 @@ import stat
 import numpy as np
 
 from ..errors import one_of, RecordingError, SettingsError
-from ..options.fields import joined, key_error, option
+from ..options.fields import key_error, key_path, option
 from ..untrusted.compressed import COMPRESSED_TEXT
 from ..untrusted.files import user_path
 from .recording import SIGNALS
@@ -228,7 +228,7 @@ class RecordingEntry:
                 ) from None
             text = f"is missing and the name of '{self.name}' does not imply it"
             remedy = f'set it to one of {one_of((*FORMATS, FACTOR))}'
-            raise key_error(joined(path, 'format'), text, remedy, file=self.name) from None
+            raise key_error(key_path(path, 'format'), text, remedy, file=self.name) from None
 
     @property
     def is_factor(self) -> bool:
@@ -310,9 +310,9 @@ class RecordingEntry:
                 if getattr(self, name) is None and counts[name]:
                     raise _missing(path, name, 'name its columns')
             if (self.time is None) == (self.rate is None):
-                text = f"and '{joined(path, 'rate')}': exactly one of them is needed"
+                text = f"and '{key_path(path, 'rate')}': exactly one of them is needed"
                 remedy = 'name the time column, or give the sampling rate if there is none'
-                raise key_error(joined(path, 'time'), text, remedy)
+                raise key_error(key_path(path, 'time'), text, remedy)
         for name, count in counts.items():
             columns = getattr(self, name)
             columns = columns.columns if isinstance(columns, SignalColumns) else columns
@@ -328,7 +328,7 @@ class RecordingEntry:
                     '(with drives: one a column of their matrix)'
                 )
                 text = f'has {given} columns, expected {count}'
-                raise key_error(joined(path, name), text, remedy, value=columns)
+                raise key_error(key_path(path, name), text, remedy, value=columns)
         self._check_values(path)
         files = self.files(base)
         for name in ('position', 'effort', 'velocity', 'time'):
@@ -344,7 +344,9 @@ class RecordingEntry:
         for f in fields(self):
             if f.name not in ('file', 'format') and getattr(self, f.name) != f.default:
                 text = f"is given, but '{self.file}' is a factor, whose rows are folded already"
-                raise key_error(joined(path, f.name), text, 'leave it out, or give the recording')
+                raise key_error(
+                    key_path(path, f.name), text, 'leave it out, or give the recording'
+                )
         file = base / user_path(self.file)
         _require_file(
             file, unusable(file) or ('is a folder' if file.is_dir() else None), base, path
@@ -353,11 +355,11 @@ class RecordingEntry:
     def _check_values(self, path: str) -> None:
         given = self.delimiter
         if given is not None and (len(given) != 1 or given.isalnum() or given in '"#+-.\n\r\0'):
-            text, key = f'is {given[:20]!r}', joined(path, 'delimiter')
+            text, key = f'is {given[:20]!r}', key_path(path, 'delimiter')
             remedy = 'give one character that is in no number, or null to find it out'
             raise key_error(key, text, remedy, value=given[:20])
         for name in ('rows', 'time_range'):
-            cut, key = getattr(self, name) or (None, None), joined(path, name)
+            cut, key = getattr(self, name) or (None, None), key_path(path, name)
             first, last = cut
             if first is not None and last is not None and not first < last:
                 remedy = 'the first has to be below the second'
@@ -382,10 +384,10 @@ def unusable(file: Path) -> str | None:
 def _require_file(file: Path, why: str | None, base: Path, path: str) -> None:
     """Raise for a file that cannot be used, for a reason."""
     if why is not None:
-        key, remedy = joined(path, 'file'), f'relative paths start at {base.resolve()}'
+        key, remedy = key_path(path, 'file'), f'relative paths start at {base.resolve()}'
         raise RecordingError(f"'{key}': {file} {why}", file=str(file), key=key, remedy=remedy)
 
 
 def _missing(path: str, name: str, remedy: str) -> SettingsError:
-    key = joined(path, name)
+    key = key_path(path, name)
     return SettingsError(f"key '{key}' is missing", key=key, remedy=remedy)

@@ -33,8 +33,8 @@ from .residuals import effort_delay, EffortDelay
 from .rows import row_blocks, RowBlock
 from .system import accumulate, combine, from_rows, LinearSystem, system_of
 from .validation import (
-    compare,
     Comparison,
+    f_test_factors,
     FTest,
 )
 
@@ -46,7 +46,7 @@ __all__ = [
     'BootstrapSettings',
     'choose_prior',
     'combine',
-    'compare',
+    'f_test_factors',
     'Comparison',
     'effort_delay',
     'EffortDelay',

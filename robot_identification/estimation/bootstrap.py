@@ -30,16 +30,13 @@ from scipy.linalg import lapack, solve_triangular
 
 from ..errors import IdentifiabilityError
 from ..options.fields import option
-from .estimate import Bootstrap, Estimate, grown, nan_padded, relative
+from .estimate import Bootstrap, Estimate, nan_padded, relative, with_scaled_std
 from .least_squares import wls
 from .system import LinearSystem
 from .time_blocks import JointRows, LEAST, MEMORY, Part, PARTS, TimeBlocks
 
 LEAST_RCOND = 1e-7
 """Inverse condition number of a replicate's sum below which its rows are factorised."""
-
-BY_PARTS = ('ols', 'wls')
-"""Methods whose estimate the bootstrap repeats; others take over the growth of wls."""
 
 _DEPENDENT, _DEPENDENT_COLUMNS = 1e-10, 1e-9
 _CHUNK_BYTES = 4_000_000
@@ -382,13 +379,10 @@ def _own_scores(part: JointRows, white: np.ndarray, solution: np.ndarray) -> np.
 
 
 def with_bootstrap(
-    system: LinearSystem, estimate: Estimate, settings: BootstrapSettings
+    system: LinearSystem, estimate: Estimate, settings: BootstrapSettings, *, drawn: bool
 ) -> Estimate:
     """
     Return an estimate with the bootstrap's standard deviations; classical ones stand beside them.
-
-    Methods that see rows one by one (``irls``, ``mrls``) have their own standard deviations
-    multiplied by what those of weighted least squares grow by.
 
     Parameters
     ----------
@@ -398,6 +392,10 @@ def with_bootstrap(
         With classical standard deviations.
     settings:
         Of the bootstrap.
+    drawn:
+        True if the estimate is the least squares solution by its weights, which is drawn anew.
+        The standard deviations of others are multiplied by what those of weighted least squares
+        grow by.
 
     Returns
     -------
@@ -405,28 +403,27 @@ def with_bootstrap(
         as it was, with a warning, where the rows came without time or are too few.
 
     """
-    own = estimate.method in BY_PARTS and estimate.factor is None
-    plain = estimate if own else wls(system)
+    plain = estimate if drawn else wls(system)
     try:
-        drawn = bootstrap(system, plain, settings)
+        replicates = bootstrap(system, plain, settings)
     except IdentifiabilityError as error:
-        return classical(estimate, error)
-    growth = growth_of(drawn, plain)
-    if not own:
-        return grown(estimate, growth)
-    assert drawn.covariance is not None
+        return with_classical_std_warning(estimate, error)
+    growth = growth_of(replicates, plain)
+    if not drawn:
+        return with_scaled_std(estimate, growth)
+    assert replicates.covariance is not None
     return replace(
         estimate,
-        covariance=drawn.covariance,
-        std=drawn.std,
-        relative_std=relative(drawn.std, estimate.base.values),
+        covariance=replicates.covariance,
+        std=replicates.std,
+        relative_std=relative(replicates.std, estimate.base.values),
         classical_std=estimate.std,
         growth=growth,
-        bootstrap=drawn,
+        bootstrap=replicates,
     )
 
 
-def classical(estimate: Estimate, error: IdentifiabilityError) -> Estimate:
+def with_classical_std_warning(estimate: Estimate, error: IdentifiabilityError) -> Estimate:
     """Return an estimate with the remark that its standard deviations are classical."""
     remark = f'standard deviations are classical ones, mostly too small: {error.message}'
     return replace(estimate, warnings=(*estimate.warnings, remark))

@@ -25,16 +25,6 @@ NOT_COVERED = (
 )
 """What standard deviations do not say."""
 
-METHOD_TITLES = {
-    'ols': 'ordinary least squares',
-    'wls': 'weighted least squares',
-    'irls': 'iteratively reweighted least squares',
-    'mrls': 'modified recursive least squares',
-    'physical': 'maximum a posteriori over physical bodies',
-}
-"""What the methods are called in full."""
-
-
 IDENTIFIED, NOT_EXCITED = 'IDENTIFIED', 'NOT_EXCITED'
 
 
@@ -365,9 +355,13 @@ class Estimate:
     def __len__(self) -> int:
         return len(self.base.layout)
 
-    def summary(self) -> str:
-        """Return a table for people, in the manner of a statistics package; 100 columns wide."""
-        return '\n'.join(line.rstrip() for line in _summary(self))
+    def summary(self, method: str = '') -> str:
+        """
+        Return a table for people, in the manner of a statistics package; 100 columns wide.
+
+        ``method`` is the title of the estimator; without it, its name stands there.
+        """
+        return '\n'.join(line.rstrip() for line in _summary(self, method or self.method))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, texts and lists; NaN and infinity become None."""
@@ -401,7 +395,7 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def grown(estimate: Estimate, growth: np.ndarray) -> Estimate:
+def with_scaled_std(estimate: Estimate, growth: np.ndarray) -> Estimate:
     """Return an estimate whose standard deviations are multiplied, (b,) factors."""
     std = growth * estimate.std
     return replace(
@@ -449,7 +443,7 @@ def _row(name: str, width: int, cells: Iterable[str], each: int) -> str:
     return f'{name:<{width}}' + ''.join(f'{cell:>{each}}' for cell in cells)
 
 
-def _summary(estimate: Estimate) -> Iterator[str]:
+def _summary(estimate: Estimate, method: str) -> Iterator[str]:
     """Iterate over header, parameters, expressions, fit, notes, warnings, a line each."""
     yield rule(f'Identification of {estimate.robot}' if estimate.robot else 'Identification', '=')
     third = ('base parameters', str(len(estimate)))
@@ -457,7 +451,7 @@ def _summary(estimate: Estimate) -> Iterator[str]:
         third = ('essential', f'{int(estimate.essential.sum())} of {len(estimate)} parameters')
     for (a, b), (c, d) in zip(
         (
-            ('method', METHOD_TITLES.get(estimate.method, estimate.method)),
+            ('method', method),
             ('rows', str(estimate.rows)),
             third,
             ('estimated', str(estimate.rank)),

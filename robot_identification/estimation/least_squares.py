@@ -30,7 +30,7 @@ from scipy.linalg import qr_delete, solve_triangular
 from ..errors import IdentifiabilityError, one_of, RecordingError
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..regressor.base_parameters import BaseStructure
-from .estimate import Estimate, Fit, grown, JointFit, nan_padded, relative
+from .estimate import Estimate, Fit, JointFit, nan_padded, relative, with_scaled_std
 from .factor import QRFactor
 from .system import LinearSystem
 
@@ -55,7 +55,7 @@ POOR_FIT = 30.0
 ENOUGH = 1.5
 """Independent rows a parameter below which nothing is fitted: what is left is no noise to tell."""
 
-ROUNDING = 1e-13
+NEGLIGIBLE_COLUMN = 1e-13
 """A column this small beside the largest of a joint's rows is rounding, and no parameter."""
 
 _PARTNER, _CANDIDATE = 0.1, 0.5
@@ -201,7 +201,7 @@ def wls(system: LinearSystem, *, prior: ParameterSet | None = None, robot: str =
 
 
 def range_basis(
-    matrix: np.ndarray, tolerance: float = TOLERANCE, rounding: float = ROUNDING
+    matrix: np.ndarray, tolerance: float = TOLERANCE, rounding: float = NEGLIGIBLE_COLUMN
 ) -> np.ndarray:
     """Return an orthonormal basis of the span of the columns that are no rounding, (m, rank)."""
     norms = np.linalg.norm(matrix, axis=0)
@@ -529,7 +529,7 @@ def essential(
         essential=kept,
     )
     reduced = replace(reduced, factor=estimate.factor)
-    return reduced if estimate.growth is None else grown(reduced, growth)
+    return reduced if estimate.growth is None else with_scaled_std(reduced, growth)
 
 
 def _eliminate(

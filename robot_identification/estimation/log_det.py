@@ -29,7 +29,8 @@ from scipy.linalg import block_diag, solve_triangular
 
 _STEPS, _ROUGH = 200, 0.3
 _DECREASE = 0.1
-_SHORTEST = 1e-12
+_LEAST_STEP = 1e-12
+"""Share of a Newton step below which rounding hides any descent."""
 
 _ROWS, _COLUMNS = np.triu_indices(4)
 _PACKING = np.where(_ROWS == _COLUMNS, 1.0, np.sqrt(2.0))
@@ -229,7 +230,7 @@ def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> Log
             break
         step = problem.whole(-solve_triangular(root, half) / scale)
         length = 1.0
-        while length > _SHORTEST:
+        while length > _LEAST_STEP:
             trial = chi + length * step
             reached = problem.value(trial)
             if reached <= value - _DECREASE * length * decrement**2:

@@ -44,7 +44,7 @@ from ..errors import IdentifiabilityError, one_of
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
-from .bootstrap import bootstrap, BootstrapSettings, classical, growth_of
+from .bootstrap import bootstrap, BootstrapSettings, growth_of, with_classical_std_warning
 from .bounds import Interval
 from .estimate import Bootstrap, Estimate, relative
 from .least_squares import evaluate, wls
@@ -150,7 +150,11 @@ def physical(
     minimum, scales = search.settled(strength.weight, scales)
     estimate = search.estimate(prior, minimum, strength, scales)
     if drawing is None or drawn is None:
-        return estimate if drawing is None or missing is None else classical(estimate, missing)
+        return (
+            estimate
+            if drawing is None or missing is None
+            else with_classical_std_warning(estimate, missing)
+        )
     problem, start = fit.problem(system.stacked(scales), strength.weight)
     excess = strength.weight / strength.best
     covariance = _drawn_covariance(minimum.chi, start, problem, fit.regrouping, drawn, excess)

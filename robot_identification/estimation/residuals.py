@@ -35,8 +35,8 @@ from .bootstrap import block_length
 from .factor import append_rows, GrowingTriangle
 from .plot_samples import PlotSamples
 
-_LONGEST = 1000
-"""Lags that are looked at."""
+_MOST_LAGS = 1000
+"""Lags of the autocorrelation that are summed at most."""
 
 _FEWEST = 50
 """Rows of a joint from which on its residuals tell anything."""
@@ -46,8 +46,8 @@ _SLOW, _FAST = 0.1, 95.0
 
 
 _ROUNDS = 5
-_SHORTEST = 20
-"""Rows of a segment from which on it tells anything."""
+_LEAST_SEGMENT_ROWS = 20
+"""Rows of a segment below which it is left out: a delay of a few rows needs some more."""
 
 _RESOLVED = 0.5
 """Largest power of second differences, relative to the effort's, at which rows resolve it."""
@@ -140,7 +140,7 @@ def _correlated_rows(residual: np.ndarray, kept: np.ndarray, segment: np.ndarray
     if variance == 0.0:
         return 1.0
     total = 1.0
-    for lag in range(1, min(_LONGEST, len(residual) // 4) + 1):
+    for lag in range(1, min(_MOST_LAGS, len(residual) // 4) + 1):
         pairs = kept[lag:] & kept[:-lag] & (segment[lag:] == segment[:-lag])
         count = int(pairs.sum())
         if count < _FEWEST:
@@ -241,7 +241,7 @@ def effort_delay(
     """
     breaks = np.flatnonzero(np.diff(trace.segment)) + 1
     bounds = [0, *breaks.tolist(), len(trace)]
-    parts = [slice(a, b) for a, b in zip(bounds, bounds[1:]) if b - a >= _SHORTEST]
+    parts = [slice(a, b) for a, b in zip(bounds, bounds[1:]) if b - a >= _LEAST_SEGMENT_ROWS]
     if not parts:
         return EffortDelay(joints, *np.full((2, len(joints)), np.nan))
     smooth = _smoothed(trace, parts)

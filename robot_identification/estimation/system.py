@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from ..errors import RecordingError
-from ..progress import part, Progress
+from ..progress import Progress, subrange
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.inverse_dynamics import RowPattern
@@ -195,7 +195,7 @@ def system_of(
             require_order(source, structure, regressor)
             blocks = read(source, regressor, structure, signals)
             if progress is not None:
-                told = part(progress, number / len(several), (number + 1) / len(several))
+                told = subrange(progress, number / len(several), (number + 1) / len(several))
                 blocks = _reporting(blocks, source, told)
             collector = BlockCollector()
             system = accumulate(

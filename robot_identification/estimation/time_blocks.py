@@ -19,8 +19,8 @@ import numpy as np
 from ..regressor.inverse_dynamics import RowPattern
 from .rows import RowBlock
 
-SHORTEST = 0.1
-"""What a part lasts at first [s]."""
+FIRST_DURATION = 0.1
+"""Duration of a part before neighbours are merged [s]."""
 
 MOST = 512
 """Parts at which neighbours are merged."""
@@ -160,7 +160,7 @@ class BlockCollector:
     """Sorts rows into parts while they come."""
 
     def __init__(self) -> None:
-        self._duration = SHORTEST
+        self._duration = FIRST_DURATION
         self._parts: list[Part] = []
         self._bytes = 0
         self._pattern: RowPattern | None = None

@@ -32,7 +32,7 @@ from ..regressor.base_parameters import BaseStructure
 from ..signals import RecordingSource, SignalSettings
 from .estimate import Estimate, Fit, fit_table
 from .factor import QRFactor
-from .least_squares import evaluate, joint_weights, ROUNDING, TOLERANCE
+from .least_squares import evaluate, joint_weights, NEGLIGIBLE_COLUMN, TOLERANCE
 from .plot_samples import FitTrace, read_only
 from .rows import driven_rows, require_order, row_blocks, RowBlock
 from .system import LinearSystem, system_of
@@ -371,7 +371,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _IdentifiableSubspace:
     """Information on scaled parameters: ``diag(singular) @ directions @ x = values`` and noise."""
 
     singular: np.ndarray  # (r,)
@@ -381,7 +381,7 @@ class _Told:
     rows: float  # independent ones
 
     @classmethod
-    def of(cls, triangle: np.ndarray, rows: float) -> _Told:
+    def of(cls, triangle: np.ndarray, rows: float) -> _IdentifiableSubspace:
         u, s, vt = np.linalg.svd(triangle[:, :-1], full_matrices=False)
         known = s > TOLERANCE * s.max(initial=0.0)
         u, s, vt = u[:, known], s[known], vt[known]
@@ -403,7 +403,7 @@ class _Told:
         return np.where(told, values, np.nan), np.where(told, std, np.nan)
 
 
-def compare(one: QRFactor, two: QRFactor) -> Comparison:
+def f_test_factors(one: QRFactor, two: QRFactor) -> Comparison:
     """
     Test whether two factors come from the same parameters.
 
@@ -450,17 +450,20 @@ def compare(one: QRFactor, two: QRFactor) -> Comparison:
 
 def _told(
     triangles: list[np.ndarray], rows: list[float]
-) -> tuple[list[_Told], np.ndarray, np.ndarray]:
+) -> tuple[list[_IdentifiableSubspace], np.ndarray, np.ndarray]:
     """Return what two triangles tell, the (b,) columns with entries, and these columns' scale."""
     norms = np.linalg.norm(np.concatenate([t[:, :-1] for t in triangles]), axis=0)
-    seen = norms > ROUNDING * norms.max(initial=0.0)
+    seen = norms > NEGLIGIBLE_COLUMN * norms.max(initial=0.0)
     scale = np.append(norms[seen], 1.0)
     scaled = [triangle[:, np.append(seen, True)] / scale for triangle in triangles]
-    told = [_Told.of(triangle, count) for triangle, count in zip(scaled, rows, strict=True)]
+    told = [
+        _IdentifiableSubspace.of(triangle, count)
+        for triangle, count in zip(scaled, rows, strict=True)
+    ]
     return told, seen, norms[seen]
 
 
-def _test(one: _Told, two: _Told) -> FTest:
+def _test(one: _IdentifiableSubspace, two: _IdentifiableSubspace) -> FTest:
     """Test whether the same parameters explain both."""
     from scipy.stats import f
 

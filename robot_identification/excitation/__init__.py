@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from .bases import FourierTrajectory
     from .collisions import collision_model
     from .constraints import check_trajectory, CollisionError, LimitViolation
-    from .families import FourierTrajectory
     from .limits import Limits, motion_limits
     from .planner import plan
     from .plans import Plan, PlanningCanceled
@@ -43,7 +43,7 @@ else:
     _MODULES = {
         'collisions': ('collision_model',),
         'constraints': ('check_trajectory', 'CollisionError', 'LimitViolation'),
-        'families': ('FourierTrajectory',),
+        'bases': ('FourierTrajectory',),
         'limits': ('Limits', 'motion_limits'),
         'planner': ('plan',),
         'plans': ('Plan', 'PlanningCanceled'),

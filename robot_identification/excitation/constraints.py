@@ -162,8 +162,11 @@ REST = 1e-6
 JUMP_SECONDS = 1e-4
 """Jumps of the acceleration are rounding where the jerk limit makes them in this time [s]."""
 
-_ROUNDING = 1e-9
-_JERK_ROUNDING = 1e-6
+_LIMIT_TOLERANCE = 1e-9
+"""Share of a value by which rounding may pass a limit."""
+
+_JERK_TOLERANCE = 1e-6
+"""The same of a jerk, a third derivative."""
 
 
 class LimitViolation(ExcitationError):
@@ -318,7 +321,7 @@ def check_trajectory(
         trajectory, effort or nominal_effort(robot), limits.effort, rate
     )
     _require('effort', efforts, times, limits.effort, limits)
-    use = _use(reached, efforts, limits)
+    use = _limit_usage(reached, efforts, limits)
     if collisions is None:
         return Findings(use)
     nearest = check_collisions(trajectory, collisions)
@@ -347,13 +350,13 @@ def _check_motion(reached: Extremes, limits: Limits) -> None:
         (1.0, limits.upper, reached.highest[0], reached.highest_time[0]),
         (-1.0, limits.lower, reached.lowest[0], reached.lowest_time[0]),
     ):
-        slack = _ROUNDING * np.maximum(1.0, np.abs(values))
+        slack = _LIMIT_TOLERANCE * np.maximum(1.0, np.abs(values))
         over = sign * values - slack > sign * limit
         _raise_worst('position', over, values, times, limit, limits)
     _require('velocity', *reached.largest(1), limits.velocity, limits)
     _require('acceleration', *reached.largest(2), limits.acceleration, limits)
     _check_jumps(reached, limits)
-    _require('jerk', *reached.largest(3), limits.jerk, limits, _JERK_ROUNDING)
+    _require('jerk', *reached.largest(3), limits.jerk, limits, _JERK_TOLERANCE)
 
 
 def _check_jumps(reached: Extremes, limits: Limits) -> None:
@@ -384,7 +387,7 @@ def _require(
     times: np.ndarray,
     limit: np.ndarray,
     limits: Limits,
-    rounding: float = _ROUNDING,
+    rounding: float = _LIMIT_TOLERANCE,
 ) -> None:
     over = np.abs(values) * (1.0 - rounding) > limit
     _raise_worst(quantity, over, values, times, limit, limits)
@@ -419,7 +422,7 @@ def _raise_worst(
     raise error
 
 
-def _use(reached: Extremes, efforts: np.ndarray, limits: Limits) -> LimitUse:
+def _limit_usage(reached: Extremes, efforts: np.ndarray, limits: Limits) -> LimitUse:
     bounded = np.isfinite(limits.lower) & np.isfinite(limits.upper)
     with np.errstate(invalid='ignore'):
         middle, half = (limits.lower + limits.upper) / 2.0, (limits.upper - limits.lower) / 2.0

@@ -154,14 +154,32 @@ def frobenius(chosen: np.ndarray) -> tuple[float, np.ndarray]:
     return 0.5 * float(value), (vectors * (0.5 * slope)) @ vectors.T
 
 
-CRITERIA: dict[str, Callable[[np.ndarray], tuple[float, np.ndarray]]] = {
-    'deviations': deviations,
-    'log_det': log_det,
-    'trace': trace,
-    'largest': largest,
-    'frobenius': frobenius,
+@dataclass(frozen=True)
+class Criterion:
+    """
+    Member of the table of criteria.
+
+    Attributes
+    ----------
+    doc:
+        What it is, for the description of the setting.
+    function:
+        Its value and gradient (k, k) by the covariance (k, k).
+
+    """
+
+    doc: str
+    function: Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+
+CRITERIA = {
+    'deviations': Criterion('the geometric mean of the predicted standard deviations', deviations),
+    'log_det': Criterion("the covariance's determinant", log_det),
+    'trace': Criterion('its trace', trace),
+    'largest': Criterion('its largest eigenvalue', largest),
+    'frobenius': Criterion('its Frobenius condition number', frobenius),
 }
-"""What can be minimised, functions of the covariance (k, k), by the name in the settings."""
+"""What can be minimised, by the name that `PlannerSettings.criterion` gives it."""
 
 
 def excess(chosen: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarray]:

@@ -2,10 +2,10 @@
 """
 Goal of a motion, and the planner's objective with its gradient, in unconstrained variables.
 
-`Wanted` are the parameters to be known, the noise, and what is known of them already.  `Objective`
-is a criterion of the information along a motion of a family that keeps its limits by construction,
-with penalties for what cannot be had so: too large efforts (`effort_penalty`), and links that come
-close to each other or to an obstacle (`distance_penalty`).
+`IdentificationGoal` has the parameters to be known, the noise, and what is known of them already.
+`Objective` is a criterion of the information along a motion of a family that keeps its limits by
+construction, with penalties for what cannot be had so: too large efforts (`effort_penalty`), and
+links that come close to each other or to an obstacle (`distance_penalty`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ..model.robot import Robot
 from ..regressor import build, ModelSettings, prior, Regressor
 from ..regressor.base_parameters import structure
 from ..regressor.inverse_dynamics import pull_back
+from .bases import Matrices
 from .criteria import (
     by_information,
     CRITERIA,
@@ -34,7 +35,7 @@ from .criteria import (
     ROW_RATE,
 )
 from .distance_penalty import DistancePenalty
-from .families import Matrices, MotionFamily
+from .families import MotionFamily
 from .limits import by_joint, Limits
 from .settings import PlannerSettings
 from .trajectories import Trajectory
@@ -60,7 +61,7 @@ NOISE = 0.01
 
 
 @dataclass(frozen=True)
-class Wanted:
+class IdentificationGoal:
     """
     Goal of a motion.
 
@@ -112,7 +113,7 @@ def wanted_parameters(
     limits: Limits,
     earlier: EarlierInformation | None,
     targets: dict[str, float] | None,
-) -> Wanted:
+) -> IdentificationGoal:
     """
     Return the goal of a motion by the settings.
 
@@ -136,7 +137,7 @@ def wanted_parameters(
     if earlier is not None:
         earlier.require(names)
     chosen = parameter_places(() if payload else settings.parameters, names, robot)
-    function = CRITERIA[settings.criterion]
+    function = CRITERIA[settings.criterion].function
     if targets:
         for name, target in targets.items():
             if not 0.0 < target < np.inf:
@@ -152,7 +153,7 @@ def wanted_parameters(
             targets=np.array([*targets.values()]),
         )
         chosen = np.arange(len(names))
-    return Wanted(
+    return IdentificationGoal(
         regressor=regressor,
         prior=values,
         columns=columns,
@@ -267,7 +268,7 @@ def _moving(robot: Robot, settings: PlannerSettings, *, payload: bool) -> tuple[
 
 
 @dataclass(frozen=True)
-class Value:
+class ObjectiveValue:
     """
     Value of the objective.
 
@@ -383,16 +384,16 @@ class Objective:
         flat = base.reshape(-1, self.columns.size)
         return flat.T @ flat + self.earlier, flat
 
-    def value(self, x: np.ndarray) -> Value:
+    def value(self, x: np.ndarray) -> ObjectiveValue:
         """Return the value for variables x."""
         motion = self.motion(x)
         rows = self.rows(motion)
         criterion, _ = self.criterion(self.information(rows)[0])
         effort, _ = effort_penalty(self._effort(rows), self.effort)
         distance, *_ = self._distance(motion)
-        return Value(criterion, self.weight * (effort + distance))
+        return ObjectiveValue(criterion, self.weight * (effort + distance))
 
-    def gradient(self, x: np.ndarray) -> tuple[Value, np.ndarray]:
+    def gradient(self, x: np.ndarray) -> tuple[ObjectiveValue, np.ndarray]:
         """Return the value and its gradient by the variables."""
         motion = self.motion(x)
         rows = self.rows(motion)
@@ -417,7 +418,7 @@ class Objective:
             missing = np.sign(rows[:, joint, column]) * np.sign(by_effort[:, joint])
             missing *= self.weight * by_effort[:, joint] * self.prior.values[column]
             by_dq[:, joint] += (by_sign - missing) * bent
-        value = Value(criterion, self.weight * (effort + distance))
+        value = ObjectiveValue(criterion, self.weight * (effort + distance))
         return value, self.family.pull_back(x, self._matrices, (by_q, by_dq, by_ddq))
 
     def _distance(self, motion: Motion) -> tuple[float, np.ndarray, np.ndarray]:

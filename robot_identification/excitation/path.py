@@ -46,14 +46,17 @@ from numpy.polynomial import Polynomial
 from ..data.recording import Motion
 from .criteria import PointCost
 from .limits import Limits
-from .sequence import EnergyEquations, Function, PointBounds, renew_points, Sequence
+from .sequence import EnergyEquations, Function, PointBounds, renew_points, WaypointSet
 from .trajectories import PointTrajectory, spline_coefficients
 
-SHORTEST = 1e-2
+LEAST_INTERVAL = 1e-2
 """Least time from one point to the next, for points between which nothing moves [s]."""
 
-_LONGEST = 1e4
-_ROUNDING = 1e-11
+_GREATEST_INTERVAL = 1e4
+"""Time from one point to the next beyond which no motion is sought [s]."""
+
+_LIMIT_TOLERANCE = 1e-11
+"""Share of a value by which rounding may pass a limit."""
 
 
 _UNIT = np.eye(4)
@@ -110,12 +113,12 @@ class Segment:
 
     def keeps(self, time: float, limits: SegmentLimits) -> bool:
         """Return whether all limits are kept in a given time."""
-        more = 1.0 + _ROUNDING
+        more = 1.0 + _LIMIT_TOLERANCE
         jerk = (self.rest + time * self.run).deriv(3)
         if np.abs(jerk(_critical(jerk.deriv()))).max() / time**3 > more * limits.jerk:
             return False
         lowest, highest, speed, push = self.extremes(time)
-        slack = _ROUNDING * max(1.0, abs(lowest), abs(highest))
+        slack = _LIMIT_TOLERANCE * max(1.0, abs(lowest), abs(highest))
         within = lowest >= limits.lower - slack and highest <= limits.upper + slack
         return within and speed <= more * limits.velocity and push <= more * limits.acceleration
 
@@ -195,9 +198,11 @@ def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tu
     segments = [
         (Segment((qa, qb), (va, vb)), SegmentLimits(*bound)) for qa, va, qb, vb, *bound in rows
     ]
-    changes = {SHORTEST, _LONGEST}
+    changes = {LEAST_INTERVAL, _GREATEST_INTERVAL}
     for segment, bound in segments:
-        changes |= {float(u) for u in segment.changes(bound) if SHORTEST < u < _LONGEST}
+        changes |= {
+            float(u) for u in segment.changes(bound) if LEAST_INTERVAL < u < _GREATEST_INTERVAL
+        }
     times = np.array(sorted(changes))
     intervals: list[tuple[float, float]] = []
     for low, high in zip(times[:-1], times[1:], strict=True):
@@ -211,7 +216,7 @@ def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tu
 
 
 def shortest_times(
-    sequence: Sequence, limits: Limits, go_on: Callable[[], bool] = lambda: True
+    sequence: WaypointSet, limits: Limits, go_on: Callable[[], bool] = lambda: True
 ) -> np.ndarray:
     """
     Return the shortest time (r,) of each segment within the limits, NaN where there is none [s].
@@ -227,11 +232,13 @@ def shortest_times(
         if allowed:
             low, high = allowed[0]
             # at the very end of the interval, rounding decides
-            times[i] = min(low * (1.0 + _ROUNDING), high)
+            times[i] = min(low * (1.0 + _LIMIT_TOLERANCE), high)
     return times
 
 
-def through(sequence: Sequence, times: np.ndarray, limits: Limits) -> PointTrajectory:
+def trajectory_through(
+    sequence: WaypointSet, times: np.ndarray, limits: Limits
+) -> PointTrajectory:
     """Return the quintics through the r + 1 points of a sequence, in times (r,) [s]."""
     return PointTrajectory(
         limits.joints,
@@ -279,7 +286,7 @@ Obstacles = Callable[[Motion], tuple[float, list[np.ndarray]]]
 
 
 @dataclass(frozen=True)
-class Path:
+class TimedWaypoints:
     """
     Points and times of a motion from rest to rest.
 
@@ -292,7 +299,7 @@ class Path:
 
     """
 
-    points: Sequence
+    points: WaypointSet
     times: np.ndarray
 
 
@@ -347,18 +354,18 @@ class PathProblem:
         """Shape of the points' variables, (2, r + 1, n_joints)."""
         return 2, self.n_equations + 1, self.start.size
 
-    def path(self, flat: np.ndarray) -> Path:
+    def path(self, flat: np.ndarray) -> TimedWaypoints:
         """Return the path of (d,) variables."""
         x, times = self._parted(flat[None])
         nodes = self._with_ends(self.bounds.sequence(x))
-        return Path(Sequence(nodes.position[0], nodes.velocity[0]), times[0])
+        return TimedWaypoints(WaypointSet(nodes.position[0], nodes.velocity[0]), times[0])
 
     def shrunk(self, flat: np.ndarray, factor: float) -> np.ndarray:
         """Return variables (count, d) with the excursions from the start scaled, in equal time."""
         size = int(np.prod(self.shape))
         points = self.bounds.sequence(flat[:, :size].reshape(-1, *self.shape))
         way = factor * (points.position - self.start)
-        x = self.bounds.variables(Sequence(self.start + way, factor * points.velocity))
+        x = self.bounds.variables(WaypointSet(self.start + way, factor * points.velocity))
         return np.hstack([x.reshape(len(x), -1), flat[:, size:]])
 
     def draw(self, random: np.random.Generator, count: int) -> np.ndarray:
@@ -408,9 +415,9 @@ class PathProblem:
         # a step of the descent that tries much too long or short times must not overflow
         return flat[:, :size].reshape(-1, *self.shape), np.exp(np.clip(flat[:, size:], -5.0, 5.0))
 
-    def _with_ends(self, sequence: Sequence) -> Sequence:
+    def _with_ends(self, sequence: WaypointSet) -> WaypointSet:
         ends = np.broadcast_to(self.start, (*sequence.position.shape[:-2], 1, self.start.size))
-        return Sequence(
+        return WaypointSet(
             np.concatenate([ends, sequence.position, ends], axis=-2),
             np.concatenate([0.0 * ends, sequence.velocity, 0.0 * ends], axis=-2),
         )
@@ -429,8 +436,8 @@ class PathProblem:
         return np.maximum(needed.max(axis=2), 0.05)
 
     def _penalty(
-        self, nodes: Sequence, times: np.ndarray
-    ) -> tuple[np.ndarray, Sequence, np.ndarray]:
+        self, nodes: WaypointSet, times: np.ndarray
+    ) -> tuple[np.ndarray, WaypointSet, np.ndarray]:
         """Penalties (count,), their gradients by the points and by the times."""
         T = times[:, :, None]
         ends = [nodes.position[:, :-1], T * nodes.velocity[:, :-1]]
@@ -455,7 +462,7 @@ class PathProblem:
         by_times += (by_ends[:, :, 3] * nodes.velocity[:, 1:]).sum(axis=2)
         for order in range(1, len(motion)):
             by_times -= order * (slopes[order] * motion[order]).sum(axis=(2, 3)) / times
-        return value, Sequence(by_position, by_velocity), by_times
+        return value, WaypointSet(by_position, by_velocity), by_times
 
     def _excess(self, motion: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return penalties of (count, r + 2, samples, n_joints) states, and their gradients."""

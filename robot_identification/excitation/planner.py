@@ -21,6 +21,7 @@ from ..errors import ExcitationError
 from ..model.robot import Robot
 from ..progress import Progress
 from ..regressor import build, ModelSettings, predict, prior
+from .bases import BASES
 from .collisions import CollisionModel, planned_collisions
 from .constraints import Nearest, too_close
 from .criteria import EarlierInformation
@@ -185,12 +186,12 @@ def _require_held(robot: Robot, limits: Limits, pose: np.ndarray) -> None:
 
 
 PLANNERS: dict[str, Callable[[PlanningTask], Plan]] = {
-    'fourier': plan_family,
-    'spline': plan_family,
+    **dict.fromkeys(BASES, plan_family),
     'points': plan_points,
     'sweeps': plan_simple,
     'poses': plan_simple,
 }
+"""Planners by the name that `PlannerSettings.method` gives their motions."""
 
 
 def plan(

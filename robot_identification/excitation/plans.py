@@ -16,14 +16,14 @@ from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..progress import Progress
 from ..regressor import ModelSettings, predict, Regressor
+from .bases import FourierTrajectory
 from .collisions import CollisionModel
 from .constraints import check_trajectory, CollisionError, Findings, LimitViolation
 from .criteria import column_scaled_condition_number, PredictedDeviations, UNKNOWN
 from .distance_penalty import DistancePenalty
 from .extremes import largest_efforts
-from .families import FourierTrajectory
 from .limits import Limits, motion_limits
-from .objective import Wanted
+from .objective import IdentificationGoal
 from .settings import PlannerSettings
 from .stops import check_stops, decelerations, harsh_stops
 from .trajectories import PointTrajectory, Trajectory
@@ -258,7 +258,7 @@ class PlanningTask:
     limits: Limits
     starts: np.ndarray
     collisions: CollisionModel | None
-    wanted: Wanted
+    wanted: IdentificationGoal
     watch: PlanningWatch
 
     @cached_property
@@ -329,7 +329,7 @@ class PlanningTask:
         return tuple(remarks)
 
 
-def largest_motion(
+def shrink_until_feasible(
     trajectory: Planned, checks: PlanChecks, go_on: Callable[[], bool]
 ) -> tuple[float, Planned]:
     """

@@ -23,10 +23,10 @@ from ..regressor.energy import energy_of
 from ..regressor.inverse_dynamics import pull_back
 from .criteria import PointCost
 from .limits import Limits
-from .objective import effort_penalty, Wanted
-from .path import Obstacles, Path, PathProblem, shortest_times, through
-from .plans import BUFFER, largest_motion, Plan, PlanningTask
-from .sequence import descend_all, EnergyEquations, PointBounds, search, Sequence
+from .objective import effort_penalty, IdentificationGoal
+from .path import Obstacles, PathProblem, shortest_times, TimedWaypoints, trajectory_through
+from .plans import BUFFER, Plan, PlanningTask, shrink_until_feasible
+from .sequence import descend_all, EnergyEquations, PointBounds, search, WaypointSet
 from .settings import PlannerSettings
 from .trajectories import point_to_point, PointTrajectory
 
@@ -79,9 +79,9 @@ def plan_points(task: PlanningTask) -> Plan:
         then=None if cost == cost.first else problem,
     )
     passable = _passable(problem, found.x, task)
-    amplitude, trajectory = largest_motion(passable, task.checks, lambda: not watch.ended)
+    amplitude, trajectory = shrink_until_feasible(passable, task.checks, lambda: not watch.ended)
     assert isinstance(trajectory, PointTrajectory)
-    points = Sequence(trajectory.position[1:-1], trajectory.velocity[1:-1])
+    points = WaypointSet(trajectory.position[1:-1], trajectory.velocity[1:-1])
     return task.plan(
         trajectory,
         amplitude,
@@ -183,12 +183,12 @@ def _free_share(problem: PathProblem, x: np.ndarray) -> float:
     return share
 
 
-def _timed(path: Path, task: PlanningTask) -> tuple[PointTrajectory, bool]:
+def _timed(path: TimedWaypoints, task: PlanningTask) -> tuple[PointTrajectory, bool]:
     """Return a path in the shortest times, or in its own, and whether it passes the checks."""
     shortest = shortest_times(path.points, task.limits, task.watch.left)
-    trajectory = through(path.points, path.times, task.limits)
+    trajectory = trajectory_through(path.points, path.times, task.limits)
     if not np.isnan(shortest).any():
-        quick = through(path.points, shortest, task.limits)
+        quick = trajectory_through(path.points, shortest, task.limits)
         if task.checks.passes(quick):
             return quick, True
     return trajectory, task.checks.passes(trajectory)
@@ -277,7 +277,7 @@ def plan_simple(task: PlanningTask) -> Plan:
             value=settings.duration,
             remedy='give more time, or another start',
         )
-    amplitude, trajectory = largest_motion(
+    amplitude, trajectory = shrink_until_feasible(
         way.trajectory(), task.checks, lambda: not task.watch.ended
     )
     return task.plan(trajectory, amplitude)
@@ -344,7 +344,7 @@ def _allowed(task: PlanningTask, poses: np.ndarray) -> np.ndarray:
     return np.asarray(allowed)
 
 
-def _rest_rows(wanted: Wanted, poses: np.ndarray) -> np.ndarray:
+def _rest_rows(wanted: IdentificationGoal, poses: np.ndarray) -> np.ndarray:
     rest = np.zeros_like(poses)
     return wanted.regressor.rows(Motion(poses, rest, rest))
 

@@ -15,79 +15,92 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
+from .bases import BASES
 from .constraints import CollisionError, LimitViolation
 from .criteria import ROW_RATE
 from .extremes import extremes, QUANTITIES
-from .families import Basis, FourierBasis, MotionFamily, SplineBasis
+from .families import MotionFamily
 from .limits import Limits
 from .objective import Objective
 from .plans import (
     BUFFER,
-    largest_motion,
     Plan,
     PlanChecks,
     Planned,
     PlanningCanceled,
     PlanningTask,
     PlanningWatch,
+    shrink_until_feasible,
 )
 from .settings import PlannerSettings
 
-STEP = 25
-"""Evaluations from one report of the progress to the next."""
 
-RANDOM_STARTS = 12
-"""Random motions from which the best are taken to start from."""
+@dataclass(frozen=True)
+class SearchTuning:
+    """Constants of the search, found on the robots of ``benchmarks/excitation.py``."""
 
-FIRST = 2
-"""Motions from which the first descents start."""
+    report_period: int = 25
+    """Evaluations from one report of the progress to the next."""
 
-FIRST_EVALUATIONS = 40
-"""Evaluations of each of these."""
+    random_motions: int = 12
+    """Random motions from which the best are taken to start from."""
 
-ROUNDS = 150, 300
-"""Evaluations of the descent after these, and of each later one."""
+    first_descents: int = 2
+    """Motions from which the first descents start."""
 
-MEMORY = 40
-"""Steps that a descent takes the curvature from."""
+    first_evaluations: int = 40
+    """Evaluations of each of these."""
 
-REPAIRS = 4
-"""Descents under lowered effort limits or with heavier penalties, before a motion is scaled."""
+    refining_evaluations: tuple[int, int] = (150, 300)
+    """Evaluations of the descent after these, and of each later one."""
 
-HEAVIER = 3.0
-"""Factor of the weight of the penalties from one of these to the next."""
+    curvature_steps: int = 40
+    """Steps that a descent takes the curvature from."""
 
-WIDER = 1.3
-"""Factor of the distance from which on links count as close, likewise."""
+    repairs: int = 4
+    """Descents under lowered effort limits or heavier penalties, before a motion is scaled."""
 
-SHARPER = 2
-"""Factor of the sharpness of the limits after the first refined motion and after the second."""
+    penalty_growth: float = 3.0
+    """Factor of the weight of the penalties from one of these to the next."""
 
-COARSE = 4
-"""Samples from one look at distances to the next, in the first descents."""
+    distance_growth: float = 1.3
+    """Factor of the distance from which on links count as close, likewise."""
 
-PERTURBATION = 0.25
-"""Size of a perturbation beside that of the variables."""
+    sharpness_growth: int = 2
+    """Factor of the limits' sharpness after the first refined motion and after the second."""
 
-NEARLY = 1e-3
-"""Penalty up to which a motion may pass the checks."""
+    coarse_stride: int = 4
+    """Samples from one look at distances to the next, in the first descents."""
 
-SAMPLES = 100, 400
-"""Samples of a motion at which the criterion looks, at least and at most."""
+    perturbation: float = 0.25
+    """Size of a perturbation beside that of the variables."""
 
-SAMPLES_PER_PERIOD = 12
-"""Samples for each period of the highest harmonic, between these bounds."""
+    negligible_penalty: float = 1e-3
+    """Penalty, of its weight, up to which a motion may pass the checks."""
 
-SMALLER, TRIED = 0.95, 1.03
-"""Share of a motion that is tried where the whole does not pass, and up to which efforts."""
+    sample_bounds: tuple[int, int] = (100, 400)
+    """Samples of a motion at which the criterion looks, at least and at most."""
 
-ENOUGH = 1.0 - 1e-4
-"""
-Share of a limit to which a motion is stretched at the end.
+    samples_per_period: int = 12
+    """Samples for each period of the highest harmonic, between these bounds."""
 
-A controller interpolates between points, which takes a part of the rest: at most 4e-6 of the
-acceleration and 3.5e-5 of the jerk (`FourierTrajectory.point_rate`).
-"""
+    smaller_share: float = 0.95
+    """Share of a motion that is tried where the whole does not pass."""
+
+    tried_excess: float = 1.03
+    """Share of the effort limits up to which that is tried."""
+
+    used_share: float = 1.0 - 1e-4
+    """
+    Share of a limit to which a motion is scaled at the end.
+
+    A controller interpolates between points, which takes a part of the rest: at most 4e-6 of the
+    acceleration and 3.5e-5 of the jerk (`FourierTrajectory.point_rate`).
+    """
+
+
+TUNING = SearchTuning()
+"""The constants that every search has."""
 
 
 class _Stopped(Exception):
@@ -160,22 +173,22 @@ class Search:
     def run(self) -> None:
         """Search until the work is done; `best` is None where no motion passes the checks."""
         usual = self.objective
-        self.objective = replace(usual, every=COARSE)
+        self.objective = replace(usual, every=TUNING.coarse_stride)
         try:
             first = self._first()
             self._offer(first[0])
-            found = [self._descend(x, FIRST_EVALUATIONS) for x in first]
+            found = [self._descend(x, TUNING.first_evaluations) for x in first]
             found.sort(key=lambda x: self.objective.value(x).total)
             self.objective = usual
-            best = self._refined(found[0], ROUNDS[0])
+            best = self._refined(found[0], TUNING.refining_evaluations[0])
             for _ in range(2):
-                sharper = self.objective.family.sharpened(SHARPER)
+                sharper = self.objective.family.sharpened(TUNING.sharpness_growth)
                 self.objective = replace(self.objective, family=sharper)
-                best = self._refined(best, ROUNDS[1])
+                best = self._refined(best, TUNING.refining_evaluations[1])
             while True:
-                scale = PERTURBATION * np.abs(best).mean()
+                scale = TUNING.perturbation * np.abs(best).mean()
                 moved = best + scale * self.rng.standard_normal(best.size)
-                trial = self._refined(moved, ROUNDS[1])
+                trial = self._refined(moved, TUNING.refining_evaluations[1])
                 if self.objective.value(trial).total < self.objective.value(best).total:
                     best = trial
         except _Stopped:
@@ -185,7 +198,7 @@ class Search:
         """Return the best random motions, made so small that no penalty is left."""
         trials: list[tuple[float, np.ndarray]] = []
         try:
-            for number in range(RANDOM_STARTS):
+            for number in range(TUNING.random_motions):
                 start = self.starts[number % len(self.starts)]
                 x = self._retreat(self.objective.family.random(self.rng, start))
                 trials.append((self.objective.value(x).total, x))
@@ -194,7 +207,7 @@ class Search:
             # there is always a first one
             pass
         trials.sort(key=lambda trial: trial[0])
-        return [x for _, x in trials[:FIRST]]
+        return [x for _, x in trials[: TUNING.first_descents]]
 
     def _retreat(self, x: np.ndarray) -> np.ndarray:
         """
@@ -205,7 +218,10 @@ class Search:
         """
         for factor in (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1):
             smaller = self.objective.family.scaled(x, factor)
-            if self.objective.value(smaller).penalty <= NEARLY * self.objective.weight:
+            if (
+                self.objective.value(smaller).penalty
+                <= TUNING.negligible_penalty * self.objective.weight
+            ):
                 break
         return smaller
 
@@ -214,11 +230,11 @@ class Search:
         x = self._descend(x, evaluations)
         weight = self.objective.weight
         try:
-            for _ in range(REPAIRS):
+            for _ in range(TUNING.repairs):
                 found = self._offer(x)
                 if found is None or found.amplitude < 1.0:
                     self._tighten(x)
-                    x = self._descend(x, FIRST_EVALUATIONS)
+                    x = self._descend(x, TUNING.first_evaluations)
                 else:
                     break
             else:
@@ -231,12 +247,16 @@ class Search:
     def _tighten(self, x: np.ndarray) -> None:
         """Tighten what the motion does not keep: efforts by their excess, else distances."""
         shares = self.checks.effort_shares(self.objective.family.trajectory(x))
-        tighter = replace(self.objective, weight=HEAVIER * self.objective.weight, every=1)
+        tighter = replace(
+            self.objective, weight=TUNING.penalty_growth * self.objective.weight, every=1
+        )
         if shares.max() > 1.0:
             lower = self.objective.effort * np.minimum(1.0, 0.995 / shares)
             self.objective = replace(tighter, effort=lower)
         else:
-            self.objective = replace(tighter, buffer=WIDER * self.objective.buffer)
+            self.objective = replace(
+                tighter, buffer=TUNING.distance_growth * self.objective.buffer
+            )
 
     def _offer(self, x: np.ndarray) -> Feasible | None:
         """Check a motion, and keep it if it is the best so far."""
@@ -252,9 +272,11 @@ class Search:
         excess = float(self.checks.effort_shares(found).max())
         trials: list[Feasible] = []
         if excess <= 1.0:
-            trials = [self._valued(each) for each in (stretched(found, self.checks.limits), found)]
-        if excess <= TRIED:
-            smaller = self._valued(found.scaled(SMALLER), SMALLER)
+            trials = [
+                self._valued(each) for each in (scaled_to_limits(found, self.checks.limits), found)
+            ]
+        if excess <= TUNING.tried_excess:
+            smaller = self._valued(found.scaled(TUNING.smaller_share), TUNING.smaller_share)
             if smaller.criterion < self._least:
                 trials.append(smaller)
         for trial in trials:
@@ -263,7 +285,7 @@ class Search:
         if np.isfinite(self._least):
             return None
         try:
-            amplitude, trajectory = largest_motion(
+            amplitude, trajectory = shrink_until_feasible(
                 found, self.checks, lambda: not self.watch.ended
             )
         except (LimitViolation, CollisionError) as error:
@@ -286,7 +308,7 @@ class Search:
         if self.done >= self.evaluations or self.watch.ended:
             raise _Stopped
         self.done += 1
-        if self.done % STEP == 0:
+        if self.done % TUNING.report_period == 0:
             self._report()
 
     def _report(self) -> None:
@@ -314,7 +336,12 @@ class Search:
                 x,
                 jac=True,
                 method='L-BFGS-B',
-                options={'maxiter': evaluations, 'maxcor': MEMORY, 'ftol': 1e-7, 'gtol': 1e-7},
+                options={
+                    'maxiter': evaluations,
+                    'maxcor': TUNING.curvature_steps,
+                    'ftol': 1e-7,
+                    'gtol': 1e-7,
+                },
             )
         except _Enough:
             pass
@@ -327,11 +354,14 @@ class Search:
 def plan_family(task: PlanningTask) -> Plan:
     """Plan a motion that is linear in its coefficients."""
     settings, limits, wanted, watch = task.settings, task.limits, task.wanted, task.watch
-    basis = _basis(settings, limits)
+    harmonics = settings.harmonics or _harmonics(settings, limits)
+    basis = BASES[settings.method].make(settings.duration, settings.frequency, harmonics)
     moving = np.array([limits.joints.index(name) for name in wanted.moving])
     family = MotionFamily(basis, limits, task.starts[0], moving, free_start=not settings.start)
     highest = 0.5 * family.shape[0] / settings.duration
-    count = int(np.clip(SAMPLES_PER_PERIOD * settings.duration * highest, *SAMPLES))
+    count = int(
+        np.clip(TUNING.samples_per_period * settings.duration * highest, *TUNING.sample_bounds)
+    )
     objective = Objective(
         family=family,
         regressor=wanted.regressor,
@@ -359,13 +389,6 @@ def plan_family(task: PlanningTask) -> Plan:
     return task.plan(found.trajectory, found.amplitude)
 
 
-def _basis(settings: PlannerSettings, limits: Limits) -> Basis:
-    harmonics = settings.harmonics or _harmonics(settings, limits)
-    if settings.method == 'spline':
-        return SplineBasis(settings.duration, 2 * harmonics)
-    return FourierBasis(settings.duration, settings.frequency, harmonics)
-
-
 def _harmonics(settings: PlannerSettings, limits: Limits) -> int:
     """
     Return as many harmonics as the acceleration limits allow.
@@ -378,7 +401,7 @@ def _harmonics(settings: PlannerSettings, limits: Limits) -> int:
     return int(np.clip(np.round(count), 5, 64))
 
 
-def stretched(trajectory: Planned, limits: Limits) -> Planned:
+def scaled_to_limits(trajectory: Planned, limits: Limits) -> Planned:
     """Return the motion with each joint's excursions scaled to use up one of its limits."""
     reached = extremes(trajectory, 500.0)
     start = trajectory.sample(np.zeros(1)).position[0]
@@ -392,4 +415,4 @@ def stretched(trajectory: Planned, limits: Limits) -> Planned:
             ),
         ]
     use = np.nanmax(shares, axis=0)
-    return trajectory.scaled(np.where(use > 0.0, ENOUGH / np.maximum(use, 1e-12), 1.0))
+    return trajectory.scaled(np.where(use > 0.0, TUNING.used_share / np.maximum(use, 1e-12), 1.0))

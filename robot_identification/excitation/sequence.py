@@ -38,7 +38,7 @@ NEW_POINTS = 3
 
 
 @dataclass(frozen=True)
-class Sequence:
+class WaypointSet:
     """
     Points of a motion.
 
@@ -79,12 +79,12 @@ class EnergyEquations:
         """Number of base parameters."""
         return self.columns.size
 
-    def matrix(self, sequence: Sequence) -> np.ndarray:
+    def matrix(self, sequence: WaypointSet) -> np.ndarray:
         """Return W, (..., r, b), of one sequence or several."""
         return self.linearised(sequence)[0]
 
     def linearised(
-        self, sequence: Sequence
+        self, sequence: WaypointSet
     ) -> tuple[np.ndarray, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]]:
         """Return W and what takes a gradient by W back to positions and velocities."""
         shape = sequence.position.shape
@@ -123,10 +123,10 @@ class PointBounds:
     upper: np.ndarray
     velocity: np.ndarray
 
-    def sequence(self, x: np.ndarray) -> Sequence:
+    def sequence(self, x: np.ndarray) -> WaypointSet:
         """Return the points of variables x, (..., 2, r + 1, n_joints)."""
         width = self.upper - self.lower
-        return Sequence(
+        return WaypointSet(
             self.lower + width * np.sin(x[..., 0, :, :]) ** 2,
             self.velocity * np.sin(x[..., 1, :, :]),
         )
@@ -144,7 +144,7 @@ class PointBounds:
             axis=-3,
         )
 
-    def variables(self, sequence: Sequence) -> np.ndarray:
+    def variables(self, sequence: WaypointSet) -> np.ndarray:
         """Return variables of points within the limits, (..., 2, r + 1, n_joints)."""
         share = (sequence.position - self.lower) / (self.upper - self.lower)
         return np.stack(
@@ -155,10 +155,10 @@ class PointBounds:
             axis=-3,
         )
 
-    def random(self, random: np.random.Generator, n_points: int) -> Sequence:
+    def random(self, random: np.random.Generator, n_points: int) -> WaypointSet:
         """Return points that are uniform within the limits."""
         shape = (n_points, self.lower.size)
-        return Sequence(
+        return WaypointSet(
             random.uniform(self.lower, self.upper, shape),
             random.uniform(-self.velocity, self.velocity, shape),
         )

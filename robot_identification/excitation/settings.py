@@ -17,6 +17,8 @@ import pinocchio as pin
 
 from ..errors import SettingsError
 from ..options.fields import option
+from .bases import BASES
+from .criteria import CRITERIA, MEASURES
 
 SIZES = {
     'box': ('lengths along x, y and z', 3),
@@ -165,7 +167,7 @@ class PointSettings:
         'spectral',
         doc='Condition number that is minimised: spectral, by singular values; qr, the estimate '
         'from QR factors with column pivoting; frobenius, of W^T W',
-        choices=('spectral', 'qr', 'frobenius'),
+        choices=tuple(MEASURES),
     )
     condition_weight: float = option(
         1.0, doc='What the condition number counts in the cost (lambda_1)', minimum=0.0
@@ -202,11 +204,12 @@ class PlannerSettings:
 
     method: str = option(
         'fourier',
-        doc='Kind of trajectory: fourier, periodic series of a given duration; spline, splines of '
-        'degree 5; points, quintics through points that condition the energy equations well, in '
+        doc='Kind of trajectory: '
+        + ''.join(f'{name}, {each.doc}; ' for name, each in BASES.items())
+        + 'points, quintics through points that condition the energy equations well, in '
         'the shortest time; sweeps, joint after joint at constant speeds, for friction; poses, at '
         'rest, for gravity and offsets',
-        choices=('fourier', 'spline', 'points', 'sweeps', 'poses'),
+        choices=(*BASES, 'points', 'sweeps', 'poses'),
     )
     points: PointSettings = option(
         doc='What the sequence of points is like, where method is points', factory=PointSettings
@@ -235,10 +238,10 @@ class PlannerSettings:
     )
     criterion: str = option(
         'deviations',
-        doc='What is minimised: the geometric mean of the predicted standard deviations, the '
-        "covariance's determinant (log_det), its trace, its largest eigenvalue or its Frobenius "
-        'condition number; units count for the last three',
-        choices=('deviations', 'log_det', 'trace', 'largest', 'frobenius'),
+        doc='What is minimised: '
+        + ', '.join(f'{each.doc} ({name})' for name, each in CRITERIA.items())
+        + '; units count for trace, largest and frobenius',
+        choices=tuple(CRITERIA),
     )
     parameters: tuple[str, ...] = option(
         (),

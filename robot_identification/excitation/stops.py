@@ -40,7 +40,9 @@ GENTLE = 0.4
 AT_ONCE = 1e9
 """Deceleration that counts as infinite [rad/s^2 or m/s^2]."""
 
-_ROUNDING = 1e-9
+_LIMIT_TOLERANCE = 1e-9
+"""Share of a value by which rounding may pass a limit."""
+
 _BLOCK = 65_536
 
 
@@ -139,7 +141,7 @@ def harsh_stops(limits: Limits, deceleration: Sequence[float] | np.ndarray | Non
             f'acceleration limits: set constraints.decelerate_on_cancel to true, and {remedy}'
         )
     j = int(np.argmax(braking / gentle))
-    if braking[j] <= gentle[j] * (1.0 + _ROUNDING):
+    if braking[j] <= gentle[j] * (1.0 + _LIMIT_TOLERANCE):
         return ''
     unit, limit = limits.unit('acceleration', j), limits.acceleration[j]
     return (
@@ -219,7 +221,7 @@ def _check_ends(stops: Stops, limits: Limits) -> None:
     excess = np.maximum(end - limits.upper, limits.lower - end)
     row, j = np.unravel_index(int(np.argmax(excess)), excess.shape)
     value, joint = float(end[row, j]), limits.joints[j]
-    if excess[row, j] <= _ROUNDING * max(1.0, abs(value)):
+    if excess[row, j] <= _LIMIT_TOLERANCE * max(1.0, abs(value)):
         return
     limit = float(limits.upper[j] if value > limits.upper[j] else limits.lower[j])
     unit, speed = limits.unit('position', int(j)), abs(float(stops.velocity[row, j]))

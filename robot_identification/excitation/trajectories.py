@@ -3,7 +3,7 @@
 Trajectories: what a robot is to do, as functions of time with exact derivatives.
 
 Every trajectory starts at time 0 and rests at its ends outside [0, duration].  The kinds are
-`PointTrajectory`, as ros2_control interpolates points, and `families.FourierTrajectory`.
+`PointTrajectory`, as ros2_control interpolates points, and `bases.FourierTrajectory`.
 """
 
 from __future__ import annotations

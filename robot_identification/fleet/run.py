@@ -18,13 +18,13 @@ from ..errors import (
     IdentifiabilityError,
     IdentificationError,
     IdentificationWarning,
-    once,
+    unique_texts,
 )
 from ..estimation import essential, Estimate, evaluate, LinearSystem
 from ..estimation.least_squares import joint_weights
-from ..estimators import estimated, Task
+from ..estimators import EstimationTask, run_estimator
 from ..options.document import dump
-from ..progress import part, Progress, silent
+from ..progress import no_progress, Progress, subrange
 from ..results.factor_file import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX
 from .comparison import compare, FleetComparison, Series
 from .executor import Executor, open_executor
@@ -57,7 +57,7 @@ def identify_fleet(
     workers: int | None = None,
     retries: int = 2,
     keep_going: bool = True,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> FleetResult:
     """
     Reduce recordings to factors, merge them by robot, identify and compare the robots.
@@ -99,7 +99,7 @@ def identify_fleet(
             plan.fingerprint(),
             experiment.fleet,
             keep_going=keep_going,
-            progress=part(progress, 0.0, 0.9),
+            progress=subrange(progress, 0.0, 0.9),
         )
         reduced = time.perf_counter()
         _require_some(reduction, store)
@@ -108,7 +108,7 @@ def identify_fleet(
             for serial, group in groupby(reduction.recordings, key=lambda one: one.serial)
         }
         files = {s: [store.factor_file(one.key) for one in robots[s]] for s in robots}
-        merged = merge_robots(executor, files, progress=part(progress, 0.9, 0.95))
+        merged = merge_robots(executor, files, progress=subrange(progress, 0.9, 0.95))
         total = _keep(store, merged)
         progress(0.95, 'estimating')
         fleet = _identified(plan, total)
@@ -121,7 +121,7 @@ def identify_fleet(
             robots,
             files,
             experiment.fleet.significance,
-            part(progress, 0.95, 0.99),
+            subrange(progress, 0.95, 0.99),
         )
         scheduler = executor.name
         timing = Timing(
@@ -146,7 +146,7 @@ def identify_fleet(
         kept=reduction.kept,
         scheduler=scheduler,
         timing=timing,
-        warnings=once(notes, failure, fleet.warnings, _warnings(reduction)),
+        warnings=unique_texts(notes, failure, fleet.warnings, _warnings(reduction)),
     )
 
 
@@ -203,14 +203,14 @@ def _system(plan: ReductionPlan, stored: StoredFactor) -> LinearSystem:
 def _identified(plan: ReductionPlan, stored: StoredFactor) -> Estimate:
     """Estimate the base parameters by the settings."""
     problem = plan.problem
-    task = Task(
+    task = EstimationTask(
         _system(plan, stored),
         problem.robot,
         problem.prior(),
         problem.estimation,
         model=problem.model,
     )
-    return estimated(task)
+    return run_estimator(task)
 
 
 def _robot(

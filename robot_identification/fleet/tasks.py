@@ -34,7 +34,7 @@ from ..identification.reduction import FactorBuilder, require_factors, settings_
 from ..model.parameters import ParameterLayout
 from ..options.document import plain
 from ..options.fields import to_mapping
-from ..progress import Progress, silent
+from ..progress import no_progress, Progress
 from ..regressor.base_parameters import BaseStructure, structure
 from ..results.factor_file import merge_stored, pack, StoredFactor, SUFFIX, unpack
 from ..untrusted.writing import encoded
@@ -274,7 +274,7 @@ def reduce_all(
     settings: FleetSettings,
     *,
     keep_going: bool = True,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Reduction:
     """
     Reduce recordings at absolute paths to factors, except those that the store has already.
@@ -312,7 +312,7 @@ def reduce_all(
 
 
 def merge_robots(
-    executor: Executor, files: Mapping[str, Sequence[Path]], *, progress: Progress = silent
+    executor: Executor, files: Mapping[str, Sequence[Path]], *, progress: Progress = no_progress
 ) -> Iterator[tuple[str, StoredFactor]]:
     """
     Merge the packed factors of each robot in a tree that depends on their order alone.
@@ -336,7 +336,7 @@ def in_groups(
     task: Task,
     files: Mapping[str, Sequence[Path]],
     *,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
     text: str = '',
     argument: Any = None,
 ) -> Iterator[tuple[str, Any]]:

@@ -25,7 +25,7 @@ from ..estimation.bootstrap import variance_inflation
 from ..estimation.rows import row_blocks
 from ..loads.drive_gains import drive_gains, DriveGains, load_on, NOT_IDENTIFIED
 from ..loads.gain_ratios import gain_ratios
-from ..progress import part, Progress, silent
+from ..progress import no_progress, Progress, subrange
 from ..regressor import Regressor
 from ..regressor.base_parameters import structure
 from .reduction import is_factor, recordings_among, Source
@@ -38,7 +38,7 @@ _ON_SCALE = (
 
 
 def with_gains(
-    experiment: Experiment, *, progress: Progress = silent
+    experiment: Experiment, *, progress: Progress = no_progress
 ) -> tuple[Experiment, DriveGains]:
     """
     Find the gains of an experiment's drives.
@@ -86,7 +86,7 @@ def with_gains(
     regressor = problem.regressor()
     base = structure(regressor, problem.robot, grouping=problem.model.grouping)
     recordings = recordings_among(sources)
-    reading = part(progress, 0.0, 0.8)
+    reading = subrange(progress, 0.0, 0.8)
     system = system_of(recordings, regressor, base, problem.signals, progress=reading, timed=True)
     progress(0.8, 'finding the gains of the drives')
     gains = gain_ratios(system, problem.robot, prior, assumed, model=problem.model)

@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 
-from ..config.draft import described, joined, timed
+from ..config.draft import guess_entry, merge_signal_tables, with_time_unit
 from ..config.experiment import Experiment
 from ..config.experiment_file import experiment_from
 from ..config.sources import ArrayEntry
@@ -20,10 +20,10 @@ from ..data.drives import Drives
 from ..data.recognition import ColumnGuess
 from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import FACTOR, RecordingEntry
-from ..errors import IdentificationWarning, once, one_of, SettingsError
+from ..errors import IdentificationWarning, one_of, SettingsError, unique_texts
 from ..model.robot import Robot
 from ..options.fields import from_mapping, to_mapping
-from ..progress import Progress, silent
+from ..progress import no_progress, Progress
 from ..results.result import Result
 from ..results.urdf_export import robot_with_inertia
 from . import pipeline
@@ -38,7 +38,7 @@ def identify(
     *,
     validation: Data | Sequence[Data] = (),
     settings: Mapping[str, Any] | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Result:
     """
     Identify a robot; what ``settings`` leave out is chosen from the recordings.
@@ -92,7 +92,7 @@ def identify(
     kinds = {'identification': _several(recordings), 'validation': _several(validation)}
     experiment, remarks = _experiment(robot, kinds, settings or {})
     result = pipeline.identify(experiment, progress=progress)
-    return replace(result, name=result.robot.name, warnings=once(remarks, result.warnings))
+    return replace(result, name=result.robot.name, warnings=unique_texts(remarks, result.warnings))
 
 
 def _several(data: Data | Sequence[Data]) -> Sequence[Data]:
@@ -155,10 +155,12 @@ def _completed(
             joints = tuple(section.get('joints') or ()) or _joints(section['urdf'])
             drives = section.get('drives')
             drives = from_mapping(Drives, _plain(drives), 'robot.drives') if drives else None
-            ((found, guess),) = joined([described(Path(entry.name), joints, entry.rate)])
+            ((found, guess),) = merge_signal_tables(
+                [guess_entry(Path(entry.name), joints, entry.rate)]
+            )
             signals = {name: getattr(found, name) for name in ('time', 'rate', *SIGNALS)}
             entry = replace(entry, **signals)
-            entry = timed(entry, guess.joints, drives and replace(drives, effort=None))
+            entry = with_time_unit(entry, guess.joints, drives and replace(drives, effort=None))
             if section.setdefault('joints', guess.joints) is None:
                 section['joints'] = guess.joints
             if tuple(section['joints']) != guess.joints:

@@ -11,7 +11,7 @@ import time
 import warnings
 
 from ..config.experiment import Experiment
-from ..config.experiment_file import repeated
+from ..config.experiment_file import reproducible_content
 from ..config.locked import faults_of_locked, recorded_joints
 from ..config.problem import IdentificationProblem
 from ..config.sources import FileSource
@@ -28,7 +28,7 @@ from ..errors import (
     IdentifiabilityError,
     IdentificationWarning,
     Omission,
-    once,
+    unique_texts,
 )
 from ..estimation import (
     body_scale,
@@ -48,19 +48,19 @@ from ..estimation.energy import ENERGY
 from ..estimation.residuals import residual_colour, ResidualColour
 from ..estimation.validation import validate, Validation, validation_of
 from ..estimators import (
-    applicable,
-    Equations,
-    estimated,
     EstimationSettings,
+    EstimationTask,
     require_bounds_kept,
-    Task,
+    resolve_method_conflict,
+    RowBuilder,
+    run_estimator,
 )
 from ..loads.payload import Payload, payload
 from ..model.consistency import check
 from ..model.parameters import ParameterSet
 from ..model.plausibility import plausibility, robot_reach, robot_shapes
 from ..options.fields import to_mapping
-from ..progress import part, Progress, silent
+from ..progress import no_progress, Progress, subrange
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure, structure
 from ..results.factor_file import StoredFactor
@@ -90,7 +90,7 @@ _SPRUNG, _DEARER = 2, 1.05
 _GAINS = 0.4  # share of the work that gains take, where they are open
 
 
-def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
+def identify(experiment: Experiment, *, progress: Progress = no_progress) -> Result:
     """
     Do what an experiment file says, short of writing files; see `saving.save` for that.
 
@@ -110,8 +110,8 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
     with collected_warnings() as notes:
         gains = None
         if experiment.robot.open_gains:
-            experiment, gains = with_gains(experiment, progress=part(progress, 0.0, _GAINS))
-            progress = part(progress, _GAINS, 1.0)
+            experiment, gains = with_gains(experiment, progress=subrange(progress, 0.0, _GAINS))
+            progress = subrange(progress, _GAINS, 1.0)
         problem = IdentificationProblem.of(experiment)
         require_bounds_kept(problem.estimation)
         joints = problem.robot.joints
@@ -122,7 +122,7 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
         locked = _locked(problem, sources)
         room = KEPT_BYTES // max(1, len(sources))
         sources = tuple(s if is_factor(s) else KeptSource(s, room) for s in sources)
-        selection = _selection(experiment, problem, sources, part(progress, 0.0, 0.3))
+        selection = _selection(experiment, problem, sources, subrange(progress, 0.0, 0.3))
     identified = partial(
         identify_sources,
         sources=sources,
@@ -140,16 +140,16 @@ def identify(experiment: Experiment, *, progress: Progress = silent) -> Result:
     if experiment.content:
         found = {} if gains is None else {'robot.drives': to_mapping(experiment.robot.drives)}
         chosen = {} if selection is None else selection.settings()
-        repeating = repeated(experiment, {**chosen, **found})
+        repeating = reproducible_content(experiment, {**chosen, **found})
         result = replace(result, selection=selection, experiment=repeating)
     return replace(
         result,
         drive_gains=gains or result.drive_gains,
         diagnosis=(*locked, *result.diagnosis),
-        warnings=once(
+        warnings=unique_texts(
             notes, tuple(map(str, locked)), gains.warnings if gains else (), result.warnings
         ),
-        omissions=once(notes.omissions, result.omissions),
+        omissions=unique_texts(notes.omissions, result.omissions),
     )
 
 
@@ -176,7 +176,7 @@ def _selection(
 ) -> ModelSelection | None:
     """Choose the settings that the file leaves out; None where nothing can be chosen."""
     chooses = can_choose(problem.model, problem.signals, experiment.given)
-    rows = not Equations(problem.estimation).by_energy
+    rows = not RowBuilder(problem.estimation).by_energy
     if not (experiment.auto and chooses and rows) or any(is_factor(s) for s in sources):
         return None
     return choose_model(
@@ -221,7 +221,7 @@ def _sprung(
         'those of a counterbalance of another kind or of a closed mechanism, or the masses of the '
         'URDF be wrong; to predict efforts alone, take estimation.method: wls'
     )
-    return selection, replace(result, warnings=once(result.warnings, (told,)))
+    return selection, replace(result, warnings=unique_texts(result.warnings, (told,)))
 
 
 def _implausible_masses(result: Result) -> int:
@@ -236,7 +236,7 @@ def identify_sources(
     *,
     loaded: Sequence[Source] = (),
     carrying: Sequence[Source] = (),
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Result:
     """
     Identify from recordings, check the result, and hold it against other recordings.
@@ -268,12 +268,12 @@ def identify_sources(
     sources, validation = _watched(sources, keep), _watched(validation)
     with collected_warnings() as notes:
         progress(0.0, 'finding the base parameters')
-        estimation, remarks = applicable(problem.estimation)
+        estimation, remarks = resolve_method_conflict(problem.estimation)
         problem = replace(problem, estimation=estimation)
         regressor, prior = problem.regressor(), problem.prior()
         base = structure(regressor, problem.robot, grouping=problem.model.grouping)
         watch.lap('structure')
-        reading = part(progress, 0.0, len(sources) / (len(sources) + len(validation)))
+        reading = subrange(progress, 0.0, len(sources) / (len(sources) + len(validation)))
         if any(is_factor(source) for source in sources):
             require_factors(problem)
         problem, found = _with_slopes(problem, sources, regressor, base)
@@ -283,7 +283,7 @@ def identify_sources(
         watch.lap('recordings')
         reading(1.0, 'estimating')
         estimate, reduced = _estimate(task)
-        told = Equations(problem.estimation).notes
+        told = RowBuilder(problem.estimation).notes
         estimate = replace(estimate, notes=(*told, *found, *estimate.notes))
         closest = estimate.standard or _standard(task, estimate, reduced)
         watch.lap('estimation')
@@ -352,7 +352,7 @@ def identify_sources(
         effort_delay=late,
         residuals=_colour(task.system, estimate),
         diagnosis=findings,
-        warnings=once(
+        warnings=unique_texts(
             remarks,
             notes,
             tuple(str(finding) for finding in findings),
@@ -360,7 +360,7 @@ def identify_sources(
             gains.warnings if gains else (),
             carried.warnings if carried else (),
         ),
-        omissions=once(notes.omissions),
+        omissions=unique_texts(notes.omissions),
     )
 
 
@@ -369,7 +369,7 @@ def identify_factors(
     estimation: EstimationSettings | None = None,
     *,
     validation: Sequence[Source] = (),
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Result:
     """
     Identify from factors alone; they bring the robot and the settings with them.
@@ -410,17 +410,17 @@ def _with_slopes(
 
 def _task(
     reducer: FactorBuilder, sources: Sequence[Source], prior: ParameterSet, progress: Progress
-) -> Task:
+) -> EstimationTask:
     """Read the recordings once; estimators that need to can do so again."""
     problem, regressor, base = reducer.problem, reducer.regressor, reducer.structure
-    equations = Equations(problem.estimation)
+    equations = RowBuilder(problem.estimation)
 
     def rows(repair: Repair | None = None) -> Iterator[RowBlock]:
         blocks = partial(equations.blocks, signals=problem.signals, repair=repair)
         recordings = recordings_among(sources)
         return chain.from_iterable(blocks(source, regressor, base) for source in recordings)
 
-    return Task(
+    return EstimationTask(
         reducer.system(sources, progress=progress),
         problem.robot,
         prior,
@@ -445,9 +445,9 @@ def _payload(
     return replace(found, warnings=(*found.warnings, _GAIN_ERROR))
 
 
-def _estimate(task: Task) -> tuple[Estimate, Estimate | None]:
+def _estimate(task: EstimationTask) -> tuple[Estimate, Estimate | None]:
     """All base parameters, and, where asked for, the essential ones alone."""
-    estimate = estimated(task)
+    estimate = run_estimator(task)
     wanted = task.settings.essential
     if wanted is None:
         return estimate, None
@@ -460,7 +460,7 @@ def _estimate(task: Task) -> tuple[Estimate, Estimate | None]:
     return replace(estimate, essential=reduced.essential), reduced
 
 
-def _standard(task: Task, estimate: Estimate, reduced: Estimate | None) -> ParameterSet:
+def _standard(task: EstimationTask, estimate: Estimate, reduced: Estimate | None) -> ParameterSet:
     """Return the prior with what the estimate says, as `EstimationSettings.standard` asks."""
     settings, base = task.settings, task.system.structure
     if settings.standard == 'base_columns':

@@ -23,19 +23,19 @@ from ..data.recording_config import FACTOR, RecordingEntry
 from ..errors import SettingsError
 from ..estimation import combine, LinearSystem, ModelSignature
 from ..estimation.energy import ENERGY, require_movers
-from ..estimators import Equations, EstimationSettings, FROM_FACTORS
+from ..estimators import EstimationSettings, ESTIMATORS, RowBuilder
 from ..excitation.criteria import EarlierInformation, ROW_RATE
 from ..model.friction import SLOPES
 from ..model.robot import robot_document
-from ..progress import part, Progress, silent
+from ..progress import no_progress, Progress, subrange
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure, drawn_states, structure
 from ..results.factor_file import (
     FactorSettings,
+    merge_error,
     merge_stored,
     Origin,
     StoredFactor,
-    told_of,
     warn_repeated,
 )
 from ..selection.friction_slopes import open_slopes
@@ -109,7 +109,7 @@ class FactorBuilder:
         """
         require_slopes(self.problem)
         watched = WatchedSource(source)
-        system = Equations(self.problem.estimation).system(
+        system = RowBuilder(self.problem.estimation).system(
             [watched],
             self.regressor,
             self.structure,
@@ -141,7 +141,7 @@ class FactorBuilder:
 
         """
         system = combine(self._systems(sources, progress))
-        if Equations(self.problem.estimation).by_energy:
+        if RowBuilder(self.problem.estimation).by_energy:
             require_movers(system, self.problem.robot.joints)
         return system
 
@@ -151,7 +151,7 @@ class FactorBuilder:
         """Iterate over the system of the recordings and those of the factors."""
         recordings = recordings_among(sources)
         if recordings:
-            recorded = Equations(self.problem.estimation).system(
+            recorded = RowBuilder(self.problem.estimation).system(
                 recordings,
                 self.regressor,
                 self.structure,
@@ -173,7 +173,7 @@ class FactorBuilder:
         difference = self.fingerprint.difference(stored.factor.fingerprint)
         if difference is not None:
             name = source.source if isinstance(source, FactorSource) else ', '.join(names[:2])
-            raise told_of(difference, 'this problem', name)
+            raise merge_error(difference, 'this problem', name)
         return LinearSystem(stored.factor, self.structure, sources=names, blocks=stored.blocks)
 
 
@@ -181,7 +181,7 @@ def reduce_experiment(
     experiment: Experiment,
     recordings: Sequence[str | os.PathLike] = (),
     *,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Iterator[StoredFactor]:
     """
     Iterate over the factors of an experiment's recordings.
@@ -212,7 +212,7 @@ def reduce_experiment(
     reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
     sources = experiment.sources('identification', reducer.problem.robot.joints)
     for number, source in enumerate(sources):
-        told = part(progress, number / len(sources), (number + 1) / len(sources))
+        told = subrange(progress, number / len(sources), (number + 1) / len(sources))
         told(0.0, f'reducing {source.source}')
         yield reducer.reduce(source, progress=told)
 
@@ -290,13 +290,14 @@ def require_factors(problem: IdentificationProblem) -> None:
     """
     require_slopes(problem)
     method = problem.estimation.method
-    if method not in FROM_FACTORS:
+    enough = [name for name, each in ESTIMATORS.items() if each.from_factors]
+    if method not in enough:
         raise SettingsError(
             f"'estimation.method' is {method}, which has to see the rows of the recordings one by "
             'one; factors do not have them',
             key='estimation.method',
             value=method,
-            remedy=f'take {", ".join(FROM_FACTORS)}, or identify from the recordings',
+            remedy=f'take {", ".join(enough)}, or identify from the recordings',
         )
     if problem.known_load is not None:
         raise SettingsError(

@@ -22,9 +22,9 @@ from ..errors import (
     collected_warnings,
     IdentificationError,
     ModelError,
-    once,
     RecordingError,
     SettingsError,
+    unique_texts,
 )
 from ..estimation.tables import number, rule, wrapped
 from ..estimation.validation import (
@@ -35,7 +35,7 @@ from ..estimation.validation import (
     validation_of,
 )
 from ..online import MomentumObserver, ObserverSettings
-from ..progress import Progress, silent
+from ..progress import no_progress, Progress
 from ..regressor import build, Regressor
 from ..regressor.base_parameters import BaseStructure, structure
 from ..results.result import Result, StoredResult
@@ -73,7 +73,7 @@ def add_validation(result: Result, source: Source) -> Result:
         result,
         validations=(*result.validations, seen),
         clocks=tuple(clocks.values()),
-        warnings=once(result.warnings, notes),
+        warnings=unique_texts(result.warnings, notes),
     )
 
 
@@ -82,7 +82,7 @@ def validate_stored(
     sources: Sequence[Source],
     *,
     signals: SignalSettings | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> tuple[Validation, ...]:
     """
     Hold the parameters of a result file against recordings.

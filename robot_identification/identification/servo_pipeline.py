@@ -12,10 +12,10 @@ import numpy as np
 from ..config.commands import read_commands
 from ..config.experiment import Experiment
 from ..data.commands import CommandRecording
-from ..errors import collected_warnings, once
+from ..errors import collected_warnings, unique_texts
 from ..model.robot import Robot
 from ..model.urdf_files import mjcf_facts
-from ..progress import part, Progress, silent
+from ..progress import no_progress, Progress, subrange
 from ..results.servo_result import MotionTrace, ServoResult
 from ..servo.identification import fit_servo, rollout_errors
 from ..servo.model import ServoModel
@@ -30,7 +30,7 @@ COVERAGE_SETS = 20
 """Parameter sets of which the coverage is measured."""
 
 
-def identify_servo(experiment: Experiment, *, progress: Progress = silent) -> ServoResult:
+def identify_servo(experiment: Experiment, *, progress: Progress = no_progress) -> ServoResult:
     """
     Identify the servos of a robot from recordings of commands.
 
@@ -56,7 +56,7 @@ def identify_servo(experiment: Experiment, *, progress: Progress = silent) -> Se
         if held_out:
             seen = [recording.with_blocks_held_out() for recording in seen]
             unseen = seen
-        found = fit_servo(robot, seen, settings, simulator, progress=part(progress, 0.0, 0.85))
+        found = fit_servo(robot, seen, settings, simulator, progress=subrange(progress, 0.0, 0.85))
         progress(0.85, 'validation')
         model = found.model
         fit = found.fit
@@ -86,7 +86,7 @@ def identify_servo(experiment: Experiment, *, progress: Progress = silent) -> Se
         traces=_traces(model, unseen[0], nominal, found.parameters),
         recordings=tuple(recording.source for recording in seen),
         seconds=time.perf_counter() - began,
-        warnings=once(robot.warnings, tuple(notes)),
+        warnings=unique_texts(robot.warnings, tuple(notes)),
     )
 
 

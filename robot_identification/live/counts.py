@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import itertools
 import math
 
-_SHORTEST, _LONGEST = 1e-7, 1e2  # [s]
+_FIRST_EDGE, _LAST_EDGE = 1e-7, 1e2
+"""Of the histogram of durations [s]."""
+
 _BINS_PER_FACTOR_OF_E = 50  # edges 2 % apart
-_BINS = math.ceil(_BINS_PER_FACTOR_OF_E * math.log(_LONGEST / _SHORTEST))
+_BINS = math.ceil(_BINS_PER_FACTOR_OF_E * math.log(_LAST_EDGE / _FIRST_EDGE))
 
 
 class Durations:
@@ -23,8 +25,8 @@ class Durations:
     def add(self, seconds: float) -> None:
         """Count a duration [s]."""
         place = 0
-        if seconds > _SHORTEST:
-            place = math.ceil(_BINS_PER_FACTOR_OF_E * math.log(seconds / _SHORTEST))
+        if seconds > _FIRST_EDGE:
+            place = math.ceil(_BINS_PER_FACTOR_OF_E * math.log(seconds / _FIRST_EDGE))
         self._counts[min(place, _BINS)] += 1
         self.total += 1
         if not seconds <= self.longest:
@@ -36,7 +38,7 @@ class Durations:
             return math.nan
         so_far = itertools.accumulate(self._counts)
         place = next(i for i, count in enumerate(so_far) if count >= share * self.total)
-        return min(_SHORTEST * math.exp(place / _BINS_PER_FACTOR_OF_E), self.longest)
+        return min(_FIRST_EDGE * math.exp(place / _BINS_PER_FACTOR_OF_E), self.longest)
 
 
 class LostMessageCounter:
@@ -49,7 +51,7 @@ class LostMessageCounter:
     """
 
     _PUBLISHERS = 8
-    _LONGEST = 5_000  # more are not missing: another publisher has begun
+    _LARGEST_GAP = 5_000  # more are not missing: another publisher has begun
 
     def __init__(self) -> None:
         self._newest: list[int] = []
@@ -67,7 +69,7 @@ class LostMessageCounter:
         if newest and newest[-1] == number - 1:
             newest[-1] = number
             return 0
-        oldest = 0 if alone else number - self._LONGEST
+        oldest = 0 if alone else number - self._LARGEST_GAP
         below = [other for other in newest if oldest <= other < number]
         missing = 0
         if below:

@@ -51,7 +51,8 @@ DENSEST = 22600.0
 _BALL = (1.0, 0.05)
 """Mass [kg] and spread [m] of a body without neighbours."""
 
-_ROUNDING = 1e-9
+_RELATIVE_TOLERANCE = 1e-9
+"""Share of a bound, or of a body's second moments, that rounding may pass it by."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Spread:
     def physical(self) -> bool:
         """True if it is a body, be it flat or a point."""
         about = np.trace(self.spread) + self.mass * self.centre @ self.centre
-        return bool(np.linalg.eigvalsh(self.spread)[0] >= -_ROUNDING * abs(about))
+        return bool(np.linalg.eigvalsh(self.spread)[0] >= -_RELATIVE_TOLERANCE * abs(about))
 
     @property
     def square(self) -> float:
@@ -361,7 +362,9 @@ def _outside(shape: LinkShape, centre: np.ndarray) -> float:
 def _found(link: str, checks: Iterable[_Check]) -> Iterator[PlausibilityFinding]:
     """Iterate over the values that are not plausible."""
     for quantity, value, (lower, upper), unit, words in checks:
-        if value < lower * (1.0 - _ROUNDING) or value > upper * (1.0 + _ROUNDING):
+        if value < lower * (1.0 - _RELATIVE_TOLERANCE) or value > upper * (
+            1.0 + _RELATIVE_TOLERANCE
+        ):
             message = (
                 f'{f"{link}: " if link else ""}{quantity.replace("_", " ")} {value:.4g} {unit}, '
                 f'plausible is {lower:.4g} to {upper:.4g} {unit} ({words})'

@@ -38,11 +38,11 @@ from ..errors import (
     collected_warnings,
     IdentificationError,
     IdentificationWarning,
-    once,
     RecordingError,
     SettingsError,
+    unique_texts,
 )
-from ..estimators import ESTIMATORS, without_unkept_bounds
+from ..estimators import without_unkept_bounds
 from ..identification import pipeline
 from ..identification.revalidation import add_validation
 from ..model.consistency import check
@@ -65,9 +65,6 @@ from .common.messages import (
 from .common.requests import RequestQueue
 from .identification_settings import Settings
 from .online_service import OnlineService
-
-METHODS = {getattr(srv.Identify.Request, name.upper()): name for name in (*ESTIMATORS, 'default')}
-"""Names of the methods by their number in a request."""
 
 REQUEST_GRACE_PERIOD = 6.0
 """Time for a running request when the node ends; `run` allows a little more [s]."""
@@ -138,15 +135,8 @@ class IdentificationNode(Node):
 
     def _identify(self, request: srv.Identify.Request, response: srv.Identify.Response) -> str:
         overrides = overrides_of([(item.key, item.value) for item in request.options])
-        method = METHODS.get(request.method)
-        if method is None:
-            raise SettingsError(
-                f'there is no method {request.method}',
-                value=request.method,
-                remedy=f'methods are {", ".join(f"{n} ({name})" for n, name in METHODS.items())}',
-            )
-        if method != 'default':
-            overrides['estimation.method'] = method
+        if request.method:
+            overrides['estimation.method'] = request.method
         entries = self._settings.entries(self._source(request.source))
         experiment = self._settings.experiment(overrides, entries)
         # parameters of the node are for all methods, mrls's for the live identification, too
@@ -161,7 +151,7 @@ class IdentificationNode(Node):
         result = pipeline.identify_sources(
             problem, sources, loaded=loaded, carrying=carrying, progress=self._progress
         )
-        result = replace(result, warnings=once(result.warnings, unused))
+        result = replace(result, warnings=unique_texts(result.warnings, unused))
         written, remarks = self._keep(result, folder)
         estimate = result.estimate
         response.base, response.standard = self._messages()
@@ -282,7 +272,7 @@ class IdentificationNode(Node):
         self._progress(1.0, 'publishing')
         stamp = self.get_clock().now().to_msg() if stamp is None else stamp
         self._latest = Latest(result, stamp, folder)
-        for warning in once(result.warnings, remarks):
+        for warning in unique_texts(result.warnings, remarks):
             self.get_logger().warning(warning)
         self._parameters_out.publish(self._messages()[0])
         self._fit_out.publish(fit_message(result.estimate, stamp))

@@ -31,7 +31,7 @@ from sensor_msgs.msg import JointState
 from ..data.bag import bag_duration, part_of_bag
 from ..errors import IdentificationError, RecordingError, SettingsError
 from ..processes import terminate_with_parent
-from ..progress import Progress, silent
+from ..progress import no_progress, Progress
 from .client import ServiceCaller
 from .common import LATCHED
 from .common.messages import time_message
@@ -70,7 +70,7 @@ def play(
     start_offset: float = 0.0,
     duration: float | None = None,
     loop: bool = False,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Played:
     """
     Play a recording; initialises and shuts down ROS.

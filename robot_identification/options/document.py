@@ -32,7 +32,7 @@ from yaml.scanner import Scanner
 
 from ..errors import SettingsError
 from ..untrusted.files import LimitedComposer, LimitedConstructor, MAX_INTEGER_LENGTH, read_text
-from .fields import from_mapping, joined, key_error, Options, walk
+from .fields import from_mapping, key_error, key_path, Options, walk
 
 _SIZE = 8 << 20
 """Largest size of a settings file [bytes]."""
@@ -269,7 +269,7 @@ def nearest(cls: type, key: str) -> str | None:
         return elsewhere[0]
     known = [place[2] for place in places if place[0] == re.sub(r'\[\d+\]', '[]', section)]
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-    return joined(section, close[0]) if close else None
+    return key_path(section, close[0]) if close else None
 
 
 def set_key(mapping: dict, key: str, value: Any) -> None:

@@ -161,13 +161,13 @@ def from_mapping(cls: type[Options], mapping: Any, path: str = '') -> Options:
     for key in mapping:
         if key not in infos:
             raise SettingsError(
-                f"unknown key '{joined(path, key)}'",
-                key=joined(path, key),
+                f"unknown key '{key_path(path, key)}'",
+                key=key_path(path, key),
                 remedy=f'known keys are {one_of(infos, 20)}',
             )
     values = {}
     for name, info in infos.items():
-        key = joined(path, name)
+        key = key_path(path, name)
         if name in mapping:
             values[name] = check(info, mapping[name], key)
         elif info.default is MISSING:
@@ -224,7 +224,7 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
         if not isinstance(value, Mapping):
             raise _wrong(key, value, 'a mapping')
         inner = arguments[1] if len(arguments) == 2 else Any
-        return {str(k): _convert(inner, v, joined(key, k)) for k, v in value.items()}
+        return {str(k): _convert(inner, v, key_path(key, k)) for k, v in value.items()}
     return _convert_scalar(kind, value, key)
 
 
@@ -271,7 +271,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f'{text[:57]}...'
 
 
-def joined(path: str, key: Any) -> str:
+def key_path(path: str, key: Any) -> str:
     """Return the path of a key below a path."""
     return f'{path}.{key}' if path else str(key)
 

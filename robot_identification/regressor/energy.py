@@ -38,7 +38,8 @@ from .rigid import cross_rows, RigidBodies, TreeJoint
 _BLOCK = 1024
 """Samples that are worked on at once; the arrays are fewer than those of an effort's rows."""
 
-_ROUNDING = 1e-9
+_RELATIVE_ASYMMETRY = 1e-9
+"""Share of the largest inertia by which rounding makes an inertia unsymmetric."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class EnergyRegressor:
         pushed = self._columns(zero, zero, np.eye(self.n_joints)) - self._columns(zero, zero, zero)
         inertias = np.ascontiguousarray(pushed.transpose(2, 1, 0))
         asymmetry = np.abs(inertias - inertias.transpose(0, 2, 1)).max(initial=0.0)
-        if asymmetry > _ROUNDING * np.abs(inertias).max(initial=1.0):
+        if asymmetry > _RELATIVE_ASYMMETRY * np.abs(inertias).max(initial=1.0):
             raise ValueError('a term of the regressor has an inertia that is not symmetric')
         return inertias
 

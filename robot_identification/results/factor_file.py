@@ -213,7 +213,7 @@ def merge_stored(stored: Iterable[StoredFactor]) -> StoredFactor:
             difference = first[0].factor.fingerprint.difference(each.factor.fingerprint)
             if difference is not None:
                 # told of the recordings, since their factors are not those that meet in the tree
-                raise told_of(difference, _names(first[0].origins), _names(each.origins))
+                raise merge_error(difference, _names(first[0].origins), _names(each.origins))
             origins.extend(each.origins)
             yield each.factor
 
@@ -242,7 +242,7 @@ def warn_repeated(origins: Iterable[Origin]) -> None:
         )
 
 
-def told_of(difference: IdentificationError, here: str, there: str) -> IdentificationError:
+def merge_error(difference: IdentificationError, here: str, there: str) -> IdentificationError:
     """Return the error of two factors' difference with the names of both."""
     return type(difference)(
         f"the factors of {here} ('here') and {there} ('there') do not merge: {difference.message}",

@@ -33,7 +33,7 @@ from .urdf_export import centre_of_mass, set_comment, terms_without_element
 SMALLEST = 2e-14
 """Mass and inertia of a body without any [kg, kg m^2]; MuJoCo refuses less."""
 
-ROUNDING = 1e-12
+ADDED_INERTIA = 1e-12
 """Share of a body's inertia that is added where rounding breaks the triangle inequality."""
 
 _DRIVE = {'armature': ('Iam',), 'damping': ('fvm',), 'frictionloss': ('fcm',)}
@@ -144,7 +144,7 @@ def _write_bodies(
             impossible.append(link)
             continue
         if _violation(tensor) > -SMALLEST:
-            tensor = tensor + (ROUNDING * np.trace(tensor) + SMALLEST) * np.eye(3)
+            tensor = tensor + (ADDED_INERTIA * np.trace(tensor) + SMALLEST) * np.eye(3)
         inertial = {
             'pos': numbers(centre_of_mass(vector)),
             'mass': numbers((max(mass, SMALLEST),)),

@@ -21,7 +21,7 @@ import numpy as np
 import yaml
 
 from ..errors import ExcitationError, IdentificationError, reading_failure, SettingsError
-from ..excitation.families import FourierTrajectory
+from ..excitation.bases import FourierTrajectory
 from ..excitation.plans import Plan
 from ..excitation.settings import Obstacle, PlannerSettings
 from ..excitation.trajectories import PointTrajectory, to_points, Trajectory

@@ -21,9 +21,10 @@ from markupsafe import Markup
 import numpy as np
 import yaml
 
-from ..errors import IdentificationError, IdentificationWarning, once, SettingsError
+from ..errors import IdentificationError, IdentificationWarning, SettingsError, unique_texts
 from ..estimation import JointFit
-from ..estimation.estimate import METHOD_TITLES, NOT_COVERED
+from ..estimation.estimate import NOT_COVERED
+from ..estimators import ESTIMATORS
 from ..options.fields import to_mapping
 from ..untrusted.writing import write_whole
 from ..version import __version__
@@ -57,15 +58,15 @@ def html(result: Result) -> str:
         'report.html',
         result=result,
         not_covered=NOT_COVERED,
-        method=METHOD_TITLES.get(result.estimate.method, result.estimate.method),
+        method=ESTIMATORS[result.estimate.method].title,
         verdict=verdict(result),
         uses=USES,
         bodies=result.link_table(),
         tiles=list(_tiles(result)),
-        notes=once(
+        notes=unique_texts(
             *(each.notes for each in (result.estimate, result.essential) if each is not None)
         ),
-        warnings=once(collect_warnings(result), failures),
+        warnings=unique_texts(collect_warnings(result), failures),
         units=result.units,
         parameters=list(_parameters(result)),
         standard=result.standard_rows(),
@@ -101,7 +102,7 @@ def collect_warnings(result: Result) -> tuple[str, ...]:
     """Return every warning of the result and of its parts, each once."""
     parts = (result, result.robot, result.structure, result.estimate, result.essential)
     texts = [text for part in parts for text in getattr(part, 'warnings', ())]
-    return once(texts)
+    return unique_texts(texts)
 
 
 def settings_text(result: Result) -> str:

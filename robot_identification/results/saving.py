@@ -15,7 +15,7 @@ from tempfile import TemporaryFile
 
 import numpy as np
 
-from ..errors import collected_warnings, IdentificationError, once
+from ..errors import collected_warnings, IdentificationError, unique_texts
 from ..estimation.validation import PredictedEfforts
 from ..options.document import dump
 from ..untrusted.names import csv_cell
@@ -86,12 +86,12 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
         for earlier in (judged, urdf, report):
             earlier.unlink(missing_ok=True)
     exported = partial(identified_urdf, result.robot, result.standard, result.model)
-    notes = once(_write(judged, partial(verdict_json, result)), _write(urdf, exported))
-    result = replace(result, warnings=once(result.warnings, notes))
-    notes = once(notes, _write(report, partial(html, result)))
+    notes = unique_texts(_write(judged, partial(verdict_json, result)), _write(urdf, exported))
+    result = replace(result, warnings=unique_texts(result.warnings, notes))
+    notes = unique_texts(notes, _write(report, partial(html, result)))
     if notes:
-        result = replace(result, warnings=once(result.warnings, notes))
-        notes = once(notes, _write(saved, lambda: dump(result.to_document())))
+        result = replace(result, warnings=unique_texts(result.warnings, notes))
+        notes = unique_texts(notes, _write(saved, lambda: dump(result.to_document())))
     made_report, made_urdf, made_verdict = (
         path if path.exists() else None for path in (report, urdf, judged)
     )

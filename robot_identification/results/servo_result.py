@@ -27,7 +27,7 @@ from ..servo.settings import ServoSettings, SimulatorSettings
 from ..untrusted.files import load_yaml, read_text
 from ..version import __version__
 from .result import FORMAT, MARK
-from .verdict import judged, Verdict
+from .verdict import Verdict, verdict_from_reasons
 from .verdict_criteria import COLLISIONS, CONTROL, PREDICTION, Reason, SIMULATION
 
 SERVO = 'servo'
@@ -154,7 +154,7 @@ class ServoResult:
     def verdict(self) -> Verdict:
         """Return the verdict, which rests on the error of unseen motion."""
         seen = 'every second block of the recordings' if self.held_out else 'other recordings'
-        return judged(self._reasons(), f'validated on {seen}, by rollouts')
+        return verdict_from_reasons(self._reasons(), f'validated on {seen}, by rollouts')
 
     def _reasons(self) -> list[Reason]:
         errors, nominal = self.joint_errors(), self.joint_errors('nominal')

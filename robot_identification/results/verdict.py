@@ -152,12 +152,14 @@ class Verdict:
 
 def verdict(result: Result) -> Verdict:
     """Return the verdict on a result."""
-    found = judged(reasons(result), scope(result.system.factor.highest_speed, unseen(result)))
+    found = verdict_from_reasons(
+        reasons(result), scope(result.system.factor.highest_speed, unseen(result))
+    )
     links = tuple(map(str, result.link_knowledge()))
     return replace(found, omissions=result.omissions, links=links)
 
 
-def judged(found: Iterable[Reason], scope: str) -> Verdict:
+def verdict_from_reasons(found: Iterable[Reason], scope: str) -> Verdict:
     """Return the verdict that reasons amount to, for validated speeds in words (`scope`)."""
     found = sorted(found, key=lambda reason: (reason.remark, -len(reason.rules_out)))
     against = [reason for reason in found if not reason.remark]
@@ -175,7 +177,7 @@ def validation_verdict(stored: StoredResult, validations: Sequence[Validation]) 
     """
     speeds = stored.highest_speed
     found = validation_reasons(stored.identification, speeds, validations)
-    return judged(found, scope(speeds, validations))
+    return verdict_from_reasons(found, scope(speeds, validations))
 
 
 def verdict_document(result: Result) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from scipy.spatial.transform import Rotation
 from ..errors import IdentificationError
 from ..model.friction import SELECTED
 from ..model.robot import Robot
-from ..progress import Progress, silent
+from ..progress import no_progress, Progress
 from ..regressor import build, ModelSettings
 from ..regressor.base_parameters import BaseStructure, structure
 from ..regressor.rigid import tree_of
@@ -218,7 +218,7 @@ def choose_model(
     given: Collection[str],
     *,
     present: SignalSettings | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> ModelSelection:
     """
     Choose the settings that are not given.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data.commands import CommandRecording, stretches_of
 from ..model.robot import Robot
-from ..progress import part, Progress, silent
+from ..progress import no_progress, Progress, subrange
 from .model import ServoModel
 from .parameters import free_kinds, FreeParameters, ServoParameters
 from .pseudo_effort import DELAYS, fit_pseudo_efforts, PseudoEffortFits
@@ -79,7 +79,7 @@ def fit_servo(
     servo: ServoSettings,
     simulator: SimulatorSettings,
     *,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> ServoFit:
     """
     Identify the servos of a robot from commands and positions.
@@ -120,7 +120,7 @@ def fit_servo(
         servo,
         fits.scales,
         sigma=_total_error(model, stretches, start),
-        progress=part(progress, 0.2, 1.0),
+        progress=subrange(progress, 0.2, 1.0),
     )
     return ServoFit(model, start, fit)
 

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from ..data.commands import CommandRecording
-from ..progress import Progress, silent
+from ..progress import no_progress, Progress
 from .model import ServoModel
 from .parameters import CORRELATION_TIME, FreeParameters, Scales, ServoParameters
 from .settings import ServoSettings
@@ -108,7 +108,7 @@ def fit_rollouts(
     scales: Scales,
     *,
     sigma: float = 0.0,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> RolloutFit:
     """
     Estimate free parameters from rollouts.

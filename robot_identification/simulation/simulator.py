@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..config.experiment import turned
+from ..config.experiment import tilted_gravity
 from ..config.sources import open_recording
 from ..data.recording import Recording
 from ..data.recording_config import RecordingEntry
@@ -380,7 +380,7 @@ def _mechanism(
     slopes = slopes_of(true_model(robot, settings), robot.joints)
     breakaway = per_joint(settings.breakaway, robot, 'breakaway')
     known = nominal.updated(rotor)
-    real = robot.with_gravity(turned(robot.gravity.tolist(), settings.base_tilt))
+    real = robot.with_gravity(tilted_gravity(robot.gravity.tolist(), settings.base_tilt))
     if elastic is None:
         servo = Servo(robot, known, settings.bandwidth, settings.damping)
         return Plant(real, parameters, step, slopes, breakaway), servo

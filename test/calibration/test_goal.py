@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from robot_identification.calibration.goal import (
+    CalibrationProgress,
     CalibrationSettings,
     first_duration,
-    hopeless,
     needed_duration,
-    Standing,
     sufficient_share,
+    unreachable_targets,
 )
 from robot_identification.excitation.criteria import PredictedDeviations
 
@@ -23,7 +23,10 @@ def standings(std, target=5.0, motions=4):
     std = np.atleast_2d(std)
     names = tuple('abcdefgh'[: std.shape[1]])
     one = np.ones(std.shape[1])
-    return [Standing(names, one, row, one, 100.0 * one, one > 0.0, None, settings) for row in std]
+    return [
+        CalibrationProgress(names, one, row, one, 100.0 * one, one > 0.0, None, settings)
+        for row in std
+    ]
 
 
 @pytest.mark.parametrize(
@@ -41,17 +44,17 @@ def standings(std, target=5.0, motions=4):
     ],
 )
 def test_a_parameter_is_given_up_where_the_budget_does_not_suffice(first, second, expected):
-    found = hopeless(standings([[first], [second]]))
+    found = unreachable_targets(standings([[first], [second]]))
     assert found.tolist() == [expected]
 
 
 def test_nothing_is_given_up_after_one_motion():
-    assert not hopeless(standings([[1.0]])).any()
+    assert not unreachable_targets(standings([[1.0]])).any()
 
 
 def test_a_term_that_the_model_has_since_the_latest_motion_is_not_given_up():
     first, second = (standings([row])[0] for row in ([0.2], [0.2, 0.1]))
-    assert hopeless([first, second]).tolist() == [True, False]
+    assert unreachable_targets([first, second]).tolist() == [True, False]
 
 
 def test_what_is_essential_is_told_by_the_first_motion():
@@ -63,15 +66,17 @@ def test_what_is_essential_is_told_by_the_first_motion():
     structure = SimpleNamespace(names=('a', 'b'))
     result = SimpleNamespace(estimate=estimate, structure=structure, validations=())
     settings = CalibrationSettings(least_share=1.0)
-    assert Standing.of(result, first, settings).essential.tolist() == [True, False]
-    assert Standing.of(result, later, settings).essential.tolist() == [True, True]
+    assert CalibrationProgress.of(result, first, settings).essential.tolist() == [True, False]
+    assert CalibrationProgress.of(result, later, settings).essential.tolist() == [True, True]
 
 
 def test_small_parameters_are_not_essential():
     settings = CalibrationSettings(least_share=1.0)
     share, std = np.array([50.0, 0.9, 1.1]), np.array([0.04, 9.0, 0.2])
     one = np.ones(3)
-    standing = Standing(('a', 'b', 'c'), one, std, one, share, one > 0.0, None, settings)
+    standing = CalibrationProgress(
+        ('a', 'b', 'c'), one, std, one, share, one > 0.0, None, settings
+    )
     assert standing.essential.tolist() == [True, False, True]
     assert list(standing.targets) == ['c'] and not standing.met
     assert standing.targets['c'] == pytest.approx(0.05)

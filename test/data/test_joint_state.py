@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcap.writer import Writer
 import numpy as np
 import pytest
-from robot_identification.config.draft import described
+from robot_identification.config.draft import guess_entry
 from robot_identification.data.bag import joint_state_messages
 from robot_identification.data.joint_state import decode
 from robot_identification.data.joint_state_stream import JointStateStream
@@ -135,7 +135,7 @@ def written(path, kind, contents):
 @pytest.mark.parametrize('names', ALIGNMENTS)
 def test_stamps_and_numbers_are_those_that_were_written(tmp_path, kind, state, names):
     path = written(tmp_path / 'run.mcap', kind, [state(k, names) for k in range(50)])
-    entry, guess = described(path, names, None)
+    entry, guess = guess_entry(path, names, None)
     assert (entry.topic, guess.joints) == ('/joints', names)
     (messages,) = joint_state_messages(path, '/joints')
     found = decode(messages, dict.fromkeys(('position', 'velocity', 'effort'), names))

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from robot_identification.config.draft import described
+from robot_identification.config.draft import guess_entry
 from robot_identification.config.sources import open_recording
 from robot_identification.data import readers as module
 from robot_identification.data.readers import read_parquet_head, read_tables
@@ -126,7 +126,7 @@ def tables(entry, size=80):
 
 def test_a_recording_of_lerobot_is_described_and_read(write):
     path, signals = write()
-    entry, guess = described(path, ARM, None)
+    entry, guess = guess_entry(path, ARM, None)
     assert guess.joints == ARM and entry.time == 'timestamp'
     assert entry.position == ('observation.state[0]', 'observation.state[1]')
     found = tables(entry)
@@ -172,14 +172,14 @@ def test_what_is_wrong_in_parquet_is_named(write, tmp_path, monkeypatch):
         tables(ragged)
     path, _ = write(episode_index=np.arange(ROWS) // 100)
     with pytest.raises(RecordingError, match='has several episodes'):
-        described(path, ARM, None)
+        guess_entry(path, ARM, None)
     broken = tmp_path / 'broken.parquet'
     broken.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(RecordingError, match='broken.parquet: cannot be read as Parquet'):
-        described(broken, ARM, None)
+        guess_entry(broken, ARM, None)
     monkeypatch.setattr(module, 'MAX_CHUNK', 100)
     with pytest.raises(RecordingError, match='a column has more than'):
-        described(path, ARM, None)
+        guess_entry(path, ARM, None)
 
 
 def test_equal_values_that_parquet_stores_once_are_counted(write, monkeypatch):
@@ -191,12 +191,12 @@ def test_equal_values_that_parquet_stores_once_are_counted(write, monkeypatch):
     assert stored < 8 * 100 * 1000
     monkeypatch.setattr(module, 'MAX_CHUNK', stored)
     with pytest.raises(RecordingError, match='a column has more than'):
-        described(path, ARM, None)
+        guess_entry(path, ARM, None)
     monkeypatch.undo()
     monkeypatch.setattr(module, 'FREE_ROWS', 0)
     monkeypatch.setattr(module, 'MAX_ROW_RATIO', 0)
     with pytest.raises(RecordingError, match=f'declares {ROWS} rows, more than its bytes hold'):
-        described(path, ARM, None)
+        guess_entry(path, ARM, None)
 
 
 def parquet_file(path):
@@ -208,7 +208,7 @@ def parquet_file(path):
 def test_a_missing_library_is_named_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, 'pyarrow', None)
     with pytest.raises(IdentificationError, match=r"robot-identification\[parquet\]' brings it"):
-        described(tmp_path / 'run.parquet', ARM, None)
+        guess_entry(tmp_path / 'run.parquet', ARM, None)
 
 
 def test_the_libraries_of_bags_are_imported_where_a_bag_is_read():

@@ -17,7 +17,12 @@ from robot_identification.estimation import (
 from robot_identification.estimation.bootstrap import with_bootstrap
 from robot_identification.estimation.energy import quadrature_weights, require_movers
 from robot_identification.estimation.validation import validate
-from robot_identification.estimators import Equations, EstimationSettings, ESTIMATORS, Task
+from robot_identification.estimators import (
+    EstimationSettings,
+    EstimationTask,
+    ESTIMATORS,
+    RowBuilder,
+)
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
@@ -140,7 +145,7 @@ def test_blocks_make_no_difference(problem, monkeypatch):
 
 def test_parameters_are_found_from_energies(problem):
     recording = problem.recording(40.0, noise=2.0)
-    system = Equations(ENERGY).system(recording, problem.regressor, problem.base, EXACT)
+    system = RowBuilder(ENERGY).system(recording, problem.regressor, problem.base, EXACT)
     assert system.joints == ('energy',)
     assert system.factor.position_range.shape == (3,)
     estimate = ols(system)
@@ -160,9 +165,9 @@ def test_parameters_are_found_from_energies(problem):
 def test_every_estimator_takes_energy_equations(problem, method):
     recording = problem.recording(30.0, noise=0.5)
     settings = EstimationSettings(method=method, equations='energy')
-    equations = Equations(settings)
+    equations = RowBuilder(settings)
     system = equations.system(recording, problem.regressor, problem.base, EXACT)
-    task = Task(
+    task = EstimationTask(
         system,
         problem.robot,
         problem.truth,
@@ -170,7 +175,7 @@ def test_every_estimator_takes_energy_equations(problem, method):
         rows=lambda: equations.blocks(recording, problem.regressor, problem.base, EXACT),
         model=MODEL,
     )
-    estimate = ESTIMATORS[method](task)
+    estimate = ESTIMATORS[method].run(task)
     matrix, work, _ = rows_of(problem, recording, EXACT, settings.energy)
     if method == 'physical':
         # the paper's robot is no physical one
@@ -205,7 +210,7 @@ def test_what_has_no_energy_equations_is_refused(problem):
         list(energy_blocks(recording, problem.regressor, problem.base, signals))
     assert caught.value.key == 'signals.method'
     resting = replace_column(recording, 1)
-    system = Equations(ENERGY).system(resting, problem.regressor, problem.base, EXACT)
+    system = RowBuilder(ENERGY).system(resting, problem.regressor, problem.base, EXACT)
     with pytest.raises(IdentifiabilityError, match="'joint_2' does not move") as refused:
         require_movers(system, problem.robot.joints)
     assert refused.value.joint == 'joint_2'
@@ -228,7 +233,7 @@ def test_deviations_are_about_the_scatter(problem, jitter, most):
         effort = exact.effort + 2.0 * random.standard_normal(exact.effort.shape)
         position = exact.position + jitter * random.standard_normal(exact.position.shape)
         noisy = replace(exact, effort=effort, position=position, velocity=None)
-        system = Equations(ENERGY).system(noisy, problem.regressor, problem.base, signals)
+        system = RowBuilder(ENERGY).system(noisy, problem.regressor, problem.base, signals)
         estimate = with_bootstrap(system, wls(system), BootstrapSettings(replicates=200))
         values.append(estimate.base.values)
         stds.append(estimate.std)

@@ -20,13 +20,7 @@ from robot_identification.estimation import (
     wls,
 )
 from robot_identification.estimation.least_squares import joint_weights
-from robot_identification.estimators import EstimationSettings, ESTIMATORS, METHODS
 from robot_identification.model.parameters import ParameterSet
-
-
-def test_every_method_of_the_settings_has_an_estimator():
-    assert tuple(ESTIMATORS) == METHODS
-    assert EstimationSettings().method in ESTIMATORS
 
 
 def test_ols_is_dense_least_squares(problem):

@@ -72,7 +72,7 @@ def test_every_row_is_in_the_part_of_its_time(seed, count, rate, begin, parts):
     time = begin + np.arange(count) / rate
     rows = rows_of(time, seed)
     blocks = collected(time, rows, [part for part in parts if part < count])
-    assert blocks.duration == time_blocks.SHORTEST
+    assert blocks.duration == time_blocks.FIRST_DURATION
     place = ((np.arange(count) / rate) / blocks.duration + 1e-4).astype(int)
     told = [p for p in np.unique(place) if rows[2][place == p].any()]
     assert len(blocks) == len(told)

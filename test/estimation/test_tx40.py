@@ -16,7 +16,7 @@ from robot_identification.estimation import (
     system_of,
     wls,
 )
-from robot_identification.estimators import ESTIMATORS, Task
+from robot_identification.estimators import EstimationTask, ESTIMATORS
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
@@ -149,7 +149,7 @@ def samples_of(tx40, effort=None):
     def rows(repair=None):
         return row_blocks(recording, regressor, base, signals, repair=repair)
 
-    return Task(
+    return EstimationTask(
         system_of(recording, regressor, base, signals),
         Robot.from_urdf(ROOT / 'urdf' / 'tx40.urdf'),
         prior,
@@ -159,7 +159,7 @@ def samples_of(tx40, effort=None):
 
 def test_recursive_estimate_is_that_of_all_rows_at_once(tx40):
     task = samples_of(tx40)
-    batch, estimate = ols(task.system), ESTIMATORS['mrls'](task)
+    batch, estimate = ols(task.system), ESTIMATORS['mrls'].run(task)
     assert estimate.excited.all() and estimate.rank == 61
     np.testing.assert_allclose(estimate.base.values, batch.base.values, rtol=1e-8, atol=1e-10)
 
@@ -174,7 +174,7 @@ def test_outliers_move_no_parameter_by_a_standard_deviation(tx40):
     spoilt = effort + np.where(bad, 50.0 * noise * rng.normal(size=effort.shape), 0.0)
     dirty = samples_of(tx40, spoilt)
     for method in ('ols', 'wls', 'irls'):
-        before, after = ESTIMATORS[method](clean), ESTIMATORS[method](dirty)
+        before, after = ESTIMATORS[method].run(clean), ESTIMATORS[method].run(dirty)
         moved = np.abs(after.base.values - before.base.values) / before.std
         assert (np.nanmax(moved) < 1.0) == (method == 'irls'), (method, np.nanmax(moved))
     # the model's own errors are no outliers: the fit is nearly that of least squares

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentifiabilityError, ModelError, RecordingError
-from robot_identification.estimation import compare, from_rows, ols, system_of
+from robot_identification.estimation import f_test_factors, from_rows, ols, system_of
 from robot_identification.estimation.least_squares import joint_weights
 from robot_identification.estimation.validation import validate
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
@@ -171,7 +171,7 @@ def test_statistic_is_that_of_regressions_with_all_rows(shift):
     rng = np.random.default_rng(1)
     pair = rows_of(rng, 80), rows_of(rng, 120, PARAMETERS + shift)
     factors = [factor_of(rows) for rows in pair]
-    found = compare(*factors)
+    found = f_test_factors(*factors)
     parts = [weighted(rows, joint_weights(f)) for rows, f in zip(pair, factors, strict=True)]
     separate = sum(residual_squares(*part) for part in parts)
     common = residual_squares(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
@@ -187,7 +187,7 @@ def test_differences_are_those_of_the_estimates():
     rng = np.random.default_rng(2)
     pair = rows_of(rng, 80), rows_of(rng, 300, PARAMETERS * 1.1)
     factors = [factor_of(rows) for rows in pair]
-    found = compare(*factors)
+    found = f_test_factors(*factors)
     for i, (rows, factor) in enumerate(zip(pair, factors, strict=True)):
         matrix, effort = weighted(rows, joint_weights(factor))
         solution, squares, *_ = np.linalg.lstsq(matrix, effort, rcond=None)
@@ -203,7 +203,7 @@ def test_joint_alone_is_compared_by_its_own_rows():
     changed = PARAMETERS.copy()
     changed[0] += 0.2  # which joint a alone sees
     pair = rows_of(rng, 200), rows_of(rng, 200, changed)
-    found = compare(*map(factor_of, pair))
+    found = f_test_factors(*map(factor_of, pair))
     assert found.joints['a'].p_value < 1e-6
     assert min(found.joints['b'].p_value, found.joints['c'].p_value) > 0.01
     (one, tau), (two, tau_two) = ((m[:, 1, 1:], e[:, 1]) for m, e in pair)
@@ -222,7 +222,9 @@ def test_false_alarms_come_as_often_as_promised():
     p, joint_p, scores = [], [], []
     for _ in range(400):
         # robots may be noisy in their own ways
-        found = compare(factor_of(rows_of(rng, 150)), factor_of(rows_of(rng, 90, noise=2 * NOISE)))
+        found = f_test_factors(
+            factor_of(rows_of(rng, 150)), factor_of(rows_of(rng, 90, noise=2 * NOISE))
+        )
         p.append(found.test.p_value)
         joint_p.append(found.joints['b'].p_value)
         scores.append(found.score)
@@ -235,8 +237,8 @@ def test_false_alarms_come_as_often_as_promised():
 def test_a_small_change_is_found_in_many_rows():
     rng = np.random.default_rng(5)
     changed = PARAMETERS * [1.0, 1.0, 1.0, 1.002, 1.0]
-    few = compare(factor_of(rows_of(rng, 60)), factor_of(rows_of(rng, 60, changed)))
-    many = compare(factor_of(rows_of(rng, 6000)), factor_of(rows_of(rng, 6000, changed)))
+    few = f_test_factors(factor_of(rows_of(rng, 60)), factor_of(rows_of(rng, 60, changed)))
+    many = f_test_factors(factor_of(rows_of(rng, 6000)), factor_of(rows_of(rng, 6000, changed)))
     assert not few.differs(1e-3) and many.differs(1e-6)
     assert np.argmax(np.abs(many.score)) == 3
 
@@ -246,10 +248,10 @@ def test_rows_that_count_for_less_prove_less():
     pair = [rows_of(rng, 80), rows_of(rng, 80, PARAMETERS + 0.01)]
     twice = [factor_of([np.repeat(array, 2, axis=0) for array in rows]) for rows in pair]
     half = [replace(f, independent_rows=f.independent_rows / 2.0) for f in twice]
-    once = compare(*map(factor_of, pair))
-    assert compare(*half).test.statistic == pytest.approx(once.test.statistic, rel=1e-9)
-    assert compare(*half).test.p_value == pytest.approx(once.test.p_value, rel=1e-7)
-    assert compare(*twice).test.p_value < once.test.p_value
+    once = f_test_factors(*map(factor_of, pair))
+    assert f_test_factors(*half).test.statistic == pytest.approx(once.test.statistic, rel=1e-9)
+    assert f_test_factors(*half).test.p_value == pytest.approx(once.test.p_value, rel=1e-7)
+    assert f_test_factors(*twice).test.p_value < once.test.p_value
 
 
 def test_only_what_both_tell_is_compared():
@@ -258,7 +260,7 @@ def test_only_what_both_tell_is_compared():
     two[0][:, :, 4] = -two[0][:, :, 3]  # tells the difference of the last two alone
     effort = two[0] @ (PARAMETERS + [0.0, 0.0, 0.0, 5.0, 5.0])
     effort += NOISE * rng.normal(size=effort.shape)
-    found = compare(factor_of(one), factor_of((two[0], effort)))
+    found = f_test_factors(factor_of(one), factor_of((two[0], effort)))
     assert found.test.freedom == B - 1
     assert not found.differs()
     assert np.isnan(found.values[1]).tolist() == [False] * 3 + [True] * 2
@@ -274,7 +276,7 @@ def test_what_neither_tells_is_no_degree_of_freedom():
         matrix[:, :, 4] = matrix[:, :, 3]
         effort = matrix @ PARAMETERS
         pair.append((matrix, effort + NOISE * rng.normal(size=effort.shape)))
-    found = compare(*(factor_of(rows) for rows in pair))
+    found = f_test_factors(*(factor_of(rows) for rows in pair))
     assert (found.test.freedom, found.test.residual_freedom) == (B - 1, 200 * N - 2 * (B - 1))
     assert not found.differs()
 
@@ -285,7 +287,7 @@ def test_nothing_in_common_is_told():
     one[0][:, :, :4] = 0.0
     two[0][:, :, 4] = 0.0
     with pytest.raises(IdentifiabilityError, match='no parameters in common'):
-        compare(factor_of(one), factor_of(two))
+        f_test_factors(factor_of(one), factor_of(two))
 
 
 def test_unlike_factors_are_not_compared():
@@ -293,7 +295,7 @@ def test_unlike_factors_are_not_compared():
     one, two = factor_of(rows_of(rng, 50)), factor_of(rows_of(rng, 50))
     other = replace(two.fingerprint, joints=('a', 'b', 'd'))
     with pytest.raises(ModelError, match='c is here only, d is there only'):
-        compare(one, replace(two, fingerprint=other))
+        f_test_factors(one, replace(two, fingerprint=other))
 
 
 def test_residual_norms_are_those_of_the_rows():

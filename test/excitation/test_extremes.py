@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 import numpy as np
 from numpy.polynomial import Polynomial
 import pytest
+from robot_identification.excitation.bases import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.extremes import check_times, extremes, largest_efforts
-from robot_identification.excitation.families import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.trajectories import (
     concatenate,
     point_to_point,

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
+from robot_identification.excitation.bases import FourierBasis, SplineBasis
 from robot_identification.excitation.extremes import extremes
-from robot_identification.excitation.families import FourierBasis, MotionFamily, SplineBasis
+from robot_identification.excitation.families import MotionFamily
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.model.robot import Robot

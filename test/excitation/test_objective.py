@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from robot_identification.excitation.bases import FourierBasis
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.criteria import by_information, CRITERIA
 from robot_identification.excitation.distance_penalty import DistancePenalty, ROOM_SHARE
-from robot_identification.excitation.families import FourierBasis, MotionFamily
+from robot_identification.excitation.families import MotionFamily
 from robot_identification.excitation.objective import Objective
 from robot_identification.excitation.planner import plan_limits, start_poses
 from robot_identification.excitation.settings import PlannerSettings, with_floor
@@ -45,7 +46,7 @@ def test_the_gradient_holds_with_its_penalties(arm, criterion, distances, step, 
         regressor=regressor,
         columns=base.independent,
         prior=prior(arm),
-        criterion=partial(by_information, places=places, function=CRITERIA[criterion]),
+        criterion=partial(by_information, places=places, function=CRITERIA[criterion].function),
         noise=0.01 * arm.limits.effort,
         earlier=np.zeros((base.n_base, base.n_base)),
         time=np.linspace(0.1, 5.9, 100),

@@ -9,9 +9,9 @@ from robot_identification.excitation.path import (
     allowed_times,
     Segment,
     shortest_times,
-    through,
+    trajectory_through,
 )
-from robot_identification.excitation.sequence import Sequence
+from robot_identification.excitation.sequence import WaypointSet
 
 GRID = np.linspace(0.0, 1.0, 2001)
 
@@ -98,17 +98,17 @@ def test_several_intervals_are_found_and_the_shortest_time_is_in_the_first():
     assert intervals[0][0] == pytest.approx(1.0)
     gap = 0.5 * (intervals[0][1] + intervals[1][0])
     assert not kept((0.0, 1.0), (1.0, 1.0), gap, bound, 1e-3)
-    sequence = Sequence(np.array([[0.0], [1.0]]), np.array([[1.0], [1.0]]))
+    sequence = WaypointSet(np.array([[0.0], [1.0]]), np.array([[1.0], [1.0]]))
     assert shortest_times(sequence, bound) == pytest.approx([1.0])
 
 
 def test_a_limit_is_reached_exactly_and_not_passed():
     random = np.random.default_rng(3)
     bound = limits(n=3, acceleration=5.0, room=3.0)
-    points = Sequence(random.uniform(-1.0, 1.0, (12, 3)), random.uniform(-0.5, 0.5, (12, 3)))
+    points = WaypointSet(random.uniform(-1.0, 1.0, (12, 3)), random.uniform(-0.5, 0.5, (12, 3)))
     times = shortest_times(points, bound)
     assert np.isfinite(times).all()
-    path = through(points, times, bound)
+    path = trajectory_through(points, times, bound)
     for begin, time in zip(path.time[:-1], times, strict=True):
         motion = path.sample(begin + time * GRID)
         use = max(np.abs(motion.velocity).max() / 1.0, np.abs(motion.acceleration).max() / 5.0)
@@ -119,7 +119,7 @@ def test_a_limit_is_reached_exactly_and_not_passed():
 def test_a_jerk_limit_is_reached_exactly_and_not_passed():
     random = np.random.default_rng(4)
     bound = limits(n=3, acceleration=500.0, velocity=50.0, room=3.0, jerk=30.0)
-    points = Sequence(random.uniform(-1.0, 1.0, (12, 3)), random.uniform(-0.2, 0.2, (12, 3)))
+    points = WaypointSet(random.uniform(-1.0, 1.0, (12, 3)), random.uniform(-0.2, 0.2, (12, 3)))
     times = shortest_times(points, bound)
     for i, time in enumerate(times):
         ends = zip(points.position[i], points.velocity[i], strict=True)
@@ -144,5 +144,5 @@ def test_points_that_rest_in_one_place_take_next_to_no_time():
 
 def test_a_way_that_cannot_be_has_no_time():
     # at full speed towards a limit that is near
-    sequence = Sequence(np.array([[0.0, 1.95], [0.5, 1.9]]), np.array([[0.1, 1.0], [0.1, 1.0]]))
+    sequence = WaypointSet(np.array([[0.0, 1.95], [0.5, 1.9]]), np.array([[0.1, 1.0], [0.1, 1.0]]))
     assert np.isnan(shortest_times(sequence, limits(n=2))).all()

@@ -9,6 +9,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.errors import ExcitationError, SettingsError
+from robot_identification.excitation.bases import FourierBasis
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import (
     check_collisions,
@@ -17,7 +18,7 @@ from robot_identification.excitation.constraints import (
     LimitViolation,
 )
 from robot_identification.excitation.criteria import EarlierInformation
-from robot_identification.excitation.families import FourierBasis, MotionFamily
+from robot_identification.excitation.families import MotionFamily
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.planner import plan, plan_limits
 from robot_identification.excitation.plans import condition_number, PlanChecks, PlanningCanceled

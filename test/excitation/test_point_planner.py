@@ -15,7 +15,7 @@ from robot_identification.excitation.point_planner import energy_equations
 from robot_identification.excitation.sequence import (
     EnergyEquations,
     PointBounds,
-    Sequence,
+    WaypointSet,
 )
 from robot_identification.excitation.settings import PlannerSettings, PointSettings
 from robot_identification.excitation.trajectories import PointTrajectory, to_points, Trajectory
@@ -78,7 +78,7 @@ def test_a_plan_through_points_tells_the_parameters_apart(folding, folding_plan)
     random = np.random.default_rng(0)
     chance = [np.linalg.cond(equations.matrix(bounds.random(random, 33))) for _ in range(50)]
     points = folding_plan.trajectory.position[1:-1], folding_plan.trajectory.velocity[1:-1]
-    number = np.linalg.cond(equations.matrix(Sequence(*points)))
+    number = np.linalg.cond(equations.matrix(WaypointSet(*points)))
     assert folding_plan.points_condition_number == pytest.approx(number)
     assert number < min(chance)
     # with friction, by the efforts along the motion

@@ -9,9 +9,9 @@ import pytest
 from robot_identification.errors import SettingsError
 from robot_identification.excitation.criteria import equilibrium, log_spread, MEASURES, PointCost
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.path import PathProblem, shortest_times, through
+from robot_identification.excitation.path import PathProblem, shortest_times, trajectory_through
 from robot_identification.excitation.point_planner import energy_equations
-from robot_identification.excitation.sequence import descend_all, PointBounds, search, Sequence
+from robot_identification.excitation.sequence import descend_all, PointBounds, search, WaypointSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings
 from scipy.optimize import minimize, rosen, rosen_der
@@ -134,7 +134,7 @@ def test_rows_are_differences_of_neighbouring_points(equations):
     points = BOUNDS.random(np.random.default_rng(1), 8)
     matrix = equations.matrix(points)
     assert matrix.shape == (7, 15)
-    pair = Sequence(points.position[3:5], points.velocity[3:5])
+    pair = WaypointSet(points.position[3:5], points.velocity[3:5])
     np.testing.assert_allclose(equations.matrix(pair)[0], matrix[3], atol=1e-12)
     # a robot whose first axis is vertical does not tell where that stands
     turned = replace(points, position=points.position + [0.7, 0.0, 0.0])
@@ -187,14 +187,14 @@ def test_a_path_keeps_its_limits_between_the_points(equations):
     found = search(path, np.random.default_rng(0), starts=8, rounds=0)
     points = path.path(found.x[0]).points
     times = shortest_times(points, LIMITS)
-    trajectory = through(points, times, LIMITS)
+    trajectory = trajectory_through(points, times, LIMITS)
     motion = trajectory.sample(np.linspace(0.0, trajectory.duration, 40_001))
     slack = 1.0 + 1e-9
     assert (motion.position >= LIMITS.lower - 1e-9).all()
     assert (motion.position <= LIMITS.upper + 1e-9).all()
     assert (np.abs(motion.velocity) <= slack * LIMITS.velocity).all()
     assert (np.abs(motion.acceleration) <= slack * LIMITS.acceleration).all()
-    inner = Sequence(points.position[1:-1], points.velocity[1:-1])
+    inner = WaypointSet(points.position[1:-1], points.velocity[1:-1])
     assert np.linalg.cond(equations.matrix(inner)) < 40.0
     # chance does not find such a path
     random = BOUNDS.random(np.random.default_rng(1), 23)

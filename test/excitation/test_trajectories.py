@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import ExcitationError
-from robot_identification.excitation.families import FourierTrajectory, rest_to_rest
+from robot_identification.excitation.bases import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.trajectories import (
     concatenate,
     point_to_point,

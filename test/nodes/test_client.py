@@ -59,7 +59,7 @@ def test_fields_are_typed_by_the_message():
     )  # fmt: skip
     assert fields == {
         'source': 'runs/first',
-        'method': Identify.Request.IRLS,
+        'method': 'irls',
         'options': [
             KeyValue(key='signals.cutoff', value='20'),
             KeyValue(key='estimation.irls.loss', value='tukey'),
@@ -71,12 +71,9 @@ def test_fields_are_typed_by_the_message():
     assert parsed('online', 'off') == {'data': False}
     # what is not given is left to the message
     assert parsed('plan') == {}
-    assert Identify.Request(**parsed('identify')).method == Identify.Request.DEFAULT
 
 
-@pytest.mark.parametrize(
-    'words', [('identify', '--method', 'best'), ('plan', '--seed', '-1'), ('plan', '--seeds', '1')]
-)
+@pytest.mark.parametrize('words', [('plan', '--seed', '-1'), ('plan', '--seeds', '1')])
 def test_wrong_fields_are_refused(words, capsys):
     with pytest.raises(SystemExit):
         parsed(*words)

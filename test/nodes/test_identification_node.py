@@ -34,7 +34,7 @@ def test_whole_round(ros, identify, arm, tmp_path):
     output = tmp_path / 'results'
     parameters = {**arm.parameters, 'output': str(output), 'topic': '/joint_states'}
     ros.start('identification', parameters=parameters, namespace='/round', DRAWS_REPORTS='1')
-    answer = identify(ros, bags['first'], method=1, namespace='/round')
+    answer = identify(ros, bags['first'], method='wls', namespace='/round')
     assert answer.success, answer.message
     assert answer.message.count('\n') == 0
     expected = base_truth(robot, truth)
@@ -94,17 +94,15 @@ def check_export(urdf, robot, truth):
         assert identified[f'{joint}.fv'] == pytest.approx(truth[f'{joint}.fv'], rel=0.05)
 
 
-def test_every_number_means_its_method(node, identify, bags):
-    from robot_identification_msgs.srv import Identify
-
-    for method, name in ((Identify.Request.OLS, 'ols'), (Identify.Request.DEFAULT, 'physical')):
+def test_a_request_names_its_method(node, identify, bags):
+    for method, name in (('ols', 'ols'), ('', 'physical')):
         answer = identify(node, bags['first'], method=method)
         assert answer.success
         assert answer.result_path.endswith(f'first_{name}')
-    assert identify(node, bags['first']).result_path.endswith('first_physical')
-    answer = identify(node, bags['first'], method=77)
+    answer = identify(node, bags['first'], method='best')
     assert not answer.success
-    assert '77' in answer.message and 'ols' in answer.message and 'wls' in answer.message
+    assert "'estimation.method'" in answer.message and 'best' in answer.message
+    assert 'ols' in answer.message and 'wls' in answer.message
 
 
 def test_options_are_for_one_request(node, identify, bags):
@@ -233,15 +231,8 @@ def test_what_cannot_be_is_named(node, identify, bags, case):
 
 
 def test_the_request_s_own_field_goes_before_the_options(node, identify, bags):
-    from robot_identification_msgs.srv import Identify
-
-    numbers = {
-        Identify.Request.IRLS: 'irls',
-        Identify.Request.MRLS: 'mrls',
-        Identify.Request.PHYSICAL: 'physical',
-    }
-    for number, method in numbers.items():
-        answer = identify(node, bags['short'], [('estimation.method', 'ols')], method=number)
+    for method in ('irls', 'mrls', 'physical'):
+        answer = identify(node, bags['short'], [('estimation.method', 'ols')], method=method)
         assert answer.success, answer.message
         assert answer.result_path.endswith(f'short_{method}')
 

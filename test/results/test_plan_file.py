@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.errors import ExcitationError, SettingsError
+from robot_identification.excitation.bases import FourierTrajectory
 from robot_identification.excitation.criteria import PredictedDeviations
-from robot_identification.excitation.families import FourierTrajectory
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.plans import Plan
 from robot_identification.excitation.settings import PlannerSettings

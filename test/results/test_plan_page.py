@@ -12,10 +12,10 @@ from browser import run_in_browser
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.excitation.bases import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.collisions import collision_model, Coverage
 from robot_identification.excitation.constraints import check_trajectory
 from robot_identification.excitation.criteria import PredictedDeviations
-from robot_identification.excitation.families import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.settings import Obstacle, PlannerSettings, with_floor
 from robot_identification.excitation.trajectories import PointTrajectory

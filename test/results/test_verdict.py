@@ -26,10 +26,10 @@ from robot_identification.results.result import read_result, write_result
 from robot_identification.results.verdict import (
     DO_NOT_USE,
     GOOD,
-    judged,
     USABLE,
     validation_verdict,
     verdict,
+    verdict_from_reasons,
     verdict_json,
 )
 from robot_identification.results.verdict_criteria import ALL, Reason, USES
@@ -449,12 +449,12 @@ def test_results_of_factors_have_a_verdict_without_rows(good):
 def test_a_step_is_named_once_and_the_gravest_reason_first(good):
     reason = Reason('fit', 'a', ('simulation',), next_step='do this')
     others = [replace(reason, text='b', rules_out=ALL), replace(reason, text='c', remark=True)]
-    found = judged([reason, *others], 'not validated')
+    found = verdict_from_reasons([reason, *others], 'not validated')
     assert [r.text for r in found.reasons] == ['b', 'a', 'c']
     assert len(found.next_steps) == 1
     assert found.sentence == 'Do not use, because b; and 1 more, below.'
     assert '  - a\n' in found.summary()
-    some = judged([replace(reason, text='d', rules_out=()), reason], 'not validated')
+    some = verdict_from_reasons([replace(reason, text='d', rules_out=()), reason], 'not validated')
     assert 'not for simulation, because a; and 1 more' in some.sentence
     assert '  - d\n' in some.summary()
     assert max(map(len, found.summary().splitlines())) <= 100

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.config.experiment import turned
+from robot_identification.config.experiment import tilted_gravity
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
@@ -298,7 +298,7 @@ def test_the_channel_of_the_efforts_is_what_identification_takes_it_for(arm, pla
 def test_a_tilted_base_is_known_to_the_simulated_robot_alone(arm, plain_fit):
     tilted = replace(PLAIN, **COARSE, base_tilt=(0.05, -0.08, 0.0))
     recording = simulate(arm, _waypoints(arm), tilted)
-    real = arm.with_gravity(turned(arm.gravity.tolist(), tilted.base_tilt))
+    real = arm.with_gravity(tilted_gravity(arm.gravity.tolist(), tilted.base_tilt))
     found, wrong = (_identified(robot, ModelSettings(), recording) for robot in (real, arm))
     fits = [result.estimate.relative_error for result in (plain_fit, found, wrong)]
     assert fits[1] < 1.1 * fits[0] and fits[2] > 2.0 * fits[0]
@@ -316,7 +316,7 @@ def test_efforts_at_rest_are_those_of_the_true_parameters(arm):
     still = np.array([0.3, -0.5, 0.7])
     way = Waypoints(arm.joints, np.array([0.0, 3.0]), np.array([still, still]))
     recording = simulate(arm, way, settings)
-    real = arm.with_gravity(turned(arm.gravity.tolist(), settings.base_tilt))
+    real = arm.with_gravity(tilted_gravity(arm.gravity.tolist(), settings.base_tilt))
     model = true_model(arm, settings)
     motion = Motion(recording.position[-1:], *np.zeros((2, 1, 3)))
     wanted = predict(build(real, model), motion, truth(arm, settings))

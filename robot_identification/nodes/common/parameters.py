@@ -41,7 +41,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from ...errors import IdentificationError, SettingsError
-from ...options.fields import check, describe, joined, OptionInfo, section_of
+from ...options.fields import check, describe, key_path, OptionInfo, section_of
 
 Options = TypeVar('Options')
 Value = Callable[[OptionInfo, str, Any], Any]
@@ -100,7 +100,7 @@ def _values(entry: _Declared, value: Value, read_only: bool = False) -> dict[str
     for info in describe(entry.cls):
         # options of a section can change no more than the section itself
         info = replace(info, read_only=info.read_only or read_only)
-        name, default = joined(entry.prefix, info.name), info.default
+        name, default = key_path(entry.prefix, info.name), info.default
         if entry.defaults is not None:
             default = getattr(entry.defaults, info.name)
         inner, is_listed = section_of(info.type)

@@ -54,7 +54,7 @@ def data_directories(node: Node, more: Iterable[Path]) -> DataDirectories:
     return directories
 
 
-class Turn:
+class YieldToExecutor:
     """Awaitable that gives the executor back until something wakes it."""
 
     def __await__(self) -> Generator[None, None, None]:
@@ -106,7 +106,7 @@ class RequestQueue:
             future = self._worker.submit(function)
             future.add_done_callback(self._end)
             while not future.done():
-                await Turn()
+                await YieldToExecutor()
             return future.result()
         except CancelledError:
             raise IdentificationError('the node is shutting down') from None
@@ -125,7 +125,7 @@ class RequestQueue:
         self._worker.shutdown(wait=False, cancel_futures=True)
         end = time.monotonic() + seconds
         while self._unanswered and time.monotonic() < end:
-            await Turn()
+            await YieldToExecutor()
 
 
 def serve_action(

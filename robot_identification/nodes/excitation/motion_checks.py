@@ -184,7 +184,9 @@ class MotionCheck:
     @property
     def whole(self) -> PointTrajectory:
         """The way to the start, as far as it is known, and the trajectory, as one."""
-        return self.trajectory if self.way is None else joined(self.way, self.trajectory)
+        return (
+            self.trajectory if self.way is None else with_way_to_start(self.way, self.trajectory)
+        )
 
     async def carry_out(
         self, collisions: CollisionModelCache, find_start: FindStart, in_worker: Worker
@@ -265,7 +267,7 @@ class MotionCheck:
             raise MotionError(_code(error), f'if the motion were canceled: {error}') from error
 
 
-def joined(way: PointTrajectory, then: PointTrajectory) -> PointTrajectory:
+def with_way_to_start(way: PointTrajectory, then: PointTrajectory) -> PointTrajectory:
     """Return two trajectories as one; the first ends at rest where the other begins."""
     arrays = (
         np.concatenate([getattr(way, name)[:-1], getattr(then, name)])

@@ -58,7 +58,7 @@ class PreviewService:
         declare_options(node, PreviewOptions, PREFIX)
         self._markers = node.create_publisher(MarkerArray, '~/preview/markers', LATCHED)
         self._path = node.create_publisher(JointTrajectory, '~/preview/trajectory', LATCHED)
-        self._ghost = Ghost(node, group)
+        self._ghost = PreviewPlayback(node, group)
         self.stop = self._ghost.stop
         node.create_service(
             Preview, '~/preview', self._answer, qos_profile=SERVICES, callback_group=group
@@ -122,7 +122,7 @@ class PreviewService:
         )
 
 
-class Ghost:
+class PreviewPlayback:
     """
     Publisher of joint states that go through a motion, for a second robot_state_publisher.
 

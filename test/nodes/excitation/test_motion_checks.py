@@ -17,10 +17,10 @@ from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation.motion_checks import (
     at_speed,
     CheckedMotion,
-    joined,
     predicted_effort,
     THERE,
     way_to_start,
+    with_way_to_start,
 )
 from robot_identification.nodes.excitation.options import Code, ExecutionOptions, MotionError
 
@@ -114,7 +114,7 @@ def test_way_and_trajectory_are_one_without_a_step(limits):
     acceleration = np.array([[1.5, -1.0], [0.0, 0.0], [-1.0, 0.5]])
     then = PointTrajectory(limits.joints, time, position, velocity, acceleration)
     way = way_to_start(START - 0.3, then, limits, OPTIONS)
-    whole = joined(way, then)
+    whole = with_way_to_start(way, then)
     assert whole.duration == pytest.approx(way.duration + then.duration)
     seam = way.duration + np.array([-1e-9, 1e-9])
     before, after = (state(whole, [t])[:, 0] for t in seam)

@@ -86,7 +86,7 @@ def test_identify(nodes, both, arm):
     published = nodes.latched(ParameterSet, 'identification/parameters')
     requests = [
         {'source': str(arm.bags[name]), 'method': method}
-        for name, method in (('short', Identify.Request.OLS), ('short', Identify.Request.WLS))
+        for name, method in (('short', 'ols'), ('short', 'wls'))
     ]
     answers = both(Identify, 'identification/identify', *requests)
     for answer, name in zip(answers, ('short_ols', 'short_wls')):
