@@ -16,7 +16,7 @@ from robot_identification.estimation import (
 )
 from robot_identification.estimators import EstimationSettings, RowBuilder
 from robot_identification.regressor import build
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.signals import SignalSettings
 from scipy.signal import lfilter
 

@@ -28,7 +28,7 @@ from robot_identification.excitation import Plan, plan, PlannerSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.results.factor_file import StoredFactor
 from robot_identification.simulation import SimulationSettings, truth
 from robot_identification.simulation.simulator import SimulatedExecutor

@@ -29,7 +29,7 @@ from robot_identification.excitation.plans import PlanChecks, shrink_until_feasi
 from robot_identification.excitation.search import scaled_to_limits
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.simulation.plant import Plant
 
 from .harness import Figure, Section, Table

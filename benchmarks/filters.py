@@ -20,7 +20,7 @@ from robot_identification.estimation import ols, system_of
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.signals import SignalSettings, stream
 from robot_identification.signals.polynomial_approximation import PolynomialOperator
 from robot_identification.signals.settings import PolynomialApproximation

@@ -36,7 +36,7 @@ from robot_identification.fleet.tasks import (
     unpacked,
 )
 from robot_identification.progress import no_progress
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.results.factor_file import merge_stored, pack, unpack
 
 from .document import machine

@@ -26,7 +26,7 @@ from robot_identification.online.filters import OnlineGrid, OnlineWindows
 from robot_identification.recursive.elimination import gauss_jordan
 from robot_identification.recursive.rls import RecursiveLeastSquares
 from robot_identification.regressor import predict
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.inverse_dynamics import entries
 from robot_identification.signals import OnlineFilter, SignalSettings
 from robot_identification.signals.windows import Windows

@@ -21,7 +21,7 @@ from robot_identification.config.problem import IdentificationProblem
 from robot_identification.config.sources import FileSource, open_recording
 from robot_identification.data.bag_writer import BagWriter, Topic
 from robot_identification.data.recording_config import RecordingEntry
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 
 from .harness import Figure, interleaved, Section, Table
 from .recorded import (

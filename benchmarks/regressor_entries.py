@@ -11,7 +11,7 @@ import numpy as np
 from robot_identification.data.recording import Motion
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, InverseDynamicsRegressor, ModelSettings
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.inverse_dynamics import entries, row_pattern, RowPattern
 
 RIGID = ModelSettings(friction=(), rotor_inertia=False)

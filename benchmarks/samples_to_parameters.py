@@ -21,7 +21,8 @@ from robot_identification.estimation import accumulate, LinearSystem, row_blocks
 from robot_identification.estimators import EstimationSettings
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.regressor import Regressor
-from robot_identification.regressor.base_parameters import BaseStructure, structure
+from robot_identification.regressor.base_parameters import BaseStructure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.inverse_dynamics import entries, row_pattern
 from robot_identification.signals import process, SignalSettings, stretches
 

@@ -28,7 +28,7 @@ from robot_identification.estimators import EstimationSettings
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.selection.model_selection import choose_model
 from robot_identification.signals import SignalSettings
 from scipy.signal import butter, sosfiltfilt

@@ -16,7 +16,7 @@ from robot_identification.data.recording import Motion
 from robot_identification.estimation.factor import append_rows, GrowingTriangle
 from robot_identification.estimation.least_squares import solve
 from robot_identification.regressor import build, ModelSettings
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 
 from .harness import Figure, interleaved, ratio, Section, Table
 from .synthetic import panda

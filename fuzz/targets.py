@@ -39,7 +39,7 @@ from robot_identification.fleet.store import open_store
 from robot_identification.model import urdf_files
 from robot_identification.model.consistency import check
 from robot_identification.regressor import build, prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.results.plan_file import as_points, read_plan
 
 from . import attacks, bombs, messages

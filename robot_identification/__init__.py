@@ -57,8 +57,9 @@ if TYPE_CHECKING:
     from .regressor import ModelSettings
     from .results.factor_file import read_factor, write_factor
     from .results.formats import export
-    from .results.result import read_result, Result
+    from .results.result import Result
     from .results.saving import save
+    from .results.stored_result import read_result
     from .results.urdf_export import identified_urdf
     from .results.verdict import verdict
     from .signals import SignalSettings
@@ -92,11 +93,9 @@ _MODULES = {
         'write_factor',
     ),
     'results.formats': ('export',),
-    'results.result': (
-        'read_result',
-        'Result',
-    ),
+    'results.result': ('Result',),
     'results.saving': ('save',),
+    'results.stored_result': ('read_result',),
     'results.urdf_export': ('identified_urdf',),
     'results.verdict': ('verdict',),
     'signals': ('SignalSettings',),

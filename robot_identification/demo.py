@@ -33,7 +33,7 @@ from .nodes.common.processes import client_node
 from .processes import NodeProcesses
 from .progress import progress_bar
 from .results.comparison import compare, compare_masses, SIGNIFICANT
-from .results.result import read_result
+from .results.stored_result import read_result
 
 EXIT_OK, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 1, 130
 

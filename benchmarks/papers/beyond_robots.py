@@ -17,7 +17,8 @@ from robot_identification.model.parameters import INERTIAL_SYMBOLS, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import predict
 from robot_identification.regressor import prior as urdf_prior
-from robot_identification.results.result import Result, StoredResult
+from robot_identification.results.result import Result
+from robot_identification.results.stored_result import StoredResult
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = Path(pin.__file__).parents[4] / 'share' / 'example-robot-data' / 'robots'

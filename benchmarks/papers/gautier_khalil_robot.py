@@ -34,7 +34,8 @@ from robot_identification.excitation.sequence import (
 from robot_identification.excitation.settings import PointSettings
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, predict
-from robot_identification.regressor.base_parameters import BaseStructure, structure
+from robot_identification.regressor.base_parameters import BaseStructure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.energy import energy_of
 from robot_identification.signals import SignalSettings
 

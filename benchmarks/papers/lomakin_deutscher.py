@@ -19,7 +19,8 @@ from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.recursive.rls import RecursiveSettings
 from robot_identification.regressor import build, DeltaSettings, ModelSettings, Regressor
-from robot_identification.regressor.base_parameters import BaseStructure, structure
+from robot_identification.regressor.base_parameters import BaseStructure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.delta import ARMS, delta_robot
 from robot_identification.signals import SignalSettings, stretches
 from robot_identification.signals.polynomial_approximation import (

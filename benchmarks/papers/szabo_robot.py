@@ -23,7 +23,8 @@ from robot_identification.model.consistency import from_pseudo_inertia, pseudo_i
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, prior, Regressor
-from robot_identification.regressor.base_parameters import BaseStructure, structure
+from robot_identification.regressor.base_parameters import BaseStructure
+from robot_identification.regressor.base_search import structure
 from scipy.optimize import minimize
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'

@@ -20,7 +20,8 @@ from robot_identification.estimators import EstimationSettings, EstimationTask, 
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ElasticJoints, ElasticRegressor, ModelSettings
-from robot_identification.regressor.base_parameters import BaseStructure, structure
+from robot_identification.regressor.base_parameters import BaseStructure
+from robot_identification.regressor.base_search import structure
 from robot_identification.signals import SignalSettings
 from scipy.signal import butter, filtfilt
 

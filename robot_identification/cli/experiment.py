@@ -198,7 +198,7 @@ def structure(options: argparse.Namespace) -> int:
     robot-identification structure experiment.yaml --set robot.gravity='[0, -9.81, 0]'
     """
     from ..regressor import build
-    from ..regressor.base_parameters import structure
+    from ..regressor.base_search import structure
 
     experiment = experiment_of(options)
     robot, model = experiment.build_robot(), experiment.robot.model

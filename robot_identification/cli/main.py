@@ -23,7 +23,8 @@ from .command import (
 from .experiment import diagnose, filters, identify, init, schema, structure
 from .motion import calibrate, plan, preview
 from .recordings import fleet, reduce
-from .results import check, compare, export, plot, replay, validate
+from .result_robots import check, export
+from .results import compare, plot, replay, validate
 from .ros import demo, node, play, wait
 
 COMMANDS = (

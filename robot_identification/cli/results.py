@@ -2,8 +2,7 @@
 """
 Commands on results.
 
-``validate``, ``replay``, ``plot`` and ``compare`` hold them against recordings and each other;
-``check`` and ``export`` take their robot alone.
+``validate``, ``replay``, ``plot`` and ``compare`` hold them against recordings and each other.
 """
 
 from __future__ import annotations
@@ -11,29 +10,21 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-import sys
-from textwrap import fill
 from typing import Any
 
-from ..errors import IdentificationError, one_of, SettingsError
+from ..errors import one_of, SettingsError
 from ..progress import progress_bar, subrange
-from ..results.formats import format_of, FORMATS
 from .command import (
     argument,
     command,
-    count,
     EXIT_OK,
     experiment_of,
-    flag,
     OVERRIDES,
     positive,
     QUIET,
-    require,
-    REQUIREMENTS,
     RESULT,
     show,
     TOPIC,
-    write,
 )
 
 RECORDINGS = (
@@ -122,8 +113,8 @@ def validate(options: argparse.Namespace) -> int:
         --predictions predictions.csv
     """
     from ..identification.revalidation import predict_stored, validate_stored
-    from ..results.result import read_result
     from ..results.saving import write_predictions
+    from ..results.stored_result import read_result
     from ..results.verdict import validation_verdict
 
     result = read_result(options.result)
@@ -191,7 +182,7 @@ def replay(options: argparse.Namespace) -> int:
     """
     from ..identification.reduction import recordings_among
     from ..results.comparison import replay
-    from ..results.result import read_result
+    from ..results.stored_result import read_result
 
     result = read_result(options.result)
     sources, signals = recordings_of(options, result)
@@ -237,8 +228,8 @@ def plot(options: argparse.Namespace) -> int:
     from ..identification.revalidation import validate_stored
     from ..results.fit_plots import effort_figures
     from ..results.report import write_figures
-    from ..results.result import read_result
     from ..results.saving import numbered
+    from ..results.stored_result import read_result
 
     result = read_result(options.result)
     joints = result.robot.joints
@@ -321,7 +312,7 @@ def compare(options: argparse.Namespace) -> int:
     robot-identification compare plain/result.yaml other/result.yaml --on experiment.yaml
     """
     from ..identification.revalidation import compare_results
-    from ..results.result import read_result
+    from ..results.stored_result import read_result
 
     if len(options.results) < 2:
         raise SettingsError(
@@ -367,151 +358,3 @@ def _row(validation: Any, joints: tuple[str, ...]) -> list[float]:
     return [
         float('nan') if error is None else error for error in (*fits, validation['relative_error'])
     ]
-
-
-@command(
-    argument('file', 'a result.yaml, a URDF or a xacro file', Path),
-    argument(
-        '--tolerance',
-        'an eigenvalue counts as positive above minus this value (default: %(default)s)',
-        float,
-        'T',
-        default=0.0,
-    ),
-    flag(
-        '--repair',
-        'write the URDF with physical bodies in place of those that are impossible or '
-        'missing, and check that one',
-    ),
-    argument(
-        '-o --out',
-        'where --repair writes (default: <name>.repaired.urdf beside the file)',
-        Path,
-        'FILE',
-    ),
-    *REQUIREMENTS,
-)
-def check(options: argparse.Namespace) -> int:
-    """
-    Check whether the parameters are physical and plausible.
-
-    Check link by link whether a physical body can have the parameters: a positive mass, a
-    positive definite inertia at the centre of mass, the triangle inequality of its
-    principal moments, a positive definite pseudo-inertia; and joint by joint the signs of
-    rotor inertia and friction.  Then check whether it is a plausible one: masses against
-    the prior's and against the volume of the shapes, centres of mass and radii of gyration
-    against the shapes, the total mass.
-
-    Examples
-    --------
-    robot-identification check results/result.yaml
-    robot-identification check my_robot.urdf --require plausible
-    robot-identification check my_robot.urdf --repair -o repaired.urdf
-    """
-    from ..model.consistency import check
-    from ..model.plausibility import plausibility, robot_reach, robot_shapes
-    from ..model.robot import Robot
-    from ..results.result import read_result
-
-    drawn = options.file.suffix in ('.urdf', '.xacro', '.xml')
-    if options.repair or options.out is not None:
-        options.file = _repair(options.file, options.out, drawn)
-    if drawn:
-        robot, prior = Robot.from_urdf(options.file), None
-        parameters = robot.prior
-    else:
-        result = read_result(options.file)
-        robot, prior, parameters = result.robot, result.prior, result.standard
-    report = check(parameters, options.tolerance)
-    likeness = plausibility(parameters, prior, robot_shapes(robot), reach=robot_reach(robot))
-    show(f'{report.summary()}\n\n{likeness.summary()}')
-    plausible = report.physical and likeness.plausible
-    return require(options.require, physical=report.physical, plausible=plausible)
-
-
-def _repair(path: Path, out: Path | None, drawn: bool) -> Path:
-    """Write the repaired URDF and return its path, or the file's own where nothing is wrong."""
-    from ..model.robot import Robot
-    from ..results.urdf_export import repaired_urdf
-
-    if not drawn:
-        raise IdentificationError(
-            f"'{path}' is no URDF, and only a URDF can be repaired",
-            file=str(path),
-            remedy='give the .urdf or .xacro file, or identify with estimation.method: physical',
-        )
-    text, remarks = repaired_urdf(Robot.from_urdf(path, massless=True))
-    for remark in remarks or ('nothing to repair',):
-        print(remark)
-    if not remarks and out is None:
-        return path
-    # beside the file, so that relative meshes are found
-    out = out or path.with_name(f'{path.stem}.repaired.urdf')
-    write(out, text)
-    print()
-    return out
-
-
-def _listed() -> str:
-    """Return the formats and what they are, as lines of a help text."""
-    texts = (
-        fill(f'{name:<12}{each.doc}', 86, initial_indent='  ', subsequent_indent=' ' * 14)
-        for name, each in FORMATS.items()
-    )
-    servos = ', '.join(name for name, each in FORMATS.items() if each.write_servos)
-    last = f'Servos that were identified from commands have {servos}.'
-    return '\n'.join([*texts, last, 'What a format has no element for is listed in a comment.'])
-
-
-@command(
-    RESULT,
-    argument(
-        '--format',
-        "format to write (default: that of the file's suffix, else urdf)",
-        choices=tuple(FORMATS),
-    ),
-    argument(
-        '--samples',
-        'write so many sets of the parameters of servos for domain randomisation, as YAML',
-        count,
-        'N',
-    ),
-    argument('--out', 'file to write (default: standard output)', Path, 'FILE'),
-    formats=_listed(),
-)
-def export(options: argparse.Namespace) -> int:
-    """
-    Write the identified robot for simulators and controllers.
-
-    Write an identified robot in one of these formats:
-    {formats}
-
-    Examples
-    --------
-    robot-identification export results/result.yaml --out robot_identified.urdf
-    robot-identification export results/result.yaml --format mjcf > robot.xml
-    robot-identification export results/result.yaml --out dynamics.c
-    """
-    from ..results.formats import export
-    from ..results.result import read_result
-    from ..results.servo_exports import sets_document
-    from ..results.servo_result import is_servo_result, read_servo_result
-
-    suffix = '' if options.out is None else options.out.suffix.lower().lstrip('.')
-    name = options.format or format_of(suffix) or 'urdf'
-    if is_servo_result(options.result):
-        stored = read_servo_result(options.result)
-        several = options.samples is not None
-        text = sets_document(stored, options.samples) if several else export(stored, name)
-    elif options.samples is not None:
-        raise SettingsError(
-            f"'--samples' is given, but '{options.result}' is not of servos",
-            remedy='leave it out: sets are drawn for servos that were identified from commands',
-        )
-    else:
-        text = export(read_result(options.result), name)
-    if options.out is None:
-        sys.stdout.write(text)
-    else:
-        write(options.out, text)
-    return EXIT_OK

@@ -18,16 +18,18 @@ from ..errors import IdentificationWarning, one_of, SettingsError
 from ..estimation import choose_prior
 from ..estimators import EstimationSettings
 from ..excitation.settings import PlannerSettings
+from ..model.joint_choice import build_model
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from ..model.urdf import build_model, parse_urdf
+from ..model.urdf import parse_urdf
 from ..model.urdf_files import read_urdf
 from ..online import OnlineIdentifier
 from ..options.document import Document, override, read_document
 from ..options.fields import describe, from_mapping, option, settings_error
 from ..regressor import build, ModelSettings, Regressor
 from ..regressor import prior as urdf_prior
-from ..regressor.base_parameters import BaseStructure, structure
+from ..regressor.base_parameters import BaseStructure
+from ..regressor.base_search import structure
 from ..selection.model_selection import ModelSelection
 from ..signals import SignalSettings
 from .experiment import Experiment, KnownLoad, PayloadRecordings, tilted_gravity

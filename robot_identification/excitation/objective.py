@@ -23,7 +23,7 @@ from ..model.friction import FRICTION_SYMBOLS
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, prior, Regressor
-from ..regressor.base_parameters import structure
+from ..regressor.base_search import structure
 from ..regressor.inverse_dynamics import pull_back
 from .bases import Matrices
 from .criteria import (

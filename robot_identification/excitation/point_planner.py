@@ -18,7 +18,7 @@ from ..data.recording import Motion
 from ..errors import ExcitationError, SettingsError
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, predict
-from ..regressor.base_parameters import structure
+from ..regressor.base_search import structure
 from ..regressor.energy import energy_of
 from ..regressor.inverse_dynamics import pull_back
 from .criteria import PointCost

@@ -35,7 +35,8 @@ from ..model.parameters import ParameterLayout
 from ..options.document import plain
 from ..options.fields import to_mapping
 from ..progress import no_progress, Progress
-from ..regressor.base_parameters import BaseStructure, structure
+from ..regressor.base_parameters import BaseStructure
+from ..regressor.base_search import structure
 from ..results.factor_file import merge_stored, pack, StoredFactor, SUFFIX, unpack
 from ..untrusted.writing import encoded
 from ..version import __version__

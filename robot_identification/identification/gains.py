@@ -27,7 +27,7 @@ from ..loads.drive_gains import drive_gains, DriveGains, load_on, NOT_IDENTIFIED
 from ..loads.gain_ratios import gain_ratios
 from ..progress import no_progress, Progress, subrange
 from ..regressor import Regressor
-from ..regressor.base_parameters import structure
+from ..regressor.base_search import structure
 from .reduction import is_factor, recordings_among, Source
 
 _ON_SCALE = (

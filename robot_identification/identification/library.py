@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 
-from ..config.draft import guess_entry, merge_signal_tables, with_time_unit
+from ..config.entry_guess import guess_entry, merge_signal_tables, with_time_unit
 from ..config.experiment import Experiment
 from ..config.experiment_file import experiment_from
 from ..config.sources import ArrayEntry

@@ -62,7 +62,8 @@ from ..model.plausibility import plausibility, robot_reach, robot_shapes
 from ..options.fields import to_mapping
 from ..progress import no_progress, Progress, subrange
 from ..regressor import Regressor
-from ..regressor.base_parameters import BaseStructure, structure
+from ..regressor.base_parameters import BaseStructure
+from ..regressor.base_search import structure
 from ..results.factor_file import StoredFactor
 from ..results.result import Result
 from ..selection.counterbalance import sprung_joints

@@ -29,7 +29,8 @@ from ..model.friction import SLOPES
 from ..model.robot import robot_document
 from ..progress import no_progress, Progress, subrange
 from ..regressor import Regressor
-from ..regressor.base_parameters import BaseStructure, drawn_states, structure
+from ..regressor.base_parameters import BaseStructure
+from ..regressor.base_search import drawn_states, structure
 from ..results.factor_file import (
     FactorSettings,
     merge_error,

@@ -37,8 +37,10 @@ from ..estimation.validation import (
 from ..online import MomentumObserver, ObserverSettings
 from ..progress import no_progress, Progress
 from ..regressor import build, Regressor
-from ..regressor.base_parameters import BaseStructure, structure
-from ..results.result import Result, StoredResult
+from ..regressor.base_parameters import BaseStructure
+from ..regressor.base_search import structure
+from ..results.result import Result
+from ..results.stored_result import StoredResult
 from ..signals import SignalSettings, source_name, WatchedSource
 from .reduction import FactorBuilder, is_factor, recordings_among, Source
 
@@ -90,7 +92,7 @@ def validate_stored(
     Parameters
     ----------
     stored:
-        What `robot_identification.results.result.read_result` gave.
+        What `robot_identification.results.stored_result.read_result` gave.
     sources:
         The recordings.
     signals:
@@ -127,8 +129,8 @@ def predict_stored(stored: StoredResult, source: Source) -> Iterator[PredictedEf
     Parameters
     ----------
     stored:
-        What `robot_identification.results.result.read_result` gave; the motion is filtered by its
-        own settings.
+        What `robot_identification.results.stored_result.read_result` gave; the motion is filtered
+        by its own settings.
     source:
         The recording.
 

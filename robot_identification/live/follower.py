@@ -39,7 +39,8 @@ from ..online import (
 from ..online.change_detector import PAYLOAD
 from ..online.filters import BEYOND
 from ..recursive.rls import RecursiveEstimate
-from ..regressor.base_parameters import BaseStructure, structure
+from ..regressor.base_parameters import BaseStructure
+from ..regressor.base_search import structure
 from .counts import Durations, LostMessageCounter, MessageCounts
 from .settings import online_signals, OnlineOptions, require_live
 

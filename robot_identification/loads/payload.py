@@ -52,7 +52,8 @@ from ..model.parameters import (
 )
 from ..model.robot import Robot
 from ..options.fields import option
-from ..regressor.base_parameters import coefficients, expression, greedy_basis
+from ..regressor.base_parameters import expression
+from ..regressor.base_search import coefficients, greedy_basis
 
 _TOLERANCE = 1e-6
 _RANGE, _READABLE = 1e-9, 1e-3

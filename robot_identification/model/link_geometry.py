@@ -17,8 +17,9 @@ import pinocchio as pin
 import scipy
 
 from ..errors import ModelError
+from .joint_choice import locked_configuration
 from .robot import Robot
-from .urdf import locked_configuration, parse_tree
+from .urdf import parse_tree
 from .urdf_files import resolve_package_path
 
 KINDS = {'collision': pin.GeometryType.COLLISION, 'visual': pin.GeometryType.VISUAL}

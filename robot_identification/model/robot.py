@@ -24,22 +24,18 @@ import pinocchio as pin
 
 from ..errors import IdentificationWarning, ModelError, Omission, one_of, SettingsError
 from .consistency import from_pseudo_inertia, pseudo_inertia
-from .parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
-from .urdf import (
+from .joint_choice import (
     build_model,
     identified_joints,
     locked_joints,
-    parse_urdf,
     passive_joints,
     reduced_model,
     remarks_on_numbers,
     require_inertias,
-    Urdf,
-    UrdfInertial,
-    UrdfJoint,
     UrdfLimits,
-    without_blanks,
 )
+from .parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
+from .urdf import parse_urdf, Urdf, UrdfInertial, UrdfJoint, without_blanks
 from .urdf_files import read_urdf
 
 MAX_GRAVITY = 1e6

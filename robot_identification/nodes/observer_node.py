@@ -30,7 +30,7 @@ from ..live.settings import require_a_value_a_joint
 from ..online import EffortWatch, Observation, ObserverSettings
 from ..online.filters import BEYOND
 from ..options.fields import option
-from ..results.result import read_result
+from ..results.stored_result import read_result
 from ..signals.windows import too_sparse
 from .common import declare_options, FetchedJointStates, JOINT_STATES, LATCHED, run, steady_timer
 from .common.messages import diagnostic_status, diagnostics

@@ -24,10 +24,11 @@ from ..errors import ModelError, RecordingError
 from ..estimation.tables import number, rule
 from ..model.parameters import body_links, ParameterSet
 from ..regressor import build
-from ..regressor.base_parameters import structure
+from ..regressor.base_search import structure
 from ..signals import SignalSettings, stream
 from .mjcf_export import mjcf
-from .result import Result, StoredResult
+from .result import Result
+from .stored_result import StoredResult
 
 SIGNIFICANT = 5.0
 """A parameter is significant where its relative standard deviation is below this [%]."""

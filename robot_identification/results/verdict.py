@@ -18,7 +18,8 @@ from ..estimation.tables import rule, wrapped
 from ..estimation.validation import Validation
 from ..options.document import plain
 from ..version import __version__
-from .result import Result, StoredResult
+from .result import Result
+from .stored_result import StoredResult
 from .verdict_criteria import (
     ALL,
     figures,

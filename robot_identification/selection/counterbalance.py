@@ -24,7 +24,7 @@ from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings
 from ..regressor import prior as urdf_prior
-from ..regressor.base_parameters import structure
+from ..regressor.base_search import structure
 from ..signals import RecordingSource, SignalSettings
 
 NEAR = 300.0

@@ -41,7 +41,8 @@ from ..model.friction import SELECTED
 from ..model.robot import Robot
 from ..progress import no_progress, Progress
 from ..regressor import build, ModelSettings
-from ..regressor.base_parameters import BaseStructure, structure
+from ..regressor.base_parameters import BaseStructure
+from ..regressor.base_search import structure
 from ..regressor.rigid import tree_of
 from ..signals import RecordingSource, SignalSettings
 from ..signals.decimation import thinned

@@ -27,7 +27,7 @@ from robot_identification.identification.reduction import FactorBuilder
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.results import saving
 from robot_identification.results.factor_file import read_factor, write_factor
 from robot_identification.results.plan_file import read_plan

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcap.writer import Writer
 import numpy as np
 import pytest
-from robot_identification.config.draft import guess_entry
+from robot_identification.config.entry_guess import guess_entry
 from robot_identification.data.bag import joint_state_messages
 from robot_identification.data.joint_state import decode
 from robot_identification.data.joint_state_stream import JointStateStream

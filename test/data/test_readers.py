@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from robot_identification.config.draft import guess_entry
+from robot_identification.config.entry_guess import guess_entry
 from robot_identification.config.sources import open_recording
 from robot_identification.data import readers as module
 from robot_identification.data.readers import read_parquet_head, read_tables

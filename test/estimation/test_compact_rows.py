@@ -23,7 +23,7 @@ from robot_identification.regressor import (
     ElasticJoints,
     ModelSettings,
 )
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.delta import delta_robot
 from robot_identification.regressor.projection import Projection
 from robot_identification.signals import (

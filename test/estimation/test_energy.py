@@ -31,7 +31,7 @@ from robot_identification.regressor import (
     ModelSettings,
     predict,
 )
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.energy import energy_of
 from robot_identification.signals import SignalSettings
 

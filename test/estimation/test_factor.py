@@ -20,7 +20,7 @@ from robot_identification.estimation.factor import append_rows, GrowingTriangle,
 from robot_identification.estimation.least_squares import solve
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
-from robot_identification.regressor.base_parameters import drawn_states, structure
+from robot_identification.regressor.base_search import drawn_states, structure
 
 from .conftest import plain_structure
 

@@ -32,7 +32,7 @@ from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build
 from robot_identification.regressor import prior as urdf_prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.results.urdf_export import identified_urdf
 from scipy.optimize import minimize
 

@@ -15,7 +15,7 @@ from robot_identification.estimation.validation import predicted_efforts
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.settings import ModelSettings
 from robot_identification.signals import SignalSettings
 

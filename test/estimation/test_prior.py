@@ -27,7 +27,8 @@ from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.regressor import prior as urdf_prior
-from robot_identification.regressor.base_parameters import BaseStructure, structure
+from robot_identification.regressor.base_parameters import BaseStructure
+from robot_identification.regressor.base_search import structure
 import yaml
 
 TX40 = Path(__file__).parents[2] / 'urdf' / 'tx40.urdf'

@@ -21,7 +21,7 @@ from robot_identification.regressor import (
     ModelSettings,
     projection,
 )
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -16,7 +16,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.inverse_dynamics import RowPattern
 from robot_identification.signals import SignalSettings
 from scipy.interpolate import CubicSpline

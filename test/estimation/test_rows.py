@@ -28,7 +28,7 @@ from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.regressor import prior as urdf_prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.signals import process, SignalSettings
 from robot_identification.signals.decimation import ParallelDecimator
 

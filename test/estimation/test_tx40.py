@@ -25,7 +25,7 @@ from robot_identification.regressor import (
     ModelSettings,
 )
 from robot_identification.regressor import prior as urdf_prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.signals import SignalSettings
 
 ROOT = Path(__file__).parents[2]

@@ -20,8 +20,8 @@ from robot_identification.model.robot import Robot
 from robot_identification.options.document import read_document
 from robot_identification.regressor.delta import delta_urdf
 from robot_identification.results.factor_file import pack, unpack
-from robot_identification.results.result import read_result
 from robot_identification.results.saving import save
+from robot_identification.results.stored_result import read_result
 
 ROOT = Path(__file__).resolve().parents[2]
 DELTA = ROOT / 'examples' / 'delta'

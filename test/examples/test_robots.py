@@ -20,8 +20,8 @@ from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.options.document import read_document
 from robot_identification.regressor import build
-from robot_identification.regressor.base_parameters import structure
-from robot_identification.results.result import read_result
+from robot_identification.regressor.base_search import structure
+from robot_identification.results.stored_result import read_result
 from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
 from scipy.interpolate import CubicSpline
 from scipy.signal import lfilter

@@ -17,7 +17,7 @@ from robot_identification.excitation.planner import plan_limits, start_poses
 from robot_identification.excitation.settings import PlannerSettings, with_floor
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 

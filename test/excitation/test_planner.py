@@ -28,7 +28,7 @@ from robot_identification.excitation.trajectories import to_points
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 import yaml
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'

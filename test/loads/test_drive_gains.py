@@ -14,7 +14,7 @@ from robot_identification.loads.drive_gains import drive_gains, Load, load_on
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 
 ROOT = Path(__file__).parents[2]
 DIAGONAL = np.diag([10.0, 20.0, 5.0])

@@ -19,7 +19,7 @@ from robot_identification.loads.payload import payload, PayloadSettings
 from robot_identification.model.mechanisms import ElasticJoints
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.settings import ModelSettings
 from scipy.signal import lfilter
 

@@ -15,7 +15,7 @@ from robot_identification.model.link_geometry import (
 )
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 
 INERTIAL = (
     '<inertial><origin xyz="0.1 0 0"/><mass value="2"/>'

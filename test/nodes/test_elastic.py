@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.results.result import read_result
+from robot_identification.results.stored_result import read_result
 from rosbags.highlevel import AnyReader
 from scipy.interpolate import CubicSpline
 

@@ -14,12 +14,12 @@ import yaml
 pytest.importorskip('rclpy')
 pytest.importorskip('rosbags')
 
-from robot_identification.results.result import read_result
+from robot_identification.results.stored_result import read_result
 
 
 def base_truth(robot, truth):
     from robot_identification.regressor import build, ModelSettings
-    from robot_identification.regressor.base_parameters import structure
+    from robot_identification.regressor.base_search import structure
 
     return structure(build(robot, ModelSettings()), robot).project(truth).as_dict()
 
@@ -202,7 +202,7 @@ METHODS = yaml.safe_load((Path(__file__).parents[1] / 'methods.yaml').read_text(
 
 @pytest.mark.parametrize('name', METHODS['reached'])
 def test_a_method_is_reached(node, identify, bags, name):
-    from robot_identification.results.result import read_result
+    from robot_identification.results.stored_result import read_result
 
     case = METHODS['reached'][name]
     answer = identify(node, bags['short'], options=case['options'].items())

@@ -13,7 +13,8 @@ from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.recursive import mrls
 from robot_identification.regressor import Regressor
-from robot_identification.regressor.base_parameters import BaseStructure, structure
+from robot_identification.regressor.base_parameters import BaseStructure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.inverse_dynamics import predict
 from robot_identification.signals import SignalSettings
 

@@ -11,7 +11,7 @@ from robot_identification.data.recording import Recording
 from robot_identification.estimation import row_blocks, rows
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import DeltaSettings, ElasticJoints, ModelSettings
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.delta import delta_robot
 from robot_identification.signals import PolynomialApproximation, SignalSettings
 

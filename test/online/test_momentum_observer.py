@@ -16,8 +16,9 @@ from robot_identification.online.momentum_observer import (
     ObserverSettings,
 )
 from robot_identification.regressor import build, CoupledDrive, ModelSettings, prior
-from robot_identification.regressor.base_parameters import structure
-from robot_identification.results.result import read_result, write_result
+from robot_identification.regressor.base_search import structure
+from robot_identification.results.result import write_result
+from robot_identification.results.stored_result import read_result
 from robot_identification.simulation import Plant
 from scipy.signal import lfilter
 from scipy.stats import norm

@@ -18,7 +18,7 @@ from robot_identification.regressor import (
     predict,
     prior,
 )
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 
 from benchmarks.papers import gautier_venture
 from benchmarks.papers import tx40_recording as tx40

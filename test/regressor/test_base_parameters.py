@@ -26,9 +26,9 @@ from robot_identification.regressor import (
     ElasticJoints,
     ModelSettings,
 )
-from robot_identification.regressor.base_parameters import (
+from robot_identification.regressor.base_parameters import expression
+from robot_identification.regressor.base_search import (
     coefficients,
-    expression,
     greedy_basis,
     left_to_right,
     structure,

@@ -20,7 +20,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.closed_chain import BLOCK, ClosedBodies
 from robot_identification.regressor.loops import Loops
 

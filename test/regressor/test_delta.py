@@ -23,7 +23,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.delta import (
     delta_robot,
     delta_urdf,

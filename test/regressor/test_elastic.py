@@ -26,7 +26,7 @@ from robot_identification.regressor import (
     prior,
     Regressor,
 )
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.rigid import BLOCK
 from scipy.integrate import solve_ivp
 

@@ -37,7 +37,7 @@ from robot_identification.regressor import (
     predict,
     prior,
 )
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.joint_terms import DryFriction, slopes_of
 from robot_identification.results.urdf_export import identified_urdf
 from robot_identification.signals import SignalSettings

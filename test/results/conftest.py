@@ -20,7 +20,7 @@ from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.regressor import prior as urdf_prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.results.result import Result
 from robot_identification.signals import SignalSettings
 

@@ -39,7 +39,8 @@ from robot_identification.results.exports import (
     sdf,
     SMALLEST,
 )
-from robot_identification.results.result import read_result, write_result
+from robot_identification.results.result import write_result
+from robot_identification.results.stored_result import read_result
 from robot_identification.results.urdf_export import identified_urdf
 import yaml
 

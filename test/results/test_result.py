@@ -14,11 +14,9 @@ from robot_identification.estimators import EstimationSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.options.document import dump
 from robot_identification.regressor import build
-from robot_identification.regressor.base_parameters import structure
-from robot_identification.results.result import (
-    read_result,
-    write_result,
-)
+from robot_identification.regressor.base_search import structure
+from robot_identification.results.result import write_result
+from robot_identification.results.stored_result import read_result
 from robot_identification.untrusted.writing import write_together
 import yaml
 

@@ -22,7 +22,8 @@ from robot_identification.model.plausibility import PlausibilityReport
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.results import verdict_criteria as criteria
-from robot_identification.results.result import read_result, write_result
+from robot_identification.results.result import write_result
+from robot_identification.results.stored_result import read_result
 from robot_identification.results.verdict import (
     DO_NOT_USE,
     GOOD,

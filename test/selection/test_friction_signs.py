@@ -13,7 +13,7 @@ from robot_identification.estimation import physical, system_of, wls
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, predict, prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.selection.friction_slopes import find_slopes
 from robot_identification.signals import SignalSettings
 

@@ -20,8 +20,9 @@ from robot_identification.regressor import (
     predict,
     prior,
 )
-from robot_identification.regressor.base_parameters import structure
-from robot_identification.results.result import read_result, write_result
+from robot_identification.regressor.base_search import structure
+from robot_identification.results.result import write_result
+from robot_identification.results.stored_result import read_result
 from robot_identification.selection import friction_slopes
 from robot_identification.selection.friction_slopes import find_slopes, open_slopes
 from robot_identification.signals import SignalSettings

@@ -14,7 +14,7 @@ from robot_identification.errors import ExcitationError, ModelError, SettingsErr
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.simulation import (
     Servo,
     simulate,

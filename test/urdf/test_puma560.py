@@ -16,7 +16,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'puma560.urdf'
 HALF_PI = np.pi / 2.0

@@ -18,7 +18,7 @@ from robot_identification.regressor import (
     ModelSettings,
     prior,
 )
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 
 FOLDER = Path(__file__).resolve().parents[2] / 'urdf'
 NAMES = ('demo_arm', 'gautier_khalil_3r', 'puma560', 'szabo_3r', 'tx40', 'zollo_planar_2r')

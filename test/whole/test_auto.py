@@ -8,8 +8,8 @@ import pytest
 from robot_identification.cli.main import main
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.identification.pipeline import identify
-from robot_identification.results.result import read_result
 from robot_identification.results.saving import save
+from robot_identification.results.stored_result import read_result
 import yaml
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from robot_identification.results.result import read_result
+from robot_identification.results.stored_result import read_result
 
 
 @pytest.fixture(scope='module')

@@ -19,9 +19,9 @@ from robot_identification.identification.reduction import FactorBuilder
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ElasticJoints
 from robot_identification.regressor import prior as urdf_prior
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.results.factor_file import pack, unpack
-from robot_identification.results.result import read_result
+from robot_identification.results.stored_result import read_result
 from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
 from robot_identification.simulation.truth import true_model
 from rosbags.rosbag2 import StoragePlugin, Writer

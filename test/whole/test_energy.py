@@ -14,8 +14,8 @@ from robot_identification.excitation.settings import PointSettings
 from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, predict, prior
-from robot_identification.results.result import read_result
 from robot_identification.results.saving import save
+from robot_identification.results.stored_result import read_result
 from robot_identification.signals import SignalSettings
 import yaml
 

@@ -11,8 +11,8 @@ from robot_identification.identification.gains import with_gains
 from robot_identification.identification.pipeline import identify
 from robot_identification.loads.drive_gains import load_on
 from robot_identification.model.parameters import INERTIAL_SYMBOLS
-from robot_identification.results.result import read_result
 from robot_identification.results.saving import save
+from robot_identification.results.stored_result import read_result
 
 from .conftest import make_recording, Workspace
 

@@ -14,8 +14,8 @@ from robot_identification.config.experiment_file import experiment_from, load_ex
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
 from robot_identification.identification.servo_pipeline import identify_servo
 from robot_identification.results.formats import export
-from robot_identification.results.result import read_result
 from robot_identification.results.servo_result import read_servo_result
+from robot_identification.results.stored_result import read_result
 import yaml
 
 from benchmarks.two_legs import (

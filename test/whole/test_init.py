@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from robot_identification.cli.experiment import KINDS
 from robot_identification.data.drives import EFFORT_KINDS
-from robot_identification.results.result import read_result
+from robot_identification.results.stored_result import read_result
 
 ROOT = Path(__file__).resolve().parents[2]
 URDF = ROOT / 'urdf' / 'szabo_3r.urdf'

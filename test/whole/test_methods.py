@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from robot_identification.cli import main
 from robot_identification.estimators import ESTIMATORS
-from robot_identification.results.result import read_result
+from robot_identification.results.stored_result import read_result
 import yaml
 
 METHODS = yaml.safe_load((Path(__file__).parents[1] / 'methods.yaml').read_text())

@@ -10,7 +10,7 @@ import pytest
 from robot_identification.cli import main
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
-from robot_identification.results.result import read_result
+from robot_identification.results.stored_result import read_result
 import yaml
 
 

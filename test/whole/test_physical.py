@@ -12,7 +12,7 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.estimation import PhysicalSettings
 from robot_identification.identification.pipeline import identify
 from robot_identification.model.consistency import check
-from robot_identification.results.result import read_result
+from robot_identification.results.stored_result import read_result
 import yaml
 
 from benchmarks.papers.beyond_robots import least_eigenvalues, rotor_matrix

@@ -9,8 +9,8 @@ from robot_identification.errors import IdentificationError
 from robot_identification.identification.pipeline import identify
 from robot_identification.model.robot import Robot
 from robot_identification.results import parameter_plots
-from robot_identification.results.result import read_result
 from robot_identification.results.saving import save
+from robot_identification.results.stored_result import read_result
 
 NAMES = {'joint_1': r'$\frac{1$', 'joint_2': 'a---b', 'link_3': '-->--$_{', 'link_2': '<&"%$$'}
 

@@ -23,7 +23,7 @@ from robot_identification.nodes.common.messages import time_message
 from robot_identification.nodes.online_process import status_message
 from robot_identification.online import OnlineIdentifier
 from robot_identification.regressor import ModelSettings
-from robot_identification.regressor.base_parameters import structure
+from robot_identification.regressor.base_search import structure
 from robot_identification.signals import SignalSettings
 from robot_identification_msgs.msg import OnlineStatus, ParameterSet
 from sensor_msgs.msg import JointState

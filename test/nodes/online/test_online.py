@@ -289,7 +289,7 @@ def test_save(live):
     robot = Robot.from_urdf(folders[0] / 'identified.urdf')
     told = choose_prior(str(folders[0] / 'online.yaml'), prior(robot, ModelSettings()))
     from robot_identification.regressor import build
-    from robot_identification.regressor.base_parameters import structure
+    from robot_identification.regressor.base_search import structure
 
     base = structure(build(live.arm.robot, ModelSettings()), live.arm.robot)
     np.testing.assert_allclose(base.project(told).values, values, rtol=1e-6, atol=1e-9)
