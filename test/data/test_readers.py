@@ -212,7 +212,7 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path, monkeypatch):
 
 
 def test_the_libraries_of_bags_are_imported_where_a_bag_is_read():
-    script = 'import robot_identification.library, robot_identification.pipeline, sys\n'
+    script = 'import robot_identification.identification.library, sys\n'
     script += 'print(*sys.modules)'
     command = [sys.executable, '-c', script]
     loaded = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.split()

@@ -263,12 +263,28 @@ class MotionWatch:
             self._contradictions.popleft()
         if len(self._contradictions) < CONTRADICTIONS or now - self._contradictions[0] < least:
             return None
-        return MotionError(
-            Code.UNTRUSTED_STATE,
+        text = (
             f"the joint states have joint '{motion.trajectory.joints[worst]}' at "
-            f'{position[worst]:.4g}, and the controller at {self._progress.actual[worst]:.4g}: '
-            f'see who publishes them; they come from {states.publishers}',
+            f'{position[worst]:.4g}, and the controller at {self._progress.actual[worst]:.4g}'
         )
+        behind = self._behind(position)
+        if behind is None:
+            text += f': see who publishes them; they come from {states.publishers}'
+        else:
+            text += (
+                f'; all joints are where the motion was {behind:.1f} s before: see whether the '
+                f'computer or the network is too busy, or the readings of {states.publishers} '
+                'stand still'
+            )
+        return MotionError(Code.UNTRUSTED_STATE, text)
+
+    def _behind(self, position: np.ndarray) -> float | None:
+        """Return how long ago the motion was at a position (n_joints,) [s]; None if never."""
+        count = int(min(self.elapsed * SEARCH_RATE, MOST_SEARCHED)) + 2
+        times = np.linspace(0.0, self.elapsed, count)
+        planned = self._motion.trajectory.sample(times).position
+        there = (np.abs(planned - position) <= self._motion.tolerance).all(axis=1)
+        return float(self.elapsed - times[there.nonzero()[0][-1]]) if there.any() else None
 
     def _away(self) -> np.ndarray:
         """Return how far (n_joints,) joint states are from all places of the motion of late."""

@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -255,6 +256,17 @@ def test_positions_that_freeze_are_noticed_once_they_are_far_from_the_motion(mot
     reason = watched.look(looks(motion))
     assert reason.code == Code.UNTRUSTED_STATE
     assert "the joint states have joint 'joint_1' at" in reason.message
+    assert 'or the readings of /arm/driver stand still' in reason.message
+
+
+def test_joint_states_that_come_too_late_are_called_late_and_no_one_elses(motion, wall):
+    watched = Watched(motion, wall)
+    watched.states.lag = 1.0
+    reason = watched.look(looks(motion))
+    assert reason.code == Code.UNTRUSTED_STATE
+    behind = float(re.search(r'where the motion was (.*) s before', reason.message).group(1))
+    assert motion_watch.LATE < behind <= 1.0
+    assert 'the computer or the network is too busy' in reason.message
 
 
 @pytest.mark.parametrize('lag', [0.1, 0.3])
