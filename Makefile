@@ -2,6 +2,7 @@
 #
 # make            what there is to make
 # make setup      .venv: Python, ROS 2 Jazzy as wheels, the messages, this package; done once
+#                 (ROS=kilted, for all of these: ROS 2 Kilted, in .venv-kilted)
 # make demo       identify a simulated arm over ROS and show what was found
 # make test       set-up, checks and all tests
 # make soak       the demo, a node killed in every step of it; false joint states; 200 random plans
@@ -11,7 +12,11 @@
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-VENV := .venv
+
+# The distribution of ROS 2: jazzy, or kilted in an environment of its own.
+ROS ?= jazzy
+VENV := .venv$(if $(filter-out jazzy,$(ROS)),-$(ROS))
+CONSTRAINTS := requirements/constraints$(if $(filter-out jazzy,$(ROS)),-$(ROS)).txt
 BIN := $(VENV)/bin
 # With a file's tests on one process, what they share is made once. Told are tests that were left
 # out, and why, and which took longest. A process that hangs outside of Python, where a test's
@@ -47,7 +52,7 @@ export OPENBLAS_NUM_THREADS ?= 1
     distclean
 
 help:  ## this list
-	@echo 'Usage: make TARGET [PYTHON=python3.12] [JOBS=2] [ARGS=...]'
+	@echo 'Usage: make TARGET [PYTHON=python3.12] [ROS=jazzy] [JOBS=2] [ARGS=...]'
 	@echo
 	@sed -n 's/^\([a-z]*\):.*## */  \1|/p' $(firstword $(MAKEFILE_LIST)) \
 	    | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
@@ -56,7 +61,7 @@ setup:  ## make .venv, or bring it up to date
 	@if [ -z '$(STARTER)' ]; then \
 	    echo 'No Python was found. Install one of 3.10 to 3.13:' >&2; \
 	    echo '  sudo apt install python3.12 python3.12-venv python3.12-dev' >&2; exit 1; fi
-	@'$(STARTER)' scripts/set_up.py $(if $(PYTHON),--python '$(PYTHON)')
+	@'$(STARTER)' scripts/set_up.py --ros '$(ROS)' $(if $(PYTHON),--python '$(PYTHON)')
 
 demo: setup  ## identify a simulated arm over ROS (ARGS: options of the command)
 	@$(BIN)/robot-identification demo $(ARGS)
@@ -79,7 +84,7 @@ soak: setup  ## long tests: nodes killed in every step of the demo, false states
 # Without a network, benchmarks tell which of the others they could not compare with.
 bench: setup  ## time what has to be fast (ARGS: names of benchmarks)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --retries 1 \
-	    -r requirements/benchmarks.txt -c requirements/constraints.txt 2>/dev/null \
+	    -r requirements/benchmarks.txt -c $(CONSTRAINTS) 2>/dev/null \
 	    || echo 'requirements/benchmarks.txt could not be installed: comparing with less'
 	@$(BIN)/python -m benchmarks $(ARGS)
 
@@ -93,7 +98,7 @@ papers: setup  ## reproduce the papers' tables into docs/reference/papers.md (AR
 # Warnings are errors: a link that leads nowhere, a page that no list has, a docstring amiss.
 docs: setup  ## build the documentation as a site in build/docs, warnings as errors
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	    -r requirements/docs.txt -c requirements/constraints.txt
+	    -r requirements/docs.txt -c $(CONSTRAINTS)
 	@$(BIN)/python -m sphinx -q -W --keep-going docs build/docs
 	@echo 'open build/docs/index.html'
 
@@ -112,7 +117,7 @@ types: setup  ## check types alone
 
 clean:  ## remove what building and testing left behind; keep .venv
 	@rm -rf build install log dist .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info
-	@find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+	@find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +
 
 distclean: clean  ## remove .venv too
-	@rm -rf $(VENV) .venv.lock
+	@rm -rf .venv .venv-kilted .venv.lock

@@ -8,6 +8,8 @@ After changing a pin, make an environment with each Python (in clones of the rep
 the old constraints) and name them all::
 
     python3 scripts/lock_requirements.py py310/.venv py311/.venv py312/.venv py313/.venv
+
+Environments of another ROS distribution, ``.venv-kilted``, make ``constraints-kilted.txt``.
 """
 
 import json
@@ -75,7 +77,8 @@ def main(environments):
         python, packages = json.loads(subprocess.check_output(command))
         installed[python] = packages
     root = Path(__file__).resolve().parent.parent
-    target = root / 'requirements' / 'constraints.txt'
+    ros = Path(environments[0]).name.replace('.venv', '')
+    target = root / 'requirements' / f'constraints{ros}.txt'
     target.write_text(HEAD + '\n'.join(constraints(installed)) + '\n')
     print(f'{target}: Python {", ".join(sorted(installed))}')
 

@@ -2,6 +2,8 @@
 """
 Make ``.venv``: a Python environment in which the whole suite runs, ROS included.
 
+With ``--ros kilted`` it is ``.venv-kilted``, with ROS 2 Kilted in place of Jazzy.
+
 Each step is repeated only if its inputs have changed or it was interrupted: an empty environment;
 the pinned wheels of ``requirements/``; ``robot_identification_msgs`` and the ROS interfaces that
 have no wheels, built by colcon into the environment; this package in editable form.  Digests of
@@ -34,9 +36,11 @@ WHEELS = (
     'fleet.txt',
     'notebook.txt',
     'parquet.txt',
-    'ros-jazzy-wheels.txt',
     'dev.txt',
 )
+DISTRIBUTIONS = ('jazzy', 'kilted')
+"""Of ROS 2; the first is the default, whose environment is ``.venv``."""
+
 MESSAGES = ('robot_identification_msgs', 'interfaces')
 SHARED = ('config', 'examples', 'launch', 'package.xml', 'urdf')
 FOREIGN = (
@@ -109,7 +113,7 @@ def choose_python(requested):
     wanted = 'Python {}.{} to {}.{}'.format(*(OLDEST + NEWEST))
     raise SetUpError(
         (f"'{requested}' is no {wanted}" if requested else f'No {wanted} was found')
-        + ', for which ROS 2 Jazzy has wheels. Install one, and name it if it is not on PATH:\n'
+        + ', for which ROS 2 has wheels. Install one, and name it if it is not on PATH:\n'
         '  sudo apt install python3.12 python3.12-venv python3.12-dev\n'
         '  make setup PYTHON=python3.12'
     )
@@ -137,6 +141,16 @@ def require_tools(python):
 # --- inputs of the steps --------------------------------------------------------------------
 
 
+def ros_wheels(ros):
+    """Return the name of the list of a ROS distribution's wheels."""
+    return f'ros-{ros}-wheels.txt'
+
+
+def constraints(ros):
+    """Return the name of the list of all versions with a ROS distribution."""
+    return 'constraints.txt' if ros == DISTRIBUTIONS[0] else f'constraints-{ros}.txt'
+
+
 def files_in(*names):
     """Return files by name or below folders, relative to the repository."""
     found = []
@@ -156,11 +170,11 @@ def digest(*names, more=''):
     return whole.hexdigest()[:16]
 
 
-def digests(python):
+def digests(python, ros):
     """Return the steps to be done in order, and digests of their inputs."""
-    wheels = [f'requirements/{name}' for name in (*WHEELS, 'constraints.txt')]
+    wheels = [f'requirements/{name}' for name in (*WHEELS, ros_wheels(ros), constraints(ros))]
     repair = 'scripts/repair_wheel_paths.py'
-    building = ('requirements/ros-jazzy-wheels.txt', 'requirements/cmake.txt', repair)
+    building = (f'requirements/{ros_wheels(ros)}', 'requirements/cmake.txt', repair)
     sources = ('setup.py', 'setup.cfg', 'robot_identification/version.py')
     return {
         # scripts in .venv/bin have their own path inside
@@ -177,8 +191,9 @@ def digests(python):
 class SetUp:
     """The environment, the log, and the lock that commands inherit."""
 
-    def __init__(self, lock):
-        self.venv = ROOT / '.venv'
+    def __init__(self, lock, ros=DISTRIBUTIONS[0]):
+        self.ros = ros
+        self.venv = ROOT / ('.venv' if ros == DISTRIBUTIONS[0] else f'.venv-{ros}')
         self.log = ROOT / 'log' / 'set-up.log'
         self.lock = lock
 
@@ -215,9 +230,9 @@ class SetUp:
     def pip(self, *arguments):
         """Run ``pip install`` with the pinned versions."""
         options = ('--no-input', '--disable-pip-version-check', '--progress-bar', 'off')
-        constraints = ROOT / 'requirements' / 'constraints.txt'
+        pinned = ROOT / 'requirements' / constraints(self.ros)
         python = self.venv / 'bin' / 'python'
-        self.run(python, '-m', 'pip', 'install', *options, '-c', constraints, *arguments)
+        self.run(python, '-m', 'pip', 'install', *options, '-c', pinned, *arguments)
 
     def environment(self, python):
         """Make an empty environment."""
@@ -229,7 +244,8 @@ class SetUp:
 
     def packages(self, python):
         """Install the pinned wheels (0.5 GB) and repair the paths in their CMake files."""
-        files = [ROOT / 'requirements' / name for name in WHEELS]
+        names = (*WHEELS, ros_wheels(self.ros))
+        files = [ROOT / 'requirements' / name for name in names]
         self.pip(*[part for file in files for part in ('-r', file)])
         self.run(self.venv / 'bin' / 'python', ROOT / 'scripts' / 'repair_wheel_paths.py')
 
@@ -311,7 +327,7 @@ class SetUp:
         present = python = describe_python(self.venv / 'bin' / 'python')
         if requested or not fits(present):
             python = choose_python(requested)
-        wanted = digests(python)
+        wanted = digests(python, self.ros)
         done = self.read_stamp()
         same = present is not None and present['version'] == python['version']
         # an interrupted pip may leave half a package that passes for a whole one
@@ -337,7 +353,7 @@ class SetUp:
                 raise
             done[step] = wanted[step]
             self.write_stamp(done)
-        print('Set up. Run: .venv/bin/robot-identification --help', flush=True)
+        print(f'Set up. Run: {self.venv.name}/bin/robot-identification --help', flush=True)
 
     def read_stamp(self):
         """Return the digests of the finished steps, and the running one."""
@@ -364,6 +380,12 @@ def main(arguments=None):
         help='make .venv from this Python (3.10 to 3.13); otherwise from the one that .venv has, '
         'or the first that fits',
     )
+    parser.add_argument(
+        '--ros',
+        default=DISTRIBUTIONS[0],
+        choices=DISTRIBUTIONS,
+        help='distribution of ROS 2 (default: %(default)s)',
+    )
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with (ROOT / '.venv.lock').open('w') as lock:
@@ -373,7 +395,7 @@ def main(arguments=None):
             print('Another set-up of this folder is running; waiting for its end ...', flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            SetUp(lock).make(options.python)
+            SetUp(lock, options.ros).make(options.python)
         except SetUpError as error:
             print(f'\nset-up: {error}', file=sys.stderr)
             return 1

@@ -186,9 +186,10 @@ def pins(name):
 
 EXTRAS = ('sim', 'fleet', 'notebook', 'parquet')
 RUNTIME = ('runtime.txt', *(f'{extra}.txt' for extra in EXTRAS))
+ROS_WHEELS = ('ros-jazzy-wheels.txt', 'ros-kilted-wheels.txt')
 
 
-@pytest.mark.parametrize('name', [*RUNTIME, 'ros-jazzy-wheels.txt', 'dev.txt', 'cmake.txt'])
+@pytest.mark.parametrize('name', [*RUNTIME, *ROS_WHEELS, 'dev.txt', 'cmake.txt'])
 def test_every_requirement_is_pinned_with_its_reason(name):
     assert pins(name)
 
@@ -216,9 +217,10 @@ def test_oldest_versions_are_of_packages_that_are_pinned_and_not_newer(setup_arg
         assert numbers[0] <= numbers[1], name
 
 
-def test_requirements_name_all_that_the_core_imports():
+@pytest.mark.parametrize('ros', ['jazzy', 'kilted'])
+def test_requirements_name_all_that_the_core_imports(ros):
     wheels = {name for file in RUNTIME for name, *_ in pins(file)}
-    wheels |= {name.removeprefix('ros-jazzy-') for name, *_ in pins('ros-jazzy-wheels.txt')}
+    wheels |= {name.removeprefix(f'ros-{ros}-') for name, *_ in pins(f'ros-{ros}-wheels.txt')}
     needed = {WHEELS.get(name, name) for name in imported_modules(PACKAGE) - WITHOUT_WHEELS}
     needed = {name.replace('_', '-') for name in needed} - {'robot-identification-msgs'}
     assert needed - wheels == set()
@@ -229,7 +231,7 @@ def test_constraints_agree_with_the_pins():
     for line in (ROOT / 'requirements' / 'constraints.txt').read_text().splitlines()[1:]:
         name, version = re.match(r'([a-z0-9-]+)==([^;]+)', line).groups()
         locked.setdefault(name, set()).add(version)
-    for name in (*RUNTIME, 'ros-jazzy-wheels.txt', 'dev.txt', 'cmake.txt'):
+    for name in (*RUNTIME, *ROS_WHEELS, 'dev.txt', 'cmake.txt'):
         pinned = {}
         for package, version, *_ in pins(name):
             pinned.setdefault(package, set()).add(version)

@@ -21,6 +21,7 @@ from .command import (
     plain_warnings,
 )
 from .experiment import diagnose, filters, identify, init, schema, structure
+from .feedforward import feedforward
 from .motion import calibrate, plan, preview
 from .recordings import fleet, reduce
 from .result_robots import check, export
@@ -28,8 +29,8 @@ from .results import compare, plot, replay, validate
 from .ros import demo, node, play, wait
 
 COMMANDS = (
-    init, identify, diagnose, reduce, validate, compare, plot, check, replay, export, structure,
-    filters, fleet, plan, preview, calibrate, node, play, wait, schema, demo,
+    init, identify, diagnose, reduce, validate, compare, plot, check, replay, export, feedforward,
+    structure, filters, fleet, plan, preview, calibrate, node, play, wait, schema, demo,
 )  # fmt: skip
 """In the order of the help text."""
 

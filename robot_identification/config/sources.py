@@ -14,7 +14,7 @@ from ..data.csv import estimated_rows
 from ..data.drives import Drives, elastic_blocks, sides_of
 from ..data.readers import no_samples, read_tables
 from ..data.recording import Recording, SIGNALS
-from ..data.recording_config import RecordingEntry
+from ..data.recording_config import RecordingEntry, TIME_UNITS
 from ..data.unwrapping import Unwrapper
 from ..errors import one_of, RecordingError
 from ..model.mechanisms import ElasticJoints
@@ -22,7 +22,7 @@ from ..options.fields import key_error, key_path
 from ..results.factor_file import read_factor, StoredFactor
 from ..signals import RecordingSource, sample_rate
 
-_KEYS = ('frame', 'time', 'rate', *SIGNALS)
+_KEYS = ('frame', 'time', 'rate', 'time_unit', *SIGNALS)
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,8 @@ class ArrayEntry:
         data:
             ``position``, ``effort``, ``time`` or ``rate`` [Hz], and ``velocity`` if there is one.
             With ``frame``, a data frame or another mapping from names to columns, these are
-            names of its columns, else arrays.
+            names of its columns, else arrays.  ``time_unit`` is one of `TIME_UNITS`, ``s`` if
+            left out.
         name:
             What the recording is called.
 
@@ -262,7 +263,10 @@ class ArrayEntry:
         frame = given.get('frame')
         signals = {key: _signal(given[key], frame, name, key) for key in SIGNALS if key in given}
         if 'time' in given:
-            time = _signal(given['time'], frame, name, 'time').ravel()
+            unit = given.get('time_unit', 's')
+            if unit not in TIME_UNITS:
+                raise _wrong(name, f"has time_unit '{unit}'", f'give {one_of(TIME_UNITS)}')
+            time = _signal(given['time'], frame, name, 'time').ravel() * TIME_UNITS[unit]
         else:
             time = np.arange(len(signals['position'])) / float(given['rate'])
         return cls(name, time, **signals)

@@ -17,9 +17,10 @@ from ..config.experiment import Experiment
 from ..config.experiment_file import experiment_from
 from ..config.sources import ArrayEntry
 from ..data.drives import Drives
-from ..data.recognition import ColumnGuess
+from ..data.recognition import ColumnGuess, guess_by_name
 from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import FACTOR, RecordingEntry
+from ..data.sampling import likely_unit
 from ..errors import IdentificationWarning, one_of, SettingsError, unique_texts
 from ..model.robot import Robot
 from ..options.fields import from_mapping, to_mapping
@@ -28,8 +29,8 @@ from ..results.result import Result
 from ..results.urdf_export import robot_with_inertia
 from . import pipeline
 
-Data = Recording | Mapping[str, Any] | str | os.PathLike
-"""A recording: `Recording`, arrays or columns by name, an entry of a file, or its path."""
+Data = Any
+"""A recording: `Recording`, data frame, arrays or columns by name, entry of a file, or path."""
 
 
 def identify(
@@ -53,14 +54,16 @@ def identify(
 
         - ``{'time': t, 'position': q, 'effort': tau}``: arrays (n_samples,) [s], (n_samples,
           n_joints) [rad or m] and [N m or N], and ``velocity`` if it was measured; ``rate`` [Hz]
-          may stand in for ``time``,
-        - ``{'frame': frame, 'time': 't', 'position': ['q1', ...], ...}``: the same with names of
-          columns of a data frame,
+          may stand in for ``time``, and ``time_unit`` may be ``ms``, ``us`` or ``ns``,
+        - a data frame, or ``{'frame': frame, 'rate': 200}`` where it has no stamps, whose columns
+          are guessed by their names as ``robot-identification init`` does; the result's
+          ``warnings`` name them,
+        - ``{'frame': frame, 'time': 't', 'position': ['q1', ...], ...}``: a data frame with names
+          of its columns,
         - ``{'file': 'run.csv', 'time': 't', 'position': [...], ...}``: an entry of
           ``data.identification`` of an experiment file,
-        - the path of a file, whose columns are guessed as ``robot-identification init`` does; the
-          result's ``warnings`` name them (``{'file': ..., 'rate': ...}`` where there are no
-          stamps),
+        - the path of a file, whose columns are guessed likewise (``{'file': ..., 'rate': ...}``
+          where there are no stamps),
         - a `Recording`, whose signals are at the joints.
     validation:
         Likewise recordings that the identification does not see.
@@ -96,8 +99,12 @@ def identify(
 
 
 def _several(data: Data | Sequence[Data]) -> Sequence[Data]:
-    alone = isinstance(data, (Recording, Mapping, str, os.PathLike))
-    return (data,) if alone else tuple(data)  # type: ignore[arg-type,return-value]
+    alone = isinstance(data, (Recording, Mapping, str, os.PathLike)) or _is_frame(data)
+    return (data,) if alone else tuple(data)
+
+
+def _is_frame(data: Data) -> bool:
+    return hasattr(data, 'columns')
 
 
 def _experiment(
@@ -109,6 +116,8 @@ def _experiment(
     files: dict[str, list[Any]] = {kind: [] for kind in kinds}
     arrays: dict[str, list[ArrayEntry]] = {kind: [] for kind in kinds}
     at_joints = True
+    section = {**_robot_section(robot), **(settings.get('robot') or {})}
+    remarks: tuple[str, ...] = ()
     for kind, recordings in kinds.items():
         for number, data in enumerate(recordings, 1):
             name = kind if len(recordings) == 1 else f'{kind} {number}'
@@ -117,15 +126,20 @@ def _experiment(
                 arrays[kind].append(ArrayEntry(data.source, data.time, **signals))
                 continue
             at_joints = False
+            if _is_frame(data):
+                data = {'frame': data}
+            if isinstance(data, Mapping) and 'frame' in data and not {*SIGNALS} & data.keys():
+                data, remark = _recognised(data, section, name)
+                remarks += (remark,)
             if isinstance(data, Mapping) and 'file' not in data:
                 arrays[kind].append(ArrayEntry.of(data, name))
             else:
                 entry = data if isinstance(data, Mapping) else {'file': data}
                 files[kind].append({**entry, 'file': os.fspath(entry['file'])})
-    section = {**_robot_section(robot), **(settings.get('robot') or {})}
     if at_joints:
         section.setdefault('effort_kind', 'joint_torque')
-    files, remarks = _completed(files, section)
+    files, more = _completed(files, section)
+    remarks += more
     content = {
         **{name: _plain(value) for name, value in settings.items()},
         'robot': _plain(section),
@@ -152,7 +166,7 @@ def _completed(
             if not _is_bare(entry):
                 done[kind].append(given)
                 continue
-            joints = tuple(section.get('joints') or ()) or _joints(section['urdf'])
+            joints = _joints(section)
             drives = section.get('drives')
             drives = from_mapping(Drives, _plain(drives), 'robot.drives') if drives else None
             ((found, guess),) = merge_signal_tables(
@@ -161,13 +175,8 @@ def _completed(
             signals = {name: getattr(found, name) for name in ('time', 'rate', *SIGNALS)}
             entry = replace(entry, **signals)
             entry = with_time_unit(entry, guess.joints, drives and replace(drives, effort=None))
-            if section.setdefault('joints', guess.joints) is None:
-                section['joints'] = guess.joints
-            if tuple(section['joints']) != guess.joints:
-                expected = one_of(section['joints'])
-                text = f'its joints are {one_of(guess.joints)}, expected {expected}'
-                raise recording_error(entry.name, text, 'name its columns')
-            remarks.append(_remark(entry, guess))
+            _keep_joints(section, guess, entry.name)
+            remarks.append(_remark(entry.name, guess, entry.time_unit))
             content = to_mapping(entry).items()
             done[kind].append({k: v for k, v in content if v != getattr(_BARE, k)})
     return done, tuple(remarks)
@@ -186,22 +195,64 @@ def _is_bare(entry: RecordingEntry) -> bool:
     )
 
 
-def _remark(entry: RecordingEntry, guess: ColumnGuess) -> str:
+def _recognised(
+    data: Mapping[str, Any], section: dict[str, Any], name: str
+) -> tuple[Mapping[str, Any], str]:
+    """Return a data frame with its columns guessed, and a remark on them."""
+    frame = data['frame']
+    labels = {str(label): label for label in (frame.columns if _is_frame(frame) else frame)}
+    guess = guess_by_name([*labels], _joints(section))
+    missing = [signal for signal in ('position', 'effort') if signal not in guess.columns]
+    if missing:
+        text = f'has no columns of {one_of(missing)} that can be recognised'
+        raise recording_error(name, text, "name them: {'frame': frame, 'time': 't', ...}")
+    _keep_joints(section, guess, name)
+    named = {s: [labels[str(c)] for c in columns] for s, columns in guess.columns.items()}
+    found = {**data, 'frame': frame, **named}
+    if guess.time is None or 'rate' in data:
+        return found, _remark(name, replace(guess, time=None), 's')
+    parts = guess.time if isinstance(guess.time, tuple) else (guess.time,)
+    stamps = [np.asarray(frame[labels[str(part)]], dtype=float) for part in parts]
+    # seconds, and nanoseconds beside them
+    time = stamps[0] if len(stamps) == 1 else stamps[0] + 1e-9 * stamps[1]
+    unit = data.get('time_unit') or likely_unit(float(np.median(np.diff(time))), float(time[0]))
+    found = {**found, 'frame': {**{c: frame[c] for c in labels.values()}, _STAMPS: time}}
+    return {**found, 'time': [_STAMPS], 'time_unit': unit}, _remark(name, guess, unit)
+
+
+_STAMPS = object()
+"""Column of the stamps, beside those of a data frame."""
+
+
+def _keep_joints(section: dict[str, Any], guess: ColumnGuess, name: str) -> None:
+    """Take the joints of a recording for the robot's, or raise where these are others."""
+    if section.setdefault('joints', guess.joints) is None:
+        section['joints'] = guess.joints
+    if tuple(section['joints']) != guess.joints:
+        text = f'its joints are {one_of(guess.joints)}, expected {one_of(section["joints"])}'
+        raise recording_error(name, text, 'name its columns')
+
+
+def _remark(name: str, guess: ColumnGuess, unit: str) -> str:
     """Return what was guessed, in a sentence."""
     signals = [
         f'{s} {", ".join(map(str, guess.columns[s]))}' for s in SIGNALS if s in guess.columns
     ]
-    if entry.time is not None:
-        signals.append(f'time {entry.time} in {entry.time_unit}')
+    if guess.time is not None:
+        time = guess.time if isinstance(guess.time, tuple) else (guess.time,)
+        signals.append(f'time {", ".join(map(str, time))} in {unit}')
     told = 'their content, check them' if guess.by_content else 'their names'
     joints = ', '.join(guess.joints)
-    return f'{entry.name}: columns guessed by {told}: {"; ".join(signals)}; of joints {joints}'
+    return f'{name}: columns guessed by {told}: {"; ".join(signals)}; of joints {joints}'
 
 
-def _joints(urdf: str) -> tuple[str, ...]:
+def _joints(section: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the joints of a robot's section, or all that its URDF has."""
+    if section.get('joints'):
+        return tuple(section['joints'])
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', IdentificationWarning)
-        return robot_with_inertia(urdf).joints
+        return robot_with_inertia(section['urdf']).joints
 
 
 def _robot_section(robot: Robot | str | os.PathLike) -> dict[str, Any]:

@@ -16,11 +16,15 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..errors import missing_extra
+from ..data.recording import Motion
+from ..errors import missing_extra, one_of, SettingsError
 from ..estimation.tables import rule, WIDTH
 from ..model.consistency import inertia_at_com
 from ..model.parameters import body_links, INERTIAL_SYMBOLS, ParameterSet
+from ..model.robot import Robot
+from ..regressor import build, ModelSettings, predict
 
 _NUMBERS = (9, 9, 9, 9, 9, 10, 10, 10)
 """Widths of mass and change, and of three columns each of centre of mass and principal moments."""
@@ -280,11 +284,66 @@ _FIT_COLUMNS = {
 
 
 class ResultView(ABC):
-    """Short text, HTML tables and data frames of a result, made of the content of its file."""
+    """
+    Inverse dynamics of a result, and its text, HTML tables and data frames.
+
+    Attributes
+    ----------
+    robot:
+        The robot.
+    model:
+        Settings of the model.
+    standard:
+        Standard parameters of the result.
+
+    """
+
+    robot: Robot
+    model: ModelSettings
+    standard: ParameterSet
 
     @abstractmethod
     def to_document(self) -> Mapping[str, Any]:
         """Return the content of the result's file."""
+
+    def inverse_dynamics(
+        self, position: ArrayLike, velocity: ArrayLike, acceleration: ArrayLike
+    ) -> np.ndarray:
+        """
+        Return the efforts that motions take, of bodies, rotors, springs, friction and offsets.
+
+        Parameters
+        ----------
+        position, velocity, acceleration:
+            (n_samples, n_joints), or (n_joints,) of one sample, of ``robot.joints`` and, where
+            joints are elastic, of their motors behind them [rad, rad/s, rad/s^2; m, m/s, m/s^2
+            for prismatic joints].
+
+        Returns
+        -------
+        ndarray
+            Efforts of the same shape [N m; N for prismatic joints].
+
+        Raises
+        ------
+        SettingsError
+            for other shapes.
+
+        """
+        regressor = build(self.robot, self.model)
+        states = [np.asarray(each, dtype=float) for each in (position, velocity, acceleration)]
+        n_joints, shape = regressor.n_joints, states[0].shape
+        for name, state in zip(('position', 'velocity', 'acceleration'), states, strict=True):
+            if state.shape != shape or state.ndim not in (1, 2) or shape[-1] != n_joints:
+                locked = ', '.join(self.robot.locked) or 'none'
+                raise SettingsError(
+                    f'{name} has shape {state.shape}, position {shape}; expected '
+                    f'(n_samples, {n_joints}), or ({n_joints},)',
+                    key=name,
+                    remedy=f'give columns for {one_of(self.robot.joints)}; locked are {locked}',
+                )
+        motion = Motion(*(np.atleast_2d(state) for state in states))
+        return predict(regressor, motion, self.standard).reshape(shape)
 
     def __repr__(self) -> str:
         return f'<{type(self).__name__} {self._headline()}>'

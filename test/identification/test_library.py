@@ -147,9 +147,37 @@ def test_settings_that_are_left_out_are_chosen(first):
 # --- what is wrong ---------------------------------------------------------------------------
 
 
+def test_a_frame_whose_columns_can_be_recognised_is_enough(first, by_arrays):
+    pandas = pytest.importorskip('pandas')
+    frame, _ = columns(first)
+    frame = pandas.DataFrame({name.replace('u', 'tau'): v for name, v in frame.items()})
+    found = identify(URDF, frame, settings=SETTINGS)
+    assert_same(found, by_arrays)
+    assert found.warnings[0] == (
+        'identification: columns guessed by their names: position q1, q2, q3; effort tau1, tau2, '
+        'tau3; time t in s; of joints joint_1, joint_2, joint_3'
+    )
+    late = frame.assign(t=np.round(1e9 * frame['t']))
+    found = identify(URDF, [late], settings=SETTINGS)
+    np.testing.assert_allclose(
+        found.estimate.base.values, by_arrays.estimate.base.values, rtol=1e-5, atol=1e-5
+    )
+    assert 'time t in ns' in found.warnings[0]
+    without = {'frame': frame.drop(columns='t'), 'rate': 200.0}
+    assert_same(identify(URDF, without, settings=SETTINGS), by_arrays)
+    with pytest.raises(RecordingError, match='has no columns of effort that can be recognised'):
+        identify(URDF, frame[['t', 'q1', 'q2', 'q3']], settings=SETTINGS)
+
+
+def test_stamps_may_be_in_another_unit(first, by_arrays):
+    data = {**first, 'time': 1e3 * first['time'], 'time_unit': 'ms'}
+    assert_same(identify(URDF, data, settings=SETTINGS), by_arrays)
+
+
 @pytest.mark.parametrize(
     ('change', 'words'),
     [
+        ({'time_unit': 'min'}, "has time_unit 'min': give"),
         ({'effort': None}, "recording 'identification' has no 'effort'"),
         ({'time': None}, "needs one of 'time' and 'rate'"),
         ({'efort': 1}, "has 'efort': give"),

@@ -47,6 +47,7 @@ def made(root):
 @pytest.mark.parametrize(
     ('changed', 'steps'),
     [
+        ('requirements/ros-kilted-wheels.txt', set()),
         ('requirements/runtime.txt', {'packages'}),
         ('requirements/constraints.txt', {'packages'}),
         ('requirements/ros-jazzy-wheels.txt', {'packages', 'messages'}),
@@ -61,13 +62,23 @@ def made(root):
     ],
 )
 def test_a_change_repeats_the_steps_that_it_touches(root, changed, steps):
-    before = set_up.digests(PYTHON)
+    before = set_up.digests(PYTHON, 'jazzy')
     (root / changed).parent.mkdir(parents=True, exist_ok=True)
     with (root / changed).open('a') as file:
         file.write('# changed\n')
-    after = set_up.digests(PYTHON)
+    after = set_up.digests(PYTHON, 'jazzy')
     assert {step for step in before if before[step] != after[step]} == steps
     assert tuple(before) == STEPS
+
+
+def test_another_distribution_has_an_environment_and_wheels_of_its_own(root):
+    with (root / '.venv.lock').open('w') as lock:
+        assert SetUp(lock, 'kilted').venv == root / '.venv-kilted'
+    before = set_up.digests(PYTHON, 'kilted')
+    with (root / 'requirements' / 'ros-kilted-wheels.txt').open('a') as file:
+        file.write('# changed\n')
+    after = set_up.digests(PYTHON, 'kilted')
+    assert {step for step in before if before[step] != after[step]} == {'packages', 'messages'}
 
 
 class Machine:

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Feed-forward efforts of trajectories: what an identified robot takes at each of their points.
+
+A trajectory is a ``trajectory_msgs/JointTrajectory`` as plain data.  Where its controller commands
+efforts, joint_trajectory_controller adds the ``effort`` of the points to its feedback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+import os
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import yaml
+
+from ..errors import IdentificationError, one_of, reading_failure
+from ..untrusted.files import load_yaml, read_text
+from .tables import ResultView
+
+STATES = ('positions', 'velocities', 'accelerations')
+"""What the points need."""
+
+
+def read_trajectory(path: str | os.PathLike) -> dict[str, Any]:
+    """
+    Read a trajectory from YAML, as ``ros2 topic echo`` prints it.
+
+    Raises
+    ------
+    IdentificationError
+        naming the file if it cannot be read or is no mapping with ``joint_names`` and ``points``.
+
+    """
+    path = Path(path)
+    try:
+        # the message ends in a line of its own
+        document = load_yaml(read_text(path).rstrip().removesuffix('---'))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise IdentificationError(
+            f"'{path}': {reading_failure(error)}",
+            file=str(path),
+            remedy='give a trajectory_msgs/JointTrajectory in YAML',
+        ) from error
+    if not isinstance(document, dict) or not {'joint_names', 'points'} <= document.keys():
+        _refuse(
+            f"'{path}' is no trajectory: it has no joint_names and points",
+            'give a trajectory_msgs/JointTrajectory as `ros2 topic echo --once` prints it',
+        )
+    return document
+
+
+def with_efforts(
+    result: ResultView, trajectory: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """
+    Return a trajectory with the efforts of its points, and remarks on those above the limits.
+
+    Parameters
+    ----------
+    result:
+        An identified robot.
+    trajectory:
+        ``joint_names``, those of the robot in any order, and ``points``, each with positions,
+        velocities and accelerations [rad, rad/s, rad/s^2; m, m/s, m/s^2].  All else stays as it
+        is.
+
+    Raises
+    ------
+    IdentificationError
+        for other joints, no points, and points that lack a state or have one of another size.
+
+    """
+    joints = result.robot.joints
+    names, points = trajectory['joint_names'], trajectory['points']
+    if not isinstance(names, list) or sorted(map(str, names)) != sorted(joints):
+        _refuse(
+            f'the trajectory has the joints {one_of(names or ())}, the result {one_of(joints)}',
+            'give a trajectory of all joints of the result',
+        )
+    if not isinstance(points, list) or not points:
+        _refuse('the trajectory has no points', 'give at least one')
+    order = [names.index(joint) for joint in joints]
+    states = [_states(points, name, len(joints))[:, order] for name in STATES]
+    effort = result.inverse_dynamics(*states)
+    filled = np.empty_like(effort)
+    filled[:, order] = effort
+    made = [
+        {**point, 'effort': values} for point, values in zip(points, filled.tolist(), strict=True)
+    ]
+    return {**trajectory, 'points': made}, tuple(_above(result, effort))
+
+
+def _states(points: Sequence[Any], name: str, count: int) -> np.ndarray:
+    """Return a state of all points, (n_points, n_joints)."""
+    rows = [point.get(name) if isinstance(point, Mapping) else None for point in points]
+    for i, row in enumerate(rows):
+        if not isinstance(row, list) or len(row) != count:
+            size = len(row) if isinstance(row, list) else 'no'
+            _refuse(
+                f'point {i} has {size} {name}, and there are {count} joints',
+                'let the planner write positions, velocities and accelerations of every joint',
+            )
+    try:
+        values = np.array(rows, dtype=float)
+    except (TypeError, ValueError):
+        values = np.array([[np.nan]])
+    if not np.isfinite(values).all():
+        _refuse(f'{name} of the points are not all numbers', 'correct them')
+    return values
+
+
+def _above(result: ResultView, effort: np.ndarray) -> list[str]:
+    """Return a remark on each joint whose efforts exceed its limit."""
+    robot = result.robot
+    limits = np.asarray(robot.limits.effort, dtype=float)
+    most = np.abs(effort).max(axis=0)
+    rows = zip(robot.joints, robot.effort_units, most, limits, strict=True)
+    return [
+        f"joint '{joint}' takes up to {value:.4g} {unit}, and its limit is {limit:.4g} {unit}: "
+        'slow the trajectory down'
+        for joint, unit, value, limit in rows
+        if 0.0 < limit < value
+    ]
+
+
+def _refuse(problem: str, remedy: str) -> NoReturn:
+    raise IdentificationError(problem, remedy=remedy)
