@@ -217,21 +217,25 @@ def test_oldest_versions_are_of_packages_that_are_pinned_and_not_newer(setup_arg
         assert numbers[0] <= numbers[1], name
 
 
-@pytest.mark.parametrize('ros', ['jazzy', 'kilted'])
-def test_requirements_name_all_that_the_core_imports(ros):
+@pytest.mark.parametrize('name', ['jazzy', 'kilted'])
+def test_requirements_name_all_that_the_core_imports(name):
     wheels = {name for file in RUNTIME for name, *_ in pins(file)}
-    wheels |= {name.removeprefix(f'ros-{ros}-') for name, *_ in pins(f'ros-{ros}-wheels.txt')}
+    wheels |= {each.removeprefix(f'ros-{name}-') for each, *_ in pins(f'ros-{name}-wheels.txt')}
     needed = {WHEELS.get(name, name) for name in imported_modules(PACKAGE) - WITHOUT_WHEELS}
     needed = {name.replace('_', '-') for name in needed} - {'robot-identification-msgs'}
     assert needed - wheels == set()
 
 
-def test_constraints_agree_with_the_pins():
+@pytest.mark.parametrize(
+    ('constraints', 'wheels'),
+    [*zip(('constraints.txt', 'constraints-kilted.txt'), ROS_WHEELS, strict=True)],
+)
+def test_constraints_agree_with_the_pins(constraints, wheels):
     locked = {}
-    for line in (ROOT / 'requirements' / 'constraints.txt').read_text().splitlines()[1:]:
+    for line in (ROOT / 'requirements' / constraints).read_text().splitlines()[1:]:
         name, version = re.match(r'([a-z0-9-]+)==([^;]+)', line).groups()
         locked.setdefault(name, set()).add(version)
-    for name in (*RUNTIME, *ROS_WHEELS, 'dev.txt', 'cmake.txt'):
+    for name in (*RUNTIME, wheels, 'dev.txt', 'cmake.txt'):
         pinned = {}
         for package, version, *_ in pins(name):
             pinned.setdefault(package, set()).add(version)
