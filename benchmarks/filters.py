@@ -21,7 +21,7 @@ from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, prior
 from robot_identification.regressor.base_search import structure
-from robot_identification.signals import SignalSettings, stream
+from robot_identification.signals import SignalSettings, stretches
 from robot_identification.signals.polynomial_approximation import PolynomialOperator
 from robot_identification.signals.settings import PolynomialApproximation
 from robot_identification.signals.streaming import frequency_response
@@ -170,7 +170,7 @@ def _speed() -> Table:
 
 
 def _exhaust(recording: Recording, settings: SignalSettings) -> None:
-    for _ in stream(recording, settings):
+    for _ in stretches(recording, settings):
         pass
 
 

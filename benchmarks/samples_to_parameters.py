@@ -209,9 +209,8 @@ def _stages(case: Case) -> Table:
 
 
 def _exhaust(source: Recording) -> None:
-    for stretch in stretches(source, ALL_ROWS):
-        for _ in stretch:
-            pass
+    for _ in stretches(source, ALL_ROWS):
+        pass
 
 
 def _evaluated(parts: list[Motion], regressor: Regressor, columns: np.ndarray, pattern) -> None:

@@ -161,11 +161,10 @@ def composed(recordings: Sequence[Recording], **changes: object) -> np.ndarray:
     """Identify with the regressor at the projected motion alone, friction's sign included (21)."""
     rows, right = [], []
     for recording in recordings:
-        for blocks in stretches(recording, signals(**changes)):
-            for samples in blocks:
-                motion = Motion(samples.position, samples.velocity, samples.acceleration)
-                rows.append(model()[1].rows(motion))
-                right.append(samples.effort.ravel())
+        for samples in stretches(recording, signals(**changes)):
+            motion = Motion(samples.position, samples.velocity, samples.acceleration)
+            rows.append(model()[1].rows(motion))
+            right.append(samples.effort.ravel())
     return np.linalg.lstsq(np.vstack(rows), np.concatenate(right), rcond=None)[0]
 
 

@@ -7,10 +7,11 @@ Recordings and motions are checked once, when they are made, and their arrays ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -24,6 +25,18 @@ AnyRows = TypeVar('AnyRows')
 
 _LARGEST = 1e12
 """Largest absolute value of a recorded sample; with larger ones, parameters overflow."""
+
+PART_POSITIONS = 3_600_000
+"""
+Positions in a part of a recording, whose signals are in memory as a whole: ten minutes of six
+joints at 1 kHz.  A part takes 60 MB, and what is made of it about 150 MB.
+"""
+
+_SHORTEST_PART = 0.1
+"""Share of a part below which what is left of a recording belongs to the part before."""
+
+_READ_ROWS = 65536
+"""Rows that are read from a file at a time."""
 
 
 def recording_error(
@@ -263,10 +276,26 @@ class Recording:
             joints=tuple(joints),
         )
 
-    def blocks(self, size: int = 65536) -> Iterator[Recording]:
+    def blocks(self, size: int = _READ_ROWS) -> Iterator[Recording]:
         """Iterate over the recording in parts of ``size`` rows (the last may be shorter)."""
         for start in range(0, len(self), size):
             yield self.rows(start, start + size)
+
+    def split(self, gap: float) -> Iterator[Recording]:
+        """Iterate over the stretches between steps of more than ``gap`` [s]."""
+        cuts = np.flatnonzero(np.diff(self.time) > gap) + 1
+        for start, stop in pairwise([0, *cuts.tolist(), len(self)]):
+            yield self.rows(start, stop)
+
+    @classmethod
+    def joined(cls, several: Sequence[Recording]) -> Recording:
+        """Join consecutive recordings, at least one; without velocity where one has none."""
+        if len(several) == 1:
+            return several[0]
+        measured = all(one.velocity is not None for one in several)
+        names = ('time', *(name for name in SIGNALS if measured or name != 'velocity'))
+        signals = {name: np.concatenate([getattr(one, name) for one in several]) for name in names}
+        return cls(**signals, joints=several[0].joints, source=several[0].source)
 
 
 class RecordingSource(Protocol):
@@ -285,6 +314,57 @@ class RecordingSource(Protocol):
 def source_name(source: Any) -> str:
     """Return the name of a recording."""
     return str(getattr(source, 'source', 'recording'))
+
+
+def parts(source: RecordingSource) -> Iterator[Recording]:
+    """
+    Read a recording in parts that are in memory as a whole, see `PART_POSITIONS`.
+
+    Raises
+    ------
+    RecordingError
+        as the source, and for stamps that go back from one block to the next.
+
+    """
+    size = max(1, PART_POSITIONS // max(1, len(source.joints)))
+    most = size + round(_SHORTEST_PART * size)
+    held: list[Recording] = []
+    last = -np.inf
+    for block in source.blocks(most if isinstance(source, Recording) else _READ_ROWS):
+        if not len(block):
+            continue
+        if block.time[0] <= last:
+            text = f'time stamp {block.time[0]:.9g} s does not follow {last:.9g} s'
+            remedy = 'sort the rows by time and keep one row a stamp'
+            raise recording_error(block.source, text, remedy, value=float(block.time[0]))
+        last = float(block.time[-1])
+        held.append(block)
+        while sum(map(len, held)) >= most:
+            yield _taken(held, size)
+    if held:
+        yield Recording.joined(held)
+
+
+def head(source: RecordingSource, rows: int) -> Recording | None:
+    """Read the first rows of a recording, or all where there are fewer; None for no rows."""
+    held: list[Recording] = []
+    for block in source.blocks(min(rows, _READ_ROWS)):
+        held += [block] if len(block) else []
+        if sum(map(len, held)) >= rows:
+            return _taken(held, rows)
+    return Recording.joined(held) if held else None
+
+
+def _taken(held: list[Recording], rows: int) -> Recording:
+    """Remove so many rows from consecutive recordings that have them, and return them as one."""
+    taken: list[Recording] = []
+    while rows:
+        block = held.pop(0)
+        taken.append(block.rows(0, rows))
+        if len(block) > rows:
+            held.insert(0, block.rows(rows, None))
+        rows -= len(taken[-1])
+    return Recording.joined(taken)
 
 
 AnyMotion = TypeVar('AnyMotion', bound='Motion')

@@ -14,10 +14,9 @@ the samples; the second-order errors of linear interpolation would be amplified 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from copy import copy
-from dataclasses import asdict, dataclass
-from itertools import chain, pairwise
+from dataclasses import asdict, dataclass, replace
 import math
 from typing import Any
 import warnings
@@ -25,7 +24,7 @@ import warnings
 import numpy as np
 
 from ..errors import IdentificationWarning
-from .recording import Recording, recording_error, RecordingSource, source_name
+from .recording import head, Recording, recording_error, RecordingSource, SIGNALS, source_name
 from .recording_config import TIME_UNITS
 
 GAP_FACTOR = 1.5
@@ -41,7 +40,10 @@ ON_GRID = 0.005
 """Distance up to which a stamp counts as on a grid point [periods]."""
 
 ENOUGH = 1000
-"""Stamps, or steps between them, from which a period is found."""
+"""Steps between stamps from which a clock's period is found."""
+
+RATE_STAMPS = 16384
+"""Stamps at the beginning of a recording from which its rate is found."""
 
 SLOWEST = 2.0
 """Rate below which time stamps are hardly in the unit that they are taken to be in [Hz]."""
@@ -49,8 +51,8 @@ SLOWEST = 2.0
 LATEST = 1e10
 """Time since 1970 that stamps do not exceed [s]: that of the year 2286."""
 
-_FIRST_BLOCK = 16384
 _STEPS_AT_ONCE = 256
+_AT_ONCE = 16384  # grid points that are interpolated at once, for the sake of memory
 
 _CLOCK_SET = -1_000_000_000
 """Step back from which on a clock was set, or a simulation restarted [ns]."""
@@ -264,25 +266,6 @@ class StampStatistics:
 # --------------------------------------------------------------------------- uniform grid
 
 
-@dataclass(frozen=True)
-class GridBlock:
-    """
-    Consecutive rows of a stretch on the uniform grid.
-
-    Attributes
-    ----------
-    stretch, start:
-        Number of the gap-free stretch, from 0, and time of its first row [s].
-    values:
-        (n_rows, n_columns) position, measured velocity (if wanted) and effort.
-
-    """
-
-    stretch: int
-    start: float
-    values: np.ndarray
-
-
 def sample_rate(source: RecordingSource) -> float:
     """
     Return the sampling rate of a recording by its first stamps [Hz].
@@ -293,37 +276,14 @@ def sample_rate(source: RecordingSource) -> float:
     with warnings.catch_warnings():
         # reading the whole recording warns again
         warnings.simplefilter('ignore', IdentificationWarning)
-        return begun(source, _FIRST_BLOCK).rate
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A recording whose first blocks have been read, with its rate [Hz]; it can be read once."""
-
-    joints: tuple[str, ...]
-    source: str
-    rate: float
-    parts: Iterator[Recording]
-
-    def blocks(self, size: int) -> Iterator[Recording]:
-        """Return all blocks, in the size of `begun`."""
-        return self.parts
-
-
-def begun(source: RecordingSource, size: int) -> Begun:
-    """Read blocks of ``size`` rows until the rate is known; raises as `sample_rate`."""
-    name, blocks = source_name(source), iter(source.blocks(size))
-    first: list[Recording] = []
-    for part in blocks:
-        first.append(part)
-        # a block of a bag in which others are on the topic too may have a few rows only
-        if sum(map(len, first)) >= ENOUGH:
-            break
-    time = np.concatenate([np.empty(0), *(part.time for part in first)])
-    if len(time) < 2:
+        first = head(source, RATE_STAMPS)
+    count = 0 if first is None else len(first)
+    if first is None or count < 2:
         remedy = 'record for longer, or widen rows and time_range'
-        raise recording_error(name, f'has {len(time)} samples, a rate takes two', remedy)
-    return Begun(source.joints, name, rate_of(time), chain(first, blocks))
+        raise recording_error(
+            source_name(source), f'has {count} samples, a rate takes two', remedy
+        )
+    return rate_of(first.time)
 
 
 def rate_of(time: np.ndarray) -> float:
@@ -352,133 +312,32 @@ def rate_of(time: np.ndarray) -> float:
     return float(nearest) if nearest and abs(rate - nearest) <= uncertainty else rate
 
 
-def grid_blocks(
-    source: RecordingSource,
-    rate: float,
-    recorded: float,
-    *,
-    velocity: bool,
-    block: int,
-    bridged: float = 0.0,
-) -> Iterator[GridBlock]:
+def on_grid(stretch: Recording, rate: float) -> Recording:
     """
-    Resample a recording to a uniform grid, block by block.
+    Return a stretch at the points of a uniform grid of a rate [Hz] that starts at its first stamp.
 
-    A gap of more than `GAP` recorded periods starts a new stretch, whose grid starts at its first
-    stamp.
-
-    Parameters
-    ----------
-    source:
-        The recording.
-    rate, recorded:
-        Rates of the grid and of the recording [Hz].
-    velocity:
-        True if measured velocities are wanted.
-    block:
-        Rows to read at a time.
-    bridged:
-        Length of gaps that are interpolated however many periods they have [s].
-
-    Raises
-    ------
-    RecordingError
-        for missing velocities, or stamps that go back from one block to the next.
-
+    The signals are those of the recording itself where all of its stamps are on the grid.
     """
-    longest = max(GAP / recorded, bridged)
-    stretch = -1
-    grid: _UniformGrid | None = None
-    last: float | None = None
-    for part in source.blocks(block):
-        if len(part) == 0:
-            continue
-        time, values = part.time, _columns(part, velocity)
-        if last is not None and time[0] <= last:
-            text = f'time stamp {time[0]:.9g} s does not follow {last:.9g} s'
-            remedy = 'sort the rows by time and keep one row a stamp'
-            raise recording_error(part.source, text, remedy, value=float(time[0]))
-        cuts = np.flatnonzero(np.diff(time) > longest) + 1
-        if last is not None and time[0] - last > longest:
-            cuts = np.concatenate(([0], cuts))
-        for begin, end in pairwise(sorted({0, *cuts.tolist(), len(time)})):
-            if grid is None or begin in cuts:
-                if grid is not None:
-                    yield GridBlock(stretch, grid.start, grid.finish())
-                grid, stretch = _UniformGrid(time[begin], 1.0 / rate), stretch + 1
-            yield GridBlock(stretch, grid.start, grid.push(time[begin:end], values[begin:end]))
-        last = float(time[-1])
-    if grid is not None:
-        yield GridBlock(stretch, grid.start, grid.finish())
-
-
-def _columns(part: Recording, velocity: bool) -> np.ndarray:
-    if not velocity:
-        return np.hstack((part.position, part.effort))
-    if part.velocity is None:
-        text = 'there is no measured velocity, or there is NaN in it'
-        remedy = "name its columns, or set 'signals.method' to butterworth"
-        raise recording_error(part.source, text, remedy)
-    return np.hstack((part.position, part.velocity, part.effort))
-
-
-class _UniformGrid:
-    """Resampling of one stretch; keeps the few samples that interpolation still needs."""
-
-    def __init__(self, start: float, period: float) -> None:
-        self.start = float(start)
-        self._period = period
-        self._next = 0
-        self._time: np.ndarray = np.empty(0)
-        self._values: np.ndarray = np.empty((0, 0))
-
-    def push(self, time: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Take the next samples and return the grid rows that they settle."""
-        if len(self._time) == 0:
-            self._time, self._values = time, values
-        else:
-            self._time = np.concatenate((self._time, time))
-            self._values = np.concatenate((self._values, values))
-        if len(self._time) < 3:
-            return self._values[:0]
-        # the cubic before the last but one sample takes the last one too
-        rows = self._evaluate(float(self._time[-3]))
-        settled = np.searchsorted(self._time, self.start + (self._next - 1) * self._period)
-        keep = max(0, int(settled) - 3)
-        self._time, self._values = self._time[keep:], self._values[keep:]
-        return rows
-
-    def finish(self) -> np.ndarray:
-        """Return the rows up to the last sample."""
-        return self._evaluate(float(self._time[-1]))
-
-    def _evaluate(self, until: float) -> np.ndarray:
-        """Rows from the next one to the one at or before the time ``until``."""
-        stop = int(np.floor((until - self.start) / self._period + ON_GRID)) + 1
-        if stop <= self._next:
-            return self._values[:0]
-        index = np.arange(self._next, stop)
-        self._next = stop
-        return _at(self._time, self._values, self.start + index * self._period, self._period)
-
-
-def _at(time: np.ndarray, values: np.ndarray, wanted: np.ndarray, period: float) -> np.ndarray:
-    """Values at the times ``wanted``, which lie within ``time`` to within the tolerance."""
-    tolerance = ON_GRID * period
-    found = np.minimum(np.searchsorted(time, wanted - tolerance), len(time) - 1)
+    time, period = stretch.time, 1.0 / rate
+    count = int(np.floor((time[-1] - time[0]) * rate + ON_GRID)) + 1
+    grid = time[0] + np.arange(count) * period
+    found = np.minimum(np.searchsorted(time, grid - ON_GRID * period), len(time) - 1)
     # a stamp that meets the grid by chance, amid jitter, is interpolated like its neighbours
     step = np.diff(time)
-    off_grid = np.abs(step - np.maximum(1.0, np.rint(step / period)) * period) > 2.0 * tolerance
-    jitters = np.zeros(len(time), dtype=bool)
-    jitters[1:] |= off_grid
-    jitters[:-1] |= off_grid
-    off = np.flatnonzero(jitters[found] | (np.abs(time[found] - wanted) > tolerance))
-    if off.size == 0 and found[-1] - found[0] + 1 == found.size:
-        return values[found[0] : found[-1] + 1]
-    rows = values[found]
-    if off.size:
-        rows[off] = interpolated(time, values, wanted[off])
-    return rows
+    off_grid = np.abs(step - np.maximum(1.0, np.rint(step * rate)) * period) > 2 * ON_GRID * period
+    jitters = np.append(False, off_grid) | np.append(off_grid, False)
+    off = np.flatnonzero(jitters[found] | (np.abs(time[found] - grid) > ON_GRID * period))
+    if not off.size and count == len(time):
+        return replace(stretch, time=grid)
+    signals = {}
+    for name in SIGNALS:
+        if (values := getattr(stretch, name)) is None:
+            continue
+        rows = signals[name] = values[found]
+        for some in np.split(off, range(_AT_ONCE, off.size, _AT_ONCE)) if off.size else ():
+            near = slice(max(0, found[some[0]] - 3), found[some[-1]] + 4)
+            rows[some] = interpolated(time[near], values[near], grid[some])
+    return replace(stretch, time=grid, **signals)
 
 
 def interpolated(time: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -116,24 +116,13 @@ def energy_blocks(
     energy = energy_of(regressor)
     zones = by_joint(signals, 'dead_zone', tuple(source.joints))
     recorded = np.inf if signals.sample_rate is None else sample_rate(source)
-    for segment, blocks in enumerate(stretches(source, signals)):
-        stretch: _Stretch | None = None
-        for samples in blocks:
-            for start in range(0, len(samples), _PIECE):
-                piece = samples.rows(start, start + _PIECE)
-                if stretch is None:
-                    stretch = _Stretch(
-                        energy,
-                        structure.independent,
-                        zones,
-                        settings,
-                        time_step(samples),
-                        segment,
-                        recorded,
-                    )
-                block = stretch.push(piece)
-                rows += len(block.time)
-                yield block
+    independent = structure.independent
+    for segment, samples in enumerate(stretches(source, signals)):
+        intervals = _Intervals.of(settings, time_step(samples), recorded)
+        for piece in intervals.pieces(samples):
+            block = intervals.block(piece, energy, independent, zones, segment)
+            rows += len(block.time)
+            yield block
     if not rows:
         raise SettingsError(
             f"'estimation.energy.interval' is {settings.interval:g} s, longer than any stretch of "
@@ -156,69 +145,69 @@ def require_movers(system: LinearSystem, joints: Sequence[str]) -> None:
             )
 
 
-class _Stretch:
-    """A stretch of samples without gaps, cut into intervals."""
+@dataclass(frozen=True)
+class _Intervals:
+    """
+    Intervals of a stretch of samples.
 
-    def __init__(
-        self,
-        energy: EnergyRegressor,
-        independent: np.ndarray,
-        zones: np.ndarray,
-        settings: EnergySettings,
-        step: float,
-        segment: int,
-        recorded: float,
-    ) -> None:
-        self._energy, self._independent = energy, independent
-        self._zones, self._segment, self._step = zones, segment, step
+    Attributes
+    ----------
+    weights:
+        (steps + 1,) of the samples of an interval in an integral over it [s].
+    independence:
+        Independent rows that an interval counts for.
+
+    """
+
+    weights: np.ndarray
+    independence: float
+
+    @classmethod
+    def of(cls, settings: EnergySettings, step: float, recorded: float) -> _Intervals:
+        """Make them for samples that are ``step`` [s] apart, ``recorded`` a second."""
         steps = max(1, round(settings.interval / step)) if step > 0.0 else 1
         if settings.quadrature == 'simpson':
             steps = 2 * max(1, round(steps / 2))
-        self._steps = steps
-        self._weights = step * quadrature_weights(settings.quadrature, steps)
         # intervals shorter than a recorded sample tell nothing new
-        self._independence = min(1.0, recorded * steps * step)
-        self._held: list[np.ndarray] = []
+        independence = min(1.0, recorded * steps * step)
+        return cls(step * quadrature_weights(settings.quadrature, steps), independence)
 
-    def push(self, samples: Samples) -> RowBlock:
-        """Return the rows of the intervals that ``samples`` complete."""
+    def pieces(self, samples: Samples) -> Iterator[Samples]:
+        """Iterate over samples in whole intervals; the end of one is the beginning of the next."""
+        steps = self.weights.size - 1
+        size = steps * max(1, _PIECE // steps)
+        last = (len(samples) - 1) // steps * steps
+        for start in range(0, last, size):
+            yield samples.rows(start, min(start + size, last) + 1)
+
+    def block(
+        self,
+        samples: Samples,
+        energy: EnergyRegressor,
+        independent: np.ndarray,
+        zones: np.ndarray,
+        segment: int,
+    ) -> RowBlock:
+        """Return the rows of whole intervals."""
         position, velocity = samples.position, samples.velocity
         efforts = (samples.effort, samples.measured_effort)
         power = [np.einsum('sj,sj->s', effort, velocity)[:, None] for effort in efforts]
-        taken = self._energy.powers(position, velocity)[:, self._independent]
-        moving = (np.abs(velocity) >= self._zones).any(axis=1)
-        new = [samples.time, position, velocity, np.hstack([*power, taken]), moving]
-        if self._held:
-            new = [np.concatenate(pair) for pair in zip(self._held, new, strict=True)]
-        n_rows = max(0, (len(new[0]) - 1) // self._steps)
-        last = n_rows * self._steps
-        # the end of an interval is the beginning of the next one
-        self._held = [array[last:] for array in new]
-        return self._block(n_rows, *(array[: last + 1] for array in new))
-
-    def _block(
-        self,
-        n_rows: int,
-        time: np.ndarray,
-        position: np.ndarray,
-        velocity: np.ndarray,
-        power: np.ndarray,
-        moving: np.ndarray,
-    ) -> RowBlock:
-        inside = self._steps * np.arange(n_rows)[:, None] + np.arange(self._steps + 1)
-        work = np.einsum('k,rkc->rc', self._weights, power[inside])
-        ends = slice(None, None, self._steps)
-        stored = self._energy.rows(position[ends], velocity[ends])[:, self._independent]
-        matrix = (np.diff(stored, axis=0) + work[:, 2:])[:, None]
-        after = slice(self._steps, None, self._steps)
+        taken = energy.powers(position, velocity)[:, independent]
+        moving = (np.abs(velocity) >= zones).any(axis=1)
+        steps = self.weights.size - 1
+        inside = np.arange(0, len(samples) - 1, steps)[:, None] + np.arange(steps + 1)
+        work = np.einsum('k,rkc->rc', self.weights, np.hstack([*power, taken])[inside])
+        ends = slice(None, None, steps)
+        stored = energy.rows(position[ends], velocity[ends])[:, independent]
+        after = slice(steps, None, steps)
         return RowBlock.of(
-            matrix,
-            time=time[after],
+            (np.diff(stored, axis=0) + work[:, 2:])[:, None],
+            time=samples.time[after],
             position=position[after],
             velocity=velocity[after],
             effort=work[:, :1],
             keep=moving[inside].any(axis=1)[:, None],
             raw_effort=work[:, 1:2],
-            segment=self._segment,
-            independence=self._independence,
+            segment=segment,
+            independence=self.independence,
         )

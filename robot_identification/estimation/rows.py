@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..data.recording import Samples
-from ..errors import one_of, RecordingError, SettingsError
+from ..errors import one_of, RecordingError
 from ..model.friction import FRICTION_SYMBOLS
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
@@ -195,140 +195,140 @@ def row_blocks(
         (low_passes, 'effort_low_pass'),
     ):
         values[driven] = by_joint(signals, key, movers)
-    channels = tuple(zip(delays.tolist(), low_passes.tolist(), strict=True))
-    # rows that resampling puts between samples tell nothing new
-    recorded = np.inf if signals.sample_rate is None else sample_rate(source)
-    columns = Projection(regressor, structure.independent)
-    for segment, blocks in enumerate(stretches(source, signals, driven=driven)):
-        stretch: _RowStretch | None = None
-        for samples in blocks:
-            for start in range(0, len(samples), BLOCK_SAMPLES):
-                piece = samples.rows(start, start + BLOCK_SAMPLES)
-                if stretch is None:
-                    stretch = _RowStretch(
-                        samples,
-                        signals,
-                        zones,
-                        channels,
-                        columns,
-                        segment,
-                        recorded,
-                        repair,
-                        getattr(regressor, 'breakaway', None),
-                    )
-                yield stretch.push(piece)
-        if stretch is not None:
-            yield stretch.finish()
+    builder = _RowBuilder(
+        columns=Projection(regressor, structure.independent),
+        signals=signals,
+        zones=zones,
+        channels=tuple(zip(delays.tolist(), low_passes.tolist(), strict=True)),
+        breakaway=getattr(regressor, 'breakaway', None),
+        # rows that resampling puts between samples tell nothing new
+        recorded=np.inf if signals.sample_rate is None else sample_rate(source),
+        repair=repair,
+    )
+    for segment, samples in enumerate(stretches(source, signals, driven=driven)):
+        yield from builder.blocks(samples, segment)
 
 
-class _RowStretch:
-    """A stretch of samples without gaps, on its way through the decimation."""
+@dataclass(frozen=True)
+class _RowBuilder:
+    """
+    Builder of the rows of stretches without gaps.
 
-    def __init__(
-        self,
-        first: Samples,
-        signals: SignalSettings,
-        zones: np.ndarray,
-        channels: tuple[tuple[float, float], ...],
-        columns: Projection,
-        segment: int,
-        recorded: float,
-        repair: Repair | None,
-        breakaway: np.ndarray | None,
-    ) -> None:
-        self._zones, self._segment = zones, segment
-        self._columns, self._repair = columns, repair
-        self._start, step = float(first.time[0]), time_step(first)
-        factor = decimation_factor(signals, 1.0 / step) if step > 0.0 else 1
-        self._decimator = ParallelDecimator(factor)
-        self._row_step = factor * step
-        rate = 1.0 / self._row_step if step > 0.0 else 1.0
-        kernels = [channel_kernel(delay, low_pass, rate) for delay, low_pass in channels]
-        widths = np.diff(columns.pattern.offsets)
-        groups = np.append(np.repeat(np.arange(widths.size), widths), np.full(3 * zones.size, -1))
-        self._channel = EffortChannel(kernels, groups)
-        if isinstance(first, WindowedSamples):
-            kernel = first.operator.value(hold=first.settings.effort_hold)
-            self._independence = independence(factor, kernel, first.stride)
-        else:
-            self._independence = independence(factor)
-        if step > 0.0:
-            self._independence = min(self._independence, recorded * self._row_step)
-        self._rows = 0
-        self._dry: DryFriction | None = None
-        if breakaway is not None:
-            period = first.operator.period if isinstance(first, WindowedSamples) else step
-            self._dry = DryFriction(breakaway, period)
-        self._overlap = np.empty((0, zones.size))  # states of samples that come again
+    Attributes
+    ----------
+    columns:
+        Base columns of the regressor.
+    signals:
+        Decimation.
+    zones, channels:
+        Dead zone, and (delay, low-pass filter) of the efforts' channel, of each joint.
+    breakaway:
+        Of each joint's dry friction; None where its direction is the velocity's.
+    recorded:
+        Rate of the independent samples [Hz].
+    repair:
+        As in `row_blocks`.
 
-    def _with_friction_state(self, samples: Samples, dry: DryFriction) -> Samples:
-        """Add the directions of dry friction, where friction is evaluated."""
-        if not isinstance(samples, WindowedSamples):
-            return replace(samples, friction_state=dry.push(samples.velocity))
-        if samples.stride > samples.operator.taps:
-            raise SettingsError(
-                "'signals.polynomial_approximation.stride' leaves samples between the windows, "
-                "which 'robot.breakaway' takes",
-                key='signals.polynomial_approximation.stride',
-                value=samples.stride,
-                remedy=f'give {samples.operator.taps} or less',
+    """
+
+    columns: Projection
+    signals: SignalSettings
+    zones: np.ndarray
+    channels: tuple[tuple[float, float], ...]
+    breakaway: np.ndarray | None
+    recorded: float
+    repair: Repair | None
+
+    def blocks(self, samples: Samples, segment: int) -> Iterator[RowBlock]:
+        """Iterate over the rows of a stretch."""
+        n, pattern, step = self.zones.size, self.columns.pattern, time_step(samples)
+        factor = decimation_factor(self.signals, 1.0 / step) if step > 0.0 else 1
+        decimator, channel = ParallelDecimator(factor), self._channel(factor * step)
+        independent, count = self._independence(samples, factor, step), 0
+        if self.breakaway is not None:
+            samples = _with_friction_state(samples, self.breakaway, step)
+
+        def block(rows: np.ndarray, raw: np.ndarray, measured: np.ndarray) -> RowBlock:
+            nonlocal count
+            index = count + np.arange(rows.shape[1])
+            count += rows.shape[1]
+            effort, position, velocity = (
+                signal.T for signal in rows[pattern.width :].reshape(3, n, -1)
             )
-        raw, known = samples.raw, self._overlap
-        state = np.vstack([known, dry.push(raw.velocity[len(known) :])])
-        self._overlap = state[len(samples) * samples.stride :]
-        return replace(samples, raw=replace(raw, friction_state=state))
+            return RowBlock(
+                time=samples.time[0] + index * factor * step,
+                position=position,
+                velocity=velocity,
+                pattern=pattern,
+                entries=rows[: pattern.width],
+                effort=effort,
+                keep=np.abs(velocity) >= self.zones,
+                raw_entries=raw,
+                raw_effort=measured,
+                segment=segment,
+                independence=independent,
+            )
 
-    def push(self, samples: Samples) -> RowBlock:
-        """Return the rows that ``samples`` complete."""
-        n, width = self._zones.size, self._columns.pattern.width
-        if self._dry is not None:
-            samples = self._with_friction_state(samples, self._dry)
-        # one array through one filter: what is done to the effort is done to every column
-        joined = np.empty((width + 3 * n, len(samples)))
-        entries = self._columns.entries(samples, joined[:width])
+        for start in range(0, len(samples), BLOCK_SAMPLES):
+            piece = samples.rows(start, start + BLOCK_SAMPLES)
+            joined = self._joined(piece)
+            found = block(
+                channel.push(decimator.push(joined)),
+                joined[: pattern.width],
+                piece.measured_effort,
+            )
+            plain = factor == 1 and channel.half == 0
+            if plain and np.array_equal(found.effort, piece.measured_effort):
+                found = replace(found, raw_entries=found.entries, raw_effort=found.effort)
+            yield found
+        rows = channel.push(decimator.finish())
+        rows = np.hstack([rows, channel.finish()])
+        yield block(rows, np.empty((pattern.width, 0)), np.empty((0, n)))
+
+    def _joined(self, samples: Samples) -> np.ndarray:
+        """
+        Return entries, effort, position and velocity of samples.
+
+        One array goes through one filter: what is done to the effort is done to every column.
+        """
+        n, pattern = self.zones.size, self.columns.pattern
+        joined = np.empty((pattern.width + 3 * n, len(samples)))
+        entries = self.columns.entries(samples, joined[: pattern.width])
         effort = samples.effort
-        if self._repair is not None:
-            moving = np.abs(samples.velocity) >= self._zones
-            predict = partial(self._columns.pattern.product, entries)
-            effort = self._repair(predict, effort, moving)
+        if self.repair is not None:
+            moving = np.abs(samples.velocity) >= self.zones
+            effort = self.repair(partial(pattern.product, entries), effort, moving)
         for i, signal in enumerate((effort, samples.position, samples.velocity)):
-            joined[width + i * n : width + (i + 1) * n] = signal.T
-        same = np.array_equal(effort, samples.measured_effort)
-        rows = self._channel.push(self._decimator.push(joined))
-        return self._block(rows, entries, samples.measured_effort, same)
+            joined[pattern.width + i * n : pattern.width + (i + 1) * n] = signal.T
+        return joined
 
-    def finish(self) -> RowBlock:
-        """Return the rows whose window reaches beyond the end."""
-        n, width = self._zones.size, self._columns.pattern.width
-        rows = self._channel.push(self._decimator.finish())
-        rows = np.hstack([rows, self._channel.finish()])
-        return self._block(rows, np.empty((width, 0)), np.empty((0, n)))
+    def _channel(self, step: float) -> EffortChannel:
+        """Return the channel of rows that are so far apart [s]."""
+        rate = 1.0 / step if step > 0.0 else 1.0
+        kernels = [channel_kernel(delay, low_pass, rate) for delay, low_pass in self.channels]
+        widths = np.diff(self.columns.pattern.offsets)
+        groups = np.append(
+            np.repeat(np.arange(widths.size), widths), np.full(3 * self.zones.size, -1)
+        )
+        return EffortChannel(kernels, groups)
 
-    def _block(
-        self, rows: np.ndarray, raw: np.ndarray, measured: np.ndarray, same: bool = False
-    ) -> RowBlock:
-        n, pattern = self._zones.size, self._columns.pattern
-        entries = rows[: pattern.width]
-        effort, position, velocity = (
-            rows[pattern.width + i * n : pattern.width + (i + 1) * n].T for i in range(3)
-        )
-        if same and self._decimator.factor == 1 and self._channel.half == 0:
-            raw, measured = entries, effort
-        index = self._rows + np.arange(len(effort))
-        self._rows += len(effort)
-        return RowBlock(
-            time=self._start + index * self._row_step,
-            position=position,
-            velocity=velocity,
-            pattern=pattern,
-            entries=entries,
-            effort=effort,
-            keep=np.abs(velocity) >= self._zones,
-            raw_entries=raw,
-            raw_effort=measured,
-            segment=self._segment,
-            independence=self._independence,
-        )
+    def _independence(self, samples: Samples, factor: int, step: float) -> float:
+        """Return the number of independent rows that a row counts for."""
+        if isinstance(samples, WindowedSamples):
+            kernel = samples.operator.value(hold=samples.settings.effort_hold)
+            independent = independence(factor, kernel, samples.stride)
+        else:
+            independent = independence(factor)
+        return min(independent, self.recorded * factor * step) if step > 0.0 else independent
+
+
+def _with_friction_state(samples: Samples, breakaway: np.ndarray, step: float) -> Samples:
+    """Add the directions of dry friction, where friction is evaluated."""
+    if not isinstance(samples, WindowedSamples):
+        state = DryFriction(breakaway, step).push(samples.velocity)
+        return replace(samples, friction_state=state)
+    raw, dry = samples.raw, DryFriction(breakaway, samples.operator.period)
+    return replace(samples, raw=replace(raw, friction_state=dry.push(raw.velocity)))
 
 
 def time_step(samples: Samples) -> float:

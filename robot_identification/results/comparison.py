@@ -25,7 +25,7 @@ from ..estimation.tables import number, rule
 from ..model.parameters import body_links, ParameterSet
 from ..regressor import build
 from ..regressor.base_search import structure
-from ..signals import SignalSettings, stream
+from ..signals import SignalSettings, stretches
 from .mjcf_export import mjcf
 from .result import Result
 from .stored_result import StoredResult
@@ -38,6 +38,8 @@ BAND = 1.96
 
 LONGEST_STEP = 1e-3
 """Longest step of the simulation [s]."""
+
+_PIECE = 4096  # samples that are played at once, for the sake of memory
 
 
 @dataclass(frozen=True)
@@ -228,15 +230,16 @@ def replay(
     robots = [_Robot.of(result, values) for values in (result.prior, result.standard)]
     squares, windows = np.zeros((3, result.robot.n_joints)), 0
     for source in sources:
-        for samples in stream(source, signals or result.signals):
+        for samples in stretches(source, signals or result.signals):
             steps = round(horizon * _rate(samples)) if len(samples) > 1 else 0
-            starts = np.arange(0, len(samples) - steps, max(steps, 1))
-            if not steps or not starts.size:
-                continue
-            reached = samples.position[starts + steps]
-            ends = [samples.position[starts], *(r.play(samples, starts, steps) for r in robots)]
-            squares += np.square(np.array(ends) - reached).sum(axis=1)
-            windows += len(starts)
+            size = max(1, _PIECE // max(1, steps)) * steps
+            for start in range(0, len(samples) - steps if steps else 0, size):
+                piece = samples.rows(start, start + size + 1)
+                starts = np.arange(0, len(piece) - steps, steps)
+                reached = piece.position[starts + steps]
+                ends = [piece.position[starts], *(r.play(piece, starts, steps) for r in robots)]
+                squares += np.square(np.array(ends) - reached).sum(axis=1)
+                windows += len(starts)
     if not windows:
         name = source_name(sources[0]) if sources else 'recordings'
         raise RecordingError(

@@ -17,7 +17,7 @@ from .settings import (
     PolynomialApproximation,
     SignalSettings,
 )
-from .streaming import frequency_response, process, stream, stretches
+from .streaming import frequency_response, process, stretches
 from .windows import OnlineFilter, WindowedSamples
 
 __all__ = [
@@ -40,6 +40,5 @@ __all__ = [
     'process',
     'sample_rate',
     'source_name',
-    'stream',
     'stretches',
 ]

@@ -27,15 +27,15 @@ For whoever reads recordings again and again they are kept in memory, at a lower
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, groupby, takewhile
 from typing import Any
 
 import numpy as np
 import scipy
 
-from ..data.recording import Recording, RecordingSource, source_name
-from ..data.sampling import Begun, begun, Clock, ClockWatch, grid_blocks
+from ..data.recording import parts, Recording, RecordingSource, SIGNALS, source_name
+from ..data.sampling import Clock, ClockWatch, GAP, on_grid, sample_rate
 from ..errors import RecordingError
 
 HALF_TAPS = 12
@@ -290,8 +290,6 @@ class WatchedSource:
 KEPT_BYTES = 64_000_000
 """Samples of recordings that take less than this together are kept in memory."""
 
-_BLOCK = 16384
-
 
 class KeptSource:
     """A recording that is read once: its samples stay in memory if they take ``room`` bytes."""
@@ -328,42 +326,32 @@ def thinned(source: RecordingSource, rate: float, longest: float) -> RecordingSo
     used is returned itself.
     """
     try:
-        first = begun(source, _BLOCK)
-        factor = int(first.rate / rate)
-        parts = list(_parts(first, longest) if factor < 2 else _decimated(first, factor, longest))
-        measured = all(part.velocity is not None for part in parts)
-        names = ('time', 'position', 'effort', *(('velocity',) if measured else ()))
-        signals = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        return Recording(**signals, joints=first.joints, source=source_name(source))
+        recorded = sample_rate(source)
+        factor = int(recorded / rate)
+        found: list[Recording] = []
+        start: float | None = None
+        for part in parts(source):
+            start = float(part.time[0]) if start is None else start
+            kept = part.rows(0, int(np.searchsorted(part.time, start + longest)))
+            found += [kept] if factor < 2 else _decimated(kept, recorded, factor)
+            if len(kept) < len(part):
+                break
+        return Recording.joined(found)
     except (RecordingError, ValueError):
         return source
 
 
-def _parts(first: Begun, longest: float) -> Iterator[Recording]:
-    """Iterate over the blocks that begin in the time that is kept."""
-    head = next(first.parts)
-    yield head
-    yield from takewhile(lambda part: part.time[0] - head.time[0] < longest, first.parts)
-
-
-def _decimated(first: Begun, factor: int, longest: float) -> Iterator[Recording]:
+def _decimated(part: Recording, rate: float, factor: int) -> Iterator[Recording]:
     """Iterate over the stretches, every ``factor``-th sample behind the filter."""
-    parts = _parts(first, longest)
-    head = next(parts)
-    kept = Begun(first.joints, first.source, first.rate, chain((head,), parts))
-    measured, n = head.velocity is not None, len(first.joints)
-    grid = grid_blocks(kept, first.rate, first.rate, velocity=measured, block=_BLOCK)
-    for _, blocks in groupby(grid, key=lambda block: block.stretch):
+    for piece in part.split(GAP / rate):
+        stretch = on_grid(piece, rate)
+        signals = {name: x for name in SIGNALS if (x := getattr(stretch, name)) is not None}
         decimator = ParallelDecimator(factor)
-        rows = []
-        for block in blocks:
-            start = block.start
-            rows.append(decimator.push(block.values.T))
-        signals = np.hstack([*rows, decimator.finish()]).T
-        time = start + np.arange(len(signals)) * factor / first.rate
+        rows = decimator.push(np.hstack(list(signals.values())).T)
+        columns = np.hstack([rows, decimator.finish()]).T
         # where the filter is cut, it is not symmetric
-        inner = slice(HALF_TAPS, -HALF_TAPS)
-        position, *velocity, effort = np.split(signals[inner], signals.shape[1] // n, axis=1)
-        yield Recording(
-            time[inner], position, effort, first.joints, velocity[0] if velocity else None
+        inner = slice(HALF_TAPS, len(columns) - HALF_TAPS)
+        thin: dict[str, Any] = dict(
+            zip(signals, np.split(columns[inner], len(signals), axis=1), strict=True)
         )
+        yield replace(stretch, time=stretch.time[::factor][inner], **thin)

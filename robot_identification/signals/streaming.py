@@ -16,18 +16,17 @@ signals are equal, the filter cancels out of the equation ``tau = W X``, even if
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
 import warnings
 
 import numpy as np
 
-from ..data.recording import recording_error, RecordingSource, Samples, source_name
-from ..data.sampling import begun, grid_blocks, SLOWEST
+from ..data.recording import parts, recording_error, RecordingSource, Samples, source_name
+from ..data.sampling import GAP, on_grid, sample_rate, SLOWEST
 from ..errors import IdentificationWarning
 from ..options.fields import key_error
-from .methods import METHODS
+from .methods import Method, METHODS
 from .polynomial_approximation import KEY
 from .settings import decimation_factor, SignalSettings
 
@@ -38,28 +37,14 @@ BRIDGED = 0.2
 """Gaps up to this share of the cut-off frequency's period are interpolated."""
 
 
-def stream(
-    source: RecordingSource, settings: SignalSettings, *, block: int = 4096
+def stretches(
+    source: RecordingSource, settings: SignalSettings, *, driven: np.ndarray | None = None
 ) -> Iterator[Samples]:
     """
-    Turn a recording into samples on a uniform grid, block by block.
+    Turn a recording into samples on a uniform grid, one gap-free stretch after another.
 
-    Blocks of one stretch join without seam, and the blocks' size makes no difference beyond
-    rounding; a gap in the stamps starts a new stretch.  See `stretches`.
-    """
-    for stretch in stretches(source, settings, block=block):
-        yield from stretch
-
-
-def stretches(
-    source: RecordingSource,
-    settings: SignalSettings,
-    *,
-    block: int = 4096,
-    driven: np.ndarray | None = None,
-) -> Iterator[Iterator[Samples]]:
-    """
-    Turn a recording into samples, one gap-free stretch after another.
+    A recording longer than a part, see `robot_identification.data.recording.PART_POSITIONS`, is
+    filtered part by part: what follows is like a stretch after a gap.
 
     Parameters
     ----------
@@ -67,16 +52,12 @@ def stretches(
         The recording; read once to the end.
     settings:
         Method, cut-off frequency, rate and trim.
-    block:
-        Rows of a block (fewer where windows of the polynomial approximation are apart by a
-        stride); the last of a stretch may be shorter.
     driven:
         (n_joints,) bool, whose effort has to change; None for all.
 
     Yields
     ------
-    The blocks of a stretch as an iterator, to be used up before the next one.
-    Stretches that are too short are left out with an `IdentificationWarning`.
+    The stretches.  Those that are too short are left out with an `IdentificationWarning`.
 
     Raises
     ------
@@ -87,83 +68,82 @@ def stretches(
         of a joint does not change at all.
 
     """
-    name = source_name(source)
-    source = begun(source, block)
-    recorded = source.rate
-    rate = recorded if settings.sample_rate is None else settings.sample_rate
-    _check_rates(settings, recorded, name)
-    method = METHODS[settings.method](settings, rate)
-    shortest = method.needed(settings.ends)
-    tally, left_out = _Tally(len(source.joints)), []
-    windowed = settings.method == 'polynomial_approximation'
-    grid = grid_blocks(
-        source,
-        rate,
-        recorded,
-        velocity=settings.method == 'measured_velocity',
-        block=block,
-        # within a fraction of the filter's time a gap hides nothing that the filter would keep
-        bridged=0.0 if windowed else BRIDGED / settings.cutoff,
-    )
-    for _, parts in groupby(grid, key=lambda part: part.stretch):
-        first = next(parts)
-        values = tally.watch(part.values for part in chain((first,), parts))
-        yield method.samples(values, first.start, source.joints, trim=settings.ends, block=block)
-        if tally.rows < shortest:
-            left_out.append((first.start, tally.rows / rate))
-    if tally.longest < shortest:
-        longest, needed = tally.longest / rate, shortest / rate
-        text = f'its longest stretch without a gap is {longest:.4g} s long, filtering takes'
-        remedy = 'record for longer, '
-        remedy += (
-            f'shorten {KEY}.window' if windowed else 'raise signals.cutoff or lower signals.trim'
-        )
-        raise recording_error(name, f'{text} {needed:.4g} s', remedy, value=longest)
-    tally.check_efforts(name, source.joints, driven)
-    if left_out:
-        _warn_left_out(name, left_out, shortest / rate)
+    name, plan = source_name(source), None
+    longest, left_out = 0, []
+    lowest, highest = np.full((2, len(source.joints)), [[np.inf], [-np.inf]])
+    for part in parts(source):
+        plan = plan or _Plan.of(settings, sample_rate(part), name)
+        if settings.method == 'measured_velocity' and part.velocity is None:
+            text = 'there is no measured velocity, or there is NaN in it'
+            remedy = "name its columns, or set 'signals.method' to butterworth"
+            raise recording_error(part.source, text, remedy)
+        lowest = np.minimum(lowest, part.effort.min(axis=0))
+        highest = np.maximum(highest, part.effort.max(axis=0))
+        for piece in part.split(plan.gap):
+            stretch = on_grid(piece, plan.rate)
+            longest = max(longest, len(stretch))
+            if len(stretch) >= plan.shortest:
+                yield plan.method.samples(stretch, settings.ends)
+            else:
+                left_out.append((float(stretch.time[0]), len(stretch) / plan.rate))
+    if plan is None:
+        sample_rate(source)  # raises for a recording without samples
+    elif longest < plan.shortest:
+        reached, needed = longest / plan.rate, plan.shortest / plan.rate
+        text = f'its longest stretch without a gap is {reached:.4g} s long, filtering takes'
+        windowed = settings.method == 'polynomial_approximation'
+        key = f'shorten {KEY}.window' if windowed else 'raise signals.cutoff or lower signals.trim'
+        remedy = f'record for longer, {key}'
+        raise recording_error(name, f'{text} {needed:.4g} s', remedy, value=reached)
+    else:
+        _check_efforts(name, source.joints, lowest, highest, driven)
+        if left_out:
+            _warn_left_out(name, left_out, plan.shortest / plan.rate)
 
 
 def process(source: RecordingSource, settings: SignalSettings) -> Samples:
     """Turn a recording into samples, all in memory, one stretch after another; see `stretches`."""
-    blocks = list(stream(source, settings))
+    found = list(stretches(source, settings))
     names = ('position', 'velocity', 'acceleration', 'time', 'effort', 'measured_effort')
-    joined = {name: np.concatenate([getattr(b, name) for b in blocks]) for name in names}
-    return Samples(**joined, joints=blocks[0].joints)
+    joined = {name: np.concatenate([getattr(s, name) for s in found]) for name in names}
+    return Samples(**joined, joints=found[0].joints)
 
 
-class _Tally:
-    """Keeps count of a recording's rows and of the range of its efforts."""
+@dataclass(frozen=True)
+class _Plan:
+    """Method for a rate [Hz], the rows that it takes, and the longest step that is no gap [s]."""
 
-    def __init__(self, n_joints: int) -> None:
-        self.rows = 0
-        self.longest = 0
-        self._n_joints = n_joints
-        self._low = np.full(n_joints, np.inf)
-        self._high = np.full(n_joints, -np.inf)
+    method: Method
+    rate: float
+    shortest: int
+    gap: float
 
-    def watch(self, blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-        """Let the rows of a new stretch, whose last columns are the efforts, pass."""
-        self.rows = 0
-        for block in blocks:
-            if len(block):
-                efforts = block[:, -self._n_joints :]
-                self._low = np.minimum(self._low, efforts.min(axis=0))
-                self._high = np.maximum(self._high, efforts.max(axis=0))
-                self.rows += len(block)
-                self.longest = max(self.longest, self.rows)
-            yield block
+    @classmethod
+    def of(cls, settings: SignalSettings, recorded: float, name: str) -> _Plan:
+        """Plan for a recorded rate [Hz]; raises SettingsError for settings that do not fit it."""
+        _check_rates(settings, recorded, name)
+        rate = recorded if settings.sample_rate is None else settings.sample_rate
+        method = METHODS[settings.method](settings, rate)
+        # within a fraction of the filter's time a gap hides nothing that the filter would keep
+        windowed = settings.method == 'polynomial_approximation'
+        bridged = 0.0 if windowed else BRIDGED / settings.cutoff
+        return cls(method, rate, method.needed(settings.ends), max(GAP / recorded, bridged))
 
-    def check_efforts(
-        self, name: str, joints: tuple[str, ...], driven: np.ndarray | None = None
-    ) -> None:
-        """Raise where the effort of a driven joint has the same value throughout."""
-        driven = np.ones(len(joints), dtype=bool) if driven is None else driven
-        for joint, low, high, moved in zip(joints, self._low, self._high, driven, strict=True):
-            if low == high and moved:
-                text = f"effort of joint '{joint}' is {low:g} throughout"
-                remedy = 'the driver does not report it: record efforts, or leave the joint out'
-                raise recording_error(name, text, remedy, joint=joint, value=float(low))
+
+def _check_efforts(
+    name: str,
+    joints: tuple[str, ...],
+    lowest: np.ndarray,
+    highest: np.ndarray,
+    driven: np.ndarray | None,
+) -> None:
+    """Raise where the effort of a driven joint has the same value throughout."""
+    dead = (lowest == highest) & (True if driven is None else driven)
+    if dead.any():
+        joint, value = joints[int(dead.argmax())], float(lowest[dead.argmax()])
+        text = f"effort of joint '{joint}' is {value:g} throughout"
+        remedy = 'the driver does not report it: record efforts, or leave the joint out'
+        raise recording_error(name, text, remedy, joint=joint, value=value)
 
 
 def _check_rates(settings: SignalSettings, recorded: float, name: str) -> None:

@@ -24,7 +24,6 @@ and the stamp shows the delay of half the window.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 import math
@@ -32,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..data.recording import Motion, Samples
+from ..data.recording import Motion, Recording, Samples
 from .polynomial_approximation import apply, PolynomialOperator
 from .settings import PolynomialApproximation, SignalSettings
 
@@ -150,38 +149,41 @@ class Windows:
             for left in (self.lead, self.tail)
         )
 
-    def samples(
-        self,
-        blocks: Iterator[np.ndarray],
-        start: float,
-        joints: tuple[str, ...],
-        *,
-        trim: float = 0.0,
-        block: int = 16384,
-    ) -> Iterator[WindowedSamples]:
+    def samples(self, stretch: Recording, trim: float) -> WindowedSamples:
         """
-        Turn the rows of a stretch into windows.
+        Turn a stretch on a uniform grid into windows, none within ``trim`` [s] of both ends.
 
-        ``blocks`` are (n_rows, 2 n_joints) consecutive rows, position and effort side by side, the
-        first at ``start`` [s].  No window is within ``trim`` [s] of both ends.  The windows of a
-        block are ``block`` rows apart in all; the last one may be shorter.
+        At least `needed` rows are there.
         """
         first, last = self.cuts(trim)
-        start += first * self.operator.period + self.lead
-        reach = 2 * self._margin + self.operator.taps - self.stride
-        size = max(1, block // self.stride)
-        held: np.ndarray | None = None
-        count = 0
-        for rows in inner_rows(blocks, first, last):
-            held = rows if held is None else np.concatenate((held, rows))
-            while len(held) >= reach + size * self.stride:
-                yield self._block(held[: reach + size * self.stride], start, count, joints)
-                held, count = held[size * self.stride :], count + size
-        if held is None:
-            return
-        windows = (len(held) - reach) // self.stride
-        if windows > 0:
-            yield self._block(held[: reach + windows * self.stride], start, count, joints)
+        operator, margin = self.operator, self._margin
+        room = len(stretch) - first - last - 2 * margin - operator.taps
+        windows = room // self.stride + 1
+        begin = first + margin  # of the samples in windows, and where they end
+        inner = slice(begin, begin + (windows - 1) * self.stride + operator.taps)
+        # what remains of the first row keeps a large constant part out of the rounding
+        offset = stretch.position[first]
+        shifted = stretch.position[inner.start - margin : inner.stop + margin] - offset
+        motion, efforts, centred = self._kernels
+        velocity, acceleration = apply(centred, shifted)
+        raw = Motion(stretch.position[inner], velocity, acceleration)
+        near = shifted[margin : len(shifted) - margin]
+        position, velocity, acceleration = apply(motion, near, stride=self.stride)
+        effort, measured = apply(efforts, stretch.effort[inner], stride=self.stride)
+        start = stretch.time[0] + first * operator.period + self.lead
+        return WindowedSamples(
+            position=position + offset,
+            velocity=velocity,
+            acceleration=acceleration,
+            time=start + np.arange(windows) * (self.stride * operator.period),
+            effort=effort,
+            measured_effort=measured,
+            joints=stretch.joints,
+            raw=raw,
+            operator=operator,
+            stride=self.stride,
+            settings=self.settings,
+        )
 
     @property
     def _margin(self) -> int:
@@ -201,35 +203,6 @@ class Windows:
         centred = np.array([self.centred.derivative(k) for k in (1, 2)])
         return motion, np.array([value, self._measuring()]), centred
 
-    def _block(
-        self, rows: np.ndarray, start: float, count: int, joints: tuple[str, ...]
-    ) -> WindowedSamples:
-        n, margin, operator = len(joints), self._margin, self.operator
-        inner = rows[margin : len(rows) - margin]
-        # what remains of the first row keeps a large constant part out of the rounding
-        offset = rows[0, :n]
-        shifted = rows[:, :n] - offset
-        motion, efforts, centred = self._kernels
-        smooth = apply(centred, shifted)
-        position, velocity, acceleration = apply(
-            motion, shifted[margin : len(rows) - margin], stride=self.stride
-        )
-        effort, measured = apply(efforts, inner[:, n:], stride=self.stride)
-        moments = (count + np.arange(len(effort))) * (self.stride * operator.period)
-        return WindowedSamples(
-            position=position + offset,
-            velocity=velocity,
-            acceleration=acceleration,
-            time=start + moments,
-            effort=effort,
-            measured_effort=measured,
-            joints=joints,
-            raw=Motion(inner[:, :n], smooth[0], smooth[1]),
-            operator=operator,
-            stride=self.stride,
-            settings=self.settings,
-        )
-
     def _measuring(self) -> np.ndarray:
         """Weights that interpolate the measured effort at the moment that is approximated."""
         operator = self.operator
@@ -244,19 +217,6 @@ class Windows:
             others = near[near != i]
             weights[i] = np.prod((place - others) / (i - others))
         return weights
-
-
-def inner_rows(blocks: Iterator[np.ndarray], first: int, last: int) -> Iterator[np.ndarray]:
-    """Leave out the first and the last rows of a stretch."""
-    held: np.ndarray | None = None
-    for block in blocks:
-        skipped = min(first, len(block))
-        first -= skipped
-        rows = block[skipped:]
-        held = rows if held is None else np.concatenate((held, rows))
-        if len(held) > last:
-            yield held[: len(held) - last]
-            held = held[len(held) - last :]
 
 
 def fir_response(

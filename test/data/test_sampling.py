@@ -10,8 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.data.recording import Recording
-from robot_identification.data.sampling import clock_of, grid_blocks, sample_rate, StampStatistics
+from robot_identification.data.recording import parts, Recording
+from robot_identification.data.sampling import (
+    clock_of,
+    GAP,
+    interpolated,
+    on_grid,
+    sample_rate,
+    StampStatistics,
+)
 from robot_identification.errors import RecordingError
 
 
@@ -28,13 +35,9 @@ def record(time, position=None, **more):
     )
 
 
-def on_grid(recording, rate, block=16384, velocity=False):
-    """Return (start, values) of each stretch."""
-    stretches = {}
-    recorded = sample_rate(recording)
-    for part in grid_blocks(recording, rate, recorded, velocity=velocity, block=block):
-        stretches.setdefault(part.stretch, (part.start, []))[1].append(part.values)
-    return [(start, np.concatenate(values)) for start, values in stretches.values()]
+def gridded(recording, rate):
+    """Return the stretches on their grids."""
+    return [on_grid(part, rate) for part in recording.split(GAP / sample_rate(recording))]
 
 
 @pytest.mark.parametrize('rate', [10.0, 100.0, 333.0, 1000.0, 5000.0])
@@ -70,10 +73,11 @@ def test_uniform_stamps_pass_unchanged(origin):
     rng = np.random.default_rng(1)
     noise = rng.normal(size=4000)
     recording = record(np.round(origin + np.arange(4000) / 1000.0, 6), noise)
-    [(start, values)] = on_grid(recording, sample_rate(recording), block=300)
-    assert start == recording.time[0]
-    np.testing.assert_array_equal(values[:, 0], noise)
-    np.testing.assert_array_equal(values[:, 1:], recording.effort)
+    (whole,) = gridded(recording, sample_rate(recording))
+    assert whole.time[0] == recording.time[0]
+    np.testing.assert_allclose(np.diff(whole.time), 1e-3, atol=1e-6)
+    np.testing.assert_array_equal(whole.position[:, 0], noise)
+    np.testing.assert_array_equal(whole.effort, recording.effort)
 
 
 def test_jittering_stamps_are_interpolated():
@@ -81,48 +85,43 @@ def test_jittering_stamps_are_interpolated():
     stamps = (np.arange(5000) + 0.3 * rng.uniform(-1, 1, 5000)) / 1000.0
     stamps[0] = 0.0
     recording = record(stamps, np.sin(2 * np.pi * 5.0 * stamps))
-    [(start, values)] = on_grid(recording, 1000.0)
-    grid = start + np.arange(len(values)) / 1000.0
+    (whole,) = gridded(recording, 1000.0)
+    np.testing.assert_allclose(whole.time, stamps[0] + np.arange(len(whole)) / 1000.0, atol=1e-12)
     # a straight line would be wrong by (2 pi 5)^2 / 8e6 = 1.2e-4
-    np.testing.assert_allclose(values[:, 0], np.sin(2 * np.pi * 5.0 * grid), atol=5e-6)
+    expected = np.sin(2 * np.pi * 5.0 * whole.time)
+    np.testing.assert_allclose(whole.position[:, 0], expected, atol=5e-6)
 
 
 def test_parabolas_are_met_across_missing_samples():
     time = np.delete(np.arange(1000) / 100.0, [300, 301, 500, 640, 641, 642])
     recording = record(time, 3.0 - 2.0 * time + 0.7 * time**2)
-    [(_, values)] = on_grid(recording, 100.0)
+    (whole,) = gridded(recording, 100.0)
     grid = np.arange(1000) / 100.0
-    np.testing.assert_allclose(values[:, 0], 3.0 - 2.0 * grid + 0.7 * grid**2, atol=1e-12)
+    np.testing.assert_allclose(whole.time, grid, atol=1e-12)
+    expected = 3.0 - 2.0 * grid + 0.7 * grid**2
+    np.testing.assert_allclose(whole.position[:, 0], expected, atol=1e-12)
 
 
 @settings(deadline=None, max_examples=30)
-@given(block=st.integers(1, 900), seed=st.integers(0, 100))
-def test_blocks_make_no_difference(block, seed):
+@given(size=st.integers(2, 900), seed=st.integers(0, 100))
+def test_how_many_points_are_interpolated_at_once_makes_no_difference(size, seed):
     rng = np.random.default_rng(seed)
-    steps = rng.choice(
-        [0.5, 1.0, 1.001, 1.2, 3.0, 40.0], size=1500, p=[0.2, 0.4, 0.2, 0.1, 0.09, 0.01]
-    )
-    recording = record(np.cumsum(steps) / 100.0, rng.normal(size=1500))
-    rate = 110.0
-    whole, parts = on_grid(recording, rate), on_grid(recording, rate, block)
-    assert len(whole) > 1
-    assert len(whole) == len(parts)
-    for (start, values), (start_of_parts, values_of_parts) in zip(whole, parts, strict=True):
-        assert start == start_of_parts
-        np.testing.assert_array_equal(values, values_of_parts)
+    steps = rng.choice([0.5, 1.0, 1.001, 1.2, 3.0], size=1500, p=[0.2, 0.4, 0.2, 0.1, 0.1])
+    time = np.cumsum(steps) / 100.0
+    recording = record(time, rng.normal(size=1500))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('robot_identification.data.sampling._AT_ONCE', size)
+        found = on_grid(recording, 110.0)
+    on_stamp = np.abs(found.time[:, None] - time).min(axis=1) < 1e-4
+    expected = interpolated(time, recording.position, found.time)
+    np.testing.assert_allclose(found.position[~on_stamp], expected[~on_stamp], atol=1e-12)
 
 
 def test_a_gap_starts_a_new_stretch():
     time = np.concatenate((np.arange(500), np.arange(506, 900), [902, 903])) / 100.0
-    first, second = on_grid(record(time), 100.0)
-    assert (first[0], len(first[1])) == (0.0, 500)
-    assert (second[0], len(second[1])) == (5.06, 398)
-
-
-@pytest.mark.parametrize('block', [50, 16384])
-def test_a_gap_between_blocks_starts_a_new_stretch(block):
-    time = np.concatenate((np.arange(100), 1000 + np.arange(100))) / 100.0
-    assert [len(values) for _, values in on_grid(record(time), 100.0, block)] == [100, 100]
+    first, second = gridded(record(time), 100.0)
+    assert (first.time[0], len(first)) == (0.0, 500)
+    assert (second.time[0], len(second)) == (5.06, 398)
 
 
 class Unsorted:
@@ -135,12 +134,7 @@ class Unsorted:
 
 def test_stamps_that_go_back_between_blocks_are_refused():
     with pytest.raises(RecordingError, match=r'time stamp 0\.99 s does not follow 0\.99 s'):
-        list(grid_blocks(Unsorted(), 100.0, 100.0, velocity=False, block=64))
-
-
-def test_missing_velocity_is_refused():
-    with pytest.raises(RecordingError, match='no measured velocity.*signals.method'):
-        on_grid(record(np.arange(100) / 100.0), 100.0, velocity=True)
+        list(parts(Unsorted()))
 
 
 def test_an_even_clock():
@@ -198,13 +192,13 @@ def test_how_the_stamps_are_parted_makes_no_difference(cuts, seed):
 
 
 def test_memory_does_not_grow_with_the_recording():
-    def stamps(parts):
-        return (np.arange(i * 1000, (i + 1) * 1000) * 1e-3 for i in range(parts))
+    def stamps(count):
+        return (np.arange(i * 1000, (i + 1) * 1000) * 1e-3 for i in range(count))
 
     peaks = []
-    for parts in (20, 400):
+    for count in (20, 400):
         tracemalloc.start()
-        clock_of(stamps(parts))
+        clock_of(stamps(count))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 10_000

@@ -120,17 +120,13 @@ def expected(recording, regressor, base, signals):
     whole = Projection(regressor, base.independent)
     driven = driven_rows(regressor)
     for stretch in stretches(recording, signals, driven=driven):
-        parts = list(stretch)
-        matrix = np.concatenate([whole.rows(part) for part in parts])
-        effort, measured, velocity = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ('effort', 'measured_effort', 'velocity')
-        )
-        step = np.diff(parts[0].time).mean()
+        matrix = whole.rows(stretch)
+        step = np.diff(stretch.time).mean()
         factor = 1 if signals.decimate_to is None else round(1.0 / step / signals.decimate_to)
-        rows.append(mean_around(np.dstack([matrix, effort]), factor))
-        keep.append(np.abs(mean_around(velocity, factor)) >= signals.dead_zone * driven)
-        raw.append(np.dstack([matrix, measured]))
+        rows.append(mean_around(np.dstack([matrix, stretch.effort]), factor))
+        velocity = mean_around(stretch.velocity, factor)
+        keep.append(np.abs(velocity) >= signals.dead_zone * driven)
+        raw.append(np.dstack([matrix, stretch.measured_effort]))
     return np.concatenate(rows), np.concatenate(keep), np.concatenate(raw)
 
 

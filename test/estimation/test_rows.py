@@ -2,7 +2,6 @@
 """Rows of simulated and real recordings: the whole way from samples to the system."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 import tracemalloc
 
@@ -19,7 +18,6 @@ from robot_identification.estimation import (
     accumulate,
     ols,
     row_blocks,
-    rows,
     system_of,
     wls,
 )
@@ -280,8 +278,8 @@ class Repeated:
 def test_memory_does_not_grow_with_the_recording(arm, monkeypatch):
     robot, regressor, base, truth = arm
     recording = moving(robot, truth, duration=4.0)
-    # small blocks, so that a short recording has many
-    monkeypatch.setattr(rows, 'stretches', partial(rows.stretches, block=512))
+    # small parts, so that a short recording has many
+    monkeypatch.setattr('robot_identification.data.recording.PART_POSITIONS', 3 * len(recording))
 
     def peak(times: int) -> int:
         tracemalloc.start()

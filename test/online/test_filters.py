@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.data.recording import Recording
-from robot_identification.data.sampling import grid_blocks
+from robot_identification.data.sampling import GAP, on_grid
 from robot_identification.estimation import row_blocks
 from robot_identification.online.filters import OnlineGrid
 
@@ -19,12 +19,9 @@ def offline(time, values, rate):
     """Return the rows of the offline grid, with their stamps, stretch by stretch."""
     n = values.shape[1] // 2
     recording = Recording(time, values[:, :n], values[:, n:], tuple('abcdef'[:n]))
-    stretches = {}
-    for block in grid_blocks(recording, rate, 1.0 / PERIOD, velocity=False, block=777):
-        stretches.setdefault(block.stretch, []).append(block)
-    for blocks in stretches.values():
-        rows = np.concatenate([block.values for block in blocks])
-        yield blocks[0].start + np.arange(len(rows)) / rate, rows
+    for part in recording.split(GAP * PERIOD):
+        stretch = on_grid(part, rate)
+        yield stretch.time, np.hstack([stretch.position, stretch.effort])
 
 
 def online(time, values, rate):

@@ -15,7 +15,7 @@ from robot_identification.regressor import (
 from robot_identification.regressor.delta import delta_robot
 from robot_identification.regressor.elastic import build_elastic, ElasticJoints
 from robot_identification.regressor.projection import forms, Projection
-from robot_identification.signals import SignalSettings, stream
+from robot_identification.signals import SignalSettings, stretches
 from robot_identification.signals.polynomial_approximation import apply
 from robot_identification.signals.settings import PolynomialApproximation
 
@@ -73,7 +73,7 @@ def projected(regressor, n, duration=0.4, middle=0.0, size=0.6, **parameters):
         trim=0.0,
         polynomial_approximation=PolynomialApproximation(**parameters),
     )
-    (samples,) = stream(recording, settings)
+    (samples,) = stretches(recording, settings)
     columns = np.arange(len(regressor.layout))
     rows = Projection(regressor, columns).rows(samples)
     operator, stride = samples.operator, samples.stride
@@ -190,7 +190,7 @@ def test_samples_without_windows_are_evaluated_as_they_are(regressor):
     motion = motion_at(np.arange(50) / RATE, 4)
     samples = next(
         iter(
-            stream(
+            stretches(
                 Recording(np.arange(50) / RATE, motion.position, motion.velocity, tuple('abcd')),
                 SignalSettings(method='savitzky_golay', cutoff=60.0, trim=0.0),
             )

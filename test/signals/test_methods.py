@@ -1,109 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Smoothing in blocks is SciPy's filtering of the whole stretch."""
+"""Filters and their derivatives against closed forms: sines, cubics, a joint at rest."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.signals.butterworth import Butterworth, MARGIN, smooth
-from robot_identification.signals.methods import LowPass, METHODS, window_products
+from robot_identification.data.recording import Recording
+from robot_identification.signals.methods import LowPass, METHODS
 from robot_identification.signals.settings import SignalSettings
 from scipy import signal
 
 
-def walk(n_rows, n_columns, seed=0, start=40.0):
-    rng = np.random.default_rng(seed)
-    return start + np.cumsum(rng.normal(size=(n_rows, n_columns)), axis=0)
+def walk(n_rows, seed=0, start=40.0):
+    return start + np.cumsum(np.random.default_rng(seed).normal(size=n_rows))
 
 
-def cut(rows, sizes):
-    """Cut rows into blocks of the sizes given, over and over."""
-    blocks, start, turn = [], 0, 0
-    while start < len(rows):
-        size = sizes[turn % len(sizes)]
-        blocks.append(rows[start : start + size])
-        start, turn = start + size, turn + 1
-    return iter(blocks)
+def recorded(position, rate, velocity=None):
+    time = np.arange(len(position)) / rate
+    columns = (x if x is None else x[:, None] for x in (position, position, velocity))
+    position, effort, velocity = columns
+    return Recording(time, position, effort, ('joint',), velocity)
 
 
-def smoothed(rows, n_smoothed, design, sizes):
-    """Join the filtered rows and the others that `smooth` yields."""
-    parts = list(smooth(cut(rows, sizes), n_smoothed, design))
-    return (
-        np.concatenate([filtered for filtered, _, _ in parts]),
-        np.concatenate([others for _, _, others in parts]),
-    )
+def low_pass(rate, **options):
+    return LowPass.of(SignalSettings(**options), rate)
 
 
 @pytest.mark.parametrize('cutoff', [5.0, 25.0, 100.0])
 @pytest.mark.parametrize('order', [1, 2, 4, 5])
-def test_equals_scipy_on_the_whole_stretch(cutoff, order):
-    rows = walk(6000, 3)
-    design = Butterworth.design(cutoff, order, 1000.0)
-    expected = signal.sosfiltfilt(
-        signal.butter(order, cutoff, fs=1000.0, output='sos'), rows, axis=0, padlen=design.pad
-    )
-    got, others = smoothed(rows, 2, design, [700])
-    np.testing.assert_array_equal(others, rows[:, 2:])
-    np.testing.assert_allclose(got, expected[:, :2], rtol=0, atol=1e-10 * np.abs(rows).max())
-
-
-def test_default_padding_of_scipy_differs_at_the_ends_only():
-    rows = walk(4000, 1)
-    design = Butterworth.design(25.0, 4, 1000.0)
-    expected = signal.sosfiltfilt(signal.butter(4, 25.0, fs=1000.0, output='sos'), rows, axis=0)
-    difference = np.abs(smoothed(rows, 1, design, [4000])[0] - expected)
-    inside = slice(design.halo, -design.halo)
-    assert difference[inside].max() < 1e-10 * np.abs(rows).max()
-
-
-@settings(deadline=None, max_examples=12)
-@given(
-    n_rows=st.integers(200, 9000),
-    sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=5),
-    cutoff=st.sampled_from([20.0, 60.0, 200.0]),
-)
-def test_blocks_make_no_difference(n_rows, sizes, cutoff):
-    rows = walk(n_rows, 2, seed=n_rows)
-    design = Butterworth.design(cutoff, 4, 1000.0)
-    whole, _ = smoothed(rows, 1, design, [n_rows])
-    parts, others = smoothed(rows, 1, design, sizes)
-    assert parts.shape == whole.shape == (n_rows, 1)
-    np.testing.assert_array_equal(others, rows[:, 1:])
-    np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-14 * np.abs(rows).max())
-
-
-@pytest.mark.parametrize('sizes', [[800], [5000], [1, 33, 700]])
-def test_steps_are_those_of_the_filtered_rows(sizes):
-    rows = walk(5000, 1)
-    design = Butterworth.design(50.0, 4, 1000.0)
-    parts = list(smooth(cut(rows, sizes), 1, design))
-    steps = [step for _, step, _ in parts]
-    for first, second in zip(steps[:-1], steps[1:], strict=True):
-        np.testing.assert_array_equal(first[-2 * MARGIN + 1 :], second[: 2 * MARGIN - 1])
-    inner = np.concatenate([step[MARGIN : 1 - MARGIN] for step in steps])
-    filtered = np.concatenate([filtered for filtered, _, _ in parts])
-    np.testing.assert_allclose(inner[:-1], np.diff(filtered, axis=0), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize('order', [1, 2, 4, 7, 10])
-@pytest.mark.parametrize('cutoff', [2.0, 20.0, 250.0, 450.0])
-def test_response_is_scipys(order, cutoff):
-    frequency = np.geomspace(0.1, 490.0, 40)
+def test_derivatives_are_the_differences_of_the_filtered_position(cutoff, order):
+    rows = walk(6000)
+    method = low_pass(1000.0, cutoff=cutoff, order=order)
+    position, velocity, acceleration = method.motion(rows, None)
     sections = signal.butter(order, cutoff, fs=1000.0, output='sos')
-    _, expected = signal.sosfreqz(sections, frequency, fs=1000.0)
-    got = Butterworth.design(cutoff, order, 1000.0).response(frequency, 1000.0)
-    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        position, signal.sosfiltfilt(sections, rows, padlen=round(2000 / cutoff)), atol=1e-9
+    )
+    first = 1e3 * signal.correlate(position, np.array([1.0, -8.0, 0.0, 8.0, -1.0]) / 12.0, 'valid')
+    second = np.array([-1.0, 16.0, -30.0, 16.0, -1.0]) / 12.0
+    second = 1e6 * signal.correlate(position, second, 'valid')
+    inside = slice(2500, -2500)  # where no state at the ends is left
+    for found, wanted in ((velocity[2:-2], first), (acceleration[2:-2], second)):
+        size = np.abs(wanted[inside]).max()
+        np.testing.assert_allclose(found[inside], wanted[inside], rtol=0, atol=1e-7 * size)
 
 
 def test_derivatives_at_a_high_rate_are_exact_to_eleven_digits():
     # 5 Hz at 5 kHz: rounding of a radian, differentiated twice, would be 1e-8 rad/s^2
     rate, speed = 5000.0, 2.0 * np.pi
     time = np.arange(40_000) / rate
-    rows = 1.0 + np.column_stack([np.sin(speed * time), np.zeros_like(time)])
-    method = LowPass.of(SignalSettings(cutoff=5.0), rate)
-    position, velocity, acceleration, _ = np.concatenate(list(method.rows(cut(rows, [900]), 1))).T
-    both = float(np.abs(method.design.response(np.array([1.0]), rate)[0]) ** 2)
+    method = low_pass(rate, cutoff=5.0)
+    position, velocity, acceleration = method.motion(1.0 + np.sin(speed * time), None)
+    warped = np.tan(np.pi * 1.0 / rate) / np.tan(np.pi * 5.0 / rate)
+    both = 1.0 / (1.0 + warped**8)
     x = speed / rate  # responses of central differences, without differences of near numbers
     first = both * rate * (8.0 * np.sin(x) - np.sin(2.0 * x)) / 6.0
     second = both * rate**2 * (16.0 * np.sin(x / 2.0) ** 2 - np.sin(x) ** 2) / 3.0
@@ -115,38 +62,74 @@ def test_derivatives_at_a_high_rate_are_exact_to_eleven_digits():
         assert np.abs(got - expected)[12_000:-12_000].max() < 1e-11 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize('name', ['butterworth', 'measured_velocity', 'savitzky_golay'])
+def test_a_cubic_comes_out_as_it_is(name):
+    """Its differences of fourth order, and a symmetric filter of it, are exact but for a shift."""
+    rate = 500.0
+    t = np.arange(4000) / rate - 4.0
+    position, velocity, acceleration = t**3 - 5.0 * t, 3.0 * t**2 - 5.0, 6.0 * t
+    method = METHODS[name](SignalSettings(method=name, cutoff=20.0), rate)
+    samples = method.samples(recorded(position, rate, velocity), 1.5)
+    inside = slice(750, -750)
+    np.testing.assert_allclose(samples.acceleration[:, 0], acceleration[inside], atol=1e-6)
+    # a low-pass adds a multiple of the second derivative, which is constant for the velocity
+    shift = samples.velocity[:, 0] - velocity[inside]
+    np.testing.assert_allclose(shift, shift.mean(), atol=1e-8)
+    assert np.abs(shift).max() < 1e-4
+    np.testing.assert_allclose(samples.position[:, 0], position[inside], atol=1e-4)
+
+
+@pytest.mark.parametrize('name', ['butterworth', 'measured_velocity', 'savitzky_golay'])
+def test_a_motion_that_is_odd_about_its_ends_is_known_up_to_them(name):
+    """Sines that pass zero at both ends: their odd extension is the sine itself."""
+    rate, omega = 1000.0, 2.0 * np.pi
+    time = np.arange(4001) / rate
+    sine, cosine = np.sin(omega * time), np.cos(omega * time)
+    # a measured velocity is odd where the acceleration does not vanish
+    position, velocity = (1.0 - cosine) / omega, sine
+    if name != 'measured_velocity':
+        position, velocity = sine / omega, cosine
+    method = METHODS[name](SignalSettings(method=name, cutoff=40.0), rate)
+    samples = method.samples(recorded(position, rate, velocity), 0.0)
+    acceleration = omega * (cosine if name == 'measured_velocity' else -sine)
+    np.testing.assert_allclose(samples.velocity[:, 0], velocity, atol=2e-4)
+    np.testing.assert_allclose(samples.acceleration[:, 0], acceleration, atol=2e-4 * omega)
+
+
+@pytest.mark.parametrize('order', [1, 2, 4, 7, 10])
+@pytest.mark.parametrize('cutoff', [2.0, 20.0, 250.0, 450.0])
+def test_the_response_is_that_of_two_passes(order, cutoff):
+    frequency = np.geomspace(0.1, 490.0, 40)
+    warped = np.tan(np.pi * frequency / 1000.0) / np.tan(np.pi * cutoff / 1000.0)
+    expected = 1.0 / (1.0 + warped ** (2 * order))
+    got = low_pass(1000.0, cutoff=cutoff, order=order).response(frequency)[0]
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-8)
+
+
 @pytest.mark.parametrize('name', ['butterworth', 'savitzky_golay'])
 def test_a_joint_at_rest_has_no_velocity(name):
     # what is left of its motion has a sign, which Coulomb friction would take
     moved = 2.0 + np.cos(np.linspace(0.0, np.pi, 2000))
-    rows = np.column_stack([np.append(moved, np.full(6000, moved[-1])), np.zeros(8000)])
+    rows = np.append(moved, np.full(6000, moved[-1]))
     method = METHODS[name](SignalSettings(method=name, cutoff=20.0), 1000.0)
-    parts = method.samples(cut(rows, [900]), 0.0, ('joint_1',), trim=0.0, block=1000)
-    velocity = np.concatenate([part.velocity[:, 0] for part in parts])
+    velocity = method.samples(recorded(rows, 1000.0), 0.0).velocity[:, 0]
     assert (velocity[100:1900] < 0.0).all()
     assert (velocity[3000:] == 0.0).all()
 
 
-def test_a_stretch_that_is_too_short_gives_nothing():
-    design = Butterworth.design(25.0, 4, 1000.0)
-    assert list(smooth(cut(walk(design.shortest - 1, 1), [10]), 1, design)) == []
-    assert len(smoothed(walk(design.shortest, 1), 1, design, [10])[0]) == design.shortest
+def test_the_shortest_stretch_is_filtered():
+    method = low_pass(1000.0, cutoff=25.0)
+    assert method.needed(0.0) == method.shortest == 81
+    assert len(method.samples(recorded(walk(81), 1000.0), 0.0)) == 81
 
 
-@settings(deadline=None, max_examples=10)
-@given(n_rows=st.integers(30, 2000), sizes=st.lists(st.integers(1, 900), min_size=1, max_size=4))
-def test_window_products_equal_savitzky_golay(n_rows, sizes):
-    rows = walk(n_rows, 2, seed=n_rows)
-    kernels = np.array(
-        [signal.savgol_coeffs(21, 4, deriv, delta=0.01, use='dot') for deriv in range(3)]
-    )
-    pairs = list(window_products(cut(rows, sizes), 1, kernels))
-    for deriv in range(3):
-        got = np.concatenate([products[deriv] for products, _ in pairs])
-        assert got.shape == (n_rows, 1)
-        extended = np.concatenate(
-            (2 * rows[0] - rows[10:0:-1], rows, 2 * rows[-1] - rows[-2:-12:-1])
+def test_savitzky_golay_is_scipys():
+    rows = walk(900)
+    method = METHODS['savitzky_golay'](SignalSettings(method='savitzky_golay'), 100.0)
+    size = method.kernels.shape[1]
+    for deriv, found in enumerate(method.motion(rows, None)):
+        expected = signal.savgol_filter(rows, size, 4, deriv, delta=0.01)
+        inside = slice(size, -size)
+        np.testing.assert_allclose(
+            found[inside], expected[inside], rtol=0, atol=1e-9 * np.abs(expected).max()
         )
-        expected = signal.savgol_filter(extended, 21, 4, deriv, delta=0.01, axis=0)[10:-10, :1]
-        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
-    np.testing.assert_array_equal(np.concatenate([o for _, o in pairs]), rows[:, 1:])

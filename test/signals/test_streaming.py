@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Samples: cut-off, alignment, blocks, gaps, trim, memory, and what is refused.
+Samples: cut-off, alignment, parts, gaps, trim, memory, and what is refused.
 
 Frequency responses, held against what the methods make of recorded sines and noise.
 """
 
+from dataclasses import replace
 import tracemalloc
 
 from hypothesis import given, settings
@@ -20,7 +21,6 @@ from robot_identification.errors import (
 from robot_identification.signals import (
     process,
     SignalSettings,
-    stream,
     stretches,
 )
 from robot_identification.signals.settings import METHODS, PolynomialApproximation
@@ -133,21 +133,27 @@ def noisy(n_rows, rate=1000.0, seed=0):
 
 
 @settings(deadline=None, max_examples=12)
-@given(
-    n_rows=st.integers(400, 6000),
-    block=st.integers(50, 4000),
-    method=st.sampled_from(METHODS),
-)
-def test_blocks_make_no_difference(n_rows, block, method):
-    recording = noisy(n_rows)
+@given(first=st.integers(300, 900), second=st.integers(300, 900), method=st.sampled_from(METHODS))
+def test_parts_are_recordings_that_a_gap_joins(first, second, method):
+    """A part's limit in the middle of a recording does what a gap does, and nothing else."""
+    recording = noisy(first + second)
     options = SignalSettings(method=method, cutoff=40.0)
-    whole = process(recording, options)
-    parts = list(stream(recording, options, block=block))
-    assert all(len(part) == block for part in parts[:-1])
-    for name in FIELDS:
-        joined = np.concatenate([getattr(part, name) for part in parts])
-        expected = getattr(whole, name)
-        np.testing.assert_allclose(joined, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    time = recording.time + 1.0 * (np.arange(len(recording)) >= first)
+    gapped = list(stretches(replace(recording, time=time), options))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('robot_identification.data.recording.PART_POSITIONS', 2 * first)
+        patch.setattr('robot_identification.data.recording._SHORTEST_PART', 0.0)
+        parted = list(stretches(recording.rows(0, min(first + second, 2 * first)), options))
+        left = recording.rows(2 * first, None)
+    assert len(parted) == len(gapped) == 2
+    for name in FIELDS[1:]:
+        np.testing.assert_allclose(
+            getattr(parted[0], name), getattr(gapped[0], name), rtol=1e-12, atol=1e-12
+        )
+    if not len(left):
+        np.testing.assert_allclose(
+            parted[1].acceleration, gapped[1].acceleration, rtol=1e-9, atol=1e-6
+        )
 
 
 def test_effort_is_not_filtered_and_stays_in_step():
@@ -173,10 +179,9 @@ def test_a_gap_splits_the_recording_and_short_pieces_are_left_out():
         recording.time[keep], recording.position[keep], recording.effort[keep], ('a', 'b')
     )
     with pytest.warns(IdentificationWarning, match=r'0\.05 s from 1\.6 s on'):
-        pieces = [list(stretch) for stretch in stretches(cut, SignalSettings(trim=0.1), block=300)]
-    pieces = [piece for piece in pieces if piece]
-    assert [sum(map(len, piece)) for piece in pieces] == [1300, 2000]
-    assert [piece[0].time[0] for piece in pieces] == pytest.approx([0.1, 1.9])
+        pieces = list(stretches(cut, SignalSettings(trim=0.1)))
+    assert list(map(len, pieces)) == [1300, 2000]
+    assert [piece.time[0] for piece in pieces] == pytest.approx([0.1, 1.9])
     with pytest.warns(IdentificationWarning):
         assert len(process(cut, SignalSettings(trim=0.1))) == 3300
 
@@ -211,22 +216,25 @@ class Endless:
         self.n_rows = n_rows
 
     def blocks(self, size):
-        for start in range(0, self.n_rows, size):
-            time = np.arange(start, min(start + size, self.n_rows)) / 1000.0
+        for start in range(0, self.n_rows, 1000):
+            time = np.arange(start, min(start + 1000, self.n_rows)) / 1000.0
             signal = np.column_stack((np.sin(time), np.cos(time)))
             yield Recording(time, signal, signal.copy(), self.joints)
 
 
 @pytest.mark.parametrize('method', ['butterworth', 'savitzky_golay'])
-def test_memory_does_not_grow_with_the_recording(method):
+def test_memory_does_not_grow_with_the_parts_of_a_recording(method, monkeypatch):
+    monkeypatch.setattr('robot_identification.data.recording.PART_POSITIONS', 20_000)
+
     def peak(n_rows):
         tracemalloc.start()
-        for _ in stream(Endless(n_rows), SignalSettings(method=method), block=4096):
+        for _ in stretches(Endless(n_rows), SignalSettings(method=method)):
             pass
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most
 
+    peak(25_000)
     assert peak(200_000) < 1.1 * peak(40_000)
 
 
@@ -264,7 +272,8 @@ def test_a_lower_sample_rate_is_sent_to_the_decimation():
 def test_missing_velocity_is_refused():
     recording = sine(1.0)
     without = Recording(recording.time, recording.position, recording.effort, ('a', 'b'))
-    assert 'velocity' in str(refused(RecordingError, without, method='measured_velocity'))
+    text = str(refused(RecordingError, without, method='measured_velocity'))
+    assert 'no measured velocity' in text and 'signals.method' in text
 
 
 @pytest.mark.parametrize('value', [0.0, 3.5])
