@@ -24,10 +24,10 @@ from robot_identification.excitation.trajectories import PointTrajectory
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.common.messages import message_of, time_message
 from robot_identification.nodes.excitation import joint_state_watch as excitation_states
-from robot_identification.nodes.excitation.controller import (
+from robot_identification.nodes.excitation.controller import GOAL_SECONDS
+from robot_identification.nodes.excitation.controller_state import (
     ControllerState,
     Ending,
-    GOAL_SECONDS,
     Progress,
 )
 from robot_identification.nodes.excitation.options import Code, MotionError

@@ -255,3 +255,17 @@ def test_every_module_names_its_licence():
     line = '# SPDX-License-Identifier: Apache-2.0'
     texts = {name(path): path.read_text(encoding='utf-8') for path in MODULES}
     assert not [module for module, text in texts.items() if text.split('\n')[0] != line]
+
+
+LONG = 400
+"""Lines of a file from which on its docstring has to say why it is one."""
+
+
+def test_a_long_file_says_why_it_is_one():
+    silent = [
+        f'{name(path)}: {lines} lines'
+        for path in MODULES
+        if (lines := len(path.read_text(encoding='utf-8').splitlines())) > LONG
+        and 'One file: ' not in (ast.get_docstring(tree_of(path)) or '')
+    ]
+    assert not silent

@@ -177,7 +177,7 @@ from robot_identification.data.recognition import require_kind
 from robot_identification.data.recording import Motion
 from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.regressor import build, ModelSettings, predict
-from robot_identification.results.exports import c_code
+from robot_identification.results.c_export import c_code
 from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
 
 robot = Robot.from_urdf(sys.argv[1])

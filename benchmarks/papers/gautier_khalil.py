@@ -6,8 +6,8 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from robot_identification.excitation.criteria import PointCost
 from robot_identification.excitation.path import Segment
+from robot_identification.excitation.point_cost import PointCost
 
 from .gautier_khalil_robot import (
     base,

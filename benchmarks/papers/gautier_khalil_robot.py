@@ -19,9 +19,9 @@ from robot_identification.data.recording import Recording
 from robot_identification.estimation import Estimate, ols
 from robot_identification.estimators import EstimationSettings, RowBuilder
 from robot_identification.excitation import Plan, plan, PlannerSettings, Trajectory
-from robot_identification.excitation.criteria import equilibrium, PointCost
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.path import allowed_times, Segment
+from robot_identification.excitation.point_cost import equilibrium, PointCost
 from robot_identification.excitation.sequence import (
     EnergyEquations,
     Function,

@@ -5,6 +5,8 @@ Calibration: motions until the parameters are known well enough.
 Plan, execute, identify, compare with the goal, plan the next.  `calibrate` knows neither ROS nor a
 simulator: it is given what plans and what executes.  Each motion has a folder of its own with
 plan, page, recording and factor, so that a calibration that was interrupted goes on where it was.
+
+One file: a calibration is one loop over plan, motion, factor and goal.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Commands on experiment files.
 
 ``init`` and ``schema`` help to write them, ``structure``, ``filters`` and ``diagnose`` show what
 they lead to, and ``identify`` carries them out.
+
+One file: the commands share the options of an experiment file.
 """
 
 from __future__ import annotations

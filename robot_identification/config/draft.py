@@ -3,6 +3,8 @@
 Draft of an experiment file from a URDF and recordings, with comments.
 
 Columns are guessed by their names, or by their content where these mean nothing.
+
+One file: the text, its evidence and its settings are of one document.
 """
 
 from __future__ import annotations

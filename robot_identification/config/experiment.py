@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment: sections on the robot, the recordings, signals and estimation."""
+"""
+The experiment: sections on the robot, the recordings, signals and estimation.
+
+One file: the sections of one file, as its page lists them.
+"""
 
 from __future__ import annotations
 

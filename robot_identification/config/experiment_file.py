@@ -5,6 +5,8 @@ The experiment file: one YAML file that describes an identification completely.
 It is validated as a whole before anything runs.  Every error is one line that gives the file's
 line and the full path of the key at fault.  Relative paths start at the file.  The nodes'
 parameters and the command line's ``--set`` use the same keys.
+
+One file: reading an experiment is one sequence of checks over all of its sections.
 """
 
 from __future__ import annotations

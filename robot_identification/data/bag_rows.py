@@ -13,6 +13,8 @@ those of a driver, zeros are passed over.
 
 Publishers of some joints each that have stamps of their own are joined by time: the others are
 interpolated at the stamps of the first one.
+
+One file: topics, publishers and stamps of one bag are sorted out together.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Messages of mcap files (https://mcap.dev/spec) and of rosbag2's sqlite3 files, i
 Finished mcap files are read by their index, others from their start to their last complete chunk.
 The `mcap` library parses single records, each from its own bytes: lengths in an untrusted file may
 be wrong.
+
+One file: the two storages give the same parts of messages.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ or the load, and the robot is fitted anew (`hypothesis_fit`).  An explanation is
 fits decisively better than the recordings as they are, with the prior's misfit and that of every
 joint counted, and where stretches of time that its fit has not seen say the same.  Beside that
 there is what needs no model (`recording_faults`).
+
+One file: explanations are compared on the same rows.
 """
 
 from __future__ import annotations

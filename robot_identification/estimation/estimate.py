@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result of an estimator: base parameters, their uncertainty, the fit, and their tables."""
+"""
+Result of an estimator: base parameters, their uncertainty, the fit, and their tables.
+
+One file: an estimate and the tables that it writes of itself.
+"""
 
 from __future__ import annotations
 

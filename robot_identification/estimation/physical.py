@@ -29,6 +29,8 @@ plain fit gives the covariance of W'e as it is, whatever correlation there is be
 
 How far bodies are from their prior is what the weight that predicts best says: the prior's rows in
 N are multiplied by the root of the ratio of the weight taken to that one.
+
+One file: strength of the prior and deviations are found by the same fits.
 """
 
 from __future__ import annotations

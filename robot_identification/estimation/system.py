@@ -4,6 +4,8 @@ The linear system of recordings: the factor of their rows, and what to call its 
 
 Ordinary and weighted least squares, their residuals per joint and the elimination of columns all
 come from the factor, after one pass over the recordings.
+
+One file: a system and the passes over rows that fill it.
 """
 
 from __future__ import annotations

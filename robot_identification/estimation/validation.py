@@ -14,6 +14,8 @@ independent rows,
     F = ((S_0 - S_1 - S_2) / (r_1 + r_2 - r_0)) / ((S_1 + S_2) / (N_1 + N_2 - r_1 - r_2)).
 
 Only what both factors tell is compared, so that motions may differ.
+
+One file: predictions, their fit and the test of equality share the rows.
 """
 
 from __future__ import annotations

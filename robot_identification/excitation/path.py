@@ -32,6 +32,8 @@ points (Gautier and Khalil 1992, section 5.2) does not help where all joints wai
 one: a joint that passes a point at speed goes on with it.  So the times from point to point are
 variables beside the points, and excess of the limits between the points is a penalty with exact
 gradient (`PathProblem`).  `shortest_times` decides on the times at last.
+
+One file: times of the segments and points that allow them depend on each other.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from ..data.recording import Motion
-from .criteria import PointCost
 from .limits import Limits
+from .point_cost import PointCost
 from .sequence import EnergyEquations, Function, PointBounds, renew_points, WaypointSet
 from .trajectories import PointTrajectory, spline_coefficients
 

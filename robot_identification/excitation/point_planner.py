@@ -21,11 +21,11 @@ from ..regressor import build, ModelSettings, predict
 from ..regressor.base_search import structure
 from ..regressor.energy import energy_of
 from ..regressor.inverse_dynamics import pull_back
-from .criteria import PointCost
 from .limits import Limits
 from .objective import effort_penalty, IdentificationGoal
 from .path import Obstacles, PathProblem, shortest_times, TimedWaypoints, trajectory_through
 from .plans import BUFFER, Plan, PlanningTask, shrink_until_feasible
+from .point_cost import PointCost
 from .sequence import descend_all, EnergyEquations, PointBounds, search, WaypointSet
 from .settings import PlannerSettings
 from .trajectories import point_to_point, PointTrajectory

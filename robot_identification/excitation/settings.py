@@ -4,6 +4,8 @@ Settings of the planner of exciting trajectories, obstacles among them.
 
 Obstacles are planes, boxes, cylinders and spheres in the base frame; one that names a link moves
 with it, as a tool that the URDF lacks.
+
+One file: the settings of one section of the file.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import pinocchio as pin
 from ..errors import SettingsError
 from ..options.fields import option
 from .bases import BASES
-from .criteria import CRITERIA, MEASURES
+from .criteria import CRITERIA
+from .point_cost import MEASURES
 
 SIZES = {
     'box': ('lengths along x, y and z', 3),

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result of a fleet: parameters of each robot, summary, file and report, one HTML page."""
+"""
+Result of a fleet: parameters of each robot, summary, file and report, one HTML page.
+
+One file: a fleet's result and the page that shows it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole way from recordings to identified, checked and validated parameters, on one page."""
+"""
+The whole way from recordings to identified, checked and validated parameters, on one page.
+
+One file: it is the page on which the whole way stands.
+"""
 
 from __future__ import annotations
 

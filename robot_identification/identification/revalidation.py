@@ -6,6 +6,8 @@ Results are compared with the first one: under the hypothesis of equal parameter
 over its standard deviation is normal.  Probabilities are corrected for the number of tests (Holm,
 "A simple sequentially rejective multiple test procedure", Scand. J. Statist. 6, 1979): of equal
 robots the probability of any reported difference is at most the significance.
+
+One file: all uses of a stored result rebuild the same problem.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ The ``excitation`` node: plans exciting trajectories and has them executed.
 One single-threaded executor runs everything that waits, as coroutines, so nothing needs a lock and
 joint states cost a third of what they cost on several threads.  What computes, planning and
 checking, runs in a worker thread meanwhile.
+
+One file: one node, its goals and services.
 """
 
 from __future__ import annotations

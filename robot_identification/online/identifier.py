@@ -8,6 +8,8 @@ squares, and out comes the estimate of all rows so far.  The steps are those of 
 ``mrls`` with signals by ``polynomial_approximation``, by composition, and so are the numbers; but
 every parameter is solved for after each sample.  No step reads a clock, so the same samples give
 the same estimates, to the last bit.
+
+One file: one identifier, with its saved state.
 """
 
 from __future__ import annotations

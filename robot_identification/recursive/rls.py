@@ -8,6 +8,8 @@ two ways, Y^T Y and Y^T tau are accumulated alike, theta = theta_0 + K^-1 (Y^T t
 the least squares of all rows so far, conditional on the rejected parameters' initial values,
 whatever was rejected or clipped on the way.  With the block's own Y and tau instead, that holds
 only as long as nothing but exactly dependent columns was ever rejected.
+
+One file: one estimator, its settings and state.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ Machine code that appends the rows of one sample to R and solves for the paramet
 The arithmetic of `factor.append_rows` and `elimination.triangular`, which stay the ways for many
 rows and without a compiler.  Few rows at a time leave nothing to LAPACK's blocks: what counts is
 that a row takes part only from its first entry on, and that nothing is allocated.
+
+One file: functions of one compiled step.
 """
 
 from __future__ import annotations

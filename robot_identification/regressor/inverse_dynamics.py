@@ -6,6 +6,8 @@ Its columns are those of rigid bodies, rotor inertia, friction, springs and coup
 adjoint turns gradients by the rows into gradients by the motion.  Of open chains it is exact, and
 costs about as much as two evaluations of the rows (`kernel`); of mechanisms and without Numba it
 comes from differences.
+
+One file: rows, their entries and their adjoint have to agree.
 """
 
 from __future__ import annotations

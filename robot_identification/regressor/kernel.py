@@ -10,6 +10,8 @@ first two caches.  Slices are made outside of the innermost loops: each costs so
 The robot is data (`KernelData`): one machine code serves all robots.
 
 A motion is a spatial vector (w, l) in the link's frame, as in `rigid`.
+
+One file: functions of one compiled pass and of its adjoint.
 """
 
 from __future__ import annotations

@@ -52,13 +52,13 @@ def _mjcf(result: Any) -> str:
 
 
 def _sdf(result: Any) -> str:
-    from .exports import sdf
+    from .sdf_export import sdf
 
     return sdf(_urdf(result))
 
 
 def _c(result: Any) -> str:
-    from .exports import c_code
+    from .c_export import c_code
 
     return c_code(result.robot, result.standard, result.model)
 

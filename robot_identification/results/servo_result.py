@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of an identification from commands, its verdict and its file."""
+"""
+The result of an identification from commands, its verdict and its file.
+
+One file: a result, its file and its verdict.
+"""
 
 from __future__ import annotations
 

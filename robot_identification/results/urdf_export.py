@@ -6,6 +6,8 @@ Comments, foreign elements (ros2_control, gazebo, transmissions), the order of a
 white space between tags stay as they are.  Tags get one form: on one line, in double quotes.
 
 Bodies are vectors ``m, mx, my, mz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz`` at the origin of their frame.
+
+One file: identified and repaired URDFs are written by the same steps.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Criteria of the verdict: reasons against a result, from the figures of an identi
 
 Each criterion gives reasons with their figure, the threshold, the uses that are ruled out, and the
 next step.  Coloured residuals alone are a remark: those of real robots always are.
+
+One file: each criterion is a short function in one table, with its thresholds.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ concerns the whole robot to single joints:
 
 The fit is weighted least squares, its weights iterated from the residuals of the joint fit, with a
 weak pull towards the prior.
+
+One file: the choices are steps of one search.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated robot with its servo and its sensors, period by period, and its recordings."""
+"""
+A simulated robot with its servo and its sensors, period by period, and its recordings.
+
+One file: servo, plant and sensors of one period.
+"""
 
 from __future__ import annotations
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.excitation.criteria import equilibrium, log_spread, MEASURES, PointCost
+from robot_identification.excitation.criteria import log_spread
 from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.path import PathProblem, shortest_times, trajectory_through
+from robot_identification.excitation.point_cost import equilibrium, MEASURES, PointCost
 from robot_identification.excitation.point_planner import energy_equations
 from robot_identification.excitation.sequence import descend_all, PointBounds, search, WaypointSet
 from robot_identification.model.robot import Robot

@@ -31,15 +31,10 @@ from robot_identification.regressor import (
     predict,
     prior,
 )
-from robot_identification.results.exports import (
-    c_code,
-    identifier,
-    parameters_csv,
-    parameters_yaml,
-    sdf,
-    SMALLEST,
-)
+from robot_identification.results.c_export import c_code, identifier
+from robot_identification.results.exports import parameters_csv, parameters_yaml
 from robot_identification.results.result import write_result
+from robot_identification.results.sdf_export import sdf, SMALLEST
 from robot_identification.results.stored_result import read_result
 from robot_identification.results.urdf_export import identified_urdf
 import yaml

@@ -4,12 +4,13 @@ The robot's trajectory controller: what is asked of it, the one goal of a motion
 
 The controller follows the goal by its own clock and watches the goal's tolerances at its own rate.
 Nothing but a goal and its cancel is ever sent.
+
+One file: its parameters, goal and cancel are asked of one controller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 import time
 from typing import Any
@@ -23,13 +24,11 @@ from rclpy.action import ActionClient
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.parameter import parameter_value_to_python
-from rclpy.qos import QoSProfile
 from rclpy.task import Future
 
 from ...excitation.trajectories import PointTrajectory
 from ...live.latest_states import REST_SECONDS
 from ..common import LATCHED
-from ..common.joint_states import BEST_EFFORT, ManualCallbackGroup, waited
 from ..common.messages import (
     duration_message,
     message_of,
@@ -38,6 +37,7 @@ from ..common.messages import (
     seconds,
 )
 from ..common.requests import SERVICES
+from .controller_state import columns_of, ControllerState, Ending, Progress, PublishedState
 from .options import Code, ControllerOptions, MotionError, Tick
 from .remote_nodes import call_service, wait_for
 
@@ -63,9 +63,6 @@ NONE = -1.0
 DAY = 86_400.0
 """How far from now stamps of a system clock may be [s]."""
 
-QUEUE = 10
-"""Messages of the controller's state that may wait to be fetched."""
-
 LIST_CONTROLLERS = 'controller_manager_msgs/srv/ListControllers'
 USUAL_MANAGER = 'controller_manager'
 
@@ -85,68 +82,6 @@ one whose cancel came within 50 ms of its end in that status for good.
 """
 
 TERMINAL = (GoalStatus.STATUS_SUCCEEDED, GoalStatus.STATUS_CANCELED, GoalStatus.STATUS_ABORTED)
-
-
-@dataclass(frozen=True)
-class ControllerState:
-    """
-    State that the controller publishes.
-
-    Attributes
-    ----------
-    reference, measured:
-        (n_joints,) positions that it wants and measures [rad or m].
-    time:
-        By its stamp [s].
-    received:
-        When it arrived, by this machine's steady clock [s].
-
-    """
-
-    reference: np.ndarray
-    measured: np.ndarray
-    time: float
-    received: float
-
-
-@dataclass(frozen=True)
-class Progress:
-    """
-    Feedback of the controller on the goal.
-
-    Attributes
-    ----------
-    elapsed:
-        Time on the trajectory [s]; 0 where the controller does not tell it.
-    desired, actual, error:
-        (n_joints,) wanted and measured positions, and their difference [rad or m].
-    received:
-        When it arrived, by this machine's steady clock [s].
-    stamp:
-        When it was made, by the controller's clock [ns]; 0 where it is not told.
-
-    """
-
-    elapsed: float
-    desired: np.ndarray
-    actual: np.ndarray
-    error: np.ndarray
-    received: float
-    stamp: int = 0
-
-
-@dataclass(frozen=True)
-class Ending:
-    """End of the goal: its status, the name of the result's code, and the controller's words."""
-
-    status: int
-    code: str = ''
-    text: str = ''
-
-    @property
-    def words(self) -> str:
-        """Reason that the controller gives."""
-        return ', '.join(filter(None, (self.code, self.text))) or 'it gives no reason'
 
 
 class Controller:
@@ -195,7 +130,7 @@ class Controller:
         node.create_subscription(
             GoalStatusArray, self._status_topic, self._note, LATCHED, callback_group=group
         )
-        self._state = _PublishedState(node, f'{self.name}/controller_state')
+        self._state = PublishedState(node, f'{self.name}/controller_state')
 
     # ---------------------------------------------------------------------- before a motion
 
@@ -551,7 +486,7 @@ class SentGoal:
 
     def _note(self, message: Any) -> None:
         feedback = message.feedback
-        columns = _columns(feedback.joint_names, self._joints)
+        columns = columns_of(feedback.joint_names, self._joints)
         if columns is None:
             return
         count = len(feedback.joint_names)
@@ -562,45 +497,6 @@ class SentGoal:
         elapsed = seconds(feedback.desired.time_from_start)
         stamp = nanoseconds(feedback.header.stamp)
         self.progress = Progress(elapsed, desired, actual, error, time.monotonic(), stamp)
-
-
-class _PublishedState:
-    """The controller's state, fetched from its topic when it is looked at."""
-
-    def __init__(self, node: Node, topic: str) -> None:
-        from control_msgs.msg import JointTrajectoryControllerState
-
-        self._kind, self.topic = JointTrajectoryControllerState, topic
-        self._subscription = node.create_subscription(
-            self._kind,
-            topic,
-            lambda _: None,
-            QoSProfile(depth=QUEUE, reliability=BEST_EFFORT),
-            callback_group=ManualCallbackGroup(),
-        )
-        self._latest: tuple[Any, float] | None = None
-
-    def latest(self, joints: Sequence[str]) -> ControllerState | None:
-        for _ in range(QUEUE):
-            taken = self._subscription.handle.take_message(self._kind, False)
-            if taken is None:
-                break
-            self._latest = taken[0], time.monotonic() - waited(taken[1])
-        if self._latest is None:
-            return None
-        message, received = self._latest
-        columns = _columns(message.joint_names, joints)
-        values = message.reference.positions, message.feedback.positions
-        if columns is None or any(len(each) != len(message.joint_names) for each in values):
-            return None
-        reference, measured = (np.array(each)[columns] for each in values)
-        return ControllerState(reference, measured, seconds(message.header.stamp), received)
-
-
-def _columns(theirs: Sequence[str], joints: Sequence[str]) -> list[int] | None:
-    """Return where the joints are in the controller's order; None where one is missing."""
-    order = {name: place for place, name in enumerate(theirs)}
-    return [order[name] for name in joints] if order.keys() >= set(joints) else None
 
 
 def _shared(text: str) -> MotionError:

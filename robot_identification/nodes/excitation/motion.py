@@ -19,7 +19,8 @@ import numpy as np
 from rclpy.node import Node
 
 from ...live.latest_states import Patience
-from .controller import Controller, ControllerRest, Ending, SentGoal
+from .controller import Controller, ControllerRest, SentGoal
+from .controller_state import Ending
 from .joint_state_watch import StateWatch
 from .motion_checks import CheckedMotion
 from .motion_watch import MotionWatch

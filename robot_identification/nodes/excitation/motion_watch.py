@@ -4,6 +4,8 @@ Watch on a motion and on its client: the reasons for which it has to end.
 
 Where the motion is, the controller tells: the state that it wants is a place on the trajectory
 that was sent.  So no clock is compared with another.
+
+One file: each reason to end a motion is a short method on the same state.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from std_msgs.msg import Empty
 
-from .controller import Progress
+from .controller_state import Progress
 from .joint_state_watch import StateWatch
 from .motion_checks import CheckedMotion
 from .options import Code, ExecutionOptions, MotionError, Report

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...errors import RecordingError
 from ...live.latest_states import Patience, REST_SECONDS
-from .controller import Controller, ControllerRest, ControllerState
+from .controller import Controller, ControllerRest
+from .controller_state import ControllerState
 from .joint_state_watch import StateWatch
 from .motion_checks import Start
 from .options import Code, ExecutionOptions, MotionError, Tick

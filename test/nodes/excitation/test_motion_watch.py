@@ -17,7 +17,7 @@ from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import point_to_point, PointTrajectory
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation import motion_watch
-from robot_identification.nodes.excitation.controller import Progress
+from robot_identification.nodes.excitation.controller_state import Progress
 from robot_identification.nodes.excitation.motion_checks import CheckedMotion, predicted_effort
 from robot_identification.nodes.excitation.options import Code, ExecutionOptions, Report
 
