@@ -30,7 +30,7 @@ def feedforward(options: argparse.Namespace) -> int:
     """
     from ..options.document import dump
     from ..results.feedforward import read_trajectory, with_efforts
-    from ..results.result import read_result
+    from ..results.stored_result import read_result
 
     made, remarks = with_efforts(read_result(options.result), read_trajectory(options.trajectory))
     warn(remarks)

@@ -5,6 +5,8 @@ Tables of a result: links before and after as text, links and fits as HTML and d
 Masses, centres of mass c = h / m and principal moments of I_c = I - (h'h 1 - h h') / m come from
 the parameters m, h, I at the joint's frame, their standard deviations from the covariance of these
 to first order: a principal moment with the direction v changes by v' dI_c v.
+
+One file: the tables of results and stored results are of the same rows.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ import pytest
 from robot_identification.errors import IdentificationError, SettingsError
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.results.feedforward import read_trajectory, with_efforts
-from robot_identification.results.result import read_result, write_result
+from robot_identification.results.result import write_result
+from robot_identification.results.stored_result import read_result
 import yaml
 
 PAGE = Path(__file__).resolve().parents[2] / 'docs' / 'how_to' / 'use.md'
