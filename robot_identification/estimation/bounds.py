@@ -149,7 +149,7 @@ def base_box(
         As in `standard_box`.
     prior:
         Standard parameters that have to be inside their boxes, since parameters that the
-        recording does not tell keep them; None checks nothing.
+        recording does not determine keep them; None checks nothing.
 
     Raises
     ------

@@ -40,7 +40,7 @@ class JointFit:
     Attributes
     ----------
     joint:
-        Its name.
+        Name of the joint.
     rows:
         Rows that the figures are taken over (without those in the dead zone).
     rmse:
@@ -228,7 +228,7 @@ class Estimate:
     raw_condition_number:
         The same without scaling.
     excited:
-        (b,) bool, whether the recording tells the parameter.
+        (b,) bool, whether the recording determines the parameter.
     reasons:
         (b,) why a parameter is not excited; empty text where it is.
     weights:

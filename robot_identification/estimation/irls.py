@@ -310,7 +310,7 @@ class _Iteration:
             self._settle(rows, loss)
         told = self._told()
         if (told.excited != self.known.excited).any():
-            # outliers hid what the rows tell, or made it up
+            # outliers hid what the rows determine, or made it up
             self._begin(told)
             self._settle(rows, self.settings.losses[-1])
 

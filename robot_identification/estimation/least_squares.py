@@ -10,7 +10,7 @@ Base parameters are chosen on random motions, so that a poor recording cannot ch
 recording may still leave some of them open (`identifiability`): a joint that only ever turned one
 way, for example, does not tell Coulomb friction from offset.
 
-Essential parameters are those that the data tell with some certainty, after Pham and Gautier,
+Essential parameters are those that the data determine with some certainty, after Pham and Gautier,
 "Essential parameters of robots" (CDC 1991): the parameter with the largest relative standard
 deviation is dropped and the others are estimated again, until all that are left are certain
 enough.  The joints' weights stay those of the full estimate, so that the residuals of successive

@@ -251,7 +251,7 @@ class _StrengthSearch:
         # as if rows were independent, which the fit lets count for less
         share = np.sqrt(max(0.0, self.inflation - 1.0))
         covariance = minimum.covariance(share * (rows @ regrouping))
-        # what the recordings do not tell counts as not estimated, though it has a value
+        # what the recordings do not determine counts as not estimated, though it has a value
         of_base = _of_base(covariance, regrouping, free.excited)
         std = np.sqrt(np.diag(of_base))
         result = evaluate(system, base.values)

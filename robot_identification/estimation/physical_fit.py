@@ -72,7 +72,7 @@ class Body:
     Attributes
     ----------
     link:
-        Its name.
+        Name of the link.
     pseudo_inertia:
         (4, 4), positive definite.
     remark:

@@ -41,7 +41,7 @@ _MOST_LAGS = 1000
 """Lags of the autocorrelation that are summed at most."""
 
 _FEWEST = 50
-"""Rows of a joint from which on its residuals tell anything."""
+"""Rows of a joint from which on its residuals determine anything."""
 
 _SLOW, _FAST = 0.1, 95.0
 """Share of a joint's usual highest speed below which it is near a reversal; percentile of that."""
@@ -72,7 +72,7 @@ class ResidualColour:
     Attributes
     ----------
     joints:
-        Names.
+        Names of the joints.
     row_distance:
         Time between rows [s]; 0 where there are none.
     correlation_time:
@@ -179,9 +179,9 @@ class EffortDelay:
     Attributes
     ----------
     joints:
-        Names.
+        Names of the joints.
     delay:
-        (n,) [s]; positive where the effort is late, NaN where the rows do not tell.
+        (n,) [s]; positive where the effort is late, NaN where the rows do not determine it.
     std:
         (n,) its standard deviation [s].
 

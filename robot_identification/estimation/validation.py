@@ -331,7 +331,7 @@ class Comparison:
         Of each joint's rows alone, by its name: where the robots differ.
     values, std:
         (2, b) weighted least squares of either factor and its standard deviations; NaN where its
-        rows do not tell the parameter.
+        rows do not determine the parameter.
 
     """
 

@@ -121,7 +121,7 @@ class FourierTrajectory:
     Attributes
     ----------
     joints:
-        Names.
+        Names of the joints.
     duration:
         [s].
     frequency:

@@ -190,7 +190,7 @@ class LimitUse:
     Attributes
     ----------
     joints:
-        Names.
+        Names of the joints.
     quantities:
         (n_joints,) shares by the name of the quantity, one of `QUANTITIES` or ``effort``: for
         positions the largest distance from the middle of the range, over half of the range; for

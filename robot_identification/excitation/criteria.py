@@ -87,7 +87,7 @@ def covariance(information: np.ndarray) -> np.ndarray:
     """
     Return the inverse of an information matrix (b, b), of the same shape.
 
-    What the motion does not tell has a variance that is very large, not infinite.
+    What the motion does not determine has a variance that is very large, not infinite.
     """
     size = np.sqrt(np.maximum(np.diagonal(information), _TINY))
     scaled = information / np.outer(size, size)

@@ -24,7 +24,7 @@ class Limits:
     Attributes
     ----------
     joints:
-        Names.
+        Names of the joints.
     units:
         ``rad`` or ``m`` for each joint.
     lower, upper:

@@ -123,7 +123,7 @@ class Feasible:
     trajectory:
         The motion.
     criterion:
-        Its value.
+        Value of the criterion.
     amplitude:
         Share of the excursions that was left of what the search had found; 1 for all.
 

@@ -105,7 +105,7 @@ def decelerations(
     Parameters
     ----------
     joints:
-        Names.
+        Names of the joints.
     values:
         ``max_deceleration_on_cancel`` of each; None or empty without ``decelerate_on_cancel``.
         One that is not positive makes the controller hold all joints at once.

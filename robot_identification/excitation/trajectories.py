@@ -196,7 +196,7 @@ class PointTrajectory:
     Attributes
     ----------
     joints:
-        Names.
+        Names of the joints.
     time:
         (n_points,) increasing; shifted so that the first is 0 [s].
     position, velocity:
@@ -329,7 +329,7 @@ def point_to_point(
     Parameters
     ----------
     joints:
-        Names.
+        Names of the joints.
     start, goal:
         (n_joints,) positions [rad or m].
     velocity, acceleration:

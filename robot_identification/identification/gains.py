@@ -212,7 +212,7 @@ def _common(factors: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
 
 
 def _not_identified(gains: DriveGains) -> tuple[str, ...]:
-    """Return a warning for each drive whose ratio the recordings hardly tell."""
+    """Return a warning for each drive whose ratio the recordings hardly determine."""
     return tuple(
         f"the recordings hardly determine the gain of drive '{drive}' beside the others' "
         f'(to {100.0 * std:.0f} %), so that it stays near the assumed one: move the links beyond '

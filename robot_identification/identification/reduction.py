@@ -353,7 +353,7 @@ def _start(source: Source) -> float | None:
 
 def earlier_information(factors: Sequence[StoredFactor]) -> EarlierInformation:
     """
-    Return what earlier recordings tell, for a plan that is to complement them.
+    Return what earlier recordings determine, for a plan that is to complement them.
 
     Parameters
     ----------

@@ -133,7 +133,7 @@ class DriveGain:
         Joint effort for one unit of the recorded effort, as assumed and as identified.
     std, classical_std:
         Standard deviation of ``gain``, and that of independent rows; NaN, like ``gain``, where
-        the load does not tell it.
+        the load does not determine it.
     relative_change, relative_std:
         100 (gain / assumed - 1) and 100 std / assumed [%].
 

@@ -123,8 +123,8 @@ class Payload:
     frame:
         The link of the URDF in whose frame its parameters are.
     base:
-        What any motion tells of its ten parameters, alone or in combination; those that these
-        recordings do not tell are 0.
+        What any motion determines of its ten parameters, alone or in combination; those that these
+        recordings do not determine are 0.
     expressions:
         What each entry of ``base`` stands for.
     covariance:
@@ -138,7 +138,7 @@ class Payload:
     standard:
         The ten parameters of the nearest physical body that fits best; see ``physical``.
     told:
-        (10,) bool, which of the ten parameters these recordings tell alone.
+        (10,) bool, which of the ten parameters these recordings determine alone.
     consistency:
         Whether the ten parameters that fit best could belong to a body by themselves; None where
         they are not all told.
@@ -379,7 +379,7 @@ def payload(
         where the URDF has no such link, no identified joint moves it, or the model does not have
         the ten inertial parameters of the link that carries it.
     IdentifiabilityError
-        where the recordings tell nothing of the load.
+        where the recordings determine nothing of the load.
     RecordingError
         where there are too few rows.
 
@@ -483,7 +483,7 @@ def _combinations(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _recorded(matrix: np.ndarray, excited: np.ndarray) -> np.ndarray:
     """
-    Return what the parameters that the recordings tell stand for, (k, k).
+    Return what the parameters that the recordings determine stand for, (k, k).
 
     Those that they do not tell are held at 0, and others take over what they explain of them.
     """
@@ -523,7 +523,7 @@ def _body(
         target=factor[:, -1] / noise,
         places=np.arange(len(INERTIAL_SYMBOLS))[None],
         units=relative_units((ball,)),
-        # what the recordings do not tell stays near a ball at the frame's origin
+        # what the recordings do not determine stays near a ball at the frame's origin
         weight=_CLOSENESS,
         positive=np.zeros((0, len(INERTIAL_SYMBOLS))),
         barrier=0.0,

@@ -50,7 +50,7 @@ class LinkConsistency:
     Attributes
     ----------
     link:
-        Its name.
+        Name of the link.
     mass_positive, inertia_positive_definite, triangle_inequality:
         The three conditions; the latter two are about the inertia at the centre of mass, and do
         not hold where there is no positive mass.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Conditional least squares that decides column by column what the rows tell.
+Conditional least squares that decides column by column what the rows determine.
 
 Lomakin and Deutscher, "Identification of dynamic parameters for rigid robots based on polynomial
 approximation" (IROS 2020), section V.  Columns are taken in order; one is accepted where the part

@@ -63,7 +63,7 @@ def mrls(
     Raises
     ------
     IdentifiabilityError
-        where the rows tell no parameter at all, and as `least_squares.ols`.
+        where the rows determine no parameter at all, and as `least_squares.ols`.
     RecordingError
         where there are too few independent rows for the parameters.
     SettingsError

@@ -107,7 +107,7 @@ class RecursiveSettings:
 
 class RecursiveSolution(NamedTuple):
     """
-    Parameters that the rows so far tell.
+    Parameters that the rows so far determine.
 
     Attributes
     ----------

@@ -42,7 +42,7 @@ class LinkKnowledge:
     Attributes
     ----------
     link:
-        Its name.
+        Name of the link.
     kind:
         One of `KINDS`.
     others:

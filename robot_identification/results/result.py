@@ -254,7 +254,7 @@ class Result(ResultView):
         return link_table(self.prior, self.standard, self.standard_covariance, categories)
 
     def link_knowledge(self) -> tuple[LinkKnowledge, ...]:
-        """Return what the recordings tell of each link."""
+        """Return what the recordings determine of each link."""
         return link_knowledge(self.robot, self.system, self.estimate)
 
     def plot_fit(self) -> Figure:

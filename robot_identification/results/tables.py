@@ -73,7 +73,7 @@ class LinkChange:
     Attributes
     ----------
     link:
-        Its name.
+        Name of the link.
     before, after:
         By the prior, and as identified.
     std:

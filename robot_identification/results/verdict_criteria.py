@@ -626,7 +626,7 @@ def gains(result: Result) -> Iterator[Reason]:
     found, mass = result.drive_gains, result.link_table().after
     common, worst, drive = UNCONFIRMED, 0.0, ''
     if found is not None:
-        # a drive that the load does not tell keeps the gain that was assumed
+        # a drive that the load does not determine keeps the gain that was assumed
         spread = np.nan_to_num(found.std / (1.0 if found.reference else found.factors), nan=1.0)
         worst, drive = float(spread.max()), found.drives[int(spread.argmax())]
         scale = found.scale_std if found.reference else float(np.median(spread))
