@@ -16,7 +16,8 @@ import sys
 import time
 
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.data.recording import PART_POSITIONS, Recording
+from robot_identification.data.parts import PART_POSITIONS
+from robot_identification.data.recording import Recording
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.signals import SignalSettings
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from ..data.drives import Drives, elastic_blocks, sides_of
 from ..data.readers import no_samples, read_tables
 from ..data.recording import Recording, SIGNALS
 from ..data.recording_config import RecordingEntry, TIME_UNITS
+from ..data.sampling import Clock, clock_of, ClockWatch
 from ..data.unwrapping import Unwrapper
 from ..errors import one_of, RecordingError
 from ..model.mechanisms import ElasticJoints
@@ -81,6 +83,11 @@ class FileSource:
         begin, end = self.entry.time_range or (None, None)
         return duration if end is None else min(duration, end - (begin or 0.0))
 
+    @cached_property
+    def clock(self) -> Clock:
+        """Clock of its stamps; reading the recording to its end finds it, too."""
+        return clock_of((block.time for block in self.blocks()), self.source)
+
     def blocks(self, size: int = 65536) -> Iterator[Recording]:
         """
         Read the recording in parts of at most ``size`` rows, at the joints.
@@ -96,6 +103,13 @@ class FileSource:
             in common.
 
         """
+        watch = ClockWatch(self.source)
+        for block in self._read(size):
+            watch.add(block.time)
+            yield block
+        vars(self).setdefault('clock', watch.clock())
+
+    def _read(self, size: int) -> Iterator[Recording]:
         entry, joints, drives = self.entry, self.robot_joints, self.drives
         if self.elastic is not None:
             yield from elastic_blocks(entry, joints, drives, self.elastic, self.base, size)

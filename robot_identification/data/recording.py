@@ -28,18 +28,6 @@ AnyRows = TypeVar('AnyRows')
 _LARGEST = 1e12
 """Largest absolute value of a recorded sample; with larger ones, parameters overflow."""
 
-PART_POSITIONS = 3_600_000
-"""
-Positions in a part of a recording, whose signals are in memory as a whole: ten minutes of six
-joints at 1 kHz.  A part takes 60 MB, and what is made of it about 150 MB.
-"""
-
-_SHORTEST_PART = 0.1
-"""Share of a part below which what is left of a recording belongs to the part before."""
-
-_READ_ROWS = 65536
-"""Rows that are read from a file at a time."""
-
 
 def recording_error(
     file: object, text: str, remedy: str | None = None, **about: Any
@@ -278,7 +266,7 @@ class Recording:
             joints=tuple(joints),
         )
 
-    def blocks(self, size: int = _READ_ROWS) -> Iterator[Recording]:
+    def blocks(self, size: int = 65536) -> Iterator[Recording]:
         """Iterate over the recording in parts of ``size`` rows (the last may be shorter)."""
         for start in range(0, len(self), size):
             yield self.rows(start, start + size)
@@ -316,57 +304,6 @@ class RecordingSource(Protocol):
 def source_name(source: Any) -> str:
     """Return the name of a recording."""
     return str(getattr(source, 'source', 'recording'))
-
-
-def parts(source: RecordingSource) -> Iterator[Recording]:
-    """
-    Read a recording in parts that are in memory as a whole, see `PART_POSITIONS`.
-
-    Raises
-    ------
-    RecordingError
-        as the source, and for stamps that go back from one block to the next.
-
-    """
-    size = max(1, PART_POSITIONS // max(1, len(source.joints)))
-    most = size + round(_SHORTEST_PART * size)
-    held: list[Recording] = []
-    last = -np.inf
-    for block in source.blocks(most if isinstance(source, Recording) else _READ_ROWS):
-        if not len(block):
-            continue
-        if block.time[0] <= last:
-            text = f'time stamp {block.time[0]:.9g} s does not follow {last:.9g} s'
-            remedy = 'sort the rows by time and keep one row a stamp'
-            raise recording_error(block.source, text, remedy, value=float(block.time[0]))
-        last = float(block.time[-1])
-        held.append(block)
-        while sum(map(len, held)) >= most:
-            yield _taken(held, size)
-    if held:
-        yield Recording.joined(held)
-
-
-def head(source: RecordingSource, rows: int) -> Recording | None:
-    """Read the first rows of a recording, or all where there are fewer; None for no rows."""
-    held: list[Recording] = []
-    for block in source.blocks(min(rows, _READ_ROWS)):
-        held += [block] if len(block) else []
-        if sum(map(len, held)) >= rows:
-            return _taken(held, rows)
-    return Recording.joined(held) if held else None
-
-
-def _taken(held: list[Recording], rows: int) -> Recording:
-    """Remove so many rows from consecutive recordings that have them, and return them as one."""
-    taken: list[Recording] = []
-    while rows:
-        block = held.pop(0)
-        taken.append(block.rows(0, rows))
-        if len(block) > rows:
-            held.insert(0, block.rows(rows, None))
-        rows -= len(taken[-1])
-    return Recording.joined(taken)
 
 
 AnyMotion = TypeVar('AnyMotion', bound='Motion')

@@ -26,7 +26,8 @@ import warnings
 import numpy as np
 
 from ..errors import IdentificationWarning
-from .recording import head, Recording, recording_error, RecordingSource, SIGNALS, source_name
+from .parts import head
+from .recording import Recording, recording_error, RecordingSource, SIGNALS, source_name
 from .recording_config import TIME_UNITS
 
 GAP_FACTOR = 1.5
@@ -54,7 +55,7 @@ LATEST = 1e10
 """Time since 1970 that stamps do not exceed [s]: that of the year 2286."""
 
 _STEPS_AT_ONCE = 256
-_AT_ONCE = 16384  # grid points that are interpolated at once, for the sake of memory
+_AT_ONCE = 16384  # rows that are worked on at once, for the sake of memory
 
 _CLOCK_SET = -1_000_000_000
 """Step back from which on a clock was set, or a simulation restarted [ns]."""
@@ -191,6 +192,14 @@ def clock_of(stamps: Iterable[np.ndarray], source: str = 'recording') -> Clock:
     for part in stamps:
         watch.add(part)
     return watch.clock()
+
+
+def recording_clock(source: RecordingSource) -> Clock:
+    """Return the clock of a recording, which is read where its source does not know it."""
+    known: Clock | None = getattr(source, 'clock', None)
+    return known or clock_of(
+        (block.time for block in source.blocks(_AT_ONCE)), source_name(source)
+    )
 
 
 class StampStatistics:

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from ..data.recording import Motion, Recording, RecordingSource, Samples, source_name
+from ..data.parts import head
+from ..data.recording import Motion, Recording, RecordingSource, Samples
 from ..data.recording_config import TIME_UNITS
 from ..data.sampling import clock_of, likely_unit
 from ..errors import one_of, RecordingError, SettingsError
@@ -146,14 +147,9 @@ class RecordingFault:
 
 
 def beginnings(sources: Sequence[RecordingSource]) -> tuple[Recording, ...]:
-    """Read the beginnings of recordings, unless their sources have kept them."""
-    rows = beginning_rows(len(sources))
-    return tuple(recording for s in sources if (recording := _beginning(s, rows)) is not None)
-
-
-def beginning_rows(n_sources: int) -> int:
-    """Return the rows of each recording that are looked at: `ROWS` of all unless they are many."""
-    return max(_FEWEST, ROWS // max(1, n_sources))
+    """Read the beginnings of recordings: `ROWS` of all, unless they are many."""
+    rows = max(_FEWEST, ROWS // max(1, len(sources)))
+    return tuple(recording for s in sources if (recording := head(s, rows)) is not None)
 
 
 def in_seconds(
@@ -248,22 +244,6 @@ def forgotten_loads(
                 'data.payload or data.known_load',
                 change='a load on the last link',
             )
-
-
-def _beginning(source: RecordingSource, rows: int) -> Recording | None:
-    parts: list[Recording] = []
-    count = 0
-    for block in getattr(source, 'beginning', ()) or source.blocks(min(rows, 16384)):
-        parts.append(block.rows(0, rows - count))
-        count += len(parts[-1])
-        if count >= rows:
-            break
-    if not count:
-        return None
-    measured = parts[0].velocity is not None
-    names = ('time', 'position', 'effort', *(('velocity',) if measured else ()))
-    signals = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return Recording(**signals, joints=parts[0].joints, source=source_name(source))
 
 
 def _of_clock(recording: Recording) -> Iterator[RecordingFault]:

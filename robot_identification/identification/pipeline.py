@@ -19,10 +19,10 @@ from ..config.experiment_file import reproducible_content
 from ..config.locked import faults_of_locked, recorded_joints
 from ..config.problem import IdentificationProblem
 from ..config.sources import FileSource
+from ..data.parts import in_memory
 from ..diagnosis.diagnose import diagnose
 from ..diagnosis.hypotheses import EXPLANATIONS
 from ..diagnosis.recording_faults import (
-    beginning_rows,
     estimate_faults,
     forgotten_loads,
     RecordingFault,
@@ -73,8 +73,7 @@ from ..results.result import Result
 from ..selection.counterbalance import sprung_joints
 from ..selection.friction_slopes import find_slopes, open_slopes
 from ..selection.model_selection import can_choose, choose_model, ModelSelection
-from ..signals import source_name, WatchedSource
-from ..signals.decimation import KEPT_BYTES, KeptSource
+from ..signals import recording_clock, source_name
 from .gains import gains_by_load, with_gains
 from .reduction import (
     FactorBuilder,
@@ -93,6 +92,9 @@ _SPRUNG, _DEARER = 2, 1.05
 """Joints at which a spring is tried, and times the error that the fit may have with it."""
 
 _GAINS = 0.4  # share of the work that gains take, where they are open
+
+_KEPT_BYTES = 64_000_000
+"""Samples of recordings that take less than this together are read once, into memory."""
 
 
 def identify(experiment: Experiment, *, progress: Progress = no_progress) -> Result:
@@ -125,8 +127,8 @@ def identify(experiment: Experiment, *, progress: Progress = no_progress) -> Res
         loaded = experiment.sources('known_load', joints) if gains is None else ()
         carrying = experiment.sources('payload', joints)
         locked = _locked(problem, sources)
-        room = KEPT_BYTES // max(1, len(sources))
-        sources = tuple(s if is_factor(s) else KeptSource(s, room) for s in sources)
+        room = _KEPT_BYTES // max(1, len(sources))
+        sources = tuple(s if is_factor(s) else in_memory(s, room) for s in sources)
         selection = _selection(experiment, problem, sources, subrange(progress, 0.0, 0.3))
     identified = partial(
         identify_sources,
@@ -269,8 +271,6 @@ def identify_sources(
     """
     require_bounds_kept(problem.estimation)
     watch = _Stopwatch()
-    keep = beginning_rows(len(recordings_among(sources)))  # for the diagnosis
-    sources, validation = _watched(sources, keep), _watched(validation)
     with collected_warnings() as notes:
         progress(0.0, 'finding the base parameters')
         estimation, remarks = resolve_method_conflict(problem.estimation)
@@ -351,9 +351,7 @@ def identify_sources(
         drives=problem.drives,
         drive_gains=gains,
         payload=carried,
-        clocks=tuple(
-            clock for s in (*sources, *validation) if (clock := getattr(s, 'clock', None))
-        ),
+        clocks=tuple(map(recording_clock, recordings_among((*sources, *validation)))),
         effort_delay=late,
         residuals=_colour(task.system, estimate),
         diagnosis=findings,
@@ -474,11 +472,6 @@ def _standard(task: EstimationTask, estimate: Estimate, reduced: Estimate | None
         return standard_essential(task.system, reduced, base, task.prior)
     scale = body_scale(task.robot, base.layout) if settings.distance == 'body' else None
     return standard(estimate, base, task.prior, scale=scale)
-
-
-def _watched(sources: Sequence[Source], keep: int = 0) -> list[Source]:
-    """Let recordings' clocks be watched, and ``keep`` rows be kept, while they are read."""
-    return [source if is_factor(source) else WatchedSource(source, keep) for source in sources]
 
 
 def _delay(system: LinearSystem, estimate: Estimate) -> EffortDelay | None:

@@ -40,7 +40,7 @@ from ..results.factor_file import (
     warn_repeated,
 )
 from ..selection.friction_slopes import open_slopes
-from ..signals import RecordingSource, source_name, WatchedSource
+from ..signals import recording_clock, RecordingSource, source_name
 
 _MOTIONS = 4
 """Fixed motions at which regressors are held together."""
@@ -109,9 +109,9 @@ class FactorBuilder:
 
         """
         require_slopes(self.problem)
-        watched = WatchedSource(source)
+        recording = cast(RecordingSource, source)
         system = RowBuilder(self.problem.estimation).system(
-            [watched],
+            [recording],
             self.regressor,
             self.structure,
             self.problem.signals,
@@ -122,7 +122,7 @@ class FactorBuilder:
             factor=replace(system.factor, fingerprint=self.fingerprint),
             settings=self.settings,
             robot=robot_document(self.problem.robot),
-            origins=(_origin(watched),),
+            origins=(_origin(recording),),
             name=self.problem.name or self.problem.robot.name,
             blocks=system.blocks,
         )
@@ -330,17 +330,12 @@ def require_slopes(problem: IdentificationProblem) -> None:
         )
 
 
-def _origin(watched: WatchedSource) -> Origin:
+def _origin(source: RecordingSource) -> Origin:
     """Return the origin of a recording that has been read."""
-    clock = watched.clock
-    return Origin(
-        name=source_name(watched),
-        start=_start(watched),
-        duration=clock.duration if clock is not None and clock.samples else None,
-    )
+    return Origin(source_name(source), _start(source), recording_clock(source).duration)
 
 
-def _start(source: Source) -> float | None:
+def _start(source: RecordingSource) -> float | None:
     """Return the start of a bag [s since 1970]; None for other files, whose clock is unknown."""
     entry = getattr(source, 'entry', None)
     base = getattr(source, 'base', Path())

@@ -43,7 +43,7 @@ from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import structure
 from ..results.result import Result
 from ..results.stored_result import StoredResult
-from ..signals import SignalSettings, source_name, WatchedSource
+from ..signals import recording_clock, SignalSettings, source_name
 from .reduction import FactorBuilder, is_factor, recordings_among, Source
 
 MANY = 1e6
@@ -70,9 +70,9 @@ def add_validation(result: Result, source: Source) -> Result:
     """
     with collected_warnings() as notes:
         regressor = build(result.robot, result.model)
-        watched = WatchedSource(source)
-        seen = validate(result.estimate, watched, regressor, result.structure, result.signals)
-    clocks = {clock.source: clock for clock in (*result.clocks, watched.clock) if clock}
+        (recording,) = recordings_among([source])
+        seen = validate(result.estimate, recording, regressor, result.structure, result.signals)
+    clocks = {clock.source: clock for clock in (*result.clocks, recording_clock(recording))}
     return replace(
         result,
         validations=(*result.validations, seen),

@@ -2,13 +2,12 @@
 """From recordings to samples: uniform grid, filtering, differentiation, parallel decimation."""
 
 from ..data.recording import RecordingSource, source_name
-from ..data.sampling import Clock, clock_of, sample_rate
+from ..data.sampling import Clock, clock_of, recording_clock, sample_rate
 from .decimation import (
     channel_kernel,
     EffortChannel,
     independence,
     ParallelDecimator,
-    WatchedSource,
 )
 from .polynomial_approximation import PolynomialOperator
 from .settings import (
@@ -29,7 +28,6 @@ __all__ = [
     'PolynomialOperator',
     'RecordingSource',
     'SignalSettings',
-    'WatchedSource',
     'WindowedSamples',
     'by_joint',
     'channel_kernel',
@@ -38,6 +36,7 @@ __all__ = [
     'frequency_response',
     'independence',
     'process',
+    'recording_clock',
     'sample_rate',
     'source_name',
     'stretches',

@@ -21,7 +21,7 @@ come from the parallel decimation and have no signal near their Nyquist frequenc
 kernel reaches beyond the ends of a stretch, the first or last row stands for those that are
 missing.  A kernel that is cut and scaled would not do: of a delayed one nothing may be left.
 
-For whoever reads recordings again and again they are kept in memory, at a lower rate if asked.
+For whoever reads the beginning of recordings again and again it is kept in memory, thinned.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from typing import Any
 import numpy as np
 import scipy
 
-from ..data.recording import parts, Recording, RecordingSource, SIGNALS, source_name
-from ..data.sampling import Clock, ClockWatch, GAP, on_grid, sample_rate
+from ..data.parts import parts
+from ..data.recording import Recording, RecordingSource, SIGNALS
+from ..data.sampling import GAP, on_grid, sample_rate
 from ..errors import RecordingError
 
 HALF_TAPS = 12
@@ -240,80 +241,6 @@ class EffortChannel:
             signals = np.pad(held[rows, low:high], ((0, 0), beside), mode='edge')
             outputs[rows] = scipy.signal.oaconvolve(signals, kernel[None], mode='valid', axes=1)
         return outputs
-
-
-class WatchedSource:
-    """
-    A recording source whose clock is found when it is read to its end for the first time.
-
-    Parameters
-    ----------
-    source:
-        The source.
-    keep:
-        Rows that are kept of its beginning, for those who would read it again.
-
-    Attributes
-    ----------
-    clock:
-        The clock; None before.
-    beginning:
-        The first ``keep`` rows, or all if there are no more, in blocks; empty before.
-
-    """
-
-    def __init__(self, source: Any, keep: int = 0) -> None:
-        self._source, self._keep = source, keep
-        self.clock: Clock | None = None
-        self.beginning: tuple[Recording, ...] = ()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
-
-    def blocks(self, size: int) -> Iterator[Recording]:
-        """Read the source."""
-        if self.clock is not None:
-            yield from self._source.blocks(size)
-            return
-        watch = ClockWatch(source_name(self._source))
-        kept: list[Recording] = []
-        left = self._keep
-        for block in self._source.blocks(size):
-            watch.add(block.time)
-            if left:
-                kept.append(block.rows(0, left))
-                left -= len(kept[-1])
-            yield block
-        self.clock, self.beginning = watch.clock(), tuple(kept)
-
-
-KEPT_BYTES = 64_000_000
-"""Samples of recordings that take less than this together are kept in memory."""
-
-
-class KeptSource:
-    """A recording that is read once: its samples stay in memory if they take ``room`` bytes."""
-
-    def __init__(self, source: RecordingSource, room: int) -> None:
-        self._source, self._room = source, room
-        self._parts: list[Recording] | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
-
-    def blocks(self, size: int = 65536) -> Iterator[Recording]:
-        """Read the recording, from memory if it is there."""
-        if self._parts is not None:
-            for part in self._parts:
-                yield from part.blocks(size)
-            return
-        parts: list[Recording] | None = []
-        taken = 0
-        for part in self._source.blocks(size):
-            taken += 8 * len(part) * (1 + 3 * len(part.joints))
-            parts = None if parts is None or taken > self._room else [*parts, part]
-            yield part
-        self._parts = parts
 
 
 def thinned(source: RecordingSource, rate: float, longest: float) -> RecordingSource:

@@ -22,7 +22,8 @@ import warnings
 
 import numpy as np
 
-from ..data.recording import parts, recording_error, RecordingSource, Samples, source_name
+from ..data.parts import parts
+from ..data.recording import recording_error, RecordingSource, Samples, source_name
 from ..data.sampling import GAP, on_grid, sample_rate, SLOWEST
 from ..errors import IdentificationWarning
 from ..options.fields import key_error
@@ -43,7 +44,7 @@ def stretches(
     """
     Turn a recording into samples on a uniform grid, one gap-free stretch after another.
 
-    A recording longer than a part, see `robot_identification.data.recording.PART_POSITIONS`, is
+    A recording longer than a part, see `robot_identification.data.parts.PART_POSITIONS`, is
     filtered part by part: what follows is like a stretch after a gap.
 
     Parameters

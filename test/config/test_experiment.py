@@ -105,6 +105,16 @@ def test_relative_paths_start_at_the_file(folder, monkeypatch):
     assert sum(len(b) for b in source.blocks()) == 4
 
 
+def test_reading_a_file_to_its_end_finds_its_clock(folder, monkeypatch):
+    (source,), (unread,) = (load(folder).sources() for _ in range(2))
+    next(source.blocks(2))
+    assert 'clock' not in vars(source)
+    list(source.blocks(3))
+    assert unread.clock == source.clock
+    monkeypatch.setattr(type(source), 'blocks', None)
+    assert (source.clock.samples, source.clock.source) == (8, source.source)
+
+
 def test_defaults_and_the_robot_alone(folder):
     content = {'robot': {'urdf': 'robots/arm.urdf', 'effort_kind': 'joint_torque'}}
     experiment = experiment_from(content, folder, check_data=False)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.data.recording import parts, Recording
+from robot_identification.data.parts import parts
+from robot_identification.data.recording import Recording
 from robot_identification.data.sampling import (
     clock_of,
     GAP,

@@ -279,7 +279,7 @@ def test_memory_does_not_grow_with_the_recording(arm, monkeypatch):
     robot, regressor, base, truth = arm
     recording = moving(robot, truth, duration=4.0)
     # small parts, so that a short recording has many
-    monkeypatch.setattr('robot_identification.data.recording.PART_POSITIONS', 3 * len(recording))
+    monkeypatch.setattr('robot_identification.data.parts.PART_POSITIONS', 3 * len(recording))
 
     def peak(times: int) -> int:
         tracemalloc.start()

@@ -4,7 +4,7 @@ The parallel decimation is one linear filter, whatever the blocks and the column
 
 Channel of recorded efforts: against its frequency response, whatever the blocks.
 
-Recordings in memory: sines at a lower rate against their closed form, and one reading alone.
+Recordings in memory: sines at a lower rate against their closed form.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from robot_identification.signals import (
     EffortChannel,
     independence,
     ParallelDecimator,
-    WatchedSource,
 )
-from robot_identification.signals.decimation import KeptSource, thinned
+from robot_identification.signals.decimation import thinned
 from scipy.signal import firwin, freqz
 
 
@@ -227,17 +226,6 @@ def recording(time):
     return Recording(time, position, effort, ('a',), 2.0 * position)
 
 
-class Counted:
-    """A source that counts how often it is read."""
-
-    def __init__(self, whole):
-        self.whole, self.joints, self.source, self.reads = whole, whole.joints, 'run', 0
-
-    def blocks(self, size):
-        self.reads += 1
-        yield from self.whole.blocks(size)
-
-
 def test_thinned_recordings_have_the_same_signals_at_a_lower_rate():
     time = np.arange(0.0, 3.0, 1e-3)
     time = time[(time < 1.0) | (time > 1.5)]  # two stretches
@@ -255,40 +243,3 @@ def test_slow_recordings_stay_as_they_are():
     found = thinned(whole, 100.0, 600.0)
     np.testing.assert_array_equal(found.position, whole.position)
     assert thinned(whole.rows(0, 1), 100.0, 600.0).time.size == 1  # readers tell what is wrong
-
-
-@pytest.mark.parametrize(('room', 'reads'), [(10_000_000, 1), (100, 2)])
-def test_recordings_are_kept_if_there_is_room(room, reads):
-    source = Counted(recording(np.arange(0.0, 3.0, 0.01)))
-    kept = KeptSource(source, room)
-    for size in (70, 100):
-        time = np.concatenate([part.time for part in kept.blocks(size)])
-        np.testing.assert_array_equal(time, source.whole.time)
-    assert source.reads == reads
-    assert kept.source == 'run'
-
-
-def test_a_source_is_watched_once_it_is_read_to_its_end():
-    time = np.arange(300) * 0.01
-    source = WatchedSource(Recording(time, *np.zeros((2, 300, 1)), ('a',), source='run.csv'))
-    assert source.joints == ('a',)
-    next(source.blocks(100))
-    assert source.clock is None
-    for _ in range(2):
-        assert sum(map(len, source.blocks(100))) == 300
-        assert (source.clock.source, source.clock.samples) == ('run.csv', 300)
-
-
-@pytest.mark.parametrize('keep', [0, 130, 300, 1000])
-def test_the_beginning_is_kept_once_the_source_was_read_to_its_end(keep):
-    time = np.arange(300) / 100.0
-    plain = Recording(time, time[:, None], time[:, None] + 1.0, ('a',), source='run.csv')
-    source = WatchedSource(plain, keep)
-    next(source.blocks(100))
-    assert source.beginning == ()
-    list(source.blocks(100))
-    kept = source.beginning
-    assert sum(map(len, kept)) == min(keep, 300)
-    if keep:
-        rows = np.concatenate([part.position for part in kept])
-        np.testing.assert_array_equal(rows, plain.position[:keep])

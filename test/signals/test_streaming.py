@@ -141,8 +141,8 @@ def test_parts_are_recordings_that_a_gap_joins(first, second, method):
     time = recording.time + 1.0 * (np.arange(len(recording)) >= first)
     gapped = list(stretches(replace(recording, time=time), options))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr('robot_identification.data.recording.PART_POSITIONS', 2 * first)
-        patch.setattr('robot_identification.data.recording._SHORTEST_PART', 0.0)
+        patch.setattr('robot_identification.data.parts.PART_POSITIONS', 2 * first)
+        patch.setattr('robot_identification.data.parts._SHORTEST_PART', 0.0)
         parted = list(stretches(recording.rows(0, min(first + second, 2 * first)), options))
         left = recording.rows(2 * first, None)
     assert len(parted) == len(gapped) == 2
@@ -224,7 +224,7 @@ class Endless:
 
 @pytest.mark.parametrize('method', ['butterworth', 'savitzky_golay'])
 def test_memory_does_not_grow_with_the_parts_of_a_recording(method, monkeypatch):
-    monkeypatch.setattr('robot_identification.data.recording.PART_POSITIONS', 20_000)
+    monkeypatch.setattr('robot_identification.data.parts.PART_POSITIONS', 20_000)
 
     def peak(n_rows):
         tracemalloc.start()

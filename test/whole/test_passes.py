@@ -37,14 +37,14 @@ def folder(tmp_path_factory, make_workspace):
 @pytest.mark.parametrize(
     ('method', 'drawn', 'passes'),
     [
-        # for the rows; the diagnosis has what was kept of the beginning
-        ('ols', False, 1),
-        ('wls', False, 1),
-        ('physical', False, 1),
-        ('ols', True, 1),
-        ('wls', True, 1),
-        ('physical', True, 1),
-        ('mrls', False, 2),
+        # for the rows, and of the beginning for the diagnosis
+        ('ols', False, 2),
+        ('wls', False, 2),
+        ('physical', False, 2),
+        ('ols', True, 2),
+        ('wls', True, 2),
+        ('physical', True, 2),
+        ('mrls', False, 3),
     ],
 )
 def test_weights_essentials_constraints_and_bootstrap_cost_no_further_pass(

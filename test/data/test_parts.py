@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.data.recording import head, parts, Recording
+from robot_identification.data.parts import head, in_memory, parts
+from robot_identification.data.recording import Recording
 
 
 def made(n_rows, velocity=True):
@@ -44,7 +45,7 @@ class Blocks:
 def test_parts_are_the_recording_whatever_the_blocks(n_rows, size, sizes):
     whole = made(n_rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr('robot_identification.data.recording.PART_POSITIONS', 2 * size)
+        patch.setattr('robot_identification.data.parts.PART_POSITIONS', 2 * size)
         found, alone = list(parts(Blocks(whole, [*sizes, 1]))), list(parts(whole))
     for name in ('time', 'position', 'velocity', 'effort'):
         joined = np.concatenate([getattr(part, name) for part in found])
@@ -67,6 +68,15 @@ def test_the_head_of_a_recording(rows):
     found = head(Blocks(whole, [30, 1]), rows)
     np.testing.assert_array_equal(found.time, whole.time[:rows])
     assert head(whole.rows(0, 0), rows) is None
+
+
+@pytest.mark.parametrize(('room', 'kept'), [(200 * 8 * 7, True), (200 * 8 * 7 - 1, False)])
+def test_recordings_are_read_into_memory_if_there_is_room(room, kept):
+    source = Blocks(made(200), [70])
+    found = in_memory(source, room)
+    assert (found is not source) == kept
+    if kept:
+        np.testing.assert_array_equal(found.effort, source.whole.effort)
 
 
 def test_a_part_without_velocity_leaves_none():

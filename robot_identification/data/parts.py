@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading of recordings in parts that are in memory as a whole, or as far as wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .recording import Recording, recording_error, RecordingSource, SIGNALS
+
+PART_POSITIONS = 3_600_000
+"""
+Positions in a part of a recording, whose signals are in memory as a whole: ten minutes of six
+joints at 1 kHz.  A part takes 60 MB, and what is made of it about 150 MB.
+"""
+
+_SHORTEST_PART = 0.1
+"""Share of a part below which what is left of a recording belongs to the part before."""
+
+_READ_ROWS = 65536
+"""Rows that are read from a file at a time."""
+
+
+def parts(source: RecordingSource) -> Iterator[Recording]:
+    """
+    Read a recording in parts that are in memory as a whole, see `PART_POSITIONS`.
+
+    Raises
+    ------
+    RecordingError
+        as the source, and for stamps that go back from one block to the next.
+
+    """
+    size = max(1, PART_POSITIONS // max(1, len(source.joints)))
+    most = size + round(_SHORTEST_PART * size)
+    held: list[Recording] = []
+    last = -np.inf
+    for block in source.blocks(most if isinstance(source, Recording) else _READ_ROWS):
+        if not len(block):
+            continue
+        if block.time[0] <= last:
+            text = f'time stamp {block.time[0]:.9g} s does not follow {last:.9g} s'
+            remedy = 'sort the rows by time and keep one row a stamp'
+            raise recording_error(block.source, text, remedy, value=float(block.time[0]))
+        last = float(block.time[-1])
+        held.append(block)
+        while sum(map(len, held)) >= most:
+            yield _taken(held, size)
+    if held:
+        yield Recording.joined(held)
+
+
+def head(source: RecordingSource, rows: int) -> Recording | None:
+    """Read the first rows of a recording, or all where there are fewer; None for no rows."""
+    held: list[Recording] = []
+    for block in source.blocks(min(rows, _READ_ROWS)):
+        held += [block] if len(block) else []
+        if sum(map(len, held)) >= rows:
+            return _taken(held, rows)
+    return Recording.joined(held) if held else None
+
+
+def in_memory(source: RecordingSource, room: int) -> RecordingSource:
+    """Read a recording into memory if it takes at most ``room`` bytes; else return its source."""
+    held: list[Recording] = []
+    for block in source.blocks(_READ_ROWS):
+        room -= 8 * len(block) * (1 + len(SIGNALS) * len(block.joints))
+        if room < 0:
+            return source
+        held.append(block)
+    return Recording.joined(held) if held else source
+
+
+def _taken(held: list[Recording], rows: int) -> Recording:
+    """Remove so many rows from consecutive recordings that have them, and return them as one."""
+    taken: list[Recording] = []
+    while rows:
+        block = held.pop(0)
+        taken.append(block.rows(0, rows))
+        if len(block) > rows:
+            held.insert(0, block.rows(rows, None))
+        rows -= len(taken[-1])
+    return Recording.joined(taken)
