@@ -16,8 +16,9 @@ no prior but their sign, so that a drive's reflected inertia is not put on its l
 The weight is found by cross-validation over five contiguous stretches of the recordings: the
 parameters are fitted to four of them and predict the fifth; the cost is the mean over joints of
 the logarithm of the held-out residual, of short recordings as means over the parts, so that noise
-does not count.  Taken is the strongest prior whose cost is within one per cent of the best: what
-the data hardly tell apart is left to the prior.
+does not count.  Taken is the strongest prior whose cost is within a standard error of the best
+(over the stretches, paired), and within one per cent: what the data hardly tell apart is left to
+the prior.
 
 At the minimum, with H the Hessian of half the objective, W the rows of the data in units of their
 noise, and N the rows of everything else (prior, bounds, masses that are known), H = W'W + N'N, and
@@ -404,16 +405,22 @@ def choose_strength(
         None; returns the solution and its base parameters.
 
     """
-    squares = np.zeros((len(STRENGTHS), len(weights)))
+    squares = np.zeros((len(STRENGTHS), FOLDS, len(weights)))
     for fold in range(FOLDS):
         factor = folds.training(fold, weights)
         found: np.ndarray | None = None
         for place, strength in enumerate(STRENGTHS):
             found, base = fit(factor, float(strength), found)
-            squares[place] += folds.held_out(fold, base) ** 2
-    costs = 0.5 * np.log(squares[:, driven]).mean(axis=1)
-    near = np.flatnonzero(costs <= costs.min() + np.log1p(NEAR_BEST))
-    return Strength(float(STRENGTHS[near[0]]), float(STRENGTHS[costs.argmin()]), costs)
+            squares[place, fold] = folds.held_out(fold, base) ** 2
+    squares = squares[:, :, driven]
+    total = squares.sum(axis=1)
+    costs = 0.5 * np.log(total).mean(axis=1)
+    best = int(costs.argmin())
+    # what each stretch adds to the difference from the best, to first order
+    shares = 0.5 * ((squares - squares[best]) / total[best]).mean(axis=2)
+    error = np.sqrt(FOLDS) * shares.std(axis=1, ddof=1)
+    near = np.flatnonzero(costs - costs[best] <= np.minimum(error, np.log1p(NEAR_BEST)))
+    return Strength(float(STRENGTHS[near[0]]), float(STRENGTHS[best]), costs)
 
 
 def _of_base(covariance: np.ndarray, regrouping: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -42,6 +42,9 @@ BANDWIDTHS = 2.5
 TERM_COST = 0.01
 """Cost of a term of one joint: the logarithm of the residual that it has to save."""
 
+SURE, HINT = 2.0, 0.5
+"""Standard errors by which choices for single joints have to pay, and those for all."""
+
 TILT_STD = np.radians(1.0)
 """Standard deviation of the base's tilt before anything is measured [rad]."""
 
@@ -336,18 +339,18 @@ class FoldedRows:
         for joint in range(self.n_joints):
             own = np.flatnonzero(self.own[joint])
             # what the other parameters predict is taken from the effort
-            reduce = np.zeros((self.width + 1, own.size + 1))
-            reduce[own, np.arange(own.size)] = 1.0
-            reduce[: self.width, -1] = -np.where(self.own[joint], 0.0, base)
-            reduce[self.width, -1] = 1.0
-            parts = reduce.T @ self._fitted[:, joint] @ reduce
-            train = parts.sum(axis=0) - parts
-            held = np.ones((FOLDS, own.size + 1))
-            held[:, :-1] = -_solved(train[:, :-1, :-1], train[:, :-1, -1])
-            for part, grams in enumerate(self._held):
-                rest = reduce.T @ grams[:, joint] @ reduce
-                squares = np.einsum('fi,fij,fj->f', held, rest, held)
-                costs[part, :, joint] = _log_share(squares, grams[:, joint, -1, -1])
+            rest = np.append(-np.where(self.own[joint], 0.0, base), 1.0)
+            fitted, *held = (
+                (grams[:, joint][:, own[:, None], own], ahead[:, own], ahead @ rest)
+                for grams in (self._fitted, *self._held)
+                for ahead in (grams[:, joint] @ rest,)
+            )
+            train = [part.sum(axis=0) - part for part in fitted[:2]]
+            found = -_solved(*train)
+            for part, (matrix, right, energy) in enumerate(held):
+                squares = energy + 2.0 * np.einsum('fi,fi->f', found, right)
+                squares += np.einsum('fi,fij,fj->f', found, matrix, found)
+                costs[part, :, joint] = _log_share(squares, self._held[part][:, joint, -1, -1])
         return np.asarray(costs.mean(axis=0))
 
     def _weights(self, grams: np.ndarray) -> np.ndarray:
@@ -401,7 +404,7 @@ def better(
     terms: float,
     least: float = _LEAST_GAIN,
     both: bool = True,
-    sure: float = 0.5,
+    sure: float = HINT,
 ) -> bool:
     """
     Return whether a cost is lower by some standard errors and that of its terms a joint.
@@ -427,14 +430,16 @@ def better(
     return bool(mean.mean() < -needed and pays)
 
 
-def simplest(costs: np.ndarray, terms: Sequence[float] | None = None) -> int:
-    """Return the first candidate within half a standard error of the best; costs (c, folds)."""
+def simplest(
+    costs: np.ndarray, terms: Sequence[float] | np.ndarray | None = None, sure: float = HINT
+) -> int:
+    """Return the first candidate within some standard errors of the best; costs (c, folds)."""
     if terms is not None:
         costs = costs + TERM_COST * np.asarray(terms)[:, None]
     best = int(np.argmin(costs.mean(axis=1)))
     for place, cost in enumerate(costs):
         difference = cost - costs[best]
-        if difference.mean() <= max(0.5 * standard_error(difference), _LEAST_GAIN):
+        if difference.mean() <= max(sure * standard_error(difference), _LEAST_GAIN):
             return place
     return best
 

@@ -4,18 +4,19 @@ Choice of signal processing and friction terms by cross-validation.
 
 The recordings are cut into five contiguous stretches.  Parameters are fitted to four of them and
 predict the fifth; the cost of a candidate is the mean over joints of the logarithm of the held-out
-residual, plus `cross_validation.TERM_COST` for each term of a joint.  Taken is the simplest
-candidate whose cost is within half a standard error (over the stretches, paired) of the best.  It
-is the error of the whole robot that counts, of all rows and of those that surely move: what a term
-explains is there in both.  Settings that are given are in force from the start.  From what
-concerns the whole robot to single joints:
+residual, plus `cross_validation.TERM_COST` for each term of a joint.  It is the error of the whole
+robot that counts, of all rows and of those that surely move: what a term explains is there in
+both.  A term of all joints is taken where it pays by half a standard error (over the stretches,
+paired), one of single joints by two, and both stay where they pay at the end, too; else the usual
+stands.  Settings that are given are in force from the start.  From what concerns the whole robot
+to single joints:
 
 1. the cut-off frequency, the highest among equals and none that leaves fewer independent rows than
    parameters, and whether velocities are measured or differentiated;
 2. the delay of all efforts, and the tilt of the base (gravity's direction, with a prior of one
    degree), where they save a twentieth;
-3. each joint's dry friction near rest, by its breakaway displacement or reversal speed, and the
-   dead zone below which rows are not fitted, but predicted;
+3. each joint's breakaway displacement, and the dead zone below which rows are not fitted, but
+   predicted;
 4. friction by load and by the cube root of the speed, and whether there is a rotor inertia;
 5. the tilt of the base, however small;
 6. joints at which springs, cables or counterweights pull;
@@ -30,7 +31,7 @@ One file: the choices are steps of one search.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 import itertools
 from typing import Any
@@ -53,10 +54,13 @@ from .cross_validation import (
     better,
     FoldedRows,
     FOLDS,
+    HINT,
     LONGEST,
     relative_gain,
     simplest,
     standard_error,
+    SURE,
+    TERM_COST,
     WORKING_RATE,
 )
 
@@ -66,14 +70,11 @@ CUTOFFS = (3.0, 5.0, 8.0, 10.0, 15.0, 25.0)
 DELAYS = (0.0, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.12)
 """Delays of the effort that are compared [s]."""
 
-LOW_PASSES = (0.0, 8.0, 4.0, 2.0, 1.0)
+LOW_PASSES = (0.0, 8.0, 4.0, 2.0)
 """Low-pass filters of the effort that are compared [Hz]; 0 for none."""
 
 BREAKAWAYS = (0.002, 0.005, 0.01, 0.02, 0.05)
 """Breakaway displacements that are compared [rad]."""
-
-REVERSALS = (0.0, 0.005, 0.02)
-"""Reversal speeds that are compared [rad/s]; 0 for the sign of the velocity."""
 
 DEAD_ZONES = (0.0, 0.02, 0.05, 0.1)
 """Dead zones that are compared [rad/s]."""
@@ -90,17 +91,11 @@ SAME_TRIM = 0.05
 LARGE = 0.05
 """Logarithm of the residual that delay and tilt have to save to be taken before friction."""
 
-DECISIVE = 0.1
-"""Logarithm of the residual that reversal speeds have to save: they forget static friction."""
-
 LEAST_TILT = np.radians(0.05)
 """Tilt that no spirit level shows, and that is left out [rad]."""
 
 LEAST_SPRING_GAIN = 0.1
 """Logarithm of a joint's residual that a spring at it has to save."""
-
-SURE = 2.0
-"""Standard errors by which rotors left out, springs and single joints' channels have to pay."""
 
 THINNED_RATE = 2000.0
 """Rate that recordings are reduced to, at least, before settings are compared [Hz]."""
@@ -108,9 +103,10 @@ THINNED_RATE = 2000.0
 _AHEAD = 0.02
 """Time beyond which longer delays are not tried where all shorter ones are worse [s]."""
 
-_ROUNDS = 2
-_EFFORT_ROWS = ('dead_zone', 'effort_delay', 'effort_low_pass')
-_REVERSAL = 'robot.reversal_speed'
+_ROUNDS = 6
+_CHANNEL = ('effort_delay', 'effort_low_pass')
+_LISTS = ('friction', 'joint_springs')
+_EFFORT_ROWS = ('dead_zone', *_CHANNEL)
 
 
 @dataclass(frozen=True)
@@ -165,14 +161,10 @@ class ModelSelection:
 
     def settings(self) -> dict[str, Any]:
         """Return all settings that can be chosen, by their keys, so that a run can be repeated."""
-        filters = ('method', 'cutoff', 'decimate_to', 'dead_zone')
-        keys = (*filters, 'effort_delay', 'effort_low_pass')
-        found = {f'signals.{key}': getattr(self.signals, key) for key in keys}
-        found['robot.friction'] = self.model.friction
-        found['robot.rotor_inertia'] = self.model.rotor_inertia
-        found['robot.breakaway'] = self.model.breakaway
-        found['robot.reversal_speed'] = self.model.reversal_speed
-        found['robot.joint_springs'] = self.model.joint_springs
+        filters = ('method', 'cutoff', 'decimate_to', *_EFFORT_ROWS)
+        terms = ('friction', 'rotor_inertia', 'breakaway', 'joint_springs')
+        found = {f'signals.{key}': getattr(self.signals, key) for key in filters}
+        found.update({f'robot.{key}': getattr(self.model, key) for key in terms})
         if self.tilt.any():
             found['robot.base_tilt'] = tuple(self.tilt.tolist())
         return found
@@ -252,7 +244,7 @@ def choose_model(
     search.choose_filter()
     search.choose_delay()
     search.choose_tilt(LARGE)
-    search.choose_reversals()
+    search.choose_breakaway()
     search.choose_terms()
     search.choose_tilt()
     search.choose_springs()
@@ -286,6 +278,8 @@ class _SettingsSearch:
         # the same rows for all cut-off frequencies
         self.trim = SAME_TRIM if self.signals.trim is None else self.signals.trim
         self.choices: list[Choice] = []
+        # key, entry of a list or none, terms a joint, whether it has to pay where joints move, too
+        self.taken: list[tuple[str, str, float, bool]] = []
         self._rows: FoldedRows | None = None
         self._structures: dict[object, BaseStructure] = {}
 
@@ -319,8 +313,8 @@ class _SettingsSearch:
         rows = FoldedRows.of(
             self.sources, regressor, base, robot, model, neutral, moving, self.zone
         )
-        channel = (signals.effort_delay, signals.effort_low_pass)
-        return rows.through(*(np.broadcast_to(value, robot.n_joints) for value in channel))
+        channel = (np.broadcast_to(getattr(signals, key), robot.n_joints) for key in _CHANNEL)
+        return rows.through(*channel)
 
     def choose_filter(self) -> None:
         """Choose cut-off frequency and source of the velocity."""
@@ -392,62 +386,44 @@ class _SettingsSearch:
             gain = relative_gain(costs[best], costs[0.0])
             self._note('signals.effort_delay', best, gain, 'against none')
 
-    def choose_reversals(self) -> None:
-        """Choose each joint's dry friction near rest, and the rows that are left out there."""
+    def choose_breakaway(self) -> None:
+        """Choose each joint's breakaway displacement, and the rows that are left out near rest."""
         dry = 'robot.breakaway' not in self.given and 'coulomb' in self.model.friction
-        slow, slope = (key not in self.given for key in ('signals.dead_zone', _REVERSAL))
+        slow = 'signals.dead_zone' not in self.given
         self.progress(0.63, 'choosing the dry friction')
         plain, base, n = self.rows, self.rows.fit(), self.robot.n_joints
         zones = [self.zone]
         if slow:
             zones = [plain.admissible(zone * self.units) for zone in DEAD_ZONES]
-        near_rest = [(0.0, speed) for speed in (REVERSALS if slope else (0.0,))]
-        near_rest += [(breakaway, 0.0) for breakaway in (BREAKAWAYS if dry else ())]
-        costs = []
-        for each in near_rest:
-            rows = self._read(self._near_rest(*np.multiply.outer(each, self.units)))
-            costs += [replace(rows, zone=zone).own_costs(base) for zone in zones]
-        table = np.array(costs)  # (c, folds, n)
+        breakaways = (0.0, *(BREAKAWAYS if dry else ()))
+        rows = [plain, *(self._read(self._with_breakaway(each)) for each in breakaways[1:])]
+        table = np.array(
+            [[replace(r, zone=zone).own_costs(base) for zone in zones] for r in rows]
+        )  # (breakaways, zones, folds, n)
         # in doubt slow rows are left out: that costs nothing, and a wrong sign of friction does
         usual = plain.admissible(USUAL * self.units)
         if self.present is not None:
             usual = np.broadcast_to(self.present.dead_zone, n)
-        candidates = list(itertools.product(near_rest, zones))
-        kinds, zone = np.zeros((2, n)), np.zeros(n)
-
-        def zone_of(candidate: int, joint: int) -> float:
-            return float(candidates[candidate][1][joint])
-
+        found, self.zone = np.zeros(n), np.zeros(n)
         for j in range(n):
-            extra = [float(np.count_nonzero(kind)) for kind, _ in candidates]
-            order = sorted(
-                range(len(candidates)), key=lambda i: (extra[i], zone_of(i, j) != usual[j])
+            order = sorted(range(len(zones)), key=lambda i: zones[i][j] != usual[j])
+            place = order[simplest(table[0, order, :, j], sure=SURE)]
+            self.zone[j] = zones[place][j]
+            found[j] = breakaways[simplest(table[:, place, :, j], np.sign(breakaways))]
+        self._rows = replace(plain, zone=self.zone)
+        if slow and self.zone.any():
+            self.signals = replace(self.signals, dead_zone=tuple(self.zone.tolist()))
+            gain = relative_gain(self.rows.cost(), plain.cost())
+            self._note('signals.dead_zone', self.signals.dead_zone, gain, 'against none')
+        if found.any():
+            text, terms_each = 'against the sign of the velocity', np.count_nonzero(found) / n
+            self._offer(
+                'robot.breakaway', self._with_breakaway(found), text, terms_each, both=False
             )
-            best = order[simplest(table[order, :, j], [extra[i] for i in order])]
-            kinds[:, j], zone[j] = candidates[best][0], zone_of(best, j)
-        before, self.zone = plain.cost(), zone
-        self._rows = replace(plain, zone=zone)
-        if slow and zone.any():
-            value = tuple(zone.tolist())
-            self.signals = replace(self.signals, dead_zone=value)
-            gain = relative_gain(self.rows.cost(), before)
-            self._note('signals.dead_zone', value, gain, 'against none')
-        text = 'against the sign of the velocity'
-        for key, place, least in ((_REVERSAL, 1, DECISIVE), ('robot.breakaway', 0, 0.0)):
-            if kinds[place].any():
-                only = np.zeros((2, n))
-                only[place] = kinds[place] * self.units
-                terms = np.count_nonzero(only) / n
-                self._offer(key, self._near_rest(*only), text, terms, least, both=False)
 
-    def _near_rest(self, breakaway: np.ndarray, reversal: np.ndarray) -> ModelSettings:
-        """Return the present model with dry friction near rest that is not zero throughout."""
-        model = self.model
-        if breakaway.any():
-            model = replace(model, breakaway=tuple(breakaway.tolist()))
-        if reversal.any():
-            model = replace(model, reversal_speed=tuple(reversal.tolist()))
-        return model
+    def _with_breakaway(self, angles: np.ndarray | float) -> ModelSettings:
+        """Return the present model with breakaway displacements at the joints [rad]."""
+        return replace(self.model, breakaway=tuple((angles * self.units).tolist()))
 
     def choose_terms(self) -> None:
         """Choose load-dependent friction and rotor inertia."""
@@ -458,14 +434,8 @@ class _SettingsSearch:
                 self._offer('robot.friction', richer, f"against friction without '{term}'")
         if 'robot.rotor_inertia' not in self.given and self.model.rotor_inertia:
             poorer = replace(self.model, rotor_inertia=False)
-            rows, text = self._read(poorer), 'against one of every joint'
-            found, usual = rows.cost(), self.rows.cost()
-            gain = relative_gain(found, usual)
-            if better(found, usual, 0.0, sure=SURE):
-                self._take(poorer, rows)
-                self._note('robot.rotor_inertia', False, gain, text)
-            elif better(found, usual, 0.0):
-                self._undecided('robot.rotor_inertia', True, -gain, 'against none')
+            text = 'against one of every joint'
+            self._offer('robot.rotor_inertia', poorer, text, terms=0.0, sure=SURE)
 
     def choose_springs(self) -> None:
         """Choose the joints at which springs pull."""
@@ -478,88 +448,79 @@ class _SettingsSearch:
         sprung = self._read(replace(self.model, joint_springs=tuple(turning)))
         difference = (sprung.cost() - plain.cost()).mean(axis=0).T  # (driven, folds)
         needed = [max(standard_error(each), LEAST_SPRING_GAIN) for each in difference]
-        chosen = tuple(joints[plain.driven][difference.mean(axis=1) < -np.array(needed)].tolist())
-        if chosen:
-            springs = tuple(joint for joint in turning if joint in chosen)
+        chosen = joints[plain.driven][difference.mean(axis=1) < -np.array(needed)].tolist()
+        springs = tuple(joint for joint in turning if joint in chosen)
+        if springs:
             model = replace(self.model, joint_springs=springs)
-            terms = 2.0 * len(chosen) / plain.n_joints
+            terms = 2.0 * len(springs) / plain.n_joints
             self._offer('robot.joint_springs', model, 'against none', terms, sure=SURE)
 
     def choose_channels(self) -> None:
         """Choose joints whose efforts come later or smoother than those of all."""
-        keys = ('effort_delay', 'effort_low_pass')
-        free = [f'signals.{key}' not in self.given for key in keys]
+        free = [f'signals.{key}' not in self.given for key in _CHANNEL]
         if not any(free):
             return
-        n, present = self.robot.n_joints, np.array([self._by_joint(key) for key in keys])
+        n, present = self.robot.n_joints, np.array([self._by_joint(key) for key in _CHANNEL])
         raw = self.rows
         if present.any():
             raw = self._read(signals=replace(self.signals, effort_delay=0.0, effort_low_pass=0.0))
-        all_late = float(present[0, 0])
-        delays = sorted({*DELAYS, all_late}) if free[0] else [all_late]
-        pairs = list(itertools.product(delays, LOW_PASSES if free[1] else (0.0,)))
-        channels = [
-            np.where(np.array(free)[:, None], np.array(pair)[:, None], present) for pair in pairs
-        ]
-        candidates = []
-        for i, channel in enumerate(channels):
-            self.progress(0.75 + 0.15 * i / len(pairs), 'choosing the channels of the efforts')
-            candidates.append(raw.through(*channel))
+        all_late, options = float(present[0, 0]), (DELAYS, LOW_PASSES)
+        candidates: dict[tuple[float, float], FoldedRows] = {}
+
+        def rows_of(pair: tuple[float, float]) -> FoldedRows:
+            if pair not in candidates:
+                values = [np.full(n, v) if f else p for v, f, p in zip(pair, free, present)]
+                candidates[pair] = raw.through(*values)
+            return candidates[pair]
+
         before = self.rows.cost()
-        found, cost, chosen, count = self.rows, before, present, 0.0
+        best = before, present, 0.0
         # one joint that is late may look like a delay of all: the search starts with and without
         for late in {all_late, 0.0} if free[0] else {all_late}:
-            extra = [float((delay != late) + (smooth != 0.0)) for delay, smooth in pairs]
-            # what is first wins where others are not clearly better
-            order = sorted(range(len(pairs)), key=lambda i: extra[i])
-            terms = [extra[i] for i in order]
-            base = candidates[order[0]].fit()
-            for _ in range(_ROUNDS):
-                costs = np.array([candidates[i].own_costs(base) for i in order])  # (c, folds, n)
-                best = [order[simplest(costs[:, :, joint], terms)] for joint in range(n)]
-                values = np.stack([channels[b][:, j] for j, b in enumerate(best)], axis=1)
+            pairs, base = [(late, 0.0)] * n, rows_of((late, 0.0)).fit()
+            for count in range(_ROUNDS):
+                self.progress(0.75 + 0.02 * count, 'choosing the channels of the efforts')
+                known = pairs
+                for place in (i for i in range(2) if free[i]):
+                    pairs = _channels(rows_of, base, pairs, place, options[place], late)
+                values = np.where(np.array(free)[:, None], np.array(pairs).T, present)
                 rows = raw.through(*values)
                 base = rows.fit()
-            of_all = np.count_nonzero(values != present) / n
-            if better(rows.cost(), before, of_all) and rows.cost().mean() < cost.mean():
-                found, cost, chosen, count = rows, rows.cost(), values, of_all
-        if found is self.rows:
-            return
-        if not better(cost, before, count, sure=SURE):
-            gain, text = relative_gain(before, cost), 'against one of single joints'
-            for key, was, asked in zip(keys, present, free, strict=True):
-                if asked and not np.array_equal(chosen[keys.index(key)], was):
-                    self._undecided(f'signals.{key}', float(was[0]), gain, text)
-            return
-        self._rows = found
-        for key, values, was in zip(keys, chosen, present, strict=True):
-            if not np.array_equal(values, was):
+                if pairs == known:
+                    break
+            cost, terms = rows.cost(), np.count_nonzero(values - [[late], [0.0]]) / n
+            if cost.mean() + TERM_COST * terms < best[0].mean() + TERM_COST * best[2]:
+                best, found = (cost, values, terms), rows
+        cost, chosen, terms = best
+        for key, values, was in zip(_CHANNEL, chosen, present, strict=True):
+            if np.array_equal(values, was):
+                continue
+            if better(cost, before, terms, sure=SURE):
                 value: Any = tuple(np.round(values, 4).tolist())
-                self.signals = replace(self.signals, **{key: value})
+                self.signals, self._rows = replace(self.signals, **{key: value}), found
                 self.choices = [each for each in self.choices if each.key != f'signals.{key}']
                 reference = 'against the same channel for all'
                 self._note(f'signals.{key}', value, relative_gain(cost, before), reference)
+            elif better(cost, before, terms):
+                gain = relative_gain(before, cost)
+                text = 'against one of single joints'
+                self._undecided(f'signals.{key}', float(was[0]), gain, text)
 
     def drop_terms(self) -> None:
         """Leave out what does not pay any more beside what was chosen later."""
         self.progress(0.9, 'leaving out what does not pay')
-        n, model, text = self.robot.n_joints, self.model, 'against what does not pay'
-        chosen = {choice.key for choice in self.choices}
-        for term in SELECTED if 'robot.friction' in chosen else ():
-            if term in self.model.friction:
-                friction = tuple(each for each in self.model.friction if each != term)
-                self._drop('robot.friction', replace(self.model, friction=friction), text)
-        for joint in model.joint_springs if 'robot.joint_springs' in chosen else ():
-            springs = tuple(each for each in self.model.joint_springs if each != joint)
-            poorer = replace(self.model, joint_springs=springs)
-            self._drop('robot.joint_springs', poorer, text, 2.0 / n)
-        if 'robot.breakaway' in chosen:
-            poorer, terms = replace(self.model, breakaway=0.0), np.count_nonzero(model.breakaway)
-            self._drop('robot.breakaway', poorer, text, terms / n, both=False)
-        if _REVERSAL in chosen:
-            terms = np.count_nonzero(model.reversal_speed)
-            poorer = replace(self.model, reversal_speed=0.0)
-            self._drop(_REVERSAL, poorer, text, terms / n, both=False)
+        for key, part, terms, both in self.taken:
+            name = key.partition('.')[2]
+            value = _without(getattr(self.model, name), part) if part else 0.0
+            poorer = replace(self.model, **{name: value})
+            rows, rich = self._read(poorer), self.rows.cost()
+            if better(rich, rows.cost(), terms, both=both):
+                continue
+            self.model, self._rows = poorer, rows
+            self.choices = [choice for choice in self.choices if choice.key != key]
+            if value != getattr(ModelSettings(), name):
+                gain = relative_gain(rows.cost(), rich)
+                self._note(key, value, gain, 'against what does not pay')
 
     def choose_tilt(self, least: float = 0.0) -> None:
         """Estimate the tilt of the base, anew where it is known from a poorer model."""
@@ -602,34 +563,22 @@ class _SettingsSearch:
         model: ModelSettings,
         reference: str,
         terms: float = 1.0,
-        least: float = 0.0,
         both: bool = True,
-        sure: float = 0.5,
+        sure: float = HINT,
     ) -> None:
-        """Take a richer model, with so many terms more a joint, where it predicts better."""
-        rows = self._read(model)
+        """Take another model, with so many terms more a joint, where it predicts better."""
+        rows, name = self._read(model), key.partition('.')[2]
         plain, rich = self.rows.cost(), rows.cost()
-        if better(rich, plain, terms, least, both, sure):
-            self._take(model, rows)
-            value = getattr(model, key.partition('.')[2])
+        was, value = getattr(self.model, name), getattr(model, name)
+        if better(rich, plain, terms, both=both, sure=sure):
+            parts = _without(value, *was) if name in _LISTS else ('',)
+            if terms:
+                self.taken += [(key, part, terms / len(parts), both) for part in parts]
+            self.model, self._rows = model, rows
             self._note(key, value, relative_gain(rich, plain), reference)
-
-    def _drop(
-        self, key: str, model: ModelSettings, reference: str, terms: float = 1.0, both: bool = True
-    ) -> None:
-        """Take a poorer model, with so many terms less a joint, unless it predicts worse."""
-        rows = self._read(model)
-        rich, poor = self.rows.cost(), rows.cost()
-        if better(rich, poor, terms, both=both):
-            return
-        self._take(model, rows)
-        self.choices = [choice for choice in self.choices if choice.key != key]
-        value, usual = (getattr(m, key.partition('.')[2]) for m in (model, ModelSettings()))
-        if value != usual:
-            self._note(key, value, relative_gain(poor, rich), reference)
-
-    def _take(self, model: ModelSettings, rows: FoldedRows | None = None) -> None:
-        self.model, self._rows = model, rows
+        elif better(rich, plain, terms, both=both):
+            gain = relative_gain(plain, rich)
+            self._undecided(key, was, gain, f'against {_shown(value)}')
 
     def _undecided(self, key: str, value: object, gain: float, reference: str) -> None:
         """Tell that the usual is kept where the stretches do not decide."""
@@ -637,3 +586,35 @@ class _SettingsSearch:
 
     def _note(self, key: str, value: object, gain: float, reference: str) -> None:
         self.choices.append(Choice(key, value, gain, reference))
+
+
+def _without(values: tuple[str, ...], *others: str) -> tuple[str, ...]:
+    return tuple(value for value in values if value not in others)
+
+
+def _channels(
+    rows_of: Callable[[tuple[float, float]], FoldedRows],
+    base: np.ndarray,
+    pairs: list[tuple[float, float]],
+    place: int,
+    options: Sequence[float],
+    late: float,
+) -> list[tuple[float, float]]:
+    """Return each joint's delay and low-pass, with another one of them where that pays."""
+    usual = (late, 0.0)
+
+    def other(pair: tuple[float, float], value: float) -> tuple[float, float]:
+        return (value, pair[1]) if place == 0 else (pair[0], value)
+
+    values = dict.fromkeys((usual[place], *options))
+    tried = {other(pair, value) for pair in pairs for value in values}
+    costs = {pair: rows_of(pair).own_costs(base) for pair in tried}  # (folds, n) each
+    found = []
+    for j, pair in enumerate(pairs):
+        near = [other(pair, value) for value in values]  # the usual first
+        terms = [float(a != late) + float(b != 0.0) for a, b in near]
+        means = [costs[each][:, j].mean() + TERM_COST * t for each, t in zip(near, terms)]
+        best = int(np.argmin(means))
+        two = np.array([costs[near[i]][:, j] for i in (0, best)])
+        found.append(near[best] if simplest(two, [terms[0], terms[best]]) else near[0])
+    return found

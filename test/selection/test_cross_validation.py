@@ -12,6 +12,7 @@ from robot_identification.selection.cross_validation import (
     relative_gain,
     simplest,
     Stretch,
+    SURE,
     TERM_COST,
 )
 
@@ -25,16 +26,16 @@ def test_term_has_to_save_its_cost():
     assert better(plain - 0.5 * TERM_COST, plain, terms=0.2)
 
 
+def test_better_is_by_two_standard_errors_where_a_coin_must_not_decide():
+    plain = np.zeros((2, FOLDS, 1))
+    assert better(plain + (STRETCHES - 0.016)[:, None], plain, terms=0.0, sure=SURE)
+    assert not better(plain + (STRETCHES - 0.012)[:, None], plain, terms=0.0, sure=SURE)
+
+
 def test_better_is_by_half_a_standard_error():
     plain = np.zeros((2, FOLDS, 1))
     assert better(plain + (STRETCHES - 0.005)[:, None], plain, terms=0.0)
     assert not better(plain + (STRETCHES - 0.003)[:, None], plain, terms=0.0)
-
-
-def test_better_is_by_more_standard_errors_where_a_coin_must_not_decide():
-    plain = np.zeros((2, FOLDS, 1))
-    assert better(plain + (STRETCHES - 0.016)[:, None], plain, terms=0.0, sure=2.0)
-    assert not better(plain + (STRETCHES - 0.012)[:, None], plain, terms=0.0, sure=2.0)
 
 
 def test_term_pays_on_all_rows_and_on_those_that_move():
