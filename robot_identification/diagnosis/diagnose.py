@@ -19,17 +19,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
-from ..data.recording import RecordingSource
+from ..data.recording import Motion, RecordingSource
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
+from ..regressor import build
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
-from .hypotheses import along, Correction, fault_of, hypotheses, neighbours, NONE
+from .hypotheses import along, Correction, fault_of, hypotheses, NONE
 from .hypothesis_fit import (
     data_cost,
     FLOOR,
-    free_fit,
+    free_cost,
     gram_matrices,
     HypothesisFit,
     HypothesisModel,
@@ -38,9 +40,8 @@ from .hypothesis_fit import (
 from .recording_faults import (
     beginnings,
     DiagnosisSamples,
-    HEAVIER,
+    forgotten_loads,
     in_seconds,
-    LEAST_LOAD,
     observe,
     recording_faults,
     RecordingFault,
@@ -61,20 +62,18 @@ MOST_JOINTS = 10
 SHORTLISTED = 8
 """Explanations of a larger robot that are fitted beside those of all joints."""
 
-_FREELY = ('effort_delay', 'payload')
-"""Explanations of all joints that a fit without constraints tells apart."""
-
 LEAST = {
     'effort_delay': 0.03,
     'effort_scale': np.log(2.5),
     'effort_kind': np.log(2.5),
     'position_offset': np.radians(10.0),
     'gravity_direction': np.radians(5.0),
-    'payload': LEAST_LOAD,
 }
-"""Sizes from which on faults are reported: s, logarithm of a factor, rad, share of all mass."""
+"""Sizes from which on faults are reported: s, logarithm of a factor, rad."""
 
-_FINALISTS, _REFINEMENTS = 3, (1.0, 0.5, 0.25, 0.1)
+_FINALISTS, _SIZES, _CLOSE = 3, 8, 0.05
+"""Explanations whose sizes are looked for, how many of them, and how closely."""
+
 _WORTH_REFINING = 3.0
 """Gain from which on the size of a change is looked for [nats]."""
 
@@ -87,9 +86,6 @@ _ALIKE, _SAME = 0.1, 6.0
 
 _FITTED = {'position_offset': 5.0, 'effort_scale': 5.0}
 """What a size that is fitted to the recordings counts in the order of explanations [nats]."""
-
-_RADIUS = 0.15
-"""Size of a load of which nothing is known [m]."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +199,9 @@ def diagnose(
             if best and not (whole and best[0].change.joints):
                 found[:0] = trial.faults(best)
                 break
+            if not whole and not best:
+                masses = ParameterSet(trial.prior.layout, trial.base.chi)
+                found += forgotten_loads(robot, trial.prior, masses)
     return Diagnosis(tuple(found), misfit)
 
 
@@ -213,22 +212,23 @@ class Trial:
 
     Attributes
     ----------
-    robot, model, observed:
+    robot, settings, prior, observed:
         What is compared.
-    rows:
-        (4, m, n, p) rows without gravity, and of 1 m/s^2 along x, y and z.
-    standing, grams:
-        (m, n, p) rows under the robot's gravity, and their `gram_matrices`.
+    model:
+        The robot's bodies.
+    rows, grams:
+        (m, n, p) rows as the robot is said to stand, and their `gram_matrices`.
     base:
         The fit without any change.
 
     """
 
     robot: Robot
-    model: HypothesisModel
+    settings: ModelSettings
+    prior: ParameterSet
     observed: DiagnosisSamples
+    model: HypothesisModel
     rows: np.ndarray
-    standing: np.ndarray
     grams: np.ndarray
     base: HypothesisFit
 
@@ -250,11 +250,10 @@ class Trial:
             known = {name: prior[name] for name in bodies.layout if name in prior.layout}
             bodies = bodies.updated(known)
         model = HypothesisModel.of(robot, plain, bodies)
-        rows = model.weight_rows(observed.motion)
-        standing = _standing(rows, robot.gravity)
-        grams = gram_matrices(standing, observed.effort)
+        rows = _rows(robot, plain, observed.motion)
+        grams = gram_matrices(rows, observed.effort)
         fit = model.fit(_normalised(grams, observed.effort))
-        return cls(robot, model, observed, rows, standing, grams, fit)
+        return cls(robot, plain, bodies, observed, model, rows, grams, fit)
 
     def explanations(self, whole: bool = False) -> list[Explanation]:
         """
@@ -266,23 +265,20 @@ class Trial:
         still = set(np.flatnonzero(still_joints(self.robot, self.observed.motion.position)))
         if 2 * len(still) > len(self.robot.joints):
             return []
-        first, bound = [], self.base.cost
-        mass = float(self._masses().sum())
-        tried = hypotheses(self.robot.gravity, revolute(self.robot), mass)
-        tried = (each for each in tried if not (still.intersection(each.joints)))
-        for change in self._shortlisted([e for e in tried if not (whole and e.joints)]):
-            first.append(self.explained(change, bound))
-            bound = min(bound, first[-1].fit.cost + _ROOM)
-        loads = [each for each in first if each.change.code == 'payload']
+        tried = hypotheses(self.robot.gravity, revolute(self.robot))
+        tried = [t for t in tried if not still.intersection(t.joints) and not (whole and t.joints)]
+        first, bound = [], self.base.cost - _WORTH_REFINING
+        for least, change in self._shortlisted(tried):
+            if least < bound:
+                first.append(self.explained(change))
+                bound = min(bound, first[-1].fit.cost + _ROOM)
         first.append(self._turned(Explanation(along(self.robot.gravity), self.base, 0.0)))
         first = sorted((each for each in first if each.gain > _WORTH_REFINING), key=_rank)
         refined = [self._refined(each) for each in first[:_FINALISTS]] + first[_FINALISTS:]
         refined = sorted((each for each in refined if self._admissible(each)), key=_rank)
         best = next((each for each in refined if each.gain > each.decisive), None)
         if best is None or not self._confirmed(best):
-            # a load may hardly cost more: its mass is what tells
-            load = max(loads, key=lambda each: each.gain, default=None)
-            return [load] if load is not None and self._admissible(load) else []
+            return []
         near = best.gain - max(_SAME, _ALIKE * best.gain)
         alike = {best.key: best}
         for each in refined:
@@ -290,27 +286,27 @@ class Trial:
                 alike.setdefault(each.key, each)
         return list(alike.values())
 
-    def _shortlisted(self, changes: list[Correction]) -> list[Correction]:
-        """Return the changes that are fitted: of large robots, few but those of all joints."""
-        if self.robot.n_joints <= MOST_JOINTS:
-            return changes
-        # a free fit takes up what negates or scales all efforts
-        kept = [each for each in changes if not each.joints and each.code not in _FREELY]
-        others = [each for each in changes if each not in kept]
-        every = slice(None)
-        costs = [
-            free_fit(_normalised(self._grams(each, every), each.efforts(self.observed))).cost
-            for each in others
-        ]
-        return kept + [others[i] for i in np.argsort(costs, kind='stable')[:SHORTLISTED]]
+    def _shortlisted(self, changes: list[Correction]) -> list[tuple[float, Correction]]:
+        """
+        Return the changes that are fitted with the least that they cost, the best ones first.
 
-    def explained(self, change: Correction, bound: float | None = None) -> Explanation:
-        """Fit the samples under a change, roughly where it costs more than a bound or none."""
-        bound = self.base.cost if bound is None else bound
-        grams = self._grams(change, slice(None))
-        effort = change.efforts(self.observed)
+        Of large robots, these are few but those of all joints.
+        """
+        costs = []
+        for change in changes:
+            effort = change.efforts(self.observed)
+            costs.append(free_cost(_normalised(self._grams(change), effort)))
+        order = [int(i) for i in np.argsort(costs, kind='stable')]
+        if self.robot.n_joints > MOST_JOINTS:
+            single = [i for i in order if changes[i].joints]
+            order = [i for i in order if not changes[i].joints or i in single[:SHORTLISTED]]
+        return [(costs[i], changes[i]) for i in order]
+
+    def explained(self, change: Correction) -> Explanation:
+        """Fit the samples under a change."""
+        grams, effort = self._grams(change), change.efforts(self.observed)
         try:
-            fit = self._model(change).fit(_normalised(grams, effort), bound=bound)
+            fit = self.model.fit(_normalised(grams, effort))
         except np.linalg.LinAlgError:
             return Explanation(change, self.base, -np.inf)
         return Explanation(change, fit, self.base.cost - fit.cost)
@@ -336,7 +332,6 @@ class Trial:
             joint=self.robot.joints[joint],
             residuals=(float(before[joint]), float(after[joint])),
             masses=(float(self.base.chi[first].sum()), float(masses.sum())),
-            last=(float(fit.chi[first[-1]]), float(masses[-1])),
         )
         # a scale of all efforts leaves every residual as it is: masses tell of it
         return replace(found, whole=None if change.code == 'effort_kind' else float(whole))
@@ -356,16 +351,13 @@ class Trial:
             size = abs(np.angle(np.exp(1j * size)))
         elif change.code == 'gravity_direction':
             size = _angle(np.array(change.gravity), self.robot.gravity)
-        elif change.code == 'payload':
-            heavier = ratios[-1] > HEAVIER
-            size = (ratios[-1] - 1.0) * masses[-1] / masses.sum() if heavier else 0.0
         return bool(size >= LEAST.get(change.code, 0.0))
 
     def _confirmed(self, explanation: Explanation) -> bool:
         """Tell whether held-out samples with the prior say the same."""
         costs = []
         for change, fit in ((NONE, self.base), (explanation.change, explanation.fit)):
-            prior = self._model(change).prior_cost(fit.chi)
+            prior = self.model.prior_cost(fit.chi)
             if not np.isfinite(prior):  # no physical bodies
                 return False
             costs.append(prior + data_cost(self._held_out(change, fit) ** 2))
@@ -374,32 +366,34 @@ class Trial:
     def _held_out(self, change: Correction, fit: HypothesisFit) -> np.ndarray:
         """Return (n,) relative residuals of stretches of time that the fit has not seen."""
         fold, effort = self.observed.fold, change.efforts(self.observed)
-        grams = [self._grams(change, fold == k) for k in range(int(fold.max()) + 1)]
+        rows = self._rows(change)
+        grams = [gram_matrices(rows[fold == k], effort[fold == k]) for k in np.unique(fold)]
         parts = np.array([_normalised(each, effort) for each in grams])
         square = np.zeros(parts.shape[1])
         for k, part in enumerate(parts):
             # a sum stays positive semidefinite, the difference from the whole might not
             rest = np.delete(parts, k, axis=0).sum(axis=0)
-            square += residual_squares(part, self._model(change).refit(rest, fit))
+            square += residual_squares(part, self.model.refit(rest, fit))
         return np.sqrt(square)
 
     def _masses(self) -> np.ndarray:
         """Return (b,) masses of the links by the prior [kg]."""
         return np.array([body.mass for body in self.model.bodies])
 
-    def _model(self, change: Correction) -> HypothesisModel:
-        return self.model.with_load(change.load, _RADIUS) if change.load else self.model
+    def _rows(self, change: Correction) -> np.ndarray:
+        """Return the rows under a change, (m, n, p)."""
+        if not change.moves and change.gravity is None:
+            return self.rows
+        robot = self.robot
+        if change.gravity is not None:
+            robot = robot.with_gravity(list(change.gravity))
+        return _rows(robot, self.settings, change.motion(self.observed.motion))
 
-    def _grams(self, change: Correction, which: slice | np.ndarray) -> np.ndarray:
-        effort = change.efforts(self.observed)[which]
-        if change.moves:
-            motion = change.motion(self.observed.motion)
-            return gram_matrices(self.model.rows(motion)[which], effort)
-        if change.gravity is not None or not isinstance(which, slice):
-            gravity = self.robot.gravity if change.gravity is None else np.array(change.gravity)
-            return gram_matrices(_standing(self.rows[:, which], gravity), effort)
+    def _grams(self, change: Correction) -> np.ndarray:
+        rows, effort = self._rows(change), change.efforts(self.observed)
+        if rows is not self.rows:
+            return gram_matrices(rows, effort)
         # only the efforts are others
-        rows = self.standing
         grams, p = self.grams.copy(), rows.shape[-1]
         grams[:, p, :p] = grams[:, :p, p] = np.einsum('mjp,mj->jp', rows, effort)
         grams[:, p, p] = (effort**2).sum(axis=0)
@@ -409,15 +403,16 @@ class Trial:
         """Find the size of a change that fits best."""
         if explanation.change.code == 'gravity_direction':
             return self._turned(explanation)
-        best = explanation
-        for ratio in _REFINEMENTS:
-            for _ in range(2):
-                near = [self.explained(change) for change in neighbours(best.change, ratio)]
-                better = max(near, key=lambda each: each.gain, default=best)
-                if better.gain <= best.gain:
-                    break
-                best = better
-        return best
+        tried = [explanation]
+
+        def cost(step: float) -> float:
+            tried.append(self.explained(explanation.change.resized(step)))
+            return -tried[-1].gain
+
+        if explanation.change.resized(0.0) is not None:
+            options = {'maxiter': _SIZES, 'xatol': _CLOSE}
+            minimize_scalar(cost, bounds=(-1.0, 1.0), method='bounded', options=options)
+        return max(tried, key=lambda each: each.gain)
 
     def _turned(self, explanation: Explanation) -> Explanation:
         """
@@ -427,15 +422,22 @@ class Trial:
         present fit, which is then renewed.
         """
         best, size = explanation, float(np.linalg.norm(explanation.change.gravity or ()))
+        still = np.zeros_like(self.observed.motion.velocity)
+        at_rest = Motion(self.observed.motion.position, still, still)
+        weights = np.stack(
+            [
+                _rows(self.robot.with_gravity(axis), self.settings, at_rest)
+                for axis in np.eye(3).tolist()
+            ]
+        )
         for _ in range(_TURNS if size > 0.0 else 0):
-            fit, gravity = best.fit, np.array(best.change.gravity)
-            effort = self.observed.effort
+            fit, effort = best.fit, self.observed.effort
             unit = np.sqrt(fit.weights / _variances(effort))
-            pulled = self.rows[1:] @ fit.chi * unit
-            residual = (effort - _standing(self.rows, gravity) @ fit.chi) * unit
-            columns = pulled.reshape(3, -1).T
+            bodies = np.where(self.model.bodily, fit.chi, 0.0)
+            residual = (effort - self._rows(best.change) @ fit.chi) * unit
+            columns = (weights @ bodies * unit).reshape(3, -1).T
             turn = np.linalg.lstsq(columns, residual.ravel(), rcond=1e-6)[0]
-            turned = gravity + turn
+            turned = np.array(best.change.gravity) + turn
             turned *= size / max(float(np.linalg.norm(turned)), 1e-9)
             trial = self.explained(along(turned))
             if trial.gain < best.gain + 0.5:
@@ -455,9 +457,9 @@ def _comparable(robot: Robot, model: ModelSettings) -> bool:
     return not closed and model.elastic is None
 
 
-def _standing(rows: np.ndarray, gravity: np.ndarray) -> np.ndarray:
-    """Return the rows under gravity, (m, n, p)."""
-    return np.asarray(rows[0] + np.tensordot(gravity, rows[1:], axes=1))
+def _rows(robot: Robot, settings: ModelSettings, motion: Motion) -> np.ndarray:
+    """Return the rows of a motion, (m, n, p)."""
+    return build(robot, settings).rows(motion).reshape(*motion.position.shape, -1)
 
 
 def _normalised(grams: np.ndarray, effort: np.ndarray) -> np.ndarray:

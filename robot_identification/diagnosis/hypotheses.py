@@ -8,8 +8,8 @@ much, and which key mends it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -23,14 +23,16 @@ _NEIGHBOURS, _MANY = 2, 8
 
 _ANGLES = np.radians([-135.0, -90.0, -45.0, -20.0, 20.0, 45.0, 90.0, 135.0, 180.0])
 _SCALES = (1.0 / 64.0, 1.0 / 16.0, 0.25, 4.0, 16.0, 64.0)
-_COMMON = (-1.0, 1e-3, 1e-2, 0.1, 1.0 / 3.0, 3.0, 10.0, 100.0, 1000.0)
-_LOADS = (0.02, 0.06, 0.2, 0.6)
+_COMMON = (1e-3, 1e-2, 0.1, 1.0 / 3.0, 3.0, 10.0, 100.0, 1000.0)
+
+_AROUND = np.radians(25.0), 4.0
+"""Around an angle and a factor that are tried, sizes are looked for: rad, and a factor."""
 
 
 @dataclass(frozen=True)
 class Correction:
     """
-    A change of the samples, of gravity or of the load that undoes a fault; joints are columns.
+    A change of the samples or of gravity that undoes a fault; joints are columns.
 
     Attributes
     ----------
@@ -39,11 +41,11 @@ class Correction:
     joints:
         That it concerns; empty for all.
     size:
-        In the unit of its kind: kg, s, rad, or a factor; 0 where it has none.
+        In the unit of its kind: s, rad, or a factor; 0 where it has none.
     position, effort:
-        Column that is really a joint's, where it is another one.
-    position_scale, position_offset, effort_scale:
-        By joint, applied after that; positions as scale times position plus offset.
+        (n, n), from what was recorded to what would have been without the fault; None as it is.
+    offset:
+        (n,) added to the positions after that [rad]; None for nothing.
     gravity:
         (3,) in the base frame [m/s^2]; None as it is.
 
@@ -52,54 +54,54 @@ class Correction:
     code: str
     joints: tuple[int, ...] = ()
     size: float = 0.0
-    position: Mapping[int, int] = field(default_factory=dict)
-    effort: Mapping[int, int] = field(default_factory=dict)
-    position_scale: Mapping[int, float] = field(default_factory=dict)
-    position_offset: Mapping[int, float] = field(default_factory=dict)
-    effort_scale: Mapping[int, float] = field(default_factory=dict)
+    position: np.ndarray | None = None
+    effort: np.ndarray | None = None
+    offset: np.ndarray | None = None
     gravity: tuple[float, ...] | None = None
-
-    @property
-    def load(self) -> float:
-        """Mass on the last link [kg]."""
-        return self.size if self.code == 'payload' else 0.0
 
     @property
     def moves(self) -> bool:
         """True if the motion is another one."""
-        return bool(self.position or self.position_scale or self.position_offset)
+        return self.position is not None or self.offset is not None
 
     def motion(self, motion: Motion) -> Motion:
         """Return the motion without the fault."""
-        n = motion.position.shape[1]
-        order = [self.position.get(j, j) for j in range(n)]
-        scale = np.array([self.position_scale.get(j, 1.0) for j in range(n)])
-        offset = np.array([self.position_offset.get(j, 0.0) for j in range(n)])
-        return Motion(
-            motion.position[:, order] * scale + offset,
-            motion.velocity[:, order] * scale,
-            motion.acceleration[:, order] * scale,
-        )
+        states = motion.position, motion.velocity, motion.acceleration
+        if self.position is not None:
+            states = tuple(state @ self.position.T for state in states)
+        offset = 0.0 if self.offset is None else self.offset
+        return Motion(states[0] + offset, *states[1:])
 
     def efforts(self, observed: DiagnosisSamples) -> np.ndarray:
         """Return the (m, n) efforts without the fault."""
         effort = observed.moved[self.size if self.code == 'effort_delay' else 0.0]
-        n = effort.shape[1]
-        scale = np.array([self.effort_scale.get(j, 1.0) for j in range(n)])
-        return np.asarray(effort[:, self.effort_columns(n)] * scale)
+        return effort if self.effort is None else effort @ self.effort.T
 
-    def effort_columns(self, n: int) -> list[int]:
+    def effort_columns(self, n: int) -> np.ndarray:
         """Return the columns of the n joints' recorded efforts."""
-        return [self.effort.get(j, j) for j in range(n)]
+        return np.arange(n) if self.effort is None else np.abs(self.effort).argmax(axis=1)
+
+    def resized(self, step: float) -> Correction | None:
+        """Return the same by another size, for steps from -1 to 1; None where it has no size."""
+        angle, factor = _AROUND
+        if self.offset is not None:
+            return position_offset(self.offset.size, self.joints[0], self.size + step * angle)
+        if self.effort is not None and self.code in ('effort_scale', 'effort_kind'):
+            return replace(self, size=self.size * factor**step, effort=self._grown(factor**step))
+        return None
+
+    def _grown(self, factor: float) -> np.ndarray:
+        effort = np.array(self.effort)
+        scaled = list(self.joints) or range(len(effort))
+        effort[scaled, scaled] *= factor
+        return effort
 
 
 NONE = Correction('none')
 """Nothing is wrong."""
 
 
-def hypotheses(
-    gravity: np.ndarray, revolute: tuple[bool, ...], mass: float
-) -> Iterator[Correction]:
+def hypotheses(gravity: np.ndarray, revolute: tuple[bool, ...]) -> Iterator[Correction]:
     """
     Iterate over all that is tried at first.
 
@@ -109,35 +111,33 @@ def hypotheses(
         (3,) that the robot is said to have [m/s^2].
     revolute:
         (n,) whether joints turn.
-    mass:
-        Of all links by the URDF [kg].
 
     """
-    n = len(revolute)
-    for j in range(n):
-        yield Correction('effort_sign', (j,), effort_scale={j: -1.0})
-        yield Correction('position_sign', (j,), position_scale={j: -1.0})
-        yield Correction('axis_reversed', (j,), position_scale={j: -1.0}, effort_scale={j: -1.0})
+    n, every = len(revolute), range(len(revolute))
+    turning = np.flatnonzero(revolute).tolist()
+    for j in every:
+        minus = _scaled(n, [j], -1.0)
+        yield Correction('effort_sign', (j,), effort=minus)
+        yield Correction('position_sign', (j,), position=minus)
+        yield Correction('axis_reversed', (j,), position=minus, effort=minus)
         for scale in _SCALES:
-            yield effort_scale(j, scale)
-    for a, b in combinations(range(n), 2):
+            yield Correction('effort_scale', (j,), scale, effort=_scaled(n, [j], scale))
+    for a, b in combinations(every, 2):
         if n <= _MANY or b - a <= _NEIGHBOURS:
-            order = {a: b, b: a}
+            order = exchanged(n, a, b)
             yield Correction('positions_swapped', (a, b), position=order)
             yield Correction('efforts_swapped', (a, b), effort=order)
             yield Correction('joints_swapped', (a, b), position=order, effort=order)
-    turning = np.flatnonzero(revolute).tolist()
     for j in turning:
         for angle in _ANGLES:
-            yield position_offset(j, angle)
+            yield position_offset(n, j, float(angle))
+    yield Correction('effort_signs', effort=_scaled(n, every, -1.0))
     for scale in _COMMON:
-        yield effort_kind(n, scale)
+        yield Correction('effort_kind', size=scale, effort=_scaled(n, every, scale))
     for late in DELAYS:
         yield Correction('effort_delay', size=late)
     if turning:
-        yield Correction('degrees', position_scale=dict.fromkeys(turning, np.pi / 180.0))
-    for share in _LOADS:
-        yield Correction('payload', size=share * mass)
+        yield Correction('degrees', position=_scaled(n, turning, np.pi / 180.0))
     size = float(np.linalg.norm(gravity)) or 9.81
     axes = (tuple(sign * size * axis) for axis in np.eye(3) for sign in (1, -1))
     yield along((0.0, 0.0, 0.0))
@@ -145,22 +145,23 @@ def hypotheses(
         yield along(direction)
 
 
-def position_offset(joint: int, angle: float) -> Correction:
-    """Return the change that adds an angle to a position [rad]."""
-    return Correction(
-        'position_offset', (joint,), float(angle), position_offset={joint: float(angle)}
-    )
+def _scaled(n: int, joints: Sequence[int], factor: float) -> np.ndarray:
+    """Return (n, n) that multiplies the columns of some joints."""
+    matrix = np.eye(n)
+    matrix[joints, joints] = factor
+    return matrix
 
 
-def effort_scale(joint: int, scale: float) -> Correction:
-    """Return the change that multiplies one joint's effort."""
-    return Correction('effort_scale', (joint,), float(scale), effort_scale={joint: float(scale)})
+def exchanged(n: int, first: int, second: int) -> np.ndarray:
+    """Return (n, n) that exchanges the columns of two joints."""
+    order = np.arange(n)
+    order[[first, second]] = second, first
+    return np.eye(n)[order]
 
 
-def effort_kind(n: int, scale: float) -> Correction:
-    """Return the change that multiplies all efforts."""
-    code = 'effort_kind' if scale > 0.0 else 'effort_signs'
-    return Correction(code, (), float(scale), effort_scale=dict.fromkeys(range(n), scale))
+def position_offset(n: int, joint: int, angle: float) -> Correction:
+    """Return the change that adds an angle to a position of n [rad]."""
+    return Correction('position_offset', (joint,), angle, offset=angle * np.eye(n)[joint])
 
 
 def along(gravity: tuple[float, ...] | np.ndarray) -> Correction:
@@ -169,32 +170,6 @@ def along(gravity: tuple[float, ...] | np.ndarray) -> Correction:
     return Correction(
         'gravity_direction' if any(vector) else 'gravity_compensated', gravity=vector
     )
-
-
-def neighbours(change: Correction, ratio: float) -> tuple[Correction, ...]:
-    """
-    Return corrections of the same kind, a step smaller and larger; none where it has no size.
-
-    Parameters
-    ----------
-    change:
-        With a size.
-    ratio:
-        Step, by the first one of its kind.
-
-    """
-    size, factor = change.size, 4.0**ratio
-    sizes = (size / factor, size * factor)
-    if change.code == 'position_offset':
-        step = np.radians(15.0) * ratio
-        return tuple(position_offset(change.joints[0], s) for s in (size - step, size + step))
-    if change.code == 'effort_scale':
-        return tuple(effort_scale(change.joints[0], s) for s in sizes)
-    if change.code == 'effort_kind':
-        return tuple(effort_kind(len(change.effort_scale), s) for s in sizes)
-    if change.code == 'payload':
-        return tuple(replace(change, size=s) for s in sizes)
-    return ()
 
 
 def nearest_axis(gravity: np.ndarray) -> np.ndarray:
@@ -224,7 +199,6 @@ def fault_of(
     joint: str,
     residuals: tuple[float, float],
     masses: tuple[float, float],
-    last: tuple[float, float],
 ) -> RecordingFault:
     """
     Return the fault that a correction undoes.
@@ -237,8 +211,6 @@ def fault_of(
         The joint that gains most, and its relative residual before and after.
     masses:
         Of all links without the correction by the efforts, and by the URDF [kg].
-    last:
-        The same of the last link, with the correction [kg].
 
     """
     joints = [robot.joints[j] for j in change.joints]
@@ -255,12 +227,7 @@ def fault_of(
     what, remedy = (text.format(**words) for text in _WORDS[change.code])
     before, after = residuals
     improvement = None
-    if change.code == 'payload':
-        evidence = (
-            f'the last link, {robot.links[-1]}, has {last[0]:.3g} kg by the efforts, '
-            f'{last[1]:.3g} kg by the URDF'
-        )
-    elif change.code == 'effort_kind':
+    if change.code == 'effort_kind':
         evidence = (
             f'the masses fitted are {masses[0]:.3g} kg together, those of the URDF '
             f'{masses[1]:.3g} kg; they agree with {what}'
@@ -337,13 +304,8 @@ _WORDS = {
         'no gravity in the efforts',
         'record efforts with gravity, or set robot.gravity to [0, 0, 0]',
     ),
-    'payload': (
-        'a load on the last link',
-        'take the load off, or add it to the URDF; recordings with a load belong into '
-        'data.payload or data.known_load',
-    ),
 }
 """A correction in a few words, and what mends the fault."""
 
-EXPLANATIONS = frozenset(_WORDS)
-"""Codes of the faults that corrections undo."""
+EXPLANATIONS = frozenset({*_WORDS, 'payload'})
+"""Codes of the faults that corrections undo, and of a load that was forgotten."""

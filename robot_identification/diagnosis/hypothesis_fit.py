@@ -24,12 +24,11 @@ Statistician 58, 2004).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 
-from ..data.recording import Motion
 from ..estimation.log_det import LogDetProblem, minimise
 from ..estimation.physical_fit import (
     Body,
@@ -41,7 +40,6 @@ from ..estimation.physical_fit import (
 from ..model.consistency import from_pseudo_inertia
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from ..regressor import build, Regressor
 from ..regressor.settings import ModelSettings
 
 ROWS = 100.0
@@ -62,11 +60,6 @@ _NEAR = 1.0
 
 _RIDGE, _UNSEEN = 1e-6, 1e-9
 _FREE_ROUNDS, _FREE_RIDGE = 3, 1e-8
-_SLACK = 3.0
-"""Cost above the bound from which on an unconstrained fit tells that no other is of interest."""
-
-_HOPELESS = 25.0
-"""Cost above a bound at which a fit is given up: later rounds gain less."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +101,6 @@ class HypothesisModel:
         (k, p) rows whose products with the parameters are positive.
     units:
         (b, 10, 4, 4) relative pseudo-inertias of a unit of each.
-    regressor:
-        Of the robot as it is said to stand.
-    pulled:
-        Without gravity, and with 1 m/s^2 along x, y and z of the base.
 
     """
 
@@ -119,8 +108,6 @@ class HypothesisModel:
     places: np.ndarray
     positive: np.ndarray
     units: np.ndarray
-    regressor: Regressor
-    pulled: tuple[Regressor, ...]
 
     @classmethod
     def of(cls, robot: Robot, model: ModelSettings, prior: ParameterSet) -> HypothesisModel:
@@ -128,42 +115,10 @@ class HypothesisModel:
         bodies = reference_bodies(robot, prior)
         columns = np.arange(len(prior.layout))
         places = np.array([columns[prior.layout.of(body.link)] for body in bodies], dtype=int)
-        pulled = tuple(
-            build(robot.with_gravity(gravity), model)
-            for gravity in np.vstack([np.zeros(3), np.eye(3)]).tolist()
-        )
-        return cls(
-            bodies=bodies,
-            places=places.reshape(-1, 10),
-            positive=drive_signs(prior.layout, model),
-            units=relative_units(bodies),
-            regressor=build(robot, model),
-            pulled=pulled,
-        )
+        places, positive = places.reshape(-1, 10), drive_signs(prior.layout, model)
+        return cls(bodies, places, positive, relative_units(bodies))
 
-    def rows(self, motion: Motion) -> np.ndarray:
-        """Return (m, n, p) rows of a motion."""
-        return self.regressor.rows(motion).reshape(*motion.position.shape, -1)
-
-    def weight_rows(self, motion: Motion) -> np.ndarray:
-        """Return (4, m, n, p) rows without gravity, and what 1 m/s^2 along x, y and z adds."""
-        still = np.zeros_like(motion.velocity)
-        at_rest = Motion(motion.position, still, still)
-        free, *pulled = self.pulled
-        held = free.rows(at_rest)
-        added = [regressor.rows(at_rest) - held for regressor in pulled]
-        shape = (4, *motion.position.shape, -1)
-        return np.stack([free.rows(motion), *added]).reshape(shape)
-
-    def with_load(self, mass: float, radius: float) -> HypothesisModel:
-        """Return the model with a load of unknown shape on the last link: a ball at its frame."""
-        *others, last = self.bodies
-        ball = np.diag([*[mass * radius**2 / 3.0] * 3, mass])
-        inertia = last.pseudo_inertia + ball
-        bodies = (*others, replace(last, pseudo_inertia=inertia))
-        return replace(self, bodies=bodies, units=relative_units(bodies))
-
-    def fit(self, grams: np.ndarray, bound: float = np.inf) -> HypothesisFit:
+    def fit(self, grams: np.ndarray) -> HypothesisFit:
         """
         Fit to rows by their Gram matrices.
 
@@ -172,23 +127,17 @@ class HypothesisModel:
         grams:
             (n, p + 1, p + 1) means over samples of [W_j | tau_j]' [W_j | tau_j], relative to the
             variance of tau_j.
-        bound:
-            Cost that is of interest; the fit is given up where it will be much above.
 
         """
-        if np.isfinite(bound):
-            least = free_fit(grams)
-            if least.cost > bound + _SLACK:
-                return least
         variance, chi = np.full(len(grams), _USUAL**2), self._begin(grams.sum(axis=0))
         for _ in range(_ROUNDS):
             weights = ROWS / variance
             chi = self._solve(np.tensordot(weights, grams, axes=1), chi)
             square = residual_squares(grams, chi)
-            cost = data_cost(square) + self.prior_cost(chi)
             previous, variance = variance, square + FLOOR**2
-            if cost > bound + _HOPELESS or np.abs(np.log(variance / previous)).max() < _SETTLED:
+            if np.abs(np.log(variance / previous)).max() < _SETTLED:
                 break
+        cost = data_cost(square) + self.prior_cost(chi)
         return HypothesisFit(cost, np.sqrt(square), chi, weights)
 
     def refit(self, grams: np.ndarray, fitted: HypothesisFit) -> np.ndarray:
@@ -206,7 +155,7 @@ class HypothesisModel:
         p = len(total) - 1
         size = np.diag(total)[:p]
         # a column that nothing moves has to stay somewhere
-        ridge = np.where(self._bodily(p), 1e-10, _RIDGE) * np.maximum(size, _UNSEEN * size.max())
+        ridge = np.where(self.bodily, 1e-10, _RIDGE) * np.maximum(size, _UNSEEN * size.max())
         scale = np.sqrt(size + ridge)
         scaled = (total[:p, :p] + np.diag(ridge)) / scale[:, None] / scale
         root = np.linalg.cholesky(scaled)  # the ridge keeps it positive definite
@@ -232,16 +181,18 @@ class HypothesisModel:
         size = np.diag(total)[:p]
         scale = np.sqrt(np.maximum(size, _UNSEEN * size.max()))
         typical = 0.01 * np.sqrt(total[p, p]) / scale
-        return signed_start(self.positive, start, typical, ~self._bodily(p))
+        return signed_start(self.positive, start, typical, ~self.bodily)
 
-    def _bodily(self, p: int) -> np.ndarray:
-        bodily = np.zeros(p, dtype=bool)
+    @property
+    def bodily(self) -> np.ndarray:
+        """(p,) bool, parameters of bodies."""
+        bodily = np.zeros(self.positive.shape[1], dtype=bool)
         bodily[self.places] = True
         return bodily
 
 
-def free_fit(grams: np.ndarray) -> HypothesisFit:
-    """Fit without prior and constraints, which costs less than with them."""
+def free_cost(grams: np.ndarray) -> float:
+    """Return the cost of a fit without prior and constraints, which is less than with them."""
     p = grams.shape[1] - 1
     variance = np.full(len(grams), _USUAL**2)
     for _ in range(_FREE_ROUNDS):
@@ -254,7 +205,7 @@ def free_fit(grams: np.ndarray) -> HypothesisFit:
         chi = scipy.linalg.cho_solve(factor, total[:p, p] / scale, check_finite=False) / scale
         square = residual_squares(grams, chi)
         variance = square + FLOOR**2
-    return HypothesisFit(data_cost(square), np.sqrt(square), chi, weights)
+    return data_cost(square)
 
 
 def data_cost(square: np.ndarray) -> float:

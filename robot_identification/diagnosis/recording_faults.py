@@ -218,13 +218,11 @@ def estimate_faults(
 
 
 def forgotten_loads(
-    robot: Robot, prior: ParameterSet, estimate: Estimate
+    robot: Robot, prior: ParameterSet, found: ParameterSet, std: np.ndarray | float = 0.0
 ) -> Iterator[RecordingFault]:
     """Iterate over last links that are so heavy that they carry a load; of physical masses."""
-    found, covariance = estimate.standard, estimate.standard_covariance
-    if found is None or covariance is None:
-        return
     layout, bodies = found.layout, body_links(found.layout)
+    deviations = np.broadcast_to(std, len(layout))
     robot = robot.opened
     total = sum(prior[f'{link}.m'] for link in bodies)
     inner = {int(robot.model.parents[i]) for i in robot.joint_ids}
@@ -232,8 +230,7 @@ def forgotten_loads(
         if joint in inner or link not in bodies:
             continue
         before, after = prior[f'{link}.m'], found[f'{link}.m']
-        place = layout.index(f'{link}.m')
-        least = max(LEAST_LOAD * total, _SURE_LOAD * float(np.sqrt(covariance[place, place])))
+        least = max(LEAST_LOAD * total, _SURE_LOAD * deviations[layout.index(f'{link}.m')])
         if after > HEAVIER * before and after - before > least:
             yield RecordingFault(
                 code='payload',

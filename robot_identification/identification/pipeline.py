@@ -14,6 +14,8 @@ from itertools import chain
 import time
 import warnings
 
+import numpy as np
+
 from ..config.experiment import Experiment
 from ..config.experiment_file import reproducible_content
 from ..config.locked import faults_of_locked, recorded_joints
@@ -316,8 +318,10 @@ def identify_sources(
             problem.signals.effort_delay,
         )
         findings = (*diagnosis.findings, *estimate_faults(problem.robot, task.system, estimate))
-        if not any(finding.of_model for finding in findings):
-            findings += (*forgotten_loads(problem.robot, prior, estimate),)
+        known = estimate.standard_covariance
+        if estimate.standard and known is not None and not any(f.of_model for f in findings):
+            std = np.sqrt(np.diag(known))
+            findings += (*forgotten_loads(problem.robot, prior, estimate.standard, std),)
         watch.lap('diagnosis')
         progress(1.0, 'done')
     return Result(

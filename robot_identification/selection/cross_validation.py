@@ -227,6 +227,19 @@ class FoldedRows:
             stretches.append(replace(stretch, signals=signals))
         return replace(self, stretches=tuple(stretches))
 
+    def mixed(self, others: Sequence[FoldedRows]) -> FoldedRows:
+        """Take each joint's rows from others, that differ by their channels alone."""
+        parts = zip(*(other.stretches for other in others), strict=True)
+        stretches = []
+        for stretch, same in zip(self.stretches, parts, strict=True):
+            signals = [self._by_joint(each)[j] for j, each in enumerate(same)]
+            stretches.append(replace(stretch, signals=np.vstack(signals)))
+        rows = replace(self, stretches=tuple(stretches))
+        for name in ('_held', '_fitted'):  # known already
+            grams = [getattr(other, name)[..., j, :, :] for j, other in enumerate(others)]
+            vars(rows)[name] = np.stack(grams, axis=-3)
+        return rows
+
     def with_gravity(
         self, robot: Robot, model: ModelSettings, directions: Sequence[np.ndarray]
     ) -> FoldedRows:
@@ -290,9 +303,9 @@ class FoldedRows:
         return found
 
     @cached_property
-    def _held(self) -> tuple[np.ndarray, np.ndarray]:
+    def _held(self) -> np.ndarray:
         """Normal matrices of the rows that are predicted: all, and those that move for sure."""
-        return self.grams(np.zeros(self.n_joints)), self.grams(self.moving)
+        return np.stack([self.grams(np.zeros(self.n_joints)), self.grams(self.moving)])
 
     @cached_property
     def _fitted(self) -> np.ndarray:

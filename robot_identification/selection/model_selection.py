@@ -103,8 +103,9 @@ THINNED_RATE = 2000.0
 _AHEAD = 0.02
 """Time beyond which longer delays are not tried where all shorter ones are worse [s]."""
 
-_ROUNDS = 6
+_ROUNDS = 3
 _CHANNEL = ('effort_delay', 'effort_low_pass')
+_NONE = 'against none'
 _LISTS = ('friction', 'joint_springs')
 _EFFORT_ROWS = ('dead_zone', *_CHANNEL)
 
@@ -249,7 +250,8 @@ def choose_model(
     search.choose_tilt()
     search.choose_springs()
     search.choose_channels()
-    search.drop_terms()
+    if search.drop_terms():  # they may have made up for a channel
+        search.choose_channels()
     search.choose_tilt()
     search.choose_decimation()
     return ModelSelection(search.model, search.signals, search.tilt, tuple(search.choices))
@@ -277,6 +279,7 @@ class _SettingsSearch:
         self.rate = WORKING_RATE
         # the same rows for all cut-off frequencies
         self.trim = SAME_TRIM if self.signals.trim is None else self.signals.trim
+        self.late = 0.0  # efforts of all joints [s]
         self.choices: list[Choice] = []
         # key, entry of a list or none, terms a joint, whether it has to pay where joints move, too
         self.taken: list[tuple[str, str, float, bool]] = []
@@ -384,7 +387,8 @@ class _SettingsSearch:
             self.signals = replace(self.signals, effort_delay=best)
             self._rows = plain.through(none + best, none)
             gain = relative_gain(costs[best], costs[0.0])
-            self._note('signals.effort_delay', best, gain, 'against none')
+            self._note('signals.effort_delay', best, gain, _NONE)
+            self.late = best
 
     def choose_breakaway(self) -> None:
         """Choose each joint's breakaway displacement, and the rows that are left out near rest."""
@@ -414,7 +418,7 @@ class _SettingsSearch:
         if slow and self.zone.any():
             self.signals = replace(self.signals, dead_zone=tuple(self.zone.tolist()))
             gain = relative_gain(self.rows.cost(), plain.cost())
-            self._note('signals.dead_zone', self.signals.dead_zone, gain, 'against none')
+            self._note('signals.dead_zone', self.signals.dead_zone, gain, _NONE)
         if found.any():
             text, terms_each = 'against the sign of the velocity', np.count_nonzero(found) / n
             self._offer(
@@ -453,44 +457,65 @@ class _SettingsSearch:
         if springs:
             model = replace(self.model, joint_springs=springs)
             terms = 2.0 * len(springs) / plain.n_joints
-            self._offer('robot.joint_springs', model, 'against none', terms, sure=SURE)
+            self._offer('robot.joint_springs', model, _NONE, terms, sure=SURE)
 
     def choose_channels(self) -> None:
         """Choose joints whose efforts come later or smoother than those of all."""
         free = [f'signals.{key}' not in self.given for key in _CHANNEL]
         if not any(free):
             return
-        n, present = self.robot.n_joints, np.array([self._by_joint(key) for key in _CHANNEL])
+        n, of_all = self.robot.n_joints, dict(zip(_CHANNEL, (self.late, 0.0), strict=True))
+        asked = {key: of_all[key] for key, f in zip(_CHANNEL, free, strict=True) if f}
+        if any(getattr(self.signals, key) != value for key, value in asked.items()):
+            self.signals, self._rows = replace(self.signals, **asked), None
+        present = np.array([self._by_joint(key) for key in _CHANNEL])
         raw = self.rows
         if present.any():
             raw = self._read(signals=replace(self.signals, effort_delay=0.0, effort_low_pass=0.0))
         all_late, options = float(present[0, 0]), (DELAYS, LOW_PASSES)
-        candidates: dict[tuple[float, float], FoldedRows] = {}
+        mine = [f'signals.{key}' for key in asked]
+        self.choices = [c for c in self.choices if c.key not in mine or c.reference == _NONE]
+        places = [i for i in range(2) if free[i]]
+        candidates: dict[_Channel, FoldedRows] = {}
 
-        def rows_of(pair: tuple[float, float]) -> FoldedRows:
+        def rows_of(pair: _Channel) -> FoldedRows:
             if pair not in candidates:
                 values = [np.full(n, v) if f else p for v, f, p in zip(pair, free, present)]
                 candidates[pair] = raw.through(*values)
             return candidates[pair]
 
         before = self.rows.cost()
-        best = before, present, 0.0
+        best, found = (before, present, 0.0), self.rows
         # one joint that is late may look like a delay of all: the search starts with and without
         for late in {all_late, 0.0} if free[0] else {all_late}:
             pairs, base = [(late, 0.0)] * n, rows_of((late, 0.0)).fit()
+
+            def whole(pairs: list[_Channel]) -> tuple[float, FoldedRows]:
+                rows = raw.mixed([rows_of(pair) for pair in pairs])
+                extra = TERM_COST * np.mean([_terms(pair, late) for pair in pairs])  # noqa: B023
+                return float(rows.cost().mean() + extra), rows
+
             for count in range(_ROUNDS):
                 self.progress(0.75 + 0.02 * count, 'choosing the channels of the efforts')
                 known = pairs
-                for place in (i for i in range(2) if free[i]):
+                for place in places:
                     pairs = _channels(rows_of, base, pairs, place, options[place], late)
-                values = np.where(np.array(free)[:, None], np.array(pairs).T, present)
-                rows = raw.through(*values)
-                base = rows.fit()
                 if pairs == known:
                     break
-            cost, terms = rows.cost(), np.count_nonzero(values - [[late], [0.0]]) / n
-            if cost.mean() + TERM_COST * terms < best[0].mean() + TERM_COST * best[2]:
-                best, found = (cost, values, terms), rows
+                base = raw.mixed([rows_of(pair) for pair in pairs]).fit()
+            # what one joint is fitted to keeps to the channel that all were fitted with
+            least, rows = whole(pairs)
+            for j, place, way in itertools.product(range(n), places, (1, -1)):
+                while _terms(pairs[j], late) and (near := _next(pairs[j], place, way, options)):
+                    trial = [*pairs[:j], near, *pairs[j + 1 :]]
+                    cost, other = whole(trial)
+                    if cost >= least:
+                        break
+                    least, rows, pairs = cost, other, trial
+            if least < best[0].mean() + TERM_COST * best[2]:
+                values = np.where(np.array(free)[:, None], np.array(pairs).T, present)
+                terms = float(np.mean([_terms(pair, late) for pair in pairs]))
+                best, found = (rows.cost(), values, terms), rows
         cost, chosen, terms = best
         for key, values, was in zip(_CHANNEL, chosen, present, strict=True):
             if np.array_equal(values, was):
@@ -506,9 +531,10 @@ class _SettingsSearch:
                 text = 'against one of single joints'
                 self._undecided(f'signals.{key}', float(was[0]), gain, text)
 
-    def drop_terms(self) -> None:
-        """Leave out what does not pay any more beside what was chosen later."""
+    def drop_terms(self) -> bool:
+        """Leave out what does not pay any more beside what was chosen later; tell of any."""
         self.progress(0.9, 'leaving out what does not pay')
+        model = self.model
         for key, part, terms, both in self.taken:
             name = key.partition('.')[2]
             value = _without(getattr(self.model, name), part) if part else 0.0
@@ -521,6 +547,7 @@ class _SettingsSearch:
             if value != getattr(ModelSettings(), name):
                 gain = relative_gain(rows.cost(), rich)
                 self._note(key, value, gain, 'against what does not pay')
+        return self.model is not model
 
     def choose_tilt(self, least: float = 0.0) -> None:
         """Estimate the tilt of the base, anew where it is known from a poorer model."""
@@ -592,29 +619,46 @@ def _without(values: tuple[str, ...], *others: str) -> tuple[str, ...]:
     return tuple(value for value in values if value not in others)
 
 
+_Channel = tuple[float, float]
+"""Delay [s] and low-pass [Hz] of an effort."""
+
+
+def _terms(channel: _Channel, late: float) -> float:
+    """Return how many terms a joint's channel has beside the delay of all."""
+    return float(channel[0] != late) + float(channel[1] != 0.0)
+
+
+def _other(channel: _Channel, place: int, value: float) -> _Channel:
+    return (value, channel[1]) if place == 0 else (channel[0], value)
+
+
+def _next(
+    channel: _Channel, place: int, way: int, options: Sequence[Sequence[float]]
+) -> _Channel | None:
+    """Return a channel with the next delay or low-pass; None where there is none."""
+    values = options[place]
+    at = values.index(channel[place]) + way if channel[place] in values else -1
+    return _other(channel, place, values[at]) if 0 <= at < len(values) else None
+
+
 def _channels(
-    rows_of: Callable[[tuple[float, float]], FoldedRows],
+    rows_of: Callable[[_Channel], FoldedRows],
     base: np.ndarray,
-    pairs: list[tuple[float, float]],
+    pairs: list[_Channel],
     place: int,
     options: Sequence[float],
     late: float,
-) -> list[tuple[float, float]]:
-    """Return each joint's delay and low-pass, with another one of them where that pays."""
-    usual = (late, 0.0)
-
-    def other(pair: tuple[float, float], value: float) -> tuple[float, float]:
-        return (value, pair[1]) if place == 0 else (pair[0], value)
-
-    values = dict.fromkeys((usual[place], *options))
-    tried = {other(pair, value) for pair in pairs for value in values}
+) -> list[_Channel]:
+    """Return each joint's channel, with another delay or low-pass where that pays."""
+    values = dict.fromkeys(((late, 0.0)[place], *options))  # the usual first
+    tried = {_other(pair, place, value) for pair in pairs for value in values}
     costs = {pair: rows_of(pair).own_costs(base) for pair in tried}  # (folds, n) each
     found = []
     for j, pair in enumerate(pairs):
-        near = [other(pair, value) for value in values]  # the usual first
-        terms = [float(a != late) + float(b != 0.0) for a, b in near]
-        means = [costs[each][:, j].mean() + TERM_COST * t for each, t in zip(near, terms)]
-        best = int(np.argmin(means))
-        two = np.array([costs[near[i]][:, j] for i in (0, best)])
-        found.append(near[best] if simplest(two, [terms[0], terms[best]]) else near[0])
+        near = [_other(pair, place, value) for value in values]
+        terms = [_terms(each, late) for each in near]
+        table = np.array([costs[each][:, j] for each in near])
+        best = int(np.argmin(table.mean(axis=1) + TERM_COST * np.array(terms)))
+        pays = simplest(table[[0, best]], [terms[0], terms[best]])
+        found.append(near[best] if pays else near[0])
     return found

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A load that the URDF does not have is suspected, and none where there is none."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
@@ -57,17 +55,18 @@ def test_no_load_is_suspected_without_one(seed):
 def test_what_is_not_sure_or_hardly_counts_is_no_load():
     made = arm(103, load=1.42)
     result = identified(made)
-    prior, estimate = result.prior, result.estimate
+    prior, found = result.prior, result.estimate.standard
+    std = np.sqrt(np.diag(result.estimate.standard_covariance))
     link = made.robot.links[-1]
     place = prior.layout.index(f'{link}.m')
-    (finding,) = forgotten_loads(made.robot, prior, estimate)
-    assert f'{estimate.standard.values[place]:.3g} kg' in finding.evidence
+    (finding,) = forgotten_loads(made.robot, prior, found, std)
+    assert f'{found.values[place]:.3g} kg' in finding.evidence
     # as heavy, by the prior
-    known = prior.updated({f'{link}.m': estimate.standard.values[place] / (HEAVIER - 0.01)})
-    assert not [*forgotten_loads(made.robot, known, estimate)]
-    wide = np.array(estimate.standard_covariance)
-    wide[place, place] = estimate.standard.values[place] ** 2
-    assert not [*forgotten_loads(made.robot, prior, replace(estimate, standard_covariance=wide))]
-    heavy = prior.updated({f'{made.robot.links[1]}.m': 100.0 * estimate.standard.values[place]})
-    assert not [*forgotten_loads(made.robot, heavy, estimate)]
+    known = prior.updated({f'{link}.m': found.values[place] / (HEAVIER - 0.01)})
+    assert not [*forgotten_loads(made.robot, known, found, std)]
+    wide = std.copy()
+    wide[place] = found.values[place]
+    assert not [*forgotten_loads(made.robot, prior, found, wide)]
+    heavy = prior.updated({f'{made.robot.links[1]}.m': 100.0 * found.values[place]})
+    assert not [*forgotten_loads(made.robot, heavy, found, std)]
     assert verdict(result).level == USABLE
