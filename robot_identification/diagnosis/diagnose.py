@@ -24,7 +24,7 @@ from scipy.optimize import minimize_scalar
 from ..data.recording import Motion, RecordingSource
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from ..regressor import build
+from ..regressor import build, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
 from .hypotheses import along, Correction, fault_of, hypotheses, NONE
@@ -216,6 +216,8 @@ class Trial:
         What is compared.
     model:
         The robot's bodies.
+    regressor:
+        Of the robot as it is said to stand.
     rows, grams:
         (m, n, p) rows as the robot is said to stand, and their `gram_matrices`.
     base:
@@ -228,6 +230,7 @@ class Trial:
     prior: ParameterSet
     observed: DiagnosisSamples
     model: HypothesisModel
+    regressor: Regressor
     rows: np.ndarray
     grams: np.ndarray
     base: HypothesisFit
@@ -250,10 +253,11 @@ class Trial:
             known = {name: prior[name] for name in bodies.layout if name in prior.layout}
             bodies = bodies.updated(known)
         model = HypothesisModel.of(robot, plain, bodies)
-        rows = _rows(robot, plain, observed.motion)
+        regressor = build(robot, plain)
+        rows = _rows(regressor, observed.motion)
         grams = gram_matrices(rows, observed.effort)
         fit = model.fit(_normalised(grams, observed.effort))
-        return cls(robot, plain, bodies, observed, model, rows, grams, fit)
+        return cls(robot, plain, bodies, observed, model, regressor, rows, grams, fit)
 
     def explanations(self, whole: bool = False) -> list[Explanation]:
         """
@@ -384,10 +388,10 @@ class Trial:
         """Return the rows under a change, (m, n, p)."""
         if not change.moves and change.gravity is None:
             return self.rows
-        robot = self.robot
+        regressor = self.regressor
         if change.gravity is not None:
-            robot = robot.with_gravity(list(change.gravity))
-        return _rows(robot, self.settings, change.motion(self.observed.motion))
+            regressor = build(self.robot.with_gravity(list(change.gravity)), self.settings)
+        return _rows(regressor, change.motion(self.observed.motion))
 
     def _grams(self, change: Correction) -> np.ndarray:
         rows, effort = self._rows(change), change.efforts(self.observed)
@@ -426,7 +430,7 @@ class Trial:
         at_rest = Motion(self.observed.motion.position, still, still)
         weights = np.stack(
             [
-                _rows(self.robot.with_gravity(axis), self.settings, at_rest)
+                _rows(build(self.robot.with_gravity(axis), self.settings), at_rest)
                 for axis in np.eye(3).tolist()
             ]
         )
@@ -457,9 +461,9 @@ def _comparable(robot: Robot, model: ModelSettings) -> bool:
     return not closed and model.elastic is None
 
 
-def _rows(robot: Robot, settings: ModelSettings, motion: Motion) -> np.ndarray:
+def _rows(regressor: Regressor, motion: Motion) -> np.ndarray:
     """Return the rows of a motion, (m, n, p)."""
-    return build(robot, settings).rows(motion).reshape(*motion.position.shape, -1)
+    return regressor.rows(motion).reshape(*motion.position.shape, -1)
 
 
 def _normalised(grams: np.ndarray, effort: np.ndarray) -> np.ndarray:

@@ -435,6 +435,25 @@ def test_the_strongest_within_a_per_cent_is_taken():
     assert found.weight == STRENGTHS[0] and np.ptp(found.costs) == 0.0
 
 
+@pytest.mark.parametrize(('spread', 'taken'), [(0.0, 1), (0.02, 0)])
+def test_what_the_stretches_tell_apart_is_not_left_to_the_prior(spread, taken):
+    """The strongest costs half a per cent more: in all stretches alike, or in some of them."""
+
+    class Stretches:
+        def training(self, fold, weights):
+            return np.eye(2)
+
+        def held_out(self, fold, base):
+            dearer = 0.005 + spread * (0.5 * fold - 1.0)
+            return np.exp([dearer if base[0] == STRENGTHS[0] else 0.0])
+
+    def fit(factor, weight, start):
+        return np.array([weight]), np.array([weight])
+
+    found = choose_strength(Stretches(), np.ones(1), np.ones(1, dtype=bool), fit)
+    assert found.weight == STRENGTHS[taken]
+
+
 SZABO = Path(__file__).parents[2] / 'urdf' / 'szabo_3r.urdf'
 TOLERANCE = 1e-3
 """What docs/explanation/physical.md promises [standard deviations]."""

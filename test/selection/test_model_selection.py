@@ -16,6 +16,8 @@ from robot_identification.selection.model_selection import can_choose, choose_mo
 from robot_identification.signals import SignalSettings
 import scipy
 
+from benchmarks.defective_arms import case, not_there
+
 URDF = Path(__file__).parents[2] / 'urdf' / 'demo_arm.urdf'
 RATE = 200.0
 ALL = ('viscous', 'coulomb', 'offset', 'root', 'load')
@@ -181,6 +183,16 @@ def test_a_late_effort_is_found_at_its_joint_alone(arm):
     delays = np.broadcast_to(chosen.signals.effort_delay, arm.n_joints)
     assert delays[1] == pytest.approx(0.045)
     assert (np.delete(delays, 1) == 0.0).all()
+
+
+def test_a_late_effort_is_found_in_full_where_a_breakaway_makes_up_for_a_part_of_it():
+    name = 'one effort 45 ms late'
+    made = case(name, 4)
+    settings = ModelSettings(), SignalSettings()
+    chosen = choose_model([made.recording], made.robot, *settings, frozenset())
+    assert not_there(name, made, chosen) == []
+    late = chosen.signals.effort_delay[made.robot.joints.index(made.joint)]
+    assert late == pytest.approx(0.045, abs=0.005)
 
 
 @pytest.mark.parametrize('joint', [0, 4])
