@@ -269,8 +269,8 @@ class Trial:
         still = set(np.flatnonzero(still_joints(self.robot, self.observed.motion.position)))
         if 2 * len(still) > len(self.robot.joints):
             return []
-        tried = hypotheses(self.robot.gravity, revolute(self.robot))
-        tried = [t for t in tried if not still.intersection(t.joints) and not (whole and t.joints)]
+        every = hypotheses(self.robot.gravity, revolute(self.robot))
+        tried = [t for t in every if not still.intersection(t.joints) and not (whole and t.joints)]
         first, bound = [], self.base.cost - _WORTH_REFINING
         for least, change in self._shortlisted(tried):
             if least < bound:
@@ -410,7 +410,9 @@ class Trial:
         tried = [explanation]
 
         def cost(step: float) -> float:
-            tried.append(self.explained(explanation.change.resized(step)))
+            change = explanation.change.resized(step)
+            assert change is not None
+            tried.append(self.explained(change))
             return -tried[-1].gain
 
         if explanation.change.resized(0.0) is not None:

@@ -465,7 +465,7 @@ class _SettingsSearch:
         if not any(free):
             return
         n, of_all = self.robot.n_joints, dict(zip(_CHANNEL, (self.late, 0.0), strict=True))
-        asked = {key: of_all[key] for key, f in zip(_CHANNEL, free, strict=True) if f}
+        asked: dict[str, Any] = {key: of_all[key] for key, f in zip(_CHANNEL, free) if f}
         if any(getattr(self.signals, key) != value for key, value in asked.items()):
             self.signals, self._rows = replace(self.signals, **asked), None
         present = np.array([self._by_joint(key) for key in _CHANNEL])
@@ -508,10 +508,10 @@ class _SettingsSearch:
             for j, place, way in itertools.product(range(n), places, (1, -1)):
                 while _terms(pairs[j], late) and (near := _next(pairs[j], place, way, options)):
                     trial = [*pairs[:j], near, *pairs[j + 1 :]]
-                    cost, other = whole(trial)
-                    if cost >= least:
+                    dearer, other = whole(trial)
+                    if dearer >= least:
                         break
-                    least, rows, pairs = cost, other, trial
+                    least, rows, pairs = dearer, other, trial
             if least < best[0].mean() + TERM_COST * best[2]:
                 values = np.where(np.array(free)[:, None], np.array(pairs).T, present)
                 terms = float(np.mean([_terms(pair, late) for pair in pairs]))
@@ -537,7 +537,7 @@ class _SettingsSearch:
         model = self.model
         for key, part, terms, both in self.taken:
             name = key.partition('.')[2]
-            value = _without(getattr(self.model, name), part) if part else 0.0
+            value: Any = _without(getattr(self.model, name), part) if part else 0.0
             poorer = replace(self.model, **{name: value})
             rows, rich = self._read(poorer), self.rows.cost()
             if better(rich, rows.cost(), terms, both=both):
