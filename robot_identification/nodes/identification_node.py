@@ -50,6 +50,7 @@ from ..results.headline import figures_of, headline
 from ..results.result import Result
 from ..results.saving import require_writable, save
 from ..results.urdf_export import identified_urdf
+from ..results.verdict import verdict
 from ..untrusted.directories import given_path
 from ..untrusted.writing import write_named
 from .common import LATCHED, run, serve, steady_timer
@@ -154,6 +155,8 @@ class IdentificationNode(Node):
         result = replace(result, warnings=unique_texts(result.warnings, unused))
         written, remarks = self._keep(result, folder)
         estimate = result.estimate
+        found = verdict(result)
+        response.level, response.verdict = found.level, found.sentence
         response.base, response.standard = self._messages()
         response.joints = messages_of(JointFit, estimate.joints)
         response.relative_error = float(estimate.relative_error)
@@ -200,6 +203,8 @@ class IdentificationNode(Node):
             others = result.validations
         validation = result.validations[-1]
         _, remarks = self._keep(result, latest.folder, latest.stamp)
+        found = verdict(result)
+        response.level, response.verdict = found.level, found.sentence
         response.joints = messages_of(JointFit, validation.joints)
         response.relative_error = float(validation.relative_error)
         response.raw_relative_error = float(validation.raw_relative_error)

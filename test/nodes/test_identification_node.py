@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,9 @@ def test_whole_round(ros, identify, arm, tmp_path):
     files = {'result.yaml', 'verdict.json', 'identified.urdf', 'report.html'}
     assert {p.name for p in folder.iterdir()} == files
 
+    stored = json.loads((folder / 'verdict.json').read_text())
+    assert (answer.level, answer.verdict) == (stored['level'], stored['sentence'])
+
     # latched: who subscribes after the fact gets them, too
     published = ros.latched(ParameterSet, '/round/identification/parameters')
     fits = ros.latched(Fit, '/round/identification/fit')
@@ -68,6 +72,8 @@ def test_whole_round(ros, identify, arm, tmp_path):
     )
     assert validated.success, validated.message
     assert validated.relative_error < 3.0
+    assert validated.level == 'good'
+    assert validated.verdict.startswith('Good for ')
     assert (folder / 'report.html').stat().st_size > before
 
     exported = ros.call(

@@ -38,6 +38,7 @@ from ...model.robot import Robot
 from ...options.fields import from_mapping, option
 from ...regressor import ModelSettings
 from ...results.saving import require_writable
+from ...results.verdict import verdict
 from ...untrusted.directories import given_path
 from ...untrusted.files import plain_name
 from ..client import ServiceCaller
@@ -281,6 +282,7 @@ def _folder(options: CalibrationOptions, name: str) -> Path:
 def _result(ended: Calibration, folder: Path) -> Calibrate.Result:
     last = ended.standings[-1] if ended.standings else None
     still = () if last is None else tuple(last.targets)
+    found = None if ended.result is None else verdict(ended.result)
     return _RESULT(
         error_code=OUTCOMES[ended.outcome],
         error_msg='' if ended.outcome == MET else ended.summary(),
@@ -289,6 +291,8 @@ def _result(ended: Calibration, folder: Path) -> Calibrate.Result:
         duration=ended.duration,
         essential=0 if last is None else int(last.essential.sum()),
         open=still,
+        level='' if found is None else found.level,
+        verdict='' if found is None else found.sentence,
     )
 
 

@@ -60,6 +60,7 @@ def test_a_calibration_moves_once_it_is_confirmed_and_goes_on_in_its_folder(robo
     assert [answer.success for answer in answers] == [True, True]
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, CODES.DECLINED)
     assert result.motions == 1 and result.duration == pytest.approx(3.0, abs=0.01)
+    assert result.level and result.verdict
     assert 0 < len(result.open) <= result.essential
     phases = {f.phase for f in feedback}
     assert {'motion_1: planning', 'motion_1: executing 3 s'} <= phases
