@@ -298,7 +298,10 @@ def test_rows_without_their_time_are_refused(case):
 def test_deviations_are_the_bootstraps_and_classical_ones_stand_beside(case):
     system = case[2]
     plain, settings = wls(system), BootstrapSettings(replicates=200)
-    found, drawn = with_bootstrap(system, plain, settings), bootstrap(system, plain, settings)
+    found, drawn = (
+        with_bootstrap(system, plain, settings, drawn=True),
+        bootstrap(system, plain, settings),
+    )
     assert np.array_equal(found.std, drawn.std)
     assert np.array_equal(found.classical_std, plain.std)
     np.testing.assert_allclose(np.sqrt(np.diag(found.covariance)), drawn.std)
@@ -322,7 +325,7 @@ def test_a_method_that_weighs_single_rows_takes_over_the_growth(case):
     system = case[2]
     settings = BootstrapSettings(replicates=200)
     single = replace(wls(system), method='irls', factor=system.stacked())
-    found, plain = with_bootstrap(system, single, settings), wls(system)
+    found, plain = with_bootstrap(system, single, settings, drawn=False), wls(system)
     growth = bootstrap(system, plain, settings).std / plain.std
     np.testing.assert_allclose(found.std, growth * single.std)
     assert found.bootstrap is None
@@ -330,7 +333,7 @@ def test_a_method_that_weighs_single_rows_takes_over_the_growth(case):
 
 def test_without_the_bootstrap_deviations_stay_classical_with_a_remark(case):
     system = replace(case[2], blocks=None)
-    found = with_bootstrap(system, wls(system), BootstrapSettings())
+    found = with_bootstrap(system, wls(system), BootstrapSettings(), drawn=True)
     assert np.array_equal(found.std, wls(system).std) and found.classical_std is None
     assert any('classical' in text for text in found.warnings)
 
