@@ -11,7 +11,7 @@ from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import row_blocks, system_of
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
-from robot_identification.recursive import mrls
+from robot_identification.recursive.mrls import mrls
 from robot_identification.regressor import Regressor
 from robot_identification.regressor.base_parameters import BaseStructure
 from robot_identification.regressor.base_search import structure
