@@ -31,6 +31,7 @@ def run_fuzz(*arguments):
     return done.stdout
 
 
+@pytest.mark.soak
 def test_mutated_files_are_used_or_refused():
     assert ' inputs in ' in run_fuzz('--inputs', 240, '--targets', *FILES)
 
