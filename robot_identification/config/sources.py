@@ -254,7 +254,7 @@ class ArrayEntry:
             ``position``, ``effort``, ``time`` or ``rate`` [Hz], and ``velocity`` if there is one.
             With ``frame``, a data frame or another mapping from names to columns, these are
             names of its columns, else arrays.  ``time_unit`` is one of `TIME_UNITS`, ``s`` if
-            left out.
+            left out; a second column of ``time`` has nanoseconds.
         name:
             What the recording is called.
 
@@ -280,7 +280,11 @@ class ArrayEntry:
             unit = given.get('time_unit', 's')
             if unit not in TIME_UNITS:
                 raise _wrong(name, f"has time_unit '{unit}'", f'give {one_of(TIME_UNITS)}')
-            time = _signal(given['time'], frame, name, 'time').ravel() * TIME_UNITS[unit]
+            stamps = _signal(given['time'], frame, name, 'time')
+            if stamps.shape[1] > 2:
+                raise _wrong(name, f"has 'time' of shape {stamps.shape}", 'give one stamp a row')
+            # of two columns the second has nanoseconds
+            time = stamps @ np.array([TIME_UNITS[unit], 1e-9])[: stamps.shape[1]]
         else:
             time = np.arange(len(signals['position'])) / float(given['rate'])
         return cls(name, time, **signals)

@@ -19,7 +19,7 @@ from ..config.sources import ArrayEntry
 from ..data.drives import Drives
 from ..data.recognition import ColumnGuess, guess_by_name
 from ..data.recording import Recording, recording_error, SIGNALS
-from ..data.recording_config import FACTOR, RecordingEntry
+from ..data.recording_config import FACTOR, RecordingEntry, TIME_UNITS
 from ..data.sampling import likely_unit
 from ..errors import IdentificationWarning, one_of, SettingsError, unique_texts
 from ..model.robot import Robot
@@ -129,9 +129,10 @@ def _experiment(
             if _is_frame(data):
                 data = {'frame': data}
             if isinstance(data, Mapping) and 'frame' in data and not {*SIGNALS} & data.keys():
-                data, remark = _recognised(data, section, name)
+                entry, remark = _recognised(data, section, name)
+                arrays[kind].append(entry)
                 remarks += (remark,)
-            if isinstance(data, Mapping) and 'file' not in data:
+            elif isinstance(data, Mapping) and 'file' not in data:
                 arrays[kind].append(ArrayEntry.of(data, name))
             else:
                 entry = data if isinstance(data, Mapping) else {'file': data}
@@ -197,8 +198,8 @@ def _is_bare(entry: RecordingEntry) -> bool:
 
 def _recognised(
     data: Mapping[str, Any], section: dict[str, Any], name: str
-) -> tuple[Mapping[str, Any], str]:
-    """Return a data frame with its columns guessed, and a remark on them."""
+) -> tuple[ArrayEntry, str]:
+    """Return the recording in a data frame, its columns guessed, and a remark on them."""
     frame = data['frame']
     labels = {str(label): label for label in (frame.columns if _is_frame(frame) else frame)}
     guess = guess_by_name([*labels], _joints(section))
@@ -208,20 +209,15 @@ def _recognised(
         raise recording_error(name, text, "name them: {'frame': frame, 'time': 't', ...}")
     _keep_joints(section, guess, name)
     named = {s: [labels[str(c)] for c in columns] for s, columns in guess.columns.items()}
-    found = {**data, 'frame': frame, **named}
     if guess.time is None or 'rate' in data:
-        return found, _remark(name, replace(guess, time=None), 's')
-    parts = guess.time if isinstance(guess.time, tuple) else (guess.time,)
-    stamps = [np.asarray(frame[labels[str(part)]], dtype=float) for part in parts]
-    # seconds, and nanoseconds beside them
-    time = stamps[0] if len(stamps) == 1 else stamps[0] + 1e-9 * stamps[1]
-    unit = data.get('time_unit') or likely_unit(float(np.median(np.diff(time))), float(time[0]))
-    found = {**found, 'frame': {**{c: frame[c] for c in labels.values()}, _STAMPS: time}}
-    return {**found, 'time': [_STAMPS], 'time_unit': unit}, _remark(name, guess, unit)
-
-
-_STAMPS = object()
-"""Column of the stamps, beside those of a data frame."""
+        return ArrayEntry.of({**data, **named}, name), _remark(name, replace(guess, time=None), '')
+    stamps = guess.time if isinstance(guess.time, tuple) else (guess.time,)
+    named['time'] = [labels[str(column)] for column in stamps]
+    entry, unit = ArrayEntry.of({**data, **named}, name), data.get('time_unit', 's')
+    if 'time_unit' not in data and len(stamps) == 1 and entry.time.size > 1:
+        unit = likely_unit(float(np.median(np.diff(entry.time))), float(entry.time[0]))
+        entry = replace(entry, time=entry.time * TIME_UNITS[unit])
+    return entry, _remark(name, guess, unit)
 
 
 def _keep_joints(section: dict[str, Any], guess: ColumnGuess, name: str) -> None:

@@ -75,9 +75,11 @@ def with_efforts(
     """
     joints = result.robot.joints
     names, points = trajectory['joint_names'], trajectory['points']
-    if not isinstance(names, list) or sorted(map(str, names)) != sorted(joints):
+    names = [str(name) for name in names] if isinstance(names, list) else []
+    if sorted(names) != sorted(joints):
         _refuse(
-            f'the trajectory has the joints {one_of(names or ())}, the result {one_of(joints)}',
+            f'the trajectory has the joints {one_of(names) or "none"}, '
+            f'the result {one_of(joints)}',
             'give a trajectory of all joints of the result',
         )
     if not isinstance(points, list) or not points:

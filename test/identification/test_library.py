@@ -163,6 +163,17 @@ def test_a_frame_whose_columns_can_be_recognised_is_enough(first, by_arrays):
         found.estimate.base.values, by_arrays.estimate.base.values, rtol=1e-5, atol=1e-5
     )
     assert 'time t in ns' in found.warnings[0]
+    parts = frame.drop(columns='t').assign(
+        sec=np.floor(frame['t']), nanosec=np.round(1e9 * (frame['t'] % 1.0))
+    )
+    found = identify(URDF, parts, settings=SETTINGS)
+    np.testing.assert_allclose(
+        found.estimate.base.values, by_arrays.estimate.base.values, rtol=1e-5, atol=1e-5
+    )
+    assert 'time sec, nanosec in s' in found.warnings[0]
+    for wrong in (frame.assign(t='now'), frame[:0], frame.assign(q2=np.nan)):
+        with pytest.raises(RecordingError, match='identification'):
+            identify(URDF, wrong, settings=SETTINGS)
     without = {'frame': frame.drop(columns='t'), 'rate': 200.0}
     assert_same(identify(URDF, without, settings=SETTINGS), by_arrays)
     with pytest.raises(RecordingError, match='has no columns of effort that can be recognised'):

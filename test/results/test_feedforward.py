@@ -115,7 +115,9 @@ def test_efforts_above_the_limits_are_reported(result):
     ('change', 'words'),
     [
         (lambda d: d.update(joint_names=['joint_1', 'joint_2', 'elbow']), 'elbow'),
-        (lambda d: d.update(joint_names=None), 'joint_1'),
+        (lambda d: d.update(joint_names=None), 'has the joints none'),
+        (lambda d: d.update(joint_names=3), 'has the joints none'),
+        (lambda d: d.update(joint_names=[1, [2], None]), 'None, the result'),
         (lambda d: d.update(points=[]), 'no points'),
         (lambda d: d['points'][1].pop('accelerations'), 'point 1 has no accelerations'),
         (lambda d: d['points'][1].update(velocities=[0.0]), 'point 1 has 1 velocities'),
