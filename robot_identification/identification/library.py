@@ -129,8 +129,8 @@ def _experiment(
             if _is_frame(data):
                 data = {'frame': data}
             if isinstance(data, Mapping) and 'frame' in data and not {*SIGNALS} & data.keys():
-                entry, remark = _recognised(data, section, name)
-                arrays[kind].append(entry)
+                found, remark = _recognised(data, section, name)
+                arrays[kind].append(found)
                 remarks += (remark,)
             elif isinstance(data, Mapping) and 'file' not in data:
                 arrays[kind].append(ArrayEntry.of(data, name))
