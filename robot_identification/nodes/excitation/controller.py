@@ -248,6 +248,10 @@ class Controller:
         """Return the status of a goal; None where it is not known."""
         return self._statuses[1].get(goal)
 
+    def note_end(self, goal: bytes, status: int) -> None:
+        """Keep the status in which a goal ended: that on the topic may come later."""
+        self._statuses[1][goal] = status
+
     def _clients(self) -> str:
         """Return who may have sent a goal that is active, in words."""
         found = self._node.get_subscriptions_info_by_topic(f'{self.action}/_action/feedback')
@@ -478,6 +482,7 @@ class SentGoal:
 
     def _ended(self, future: Future) -> None:
         answer = future.result()
+        self._controller.note_end(bytes(self._id.uuid), answer.status)
         result = answer.result
         codes = type(result)
         names = (name for name in dir(codes) if name.isupper())

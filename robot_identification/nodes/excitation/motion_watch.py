@@ -28,6 +28,12 @@ from .options import Code, ExecutionOptions, MotionError, Report
 FEEDBACK_SECONDS = 2.0
 """Longest time without the controller's feedback [s]."""
 
+REPAIR_SECONDS = 4.0
+"""
+Time after which a process that was held up has got what was lost meanwhile [s]: reliable writers
+send it anew with their next heartbeat, which Fast DDS sends every 3 s.
+"""
+
 ON_PATH = 0.02
 """How far from the trajectory the state that the controller wants may be [rad or m]."""
 
@@ -226,7 +232,7 @@ class MotionWatch:
     def _silent(self, now: float) -> MotionError | None:
         """Return an error where the controller tells nothing."""
         since = self._since if self._progress is None else self._progress.received
-        if now - max(since, self._resumed) <= FEEDBACK_SECONDS:
+        if now - max(since, self._resumed + REPAIR_SECONDS) <= FEEDBACK_SECONDS:
             return None
         return MotionError(
             Code.CONTROLLER_FAILED,

@@ -241,6 +241,18 @@ def test_a_process_that_was_held_up_lets_what_waits_arrive(motion, wall, held_up
     assert watched.look(100) is None
 
 
+def test_what_was_lost_while_this_process_was_held_up_may_be_sent_anew(motion, wall):
+    watched = Watched(motion, wall)
+    watched.states.efforts = None
+    assert watched.look(40) is None
+    watched.silent = True
+    wall[0] += 2.5
+    watched.elapsed += 2.5
+    patience = motion_watch.REPAIR_SECONDS + motion_watch.FEEDBACK_SECONDS
+    assert watched.look(int((patience - 0.1) / LOOK)) is None
+    assert watched.look(int(0.2 / LOOK)).code == Code.CONTROLLER_FAILED
+
+
 def test_feedback_that_a_busy_controller_sends_late_contradicts_no_joint_states(motion, wall):
     watched = Watched(motion, wall)
     watched.delay = 0.35
