@@ -227,6 +227,9 @@ class NodeProcess:
 
     @property
     def output(self):
+        """What it has printed, to the last line once it has ended."""
+        if self.returncode is not None:
+            self._reader.join(2.0)
         return '\n'.join(self.lines)
 
     @property

@@ -44,7 +44,7 @@ STATES = 'sensor_msgs/msg/JointState'
 _DEPTH = 5000
 _ACKNOWLEDGED_SECONDS = 10.0
 _PROGRESS_SECONDS = 0.2
-_SETTLING = 0.5  # s, in which subscribers of a process are found one after the other
+_SETTLING = 0.5  # s, in which publisher and subscribers find each other, one after the other
 
 
 @dataclass(frozen=True)
@@ -357,6 +357,8 @@ def run_when_ready(identification: str, seconds: float, command: Sequence[str]) 
                 readiness.wait(
                     seconds, lambda: process.poll() is not None or readiness.hears(PLAYER)
                 )
+                # whether the player, too, knows the identification is seen by the player alone
+                time.sleep(_SETTLING)
                 _resume(caller, process, seconds)
             return process.wait()
         finally:

@@ -125,8 +125,8 @@ node = rclpy.create_node('rosbag2_player')
 states = node.create_publisher(JointState, '/joint_states', 5000)
 resumed = []
 node.create_service(Trigger, '~/resume', lambda _, answer: resumed.append(1) or answer)
-while not resumed:
-    rclpy.spin_once(node)
+while not resumed or not states.get_subscription_count():  # at the latest when it is discovered
+    rclpy.spin_once(node, timeout_sec=0.05)
 for number in range(300):
     message = JointState(name=['a'], position=[0.0], effort=[0.0])
     message.header.stamp.nanosec = number * 1000000
