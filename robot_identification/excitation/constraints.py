@@ -410,6 +410,11 @@ def _raise_worst(
     j = int(np.argmax(excess))
     unit = limits.unit(quantity, j)
     remedy = 'plan within the limits, or correct the limit if it is wrong'
+    if quantity == 'position' and times[j] == 0.0:
+        remedy = (
+            'the motion begins there: bring the robot within its limits by its own means first, '
+            'or correct the limit if it is wrong'
+        )
     if quantity == 'effort':
         remedy = 'move slower or with less reach, or correct inertias, limit or effort_margin'
     error = LimitViolation(

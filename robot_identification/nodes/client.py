@@ -233,7 +233,8 @@ def stop(
                 return False
             caller.spin(lambda: all(each.statuses for each in every), _LATCHED_WAIT)
             caller.spin(lambda: not any(each.left() for each in every), _REPEAT)
-            return all(each.ended() for each in every)
+            # one may have appeared meanwhile, with goals of its own
+            return look() and all(each.ended() for each in found.values())
 
         what = _place(controller or _ACTION, namespace)
         try:

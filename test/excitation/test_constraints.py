@@ -92,6 +92,14 @@ def test_each_violation_is_named(arm, limits, quantity, change, joint):
     assert error.value == pytest.approx(values[quantity][0, arm.joint_index(joint)], abs=1e-3)
 
 
+def test_a_robot_that_stands_beyond_its_limits_is_to_be_brought_back(arm, limits):
+    start = np.array([0.0, 0.0, 0.0, 0.0, 0.0, limits.upper[5] + 0.1])
+    with pytest.raises(LimitViolation, match='begins there: bring the robot within its limits'):
+        check_trajectory(arm, way(arm, np.zeros(6), start), limits)
+    with pytest.raises(LimitViolation, match='plan within the limits'):
+        check_trajectory(arm, way(arm, start), limits)
+
+
 def test_a_spike_between_two_close_points_is_found(arm, limits):
     # 1 ms apart, far less than the period of the check
     time = np.array([0.0, 1.0, 1.0005, 1.001, 2.0])

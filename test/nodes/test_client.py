@@ -26,6 +26,7 @@ from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 from robot_identification.cli.interfaces import add_fields, comments, plain, REQUESTS, share_of
 from robot_identification.cli.ros import VERBS as TOLD
+from robot_identification.nodes import client
 from robot_identification.nodes.common import LATCHED
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.msg import OnlineStatus
@@ -259,6 +260,24 @@ def test_stop_cancels_every_goal_and_waits_for_its_end(ros, controller):
     # those that have ended are no goals to it
     assert both.lines[-1] == f"'/left/leg': 1 goal canceled; {UNSEEN}"
     assert [h.status for h in controller['handles']] == [GoalStatus.STATUS_CANCELED] * 3
+
+
+def test_a_controller_that_is_discovered_late_is_stopped_too(ros, controller, monkeypatch):
+    for each in controller['clients']:
+        assert each.wait_for_server(60.0)
+        each.send_goal_async(FollowJointTrajectory.Goal())
+    wait(lambda: len(controller['handles']) == 2)
+
+    def known(*_):
+        """Leave the leg out until nothing of the arm is left."""
+        moving = [h for h in controller['handles'] if h.status != GoalStatus.STATUS_CANCELED]
+        return ['/left/arm', '/left/leg'] if len(moving) < 2 else ['/left/arm']
+
+    monkeypatch.setattr(client, '_controllers', known)
+    monkeypatch.setattr(client, '_REST_WAIT', 0.1)
+    stopped = client.stop(namespace='left', timeout=30.0)
+    assert [each.goals for each in stopped.values()] == [1, 1]
+    assert all(h.status == GoalStatus.STATUS_CANCELED for h in controller['handles'])
 
 
 def test_a_controller_that_does_not_stop_needs_the_emergency_stop(ros, controller):

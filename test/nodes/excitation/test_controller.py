@@ -275,6 +275,17 @@ def test_a_goal_has_the_trajectory_and_its_tolerances(ros, arm):
     ros.wait_until(lambda: controller.shared() is None, what='its status')
 
 
+def test_the_end_of_a_goal_is_known_where_its_status_is_lost(ros, arm):
+    stand_in, controller = arm
+    goal = send(ros, arm)
+    ros.wait_until(lambda: controller.shared() is not None, what='its status')
+    (topic,) = [s for s in ros.node.subscriptions if s.topic_name == controller._status_topic]
+    ros.node.destroy_subscription(topic)
+    stand_in.end('succeeded')
+    ros.wait_until(lambda: goal.ending is not None, what='its end')
+    assert controller.shared() is None
+
+
 def test_what_the_controller_says_of_an_end_is_told(ros, arm):
     stand_in, _ = arm
     codes = stand_in.kind.Result

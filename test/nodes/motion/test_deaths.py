@@ -25,7 +25,13 @@ def require_on_path(cell):
     np.testing.assert_allclose(shares[-1], 1.0, atol=5e-3)
 
 
-@pytest.mark.parametrize('share', np.random.default_rng(11).uniform(0.01, 0.97, 20).round(2))
+SHARES = np.random.default_rng(11).uniform(0.01, 0.97, 20).round(2)
+"""Of the motion, after which its node dies: the first four in `make test`, all in `make soak`."""
+
+
+@pytest.mark.parametrize(
+    'share', [*SHARES[:4], *(pytest.param(x, marks=pytest.mark.soak) for x in SHARES[4:])]
+)
 def test_the_node_dies_and_the_controller_finishes_the_path_in_the_time_that_was_logged(
     cell, move, share
 ):

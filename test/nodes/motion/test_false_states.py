@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The true motion of an arm whose joint states are false, each fault once, on a clock of its own.
+The true motion of an arm whose joint states are false, on a clock of its own.
 
-The path uses 95 % of the limits.  `benchmarks.false_states` runs each fault many times, and makes
-the table of docs/explanation/motion.md.
+The path uses 95 % of the limits.  `make test` runs one fault of four, `make soak` all of them at
+random instants; `benchmarks.false_states` makes the table of docs/explanation/motion.md.
 """
 
 from dataclasses import replace
@@ -53,20 +53,20 @@ HARMLESS = (
 """Faults that need not end a motion: nothing depends on them."""
 
 
-@pytest.mark.parametrize('number', range(len(FAULTS)))
-def test_false_states_do_not_make_the_arm_leap(arm, number):
-    name, fault = list(FAULTS.items())[number]
-    when = np.random.default_rng(number).uniform(0.05, 0.6)
-    outcome = arm.run(fault, when, seed=number)
+@pytest.mark.parametrize('name', list(FAULTS)[::4])
+def test_false_states_do_not_make_the_arm_leap(arm, name):
+    outcome = arm.run(FAULTS[name], np.random.default_rng(len(name)).uniform(0.05, 0.6), seed=1)
     require_bounds(outcome)
-    assert outcome.code or name in HARMLESS, name
+    assert outcome.code or name in HARMLESS
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize('name', FAULTS)
 def test_false_states_at_random_instants_do_not_make_the_arm_leap(arm, name, request):
-    require_bounds(worst(arm, FAULTS[name], request.config.getoption('--instants')))
+    outcome = worst(arm, FAULTS[name], request.config.getoption('--instants'))
+    require_bounds(outcome)
+    assert outcome.code != 'NONE' or name in HARMLESS
 
 
 def true(spoiler, message):
