@@ -247,8 +247,8 @@ def test_stop_cancels_every_goal_and_waits_for_its_end(ros, controller):
     arm, leg = controller['clients']
     assert arm.wait_for_server(60.0)
     assert leg.wait_for_server(60.0)
-    for client in (arm, arm, leg):
-        client.send_goal_async(FollowJointTrajectory.Goal())
+    for each in (arm, arm, leg):
+        each.send_goal_async(FollowJointTrajectory.Goal())
     wait(lambda: len(controller['handles']) == 3)
     stop = started(ros, *STOP_ARM, '30')
     assert stop.wait(60.0) == 0
