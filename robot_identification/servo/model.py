@@ -34,7 +34,7 @@ FRICTION_STIFFNESS = 2.0
 BATCH = 8_000_000
 """Numbers of the states of rollouts that are held at once."""
 
-FRICTION_STEP = 0.01
+FRICTION_STEP = 0.02
 """Time after which a Coulomb friction that depends on the position is set anew [s]."""
 
 
@@ -234,7 +234,10 @@ class ServoModel:
         stride = max(1, round(FRICTION_STEP / self.timestep))
         states, parts = start, []
         for first in range(0, controls.shape[1], stride):
-            position = states[:, 1 + self.dofs]
+            # that at the middle of the piece, if the velocity stays
+            half = 0.5 * stride * self.timestep
+            n = self.robot.n_joints
+            position = states[:, 1 + self.dofs] + half * states[:, 1 + n + self.dofs]
             for model, each, q in zip(models, sets, position, strict=True):
                 friction = each.coulomb + each.slope * (q - self.reference)
                 model.dof_frictionloss[self.dofs] = np.maximum(friction, 0.0)

@@ -8,9 +8,10 @@ The free parameters x minimise
 
 over whole stretches, each simulated from its first measured state.  The Jacobian comes from finite
 differences.  On a fixed base the branches of the robot do not couple, so that one rollout perturbs
-a kind of parameter at the same place of all branches.  ``s`` are standard deviations of the
-priors, and sigma is the error of the positions; as errors of neighbouring samples are alike, it is
-taken per ``CORRELATION_TIME`` instead of per sample.
+a kind of parameter at the same place of all branches.  ``x_0`` and ``s`` are centres and standard
+deviations of the priors (about the robot file and the given gains), and sigma is the error of the
+positions; as errors of neighbouring samples are alike, it is taken per ``CORRELATION_TIME``
+instead of per sample.
 """
 
 from __future__ import annotations
@@ -24,14 +25,19 @@ from scipy.optimize import lsq_linear
 from ..data.commands import CommandRecording
 from ..progress import no_progress, Progress
 from .model import ServoModel
-from .parameters import CORRELATION_TIME, FreeParameters, Scales, ServoParameters
+from .parameters import CORRELATION_TIME, FreeParameters, KINDS, Scales, ServoParameters
 from .settings import ServoSettings
 
 ROWS = 6000
 """Samples of all stretches that enter the fit; of more, every k-th does."""
 
-DIFFERENCE = 0.02
-"""Finite differences in scales of the parameters: a change of efforts by 2 per mille."""
+DIFFERENCE = 0.001
+"""
+Finite differences in scales of the parameters: a change of efforts by a ten-thousandth.
+
+Larger ones change when a joint sticks; such jumps look like knowledge of parameters that the
+recordings do not determine, above all of gains.
+"""
 
 TOLERANCE = 3e-3
 """Share of the sum of squares below which a step is not worth its rollouts."""
@@ -120,7 +126,7 @@ def fit_rollouts(
     recordings:
         Stretches without gaps.
     free:
-        The free parameters; its base is the start and the centre of the priors.
+        The free parameters; its base is the start.
     settings:
         Of the servos, with the priors.
     scales:
@@ -192,6 +198,8 @@ class _Residuals:
         self.progress, self.rollouts, self.evaluations = progress, 0, 0
         self.scale = np.concatenate([scales.of(kind) for kind in free.kinds])
         self.start = free.vector(free.base) / self.scale
+        # priors are about the robot file and the given gains, not about the start
+        self.neutral = np.array([KINDS[kind].neutral for kind, _, _ in free]) / self.scale
         self.bounds = tuple(side / self.scale for side in free.bounds())
         total = sum(int(recording.counted().sum()) for recording in recordings)
         self.stride = max(1, -(-total // ROWS))
@@ -230,7 +238,7 @@ class _Residuals:
                 self._simulated([vector]), self.recordings, self.rows, strict=True
             )
         ]
-        return np.concatenate((*errors, self.prior * (vector - self.start)))
+        return np.concatenate((*errors, self.prior * (vector - self.neutral)))
 
     def jacobian(self, vector: np.ndarray) -> np.ndarray:
         """Return the derivative of `residual` by finite differences."""

@@ -103,12 +103,20 @@ def test_parameters_belong_to_the_step(found):
     assert other.total > 1.5 * fine.total
 
 
-def test_gains_that_are_wrong_come_back():
-    """Gravity and inertia of links that are known give the scale of all efforts."""
-    wrong = replace(GIVEN, stiffness=0.75 * KP, gains='scale')
-    fit = fit_servo(robot(), [recorded(6.0, shift=(0.0, 0.0))], wrong, SIMULATOR)
+def test_gains_that_are_wrong_come_back_within_their_deviations():
+    """Masses and inertia of links give the scale of efforts, as well as centres are known."""
+    wrong = replace(SERVO, stiffness=0.75 * KP, gains='scale')
+    fit = fit_servo(robot(), [recorded(6.0, shift=(0.0, 0.0), seed=1)], wrong, SIMULATOR)
     assert 'damping' not in fit.fit.free.kinds  # only kd + viscous friction acts
-    np.testing.assert_allclose(0.75 * fit.parameters.stiffness, 1.0, atol=0.05)
+    std = dict(zip(fit.fit.free.names, fit.fit.std, strict=True))
+    for symbol, kind, true in (
+        ('kp', 'stiffness', np.full(4, 1.0 / 0.75)),
+        ('fc', 'coulomb', COULOMB),
+        ('Ia', 'armature', ARMATURE),
+    ):
+        deviation = np.array([std[f'{joint}.{symbol}'] for joint in JOINTS])
+        assert (np.abs(fit.parameters.values(kind) - true) < 2.0 * deviation).all(), kind
+        assert (deviation < 0.15 * true).all()
 
 
 def test_samples_that_are_held_out_do_not_act(recording):
