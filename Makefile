@@ -5,7 +5,7 @@
 #                 (ROS=kilted, for all of these: ROS 2 Kilted, in .venv-kilted)
 # make demo       identify a simulated arm over ROS and show what was found
 # make test       set-up, checks and all tests
-# make soak       the demo, a node killed in every step of it; false joint states; 200 random plans
+# make soak       the demo, a node killed in every step of it; false joint states; long sweeps
 # make fuzz       20,000 mutated files and requests for every reader
 # make docs       the documentation as a site, in build/docs
 # make papers     the papers' tables, reproduced into docs/reference/papers.md
@@ -78,7 +78,7 @@ test: setup lint  ## run the checks and all tests (ARGS: options of pytest)
 	$(PYTEST) -n $(JOBS) -m 'ros and not soak' $(or $(ARGS),$(DDS_TESTS)) || [ $$? -eq 5 ] || failed=1; \
 	exit $$failed
 
-soak: setup  ## long tests: nodes killed in every step of the demo, false states 20 times, long pages
+soak: setup  ## long tests: nodes killed in every step of the demo, false states 20 times, sweeps
 	@$(BIN)/python -m pytest -rs -m soak $(ARGS)
 
 # Without a network, benchmarks tell which of the others they could not compare with.

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import functools
 from functools import partial
+import gc
 import importlib.util
 import itertools
 import os
@@ -70,6 +71,13 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker('ros')
         if item.get_closest_marker('ros') and place not in DDS_PLACES:
             raise pytest.UsageError(f'{item.nodeid}: tests over DDS belong to {DDS_PLACES}')
+
+
+def pytest_collection_finish():
+    # thousands of tests and all that they import stay: without them a collection is ten times as
+    # fast
+    gc.collect()
+    gc.freeze()
 
 
 def _numbers():

@@ -35,12 +35,14 @@ PAGES = [
 ELSEWHERE = {ROOT / 'examples' / 'delta' / 'README.md'}
 # identifications, one after the other: in `make soak`
 LONG = {
-    ROOT / 'docs' / name
+    ROOT / name
     for name in (
-        'tutorial.md',
-        'how_to/fleet.md',
-        'explanation/estimation.md',
-        'reference/experiment.md',
+        'docs/tutorial.md',
+        'docs/how_to/fleet.md',
+        'docs/explanation/estimation.md',
+        'docs/reference/experiment.md',
+        'examples/demo_arm/README.md',
+        'examples/tx40/README.md',
     )
 }
 YOURS = '<!-- your own files -->'

@@ -44,12 +44,12 @@ def test_mutated_requests_and_joint_states_are_answered(ros_domain):
 @pytest.mark.parametrize('name', FILES)
 def test_sound_files_are_used(name, tmp_path):
     """Mutations of what is refused anyway would find little."""
-    target = TARGETS[name]
+    target, random = TARGETS[name], Random(name)
     for number, case in enumerate(target.seeds()):
         folder = tmp_path / str(number)
         folder.mkdir()
         case.write(folder)
-        target.run(folder, Random(number))
+        target.run(folder, random)
 
 
 def test_an_input_is_made_of_its_number_alone():

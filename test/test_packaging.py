@@ -2,6 +2,7 @@
 """Statements about the package in several places agree and are complete."""
 
 import ast
+import functools
 from importlib import import_module
 import importlib.metadata
 import os
@@ -84,6 +85,7 @@ bag with rosbag2 has its interfaces.
 """
 
 
+@functools.cache
 def imported_modules(folder):
     """Return the top-level names that the modules in a folder import from elsewhere."""
     names = set()
@@ -93,7 +95,8 @@ def imported_modules(folder):
                 names |= {alias.name.split('.')[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 names.add(node.module.split('.')[0])
-    return names - set(sys.stdlib_module_names) - {'robot_identification'} - COMPLETION
+    own = {'robot_identification'}
+    return frozenset(names - set(sys.stdlib_module_names) - own - COMPLETION)
 
 
 def started_packages():

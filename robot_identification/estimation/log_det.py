@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import block_diag, solve_triangular
+from scipy.linalg import block_diag, lapack, solve_triangular
 
 _STEPS, _ROUGH = 200, 0.3
 _DECREASE = 0.1
@@ -102,7 +102,7 @@ class LogDetProblem:
         except np.linalg.LinAlgError:
             return np.inf
         log_det = 2.0 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum()
-        trace = np.trace(bodies, axis1=1, axis2=2).sum()
+        trace = np.einsum('naa->', bodies)
         residual = self.matrix @ chi - self.target
         divergence = trace - log_det - 4.0 * len(bodies)
         return float(
@@ -114,10 +114,10 @@ class LogDetProblem:
     def derivatives(self, chi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the gradient and rows whose Gram matrix is the Hessian, (q,) and (·, q)."""
         roots = np.linalg.cholesky(self.bodies(chi))
+        n, size = len(self.places), chi.size
         inverse = np.linalg.inv(roots)[:, None]
         whitened = inverse @ self.units @ np.swapaxes(inverse, 2, 3)
-        slopes = np.trace(self.units - whitened, axis1=2, axis2=3)
-        n, size = len(self.places), chi.size
+        slopes = np.einsum('niaa->ni', self.units - whitened)
         packed = whitened[:, :, _ROWS, _COLUMNS] * _PACKING
         curvature = np.zeros((n, 10, size))
         curvature[np.arange(n)[:, None], :, self.places] = packed
@@ -222,13 +222,13 @@ def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> Log
     value, steps = problem.value(chi), 0
     while True:
         gradient, rows = problem.derivatives(chi)
-        scale = np.linalg.norm(rows, axis=0)
-        root = np.asarray(np.linalg.qr(rows / scale, mode='r'))
-        half = solve_triangular(root, gradient / scale, trans='T')
+        scale = np.sqrt(np.einsum('ij,ij->j', rows, rows))
+        root = _root(rows / scale)
+        half = _solved(root, gradient / scale, trans=1)
         decrement = float(np.linalg.norm(half))
         if decrement < tolerance or steps == _STEPS:
             break
-        step = problem.whole(-solve_triangular(root, half) / scale)
+        step = problem.whole(-_solved(root, half) / scale)
         length = 1.0
         while length > _LEAST_STEP:
             trial = chi + length * step
@@ -239,7 +239,26 @@ def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> Log
         else:  # rounding: no step lowers the value any more
             break
         chi, value, steps = trial, reached, steps + 1
-    return LogDetMinimum(problem, chi, root * scale, decrement)
+    return LogDetMinimum(problem, chi, np.triu(root) * scale, decrement)
+
+
+# LAPACK itself: for matrices this small, the checks of NumPy and SciPy take most of the time
+
+
+def _root(rows: np.ndarray) -> np.ndarray:
+    """Return R of the QR factorisation of rows, with something else below the diagonal."""
+    size = rows.shape[1]
+    factored, _, _, info = lapack.dgeqrf(rows, lwork=max(1, 32 * size))
+    assert info == 0
+    return np.asarray(factored[:size])
+
+
+def _solved(root: np.ndarray, right: np.ndarray, trans: int = 0) -> np.ndarray:
+    """Solve with an upper triangle, or its transpose; NaN and infinity stay what they are."""
+    solution, info = lapack.dtrtrs(root, right, trans=trans)
+    if info > 0:
+        raise np.linalg.LinAlgError('singular matrix')
+    return np.asarray(solution)
 
 
 _PULL, _BARRIER = 1e2, 1e-2

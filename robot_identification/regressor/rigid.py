@@ -123,7 +123,8 @@ def cross_matrix(a: np.ndarray) -> np.ndarray:
 
 def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return cross products along the last axis; NumPy's own takes three times as long for few."""
-    return np.moveaxis(cross_rows(np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0)), 0, -1)
+    product = cross_rows(*(x.transpose(-1, *range(x.ndim - 1)) for x in (a, b)))
+    return product.transpose(*range(1, product.ndim), 0)
 
 
 def cross_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:

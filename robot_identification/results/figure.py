@@ -130,6 +130,7 @@ def raised(unit: str) -> str:
     return unit.replace('^2', '²').replace('^3', '³')
 
 
+@cache
 def templates(**settings: Any) -> jinja2.Environment:
     """Return the environment of the templates; settings as of `jinja2.Environment`."""
     settings = {'autoescape': True, 'undefined': jinja2.StrictUndefined, **settings}

@@ -84,6 +84,7 @@ def render(name: str, **values: Any) -> str:
     ``values`` come beside style, versions and scripts; ``figures`` is the store of the page's
     figures, if there are any.
     """
+    # it keeps the templates that it has compiled
     environment = templates()
     filters = (number, percent, seconds, signed, spread)
     environment.filters.update({each.__name__: each for each in filters}, unit=raised)

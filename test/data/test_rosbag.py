@@ -483,7 +483,9 @@ def test_publishers_that_never_meet_are_refused(tmp_path):
     assert 'have no time in common' in refused(write(tmp_path / 'bag', messages))[1]
 
 
-@pytest.mark.parametrize('size', [1, 7, 5000])
+@pytest.mark.parametrize(
+    'size', [7, *(pytest.param(s, marks=pytest.mark.soak) for s in (1, 5000))]
+)
 @pytest.mark.parametrize('effort', [(), (0.0, 0.0, 0.0)], ids=['no effort', 'zeros'])
 @pytest.mark.parametrize('late', [0, 300_000], ids=['same stamps', 'own stamps'])
 @pytest.mark.parametrize('first', [False, True])

@@ -39,7 +39,7 @@ def test_fault_is_found(kind):
     assert all(each.remedy and each.evidence and each.change for each in found)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_two_arms_with_fourteen_joints_are_diagnosed():
     made = arm(70, joints=14)
     fault = FAULTS['signs of all efforts'](made)

@@ -29,7 +29,9 @@ def loads(result):
     return [finding for finding in result.diagnosis if finding.code == 'payload']
 
 
-@pytest.mark.parametrize('seed', [101, 103, 105, 108])
+@pytest.mark.parametrize(
+    'seed', [101, 105, *(pytest.param(s, marks=pytest.mark.soak) for s in (103, 108))]
+)
 def test_a_load_that_was_forgotten_is_suspected(seed):
     """With it the last link has 2.2 to 2.8 times the mass that the URDF gives it."""
     made = arm(seed, load=1.42)
@@ -45,7 +47,9 @@ def test_a_load_that_was_forgotten_is_suspected(seed):
     assert 'load' in reason.next_step and found.level != DO_NOT_USE
 
 
-@pytest.mark.parametrize('seed', [101, 103, 105, 106, 108, 109])
+@pytest.mark.parametrize(
+    'seed', [101, 105, *(pytest.param(s, marks=pytest.mark.soak) for s in (103, 106, 108, 109))]
+)
 def test_no_load_is_suspected_without_one(seed):
     made = arm(seed)
     assert heavier(made)[0] < 2.0

@@ -34,7 +34,14 @@ def test_an_encoder_that_is_off_by_twenty_degrees(seed, joint):
     assert degrees == pytest.approx(-20.0, abs=6.0), finding.change
 
 
-@pytest.mark.parametrize(('seed', 'joint'), [(101, 0), (104, 6), (106, 1)])
+@pytest.mark.parametrize(
+    ('seed', 'joint'),
+    [
+        (101, 0),
+        pytest.param(104, 6, marks=pytest.mark.soak),
+        pytest.param(106, 1, marks=pytest.mark.soak),
+    ],
+)
 def test_one_joint_s_effort_that_is_twenty_milliseconds_late(seed, joint):
     made = arm(seed)
     time, effort = made.recording.time, made.recording.effort.copy()

@@ -105,7 +105,7 @@ def test_the_covariance_on_gaussian_noise_is_that_of_least_squares_over_the_effi
     assert np.mean(ratio / best) == pytest.approx(1.0 / 0.95, rel=0.03)
 
 
-@losses
+@pytest.mark.parametrize('loss', ['tukey', pytest.param('huber', marks=pytest.mark.soak)])
 def test_efficiency_on_clean_gaussian_noise_is_95_percent(spoilt, loss):
     """The variance against that of least squares, paired over 150 recordings."""
     robust, plain = [], []

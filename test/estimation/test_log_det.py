@@ -72,7 +72,9 @@ def log_cholesky(theta):
     return np.concatenate([*parts, np.exp(theta[20:])])
 
 
-@pytest.mark.parametrize('seed', range(4))
+@pytest.mark.parametrize(
+    'seed', [0, *(pytest.param(s, marks=pytest.mark.soak) for s in (1, 2, 3))]
+)
 @pytest.mark.parametrize('weight', [0.1, 10.0])
 def test_another_formulation_finds_the_same_minimum(seed, weight):
     """Unconstrained minimisation over Cholesky factors (Rucker and Wensing, RA-L 2022)."""

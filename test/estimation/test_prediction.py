@@ -102,7 +102,7 @@ class Piecemeal:
         return self.recording.blocks(self.size)
 
 
-@pytest.mark.parametrize('size', [1, 7, 480])
+@pytest.mark.parametrize('size', [pytest.param(1, marks=pytest.mark.soak), 7, 480])
 def test_the_size_of_blocks_makes_no_difference(arm, size):
     """With a gap, at whose ends the grid of one stretch is left for the next one's."""
     time = uneven(4000)

@@ -96,7 +96,10 @@ def test_the_general_description_finds_the_same(folder, identified):
     assert identified == pytest.approx(other['platform.m'], rel=1e-9)
 
 
-@pytest.mark.parametrize('name', ['experiment.yaml', 'experiment_loops.yaml'])
+@pytest.mark.parametrize(
+    'name',
+    ['experiment.yaml', pytest.param('experiment_loops.yaml', marks=pytest.mark.soak)],
+)
 def test_a_robot_whose_links_have_not_all_parameters_has_a_physical_fit(identified, name):
     results = [identified(name, method) for method in ('wls', 'physical')]
     free, found = (result.estimate.relative_error for result in results)

@@ -154,9 +154,9 @@ def write_csv(path, entry, driver, recording):
 @pytest.fixture(
     scope='module',
     ids=NAMES,
-    # arms of one kind stand in for these, too: once is enough for every run
+    # one of each kind for every run: currents in another order, no rotor inertia, a table
     params=[
-        pytest.param(d, marks=[pytest.mark.soak] if d.folder in ('kinova', 'openarm') else [])
+        pytest.param(d, marks=[] if d.folder in ('ur', 'franka', 'doosan') else [pytest.mark.soak])
         for d in DRIVERS
     ],
 )
@@ -293,6 +293,7 @@ def driver_filter(efforts, cutoff, period):
     return lfilter([share], [1.0, share - 1.0], efforts, axis=0, zi=start)[0], share
 
 
+@pytest.mark.soak
 def test_the_filter_of_the_lbr_driver_shows_as_a_delay(stand_in, tmp_path):
     """The driver's default of 10 Hz spoils friction, half the rate does not."""
     driver = next(d for d in DRIVERS if d.folder == 'kuka_lbr')

@@ -218,7 +218,10 @@ def test_long_trajectories_have_no_gap_between_blocks():
         assert values[0] > 0.95 and when[0] == pytest.approx(middle, abs=1e-3)
 
 
-@pytest.mark.parametrize(('duration', 'harmonics'), [(0.5, 11), (2.0, 100), (5.0, 20)])
+@pytest.mark.parametrize(
+    ('duration', 'harmonics'),
+    [(0.5, 11), pytest.param(2.0, 100, marks=pytest.mark.soak), (5.0, 20)],
+)
 def test_fast_series_and_the_points_that_stand_for_them_hide_nothing(duration, harmonics):
     free = rest_to_rest(duration, 1.0 / duration, harmonics)
     rng = np.random.default_rng(harmonics)

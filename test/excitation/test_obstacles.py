@@ -273,6 +273,7 @@ def test_an_obstacle_at_the_start_is_named():
         start_poses(arm, chosen, plan_limits(arm, chosen)[0], model)
     everywhere = Obstacle('cloud', 'sphere', (9.0,))
     chosen = PlannerSettings(obstacles=(everywhere,))
+    arm = Robot.from_urdf(URDF / 'szabo_3r.urdf')
     model = collision_model(arm, chosen.clearance, chosen.all_obstacles)
     with pytest.raises(
         ExcitationError, match="no position free .*obstacle 'cloud'.* 3001 of 3001"

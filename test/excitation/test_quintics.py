@@ -43,8 +43,18 @@ def through(points, time):
     return np.array(found).transpose(1, 0, 2)
 
 
-@pytest.mark.parametrize('method', ['fourier', 'spline', 'points'])
-@pytest.mark.parametrize('speed', [1.0, 0.2])
+@pytest.mark.parametrize(
+    ('method', 'speed'),
+    [
+        ('fourier', 1.0),
+        ('spline', 1.0),
+        ('points', 0.2),
+        *(
+            pytest.param(method, speed, marks=pytest.mark.soak)
+            for method, speed in (('points', 1.0), ('fourier', 0.2), ('spline', 0.2))
+        ),
+    ],
+)
 def test_a_controllers_quintics_are_the_planned_path(method, speed):
     settings = PlannerSettings(method=method, duration=4.0, max_iterations=2, seed=3)
     if method == 'points':

@@ -197,7 +197,15 @@ def nearest_by_brute_force(model, trajectory, deceleration):
 
 @pytest.mark.parametrize(
     ('seed', 'free'),
-    [(0, True), (12, True), (16, False), (18, False), (23, False), (49, False)],
+    [
+        (12, True),
+        (18, False),
+        (23, False),
+        *(
+            pytest.param(seed, free, marks=pytest.mark.soak)
+            for seed, free in ((0, True), (16, False), (49, False))
+        ),
+    ],
 )
 def test_collisions_on_stops_are_those_of_brute_force(arm, limits, seed, free):
     rng = np.random.default_rng(seed)

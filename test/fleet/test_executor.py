@@ -71,11 +71,18 @@ def test_strangers_are_refused(client, protocol):
     others = None if protocol == 'tcp' else Security.temporary()  # of another cluster
     assert len(sockets) >= 5  # scheduler, workers, their supervisors
     assert {address for address, _ in sockets} == {'127.0.0.1'}
-    for _, port in sockets:
-        with pytest.raises((OSError, CommClosedError, asyncio.TimeoutError)):
-            asyncio.run(identity(f'{protocol}://127.0.0.1:{port}', others, 2.0))
+    refused = OSError, CommClosedError, asyncio.TimeoutError
+    answers = asyncio.run(
+        together(identity(f'{protocol}://127.0.0.1:{port}', others, 2.0) for _, port in sockets)
+    )
+    assert all(isinstance(answer, refused) for answer in answers), answers
     own = asyncio.run(identity(client.scheduler.address, client.security, 60.0))
     assert own['type'] == 'Scheduler'
+
+
+async def together(questions):
+    """Return the answers of all, or the errors in their places."""
+    return await asyncio.gather(*questions, return_exceptions=True)
 
 
 async def identity(address, security, seconds):

@@ -106,12 +106,14 @@ def test_each_robot_is_identified_as_from_its_recordings(small, run):
         assert robot.estimate.std == pytest.approx(alone.estimate.std, rel=1e-6)
 
 
-def test_order_and_number_of_workers_change_nothing(small, reference, run):
+def test_order_and_number_of_workers_change_nothing(small, reference, run, cluster):
     files = sorted(map(str, small.recordings.rglob('*.npz')))
-    run(small, 'two', files[::-1])
+    result = run(small, 'two', files[::-1])
+    assert result.scheduler == f'Dask on {cluster}, 2 at a time'
     require_equal(merged(small, 'two'), reference)
 
 
+@pytest.mark.soak
 def test_a_worker_killed_half_way_changes_nothing(small, reference, run):
     others, killed = set(children()), []
 
@@ -153,12 +155,6 @@ def test_without_dask_the_result_is_the_same(small, reference, monkeypatch):
     result = identify_fleet(small.experiment, [small.recordings], out)
     assert result.scheduler == 'this process alone, without Dask'
     require_equal(merged(small, 'without dask'), reference)
-
-
-def test_a_cluster_by_its_address_changes_nothing(small, reference, run, cluster):
-    result = run(small, 'cluster')
-    assert result.scheduler == f'Dask on {cluster}, 2 at a time'
-    require_equal(merged(small, 'cluster'), reference)
 
 
 def test_finished_factors_are_kept_and_damaged_ones_made_anew(small, reference, run):

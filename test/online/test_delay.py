@@ -46,7 +46,7 @@ def followed(case, recording, seed=0, noise=0.02, memory=0.1):
 
 def test_delays_are_found_with_their_standard_deviations(case, slow):
     """Errors over seeds of coloured noise are what each has told."""
-    found = [followed(case, slow, seed).rows().delay() for seed in range(6)]
+    found = [followed(case, slow, seed).rows().delay() for seed in range(3)]
     assert found[0].joints == case.recording.joints
     errors = np.array([one.delay for one in found]) - LATE
     told = np.array([one.std for one in found])

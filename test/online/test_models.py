@@ -114,7 +114,7 @@ def _compared(file, model, *, samples=600, **signals):
 @pytest.mark.parametrize(
     ('file', 'model'), [('szabo_3r', DRY), ('zollo_planar_2r', ELASTIC)], ids=['load', 'elastic']
 )
-@pytest.mark.parametrize('block', [512, 37])
+@pytest.mark.parametrize('block', [pytest.param(512, marks=pytest.mark.soak), 37])
 def test_dry_friction_has_the_state_of_the_offline_rows(file, model, block, monkeypatch):
     # offline, windows of neighbouring blocks share samples
     monkeypatch.setattr(rows, 'BLOCK_SAMPLES', block)

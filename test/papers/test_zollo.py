@@ -94,6 +94,7 @@ def test_encoder_rounds_to_its_steps():
     assert quantised(np.array([0.4, 0.6, -1.4]) * step, 1000) == pytest.approx([0.0, step, -step])
 
 
+@pytest.mark.soak
 def test_puma_560_in_three_seconds():
     run = zollo.puma_run(3.0)
     true, parts = zollo.puma_errors(run)

@@ -77,12 +77,12 @@ def test_a_wheel_with_dahls_friction_moves_as_its_equations_say():
         return [v, (_push(t) - 0.4 * z - 0.05 * v) / 0.05, v / 0.01 * (1.0 - z * np.sign(v))]
 
     solved = solve_ivp(
-        slope, (0.0, 3.0), [0.0] * 3, 'Radau', dense_output=True, rtol=1e-9, atol=1e-11
+        slope, (0.0, 1.5), [0.0] * 3, 'Radau', dense_output=True, rtol=1e-9, atol=1e-11
     )
     errors = []
     for step in (1e-3, 5e-4):
         plant = _plant(BALANCED, step, breakaway=np.array([0.01]), fc=0.4, fv=0.05)
-        time, q, v = _run(plant, 0.0, 0.0, 3.0, _push)
+        time, q, v = _run(plant, 0.0, 0.0, 1.5, _push)
         exact = solved.sol(time)
         errors.append(max(np.abs(q - exact[0]).max(), np.abs(v - exact[1]).max()))
         assert np.abs(plant._direction[0] - exact[2, -1]) < 1e-3
@@ -167,11 +167,12 @@ def arm():
     return Robot.from_urdf(FOLDER / 'szabo_3r.urdf')
 
 
-def _waypoints(arm, duration=24.0):
+def _waypoints(arm, duration=12.0):
     random = np.random.default_rng(2)
-    knots = np.linspace(0.0, duration, 20)
-    through = np.zeros((20, 3))
-    through[1:-1] = random.uniform(-1.4, 1.4, (18, 3))
+    count = max(10, round(duration / 1.2))
+    knots = np.linspace(0.0, duration, count)
+    through = np.zeros((count, 3))
+    through[1:-1] = random.uniform(-1.4, 1.4, (count - 2, 3))
     spline = make_interp_spline(
         knots, through, k=5, bc_type=([(1, np.zeros(3)), (2, np.zeros(3))],) * 2
     )
@@ -227,7 +228,7 @@ def test_the_model_that_the_simulated_robot_obeys_is_told(arm):
 
 
 def test_all_terms_are_identified_from_a_simulated_arm(arm):
-    recording = simulate(arm, _waypoints(arm), replace(DRIVES, **COARSE))
+    recording = simulate(arm, _waypoints(arm, 24.0), replace(DRIVES, **COARSE))
     model = true_model(arm, DRIVES)
     result = _identified(arm, model, recording)
     true = truth(arm, DRIVES)
@@ -252,7 +253,7 @@ CHANNEL = replace(PLAIN, effort_delay=(0.01, 0.0, 0.03), effort_low_pass=(0.0, 8
 
 
 def test_reported_efforts_are_late_and_smooth_as_scipys_filters_make_them(arm):
-    way = _waypoints(arm, 4.0)
+    way = _waypoints(arm, 3.0)
     quiet = {'effort_noise_std': (0.0,), 'effort_noise': 0.0}
     plain, late = (simulate(arm, way, replace(settings, **quiet)) for settings in (PLAIN, CHANNEL))
     np.testing.assert_array_equal(plain.position, late.position)

@@ -95,7 +95,16 @@ def test_effort_position_velocity_and_acceleration_are_of_one_instant(arm, clean
     np.testing.assert_allclose(clean.velocity[1:-1][keep], motion.velocity[keep], atol=3e-3)
 
 
-@pytest.mark.parametrize('name', ['demo_arm', 'tx40', 'szabo_3r', 'zollo_planar_2r'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        'szabo_3r',
+        *(
+            pytest.param(name, marks=pytest.mark.soak)
+            for name in ('demo_arm', 'tx40', 'zollo_planar_2r')
+        ),
+    ],
+)
 def test_identification_finds_the_truth(name):
     robot = load(name)
     settings = replace(CLEAN, perturbation=0.05)

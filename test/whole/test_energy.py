@@ -31,8 +31,10 @@ def robot():
 
 @pytest.fixture(scope='module')
 def trajectory(robot):
-    points = PointSettings(starts=4, rounds=0)
-    settings = PlannerSettings(method='points', points=points, check_collisions=False)
+    points = PointSettings(starts=2, rounds=0)
+    settings = PlannerSettings(
+        method='points', points=points, max_iterations=60, check_collisions=False
+    )
     return plan(robot, settings, model=MODEL).trajectory
 
 

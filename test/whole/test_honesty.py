@@ -15,7 +15,14 @@ from benchmarks import honesty
 
 @pytest.mark.parametrize(
     ('name', 'seeds'),
-    [('szabo_3r', 4), ('demo_arm, 4 joints', 3), ('demo_arm', 2), ('panda', 2)],
+    [
+        ('szabo_3r', 2),
+        ('demo_arm', 1),
+        *(
+            pytest.param(*case, marks=pytest.mark.soak)
+            for case in (('szabo_3r', 4), ('demo_arm, 4 joints', 3), ('demo_arm', 2), ('panda', 2))
+        ),
+    ],
 )
 def test_defaults_give_a_physical_robot_whose_intervals_hold(name, seeds):
     robot = honesty.arms()[name]
@@ -34,7 +41,7 @@ def test_classical_deviations_do_not_hold():
     problem = honesty.problem(robot)
     plain = replace(problem, estimation=EstimationSettings(method='wls', bootstrap=None))
     off = []
-    for seed in range(1, 4):
+    for seed in range(1, 3):
         recorded, _ = honesty.recording(robot, seed)
         known = honesty.true_parameters(robot, seed)
         for chosen in (plain, replace(plain, estimation=EstimationSettings(method='wls'))):

@@ -88,7 +88,7 @@ output: results
 
 
 def record(robot, settings, seed, path):
-    wanted = PlannerSettings(duration=8.0, max_iterations=20, seed=seed)
+    wanted = PlannerSettings(duration=8.0, max_iterations=5, seed=seed)
     trajectory = plan(robot, wanted).trajectory
     time = np.arange(0.0, trajectory.duration + 1e-9, 0.01)
     motion = trajectory.sample(time)
@@ -109,7 +109,7 @@ def record(robot, settings, seed, path):
 def test_true_parameters_are_found(tmp_path, urdf, joints, locked, gravity):
     (tmp_path / 'robot.urdf').write_text(urdf)
     robot = Robot.from_urdf(urdf, joints, locked=locked, gravity=gravity)
-    settings = SimulationSettings(rate=500.0)
+    settings = SimulationSettings(rate=500.0, servo_rate=500.0)
     for seed in range(2):
         record(robot, settings, seed, tmp_path / f'run_{seed}.csv')
     (tmp_path / 'experiment.yaml').write_text(

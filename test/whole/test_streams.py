@@ -13,6 +13,7 @@ from robot_identification.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [command.run.__name__ for command in COMMANDS]
+DAILY = ('identify', 'plan')
 NOT_TEXT = os.fsdecode(b'run\xff')
 OLS = ('--set', 'estimation.method=ols')
 
@@ -39,14 +40,23 @@ def run(folder, *arguments, how=''):
     return done.returncode, error.splitlines()
 
 
-@pytest.mark.parametrize('name', NAMES)
+@pytest.mark.parametrize(
+    'name',
+    [pytest.param(n, marks=[] if n in DAILY else [pytest.mark.soak]) for n in NAMES],
+)
 def test_no_command_fails_silently_where_its_output_is_full(tmp_path, name):
     code, error = run(tmp_path, name, '--help', how='>/dev/full')
     reason = 'cannot write to standard output: No space left on device'
     assert (code, error) == (1, [f'error: {reason}'])
 
 
-@pytest.mark.parametrize('how', REDIRECTIONS)
+@pytest.mark.parametrize(
+    'how',
+    [
+        pytest.param(how, marks=[] if how in ('full', 'all closed') else [pytest.mark.soak])
+        for how in REDIRECTIONS
+    ],
+)
 def test_an_identification_writes_its_results_and_says_that_its_output_is_lost(workspace, how):
     code, error = run(workspace.folder, 'identify', 'experiment.yaml', *OLS, how=REDIRECTIONS[how])
     assert code == 1
