@@ -235,7 +235,7 @@ class NodeProcess:
 
     @property
     def output(self):
-        """What it has printed, to the last line once it has ended."""
+        """Lines that it has printed, all of them once it has ended."""
         if self.returncode is not None:
             self._reader.join(2.0)
         return '\n'.join(self.lines)

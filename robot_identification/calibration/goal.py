@@ -241,7 +241,7 @@ def needed_duration(standing: CalibrationProgress, spent: float, longest: float)
     Return how long the next motion has to be, ``longest`` at most [s].
 
     The motions so far took ``spent`` [s] and led to ``standing``.  Deviations fall with the root
-    of the time, so the worst open parameter tells what is missing.
+    of the time, so the worst open parameter shows what is missing.
     """
     if standing.settings.prediction_error is not None:
         return longest

@@ -110,7 +110,7 @@ def fail(reason: object, code: int) -> int:
     """Print why the command failed, in one line, and return the exit code."""
     try:
         print(f'{paint("error:", _RED, sys.stderr)} {reason}', file=sys.stderr, flush=True)
-    except OSError:  # the exit code is all that can be told
+    except OSError:  # the exit code is all that can be reported
         abandon(sys.stderr)
     return code
 

@@ -107,8 +107,8 @@ def add_fields(parser: argparse.ArgumentParser, interface: Interface) -> None:
             continue  # trajectories and arrays of numbers are for programs
         if field == interface.main:
             options['metavar'] = options.get('metavar') if kind == 'boolean' else field
-        told = meaning.get(field, kind).replace('%', '%%')
-        parser.add_argument(name, help=told, **options)
+        text = meaning.get(field, kind).replace('%', '%%')
+        parser.add_argument(name, help=text, **options)
 
 
 def comments(kind: str) -> dict[str, str]:

@@ -119,12 +119,12 @@ class Draft:
             self.entries, self.recordings, self.guesses, strict=True
         ):
             lines += ['', f'{entry.name}: {_clock_text(entry, recording)}']
-            told = 'by content, check them' if guess.by_content else 'by name'
+            origin = 'by content, check them' if guess.by_content else 'by name'
             if entry.topic and not guess.columns:
                 lines.append(f'  joints by name from the topic {entry.topic}')
                 continue
             shown = [name for name in SIGNALS if name in guess.columns]
-            rows = [[f'columns ({told})', *shown]]
+            rows = [[f'columns ({origin})', *shown]]
             for j, joint in enumerate(guess.joints):
                 rows.append([joint, *(str(guess.columns[name][j]) for name in shown)])
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

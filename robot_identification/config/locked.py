@@ -47,7 +47,7 @@ class RecordedJoints:
 
 
 def recorded_joints(source: FileSource, robot: Robot, wanted: Sequence[str]) -> RecordedJoints:
-    """Return what a recording has of joints of a robot; nothing where it cannot be told."""
+    """Return what a recording has of joints of a robot; nothing where it is unknown."""
     entry, base = source.entry, source.base
     known = robot.contents.moving
     try:

@@ -158,7 +158,7 @@ def _senders(bag: Path, states: JointStates, senders: np.ndarray | None) -> str:
 
 
 def _report_alternation(bag: Path, topic: str, states: JointStates) -> bool:
-    """Warn if two publishers send states of the same joints in turn; tell whether they do."""
+    """Warn if two publishers send states of the same joints in turn; return whether they do."""
     whole = states.present['position'].all(axis=1) & states.present['effort'].all(axis=1)
     position = states.values['position'][whole]
     position = position[np.diff(states.stamp[whole], prepend=-1) > 0]

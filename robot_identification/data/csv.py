@@ -304,7 +304,7 @@ def _data_lines(file: Path, lines: Iterator[str]) -> Iterator[str]:
     """Iterate over the lines that are neither empty nor comments."""
     skipped = 0
     for line in lines:
-        # the first character tells it of nearly all lines
+        # the first character shows it for nearly all lines
         if line[0] in _BEGINNINGS or _is_data(line):
             skipped = max(skipped - 1, 0)
             yield line

@@ -27,7 +27,7 @@ _PAUSE = 0.5
 """Time between samples in which a joint may move by a turn [s]."""
 
 _FEWEST = 50
-"""Samples from which steps are told from motion."""
+"""Samples from which steps are distinguished from motion."""
 
 _TIMES, _LEAST = 30.0, 1e-3
 """Times the usual change of steps, and size [rad or m], of a step that is no motion."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Exciting trajectories: planned to tell the parameters apart, checked before a robot moves.
+Exciting trajectories: planned to distinguish the parameters, checked before a robot moves.
 
 The names below are imported when they are first used.
 """

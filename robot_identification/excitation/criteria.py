@@ -175,7 +175,7 @@ def excess(chosen: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarray]:
     """
     Return the largest excess of the deviations over targets (k,), by logarithms, and its gradient.
 
-    A power mean stands for the largest.  The worst parameter tells how long the motion has to be.
+    A power mean stands for the largest.  The worst one decides how long a motion is.
     """
     variances = np.diagonal(chosen)
     over = 0.5 * np.log(variances) - np.log(targets)
@@ -283,13 +283,13 @@ class PredictedDeviations:
         return np.ceil((self.std / target) ** 2)
 
     def summary(self) -> str:
-        """Return a line: their geometric mean, and how many parameters are told apart from 0."""
+        """Return a line: their geometric mean, and how many parameters are significant."""
         known = self.values != 0.0
-        told = int((self.relative[known] < UNKNOWN).sum())
+        significant = int((self.relative[known] < UNKNOWN).sum())
         mean = float(np.exp(np.log(self.std).mean()))
         return (
-            f'predicted deviations: {mean:.3g} in geometric mean; {told} of {int(known.sum())} '
-            'parameters that the URDF has below 100 % of their value'
+            f'predicted deviations: {mean:.3g} in geometric mean; {significant} of '
+            f'{int(known.sum())} parameters that the URDF has below 100 % of their value'
         )
 
 
@@ -356,7 +356,7 @@ class EarlierInformation:
         """Raise `ExcitationError` where the base parameters are others than the plan's."""
         if self.names != names:
             raise ExcitationError(
-                f'the earlier recordings tell of {len(self.names)} base parameters, the plan of '
+                f'the earlier recordings have {len(self.names)} base parameters, the plan '
                 f'{len(names)}, and they are not the same',
                 key='earlier',
                 remedy='plan with the robot and the model (friction, rotor inertia) that the '

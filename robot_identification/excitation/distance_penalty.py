@@ -165,7 +165,7 @@ class DistancePenalty:
         Return lower bounds (k, n_samples) of the distances of the watched pairs [m].
 
         They are those of the motion before, less what the joints have moved since then can change.
-        Where this leaves many unsure, bounding spheres tell more.
+        Where this leaves many unsure, bounding spheres say more.
         """
         watched, spheres = self._watched
         lower = np.full((watched.size, len(position)), -np.inf)

@@ -118,7 +118,7 @@ class DistanceSearch:
                 width *= 2.0 / (_PLACES - 1)
 
     def _coarse(self, begin: np.ndarray, end: np.ndarray) -> _Items:
-        """Return all pairs in intervals, with what bounding spheres tell of their distances."""
+        """Return all pairs in intervals, with what bounding spheres show of their distances."""
         places, rows = np.unique(np.concatenate([begin, end]), return_inverse=True)
         lower = self._model.lower_bounds(self._way.positions(places))[rows]
         moved = self._way.moved(begin, end) @ self._model.pair_reach.T

@@ -219,7 +219,7 @@ def _place(name: str, names: tuple[str, ...], key: str) -> int:
 
 
 def _load_columns(robot: Robot, regressor: Regressor, limits: Limits) -> np.ndarray:
-    """Return the columns of the last link's parameters that a motion can tell from each other."""
+    """Return the columns of the last link's parameters that a motion can distinguish."""
     link = robot.links[-1]
     of_link = [i for i, n in enumerate(regressor.layout.names) if n.rpartition('.')[0] == link]
     rng = np.random.default_rng(19920801)

@@ -24,7 +24,7 @@ alone,
   at the limit where an end of the segment is, or where ``dddq -+ limit`` has a double root in s.
 
 So all times at which anything can change are roots of polynomials, and one look at each interval
-between them tells which ones are allowed.
+between them shows which ones are allowed.
 
 Between points within the limits, a quintic mostly leaves them: with random points, one segment of
 one joint in six leaves the position limits in the shortest time.  Shrinking the limits of the

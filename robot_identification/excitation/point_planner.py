@@ -4,8 +4,8 @@ Planners of quintics through points: energy equations, sweeps, and poses.
 
 `plan_points` finds a sequence that conditions the energy equations well, and the way through it:
 Gautier and Khalil (1992), with the path's limits, collisions and efforts inside the search.
-`plan_simple` needs no search: sweeps of single joints at constant speeds tell friction at each
-speed, poses at rest gravity and offsets.  All pass the same checks as every plan.
+`plan_simple` needs no search: sweeps of single joints at constant speeds show friction, poses at
+rest gravity and offsets.  All pass the same checks as every plan.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TYPICAL_POINTS = 2000
 
 def plan_points(task: PlanningTask) -> Plan:
     """
-    Plan quintics through points that tell the base parameters apart by their energies.
+    Plan quintics through points that distinguish the base parameters by their energies.
 
     Raises
     ------
@@ -350,7 +350,7 @@ def _rest_rows(wanted: IdentificationGoal, poses: np.ndarray) -> np.ndarray:
 
 
 def _visit(way: _Way, task: PlanningTask) -> None:
-    """Go from pose to pose, each time to the one that tells most for the time that it takes."""
+    """Go from pose to pose, each time to the most informative one for its time."""
     limits, home, wanted, settings = way.limits, way.position, task.wanted, task.settings
     rng = np.random.default_rng(settings.seed)
     moving = [limits.joints.index(name) for name in wanted.moving]
@@ -362,11 +362,11 @@ def _visit(way: _Way, task: PlanningTask) -> None:
         return
     rows = _rest_rows(wanted, poses)[:, wanted.columns].reshape(len(poses), len(limits.joints), -1)
     rows = rows / wanted.noise[:, None]
-    # what no pose tells has no part in the choice
+    # what no pose determines has no part in the choice
     size = np.sqrt((rows**2).sum(axis=(0, 1)))
-    told = size > 1e-9 * size.max()
-    rows = rows[:, :, told] / size[told]
-    information = 1e-6 * np.eye(int(told.sum()))
+    determined = size > 1e-9 * size.max()
+    rows = rows[:, :, determined] / size[determined]
+    information = 1e-6 * np.eye(int(determined.sum()))
     left = np.ones(len(poses), dtype=bool)
     while left.any():
         covariance = np.linalg.inv(information)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Sequences of points (q, dq) whose energy differences tell the base parameters well apart.
+Sequences of points (q, dq) whose energy differences distinguish the base parameters well.
 
 Gautier and Khalil (1992), section 4.  A sequence of r + 1 points gives r equations
 ``W_i = h(point i + 1) - h(point i)``, so every point but the ends is used twice.  Limits are kept

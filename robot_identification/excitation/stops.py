@@ -245,7 +245,7 @@ def _check_distances(stops: Stops, collisions: CollisionModel) -> None:
     search.run(begin, begin + 1.0)
     for place, contact in search.best.values():
         if contact.distance < collisions.clearance:
-            # the place tells which stop it is
+            # the place says which stop it is
             time = float(stops.time[int(place // 2.0)])
             position = stops.positions(np.array([place]))[0]
             raise too_close(collisions, Nearest.of(contact, time, position), stop=True)

@@ -195,11 +195,11 @@ def estimate_essentials(stored: StoredFactor, question: Question) -> np.ndarray:
         answer[0, known] = solution.base[known]
         answer[1, known] = np.sqrt(np.diag(solution.covariance))[known]
         if stored.blocks is not None:
-            told = np.zeros(free.size, dtype=bool)
-            told[columns[known]] = True
+            determined = np.zeros(free.size, dtype=bool)
+            determined[columns[known]] = True
             base = question.fixed.copy()
             base[columns] = solution.base
-            spread = least_squares_covariance(stored.blocks, question.weights, told, base)
+            spread = least_squares_covariance(stored.blocks, question.weights, determined, base)
             answer[1, known] = np.maximum(answer[1, known], np.sqrt(np.diag(spread)))
     return answer
 

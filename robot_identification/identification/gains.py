@@ -141,7 +141,7 @@ def gains_by_load(
     SettingsError
         where there is not one recorded effort for each joint.
     IdentifiabilityError
-        where what is known of the load cannot be told from what is not.
+        where what is known of the load cannot be distinguished from what is not.
     RecordingError
         where a recording cannot be used.
 
@@ -206,7 +206,7 @@ def _common(factors: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
     total = float(weights.sum())
     mean = float(weights.sum(axis=0) @ logarithms) / total
     rest = logarithms - mean
-    # drives that differ by more than noise tell how far each may be off
+    # drives that differ by more than noise show how far each may be off
     scatter = float(rest @ weights @ rest) / max(1, factors.size - 1)
     return float(np.exp(mean)), float(np.sqrt(max(1.0, scatter) / total))
 

@@ -237,9 +237,9 @@ def _remark(name: str, guess: ColumnGuess, unit: str) -> str:
     if guess.time is not None:
         time = guess.time if isinstance(guess.time, tuple) else (guess.time,)
         signals.append(f'time {", ".join(map(str, time))} in {unit}')
-    told = 'their content, check them' if guess.by_content else 'their names'
+    origin = 'their content, check them' if guess.by_content else 'their names'
     joints = ', '.join(guess.joints)
-    return f'{name}: columns guessed by {told}: {"; ".join(signals)}; of joints {joints}'
+    return f'{name}: columns guessed by {origin}: {"; ".join(signals)}; of joints {joints}'
 
 
 def _joints(section: Mapping[str, Any]) -> tuple[str, ...]:

@@ -225,12 +225,12 @@ def _sprung(
         dearer = other.estimate.relative_error > _DEARER * estimate.relative_error
         if not dearer and not _implausible_masses(other):
             return found, other
-    told = (
+    warning = (
         'masses of links are implausible, which no spring at a joint explains: the efforts may be '
         'those of a counterbalance of another kind or of a closed mechanism, or the masses of the '
         'URDF be wrong; to predict efforts alone, take estimation.method: wls'
     )
-    return selection, replace(result, warnings=unique_texts(result.warnings, (told,)))
+    return selection, replace(result, warnings=unique_texts(result.warnings, (warning,)))
 
 
 def _implausible_masses(result: Result) -> int:
@@ -290,8 +290,8 @@ def identify_sources(
         watch.lap('recordings')
         reading(1.0, 'estimating')
         estimate, reduced = _estimate(task)
-        told = RowBuilder(problem.estimation).notes
-        estimate = replace(estimate, notes=(*told, *found, *estimate.notes))
+        built = RowBuilder(problem.estimation).notes
+        estimate = replace(estimate, notes=(*built, *found, *estimate.notes))
         closest = estimate.standard or _standard(task, estimate, reduced)
         watch.lap('estimation')
         validations: list[Validation] = []
@@ -461,7 +461,7 @@ def _estimate(task: EstimationTask) -> tuple[Estimate, Estimate | None]:
     try:
         reduced = essential(task.system, estimate, wanted.max_relative_std)
     except IdentifiabilityError as error:
-        # all base parameters are estimated anyway, and their standard deviations tell the same
+        # all base parameters are estimated anyway, and their standard deviations say the same
         warnings.warn(str(error), IdentificationWarning, stacklevel=2)
         return estimate, None
     return replace(estimate, essential=reduced.essential), reduced
@@ -479,7 +479,7 @@ def _standard(task: EstimationTask, estimate: Estimate, reduced: Estimate | None
 
 
 def _delay(system: LinearSystem, estimate: Estimate) -> EffortDelay | None:
-    """Find how late efforts are, where there are samples that tell."""
+    """Find how late efforts are, where there are samples that show it."""
     if not len(system.trace) or ENERGY in system.joints:
         return None
     return effort_delay(
@@ -488,7 +488,7 @@ def _delay(system: LinearSystem, estimate: Estimate) -> EffortDelay | None:
 
 
 def _colour(system: LinearSystem, estimate: Estimate) -> ResidualColour | None:
-    """Find the colour of the residuals, where there are samples that tell."""
+    """Find the colour of the residuals, where there are samples that show it."""
     if not len(system.trace):
         return None
     base = estimate.base

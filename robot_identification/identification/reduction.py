@@ -213,9 +213,9 @@ def reduce_experiment(
     reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
     sources = experiment.sources('identification', reducer.problem.robot.joints)
     for number, source in enumerate(sources):
-        told = subrange(progress, number / len(sources), (number + 1) / len(sources))
-        told(0.0, f'reducing {source.source}')
-        yield reducer.reduce(source, progress=told)
+        its_progress = subrange(progress, number / len(sources), (number + 1) / len(sources))
+        its_progress(0.0, f'reducing {source.source}')
+        yield reducer.reduce(source, progress=its_progress)
 
 
 def with_factors(experiment: Experiment, files: Sequence[str | os.PathLike]) -> Experiment:

@@ -329,8 +329,8 @@ class ResultComparison:
         if not np.isfinite(self.values[r, p]):
             return '-'
         spread = _BAND * self.std[r, p]
-        told = f' +- {spread:.2g}' if np.isfinite(spread) else ''
-        return f'{number(float(self.values[r, p]))}{told}'
+        deviation = f' +- {spread:.2g}' if np.isfinite(spread) else ''
+        return f'{number(float(self.values[r, p]))}{deviation}'
 
 
 def compare_results(

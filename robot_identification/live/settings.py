@@ -89,7 +89,7 @@ class OnlineTask:
     """
     Task of the process of the live identification, with full names; it can be pickled.
 
-    ``system_stamps`` tells whether stamps are times of this machine's clock, to be compared with
+    ``system_stamps`` is whether stamps are times of this machine's clock, to be compared with
     it.
     """
 

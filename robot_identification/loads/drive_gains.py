@@ -158,7 +158,7 @@ class DriveGains:
     drives:
         Names of the n drives.
     factors:
-        (n,) true gain of each drive over the assumed one; NaN where the load does not tell it.
+        (n,) true gain of each drive over the assumed one; NaN where the load leaves it open.
     covariance:
         (n, n) of the factors.
     assumed:
@@ -207,7 +207,7 @@ class DriveGains:
 
     @property
     def matrix(self) -> np.ndarray:
-        """(n, n) matrix T with the identified gains; a gain that is not told stays as assumed."""
+        """(n, n) matrix T with the identified gains; one that is unknown stays as assumed."""
         return self.assumed * np.where(np.isfinite(self.factors), self.factors, 1.0)
 
     def __iter__(self) -> Iterator[DriveGain]:
@@ -304,7 +304,7 @@ def drive_gains(
     SettingsError
         where T has no inverse.
     IdentifiabilityError
-        where what is known of the load cannot be told from what is not.
+        where what is known of the load cannot be distinguished from what is not.
 
     """
     n, b = len(drives), structure.n_base
@@ -313,7 +313,7 @@ def drive_gains(
     covariance = np.full((n, n), np.nan)
     identified = np.ones(n, dtype=bool)
     while identified.any():
-        # a drive that is not told is noise in all rows that it acts on
+        # a drive that is not determined is noise in all rows that it acts on
         joints = ~(assumed[:, ~identified] != 0.0).any(axis=1)
         identified &= (assumed[joints] != 0.0).any(axis=0)
         if not identified.any():
@@ -483,7 +483,7 @@ def _stack(runs: _GainRuns, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray
 def _projected(
     nuisance: np.ndarray, right: np.ndarray, efforts: np.ndarray, link: str
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Take away what parameters that are not asked for can explain; tell how many there are."""
+    """Take away what parameters that are not asked for can explain; return how many there are."""
     basis = range_basis(nuisance, _TOLERANCE)
     left = right - basis @ (basis.T @ right)
     if np.linalg.norm(left) <= _SEPARATE * np.linalg.norm(right):

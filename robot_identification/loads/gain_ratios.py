@@ -11,8 +11,8 @@ parameters chi and theta = log s is
 
 with D and G as in `physical` and Q the prior of the ratios: gains in proportion to the assumed
 ones, to within `SPREAD`.  Links weigh on several joints, which ties the gains of these joints to
-each other.  What all gains have in common is in chi as well, and only the masses of the prior tell
-it.  For given theta the minimum over chi is `log_det`'s; the steps of theta are Gauss and Newton's
+each other.  What all gains have in common is in chi as well, and only masses of the prior fix it.
+For given theta the minimum over chi is `log_det`'s; the steps of theta are Gauss and Newton's
 for both together, since turns between the two creep along the common factor.
 """
 

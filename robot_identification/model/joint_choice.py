@@ -230,7 +230,7 @@ def remarks_on_numbers(urdf: Urdf, joints: Sequence[str], blanks: Sequence[str])
     if rounded:
         remarks.append(
             f'rounded angles (1.5708 for pi/2) in the origins of {one_of(rounded)}: parameters '
-            'that nothing but the rounding tells apart are grouped, as for exact angles'
+            'that nothing but the rounding distinguishes are grouped, as for exact angles'
         )
     return remarks
 

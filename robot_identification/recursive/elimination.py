@@ -22,7 +22,7 @@ from ..estimation.estimate import nan_padded
 
 ACCEPTED, WEAK, DEPENDENT = 1, 0, -1
 """
-Flags of a column: told by the rows; too short by itself; too short beside the columns before it.
+Flags of a column: determined; too short by itself; too short beside the columns before it.
 """
 
 
@@ -148,7 +148,7 @@ Elimination = GramElimination | FactorElimination
 
 def gauss_jordan(gram: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
-    Invert a Gram matrix in the columns that the rows tell, lines 8 to 35 of the paper's Fig. 1.
+    Invert a Gram matrix in the columns that rows determine, lines 8 to 35 of the paper's Fig. 1.
 
     Parameters
     ----------

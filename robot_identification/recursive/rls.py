@@ -114,7 +114,7 @@ class RecursiveSolution(NamedTuple):
     values:
         (b,) parameters.
     flags:
-        (b,) int: 1 identified; 0 not excited; -1 not told from the parameters before it.
+        (b,) int: 1 identified; 0 not excited; -1 not distinguished from the parameters before it.
     at_bound:
         (b,) bool, whether a bound holds the parameter.
 
@@ -370,25 +370,25 @@ class RecursiveLeastSquares:
 
     def solution(self) -> RecursiveSolution:
         """Return the parameters of all rows so far, without their covariance: that takes less."""
-        told = self._eliminated()
-        values, at_bound, _ = self._bounded_values(told)
-        return RecursiveSolution(values, told.flags, at_bound)
+        elimination = self._eliminated()
+        values, at_bound, _ = self._bounded_values(elimination)
+        return RecursiveSolution(values, elimination.flags, at_bound)
 
     def estimate(self) -> RecursiveEstimate:
         """Return the parameters of all rows so far."""
-        told = self._eliminated()
-        accepted, inverse = told.accepted, told.inverse
-        values, at_bound, rest = self._bounded_values(told)
+        elimination = self._eliminated()
+        accepted, inverse = elimination.accepted, elimination.inverse
+        values, at_bound, rest = self._bounded_values(elimination)
         if at_bound.any():
             if self._settings.bounded == 'least_squares':
-                small = inverse_of_free(told.triangle[0], ~at_bound[accepted])
+                small = inverse_of_free(elimination.triangle[0], ~at_bound[accepted])
                 inverse[np.ix_(accepted, accepted)] = small
             inverse[at_bound] = inverse[:, at_bound] = np.nan
         freedom = self._independent - int((accepted & ~at_bound).sum())
         variance = rest / freedom if freedom > 0.0 else np.nan
         return RecursiveEstimate(
             values=values,
-            flags=told.flags,
+            flags=elimination.flags,
             at_bound=at_bound,
             covariance=variance * inverse,
             residual_std=float(np.sqrt(variance)),
@@ -404,13 +404,13 @@ class RecursiveLeastSquares:
         inverse, flags = gauss_jordan(K, thresholds**2)
         return GramElimination(K, right, square, self._initial, inverse, flags)
 
-    def _bounded_values(self, told: Elimination) -> tuple[np.ndarray, np.ndarray, float]:
+    def _bounded_values(self, elimination: Elimination) -> tuple[np.ndarray, np.ndarray, float]:
         """(b,) parameters within their bounds, (b,) which are at one, and the squared residual."""
-        accepted, rest = told.accepted, told.rest
-        values = told.values.copy()
+        accepted, rest = elimination.accepted, elimination.rest
+        values = elimination.values.copy()
         at_bound = np.zeros(values.size, dtype=bool)
         if self._bounded and accepted.any():
-            free, triangle = values[accepted], told.triangle
+            free, triangle = values[accepted], elimination.triangle
             low, high = self._lower[accepted], self._upper[accepted]
             if self._settings.bounded == 'clip':
                 bounded = np.clip(free, low, high)
@@ -439,10 +439,10 @@ class RecursiveLeastSquares:
 
     def reasons(self) -> tuple[str, ...]:
         """(b,) why a parameter is not identified, in words; empty where it is."""
-        told, norms = self._eliminated(), self._norms()
-        accepted = np.flatnonzero(told.accepted)
+        elimination, norms = self._eliminated(), self._norms()
+        accepted = np.flatnonzero(elimination.accepted)
         reasons = []
-        for i, flag in enumerate(told.flags):
+        for i, flag in enumerate(elimination.flags):
             if flag == ACCEPTED:
                 reasons.append('')
             elif flag == WEAK:
@@ -452,7 +452,7 @@ class RecursiveLeastSquares:
                 )
             else:
                 earlier = accepted[accepted < i]
-                share = np.abs(told.coefficients(i)[: earlier.size]) * norms[earlier]
+                share = np.abs(elimination.coefficients(i)[: earlier.size]) * norms[earlier]
                 main = earlier[share >= _PARTNER * share.max()]
                 others = one_of((self._layout.names[k] for k in main), 4)
                 reasons.append(f'the motion does not separate it from {others}')

@@ -278,7 +278,7 @@ def solve_sample(
     flags: np.ndarray,
 ) -> None:
     """
-    Decide which parameters R tells, and solve for them.
+    Decide which parameters R determines, and solve for them.
 
     Parameters
     ----------

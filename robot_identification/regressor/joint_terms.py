@@ -39,7 +39,7 @@ only a prior takes them apart.
 **Coupled drives** (Gautier and Venture 2013, section IV).  A motor whose speed, seen at the
 joints, is ``w = sum_k r_k dq_k`` has the kinetic energy ``Iam w^2 / 2``, so joint j feels
 ``r_j (Iam dw/dt + fvm w + fcm sign(w))``.  The part of the inertia torque that goes with joint j's
-own acceleration, ``r_j^2 Iam ddq_j``, cannot be told from the joint's own rotor inertia and
+own acceleration, ``r_j^2 Iam ddq_j``, acts as the joint's own rotor inertia does and
 belongs to its ``Ia``, as in their equation (35): ``Ia_j = own rotor + r_j^2 Iam``.  What remains
 is the coupling, ``r_j Iam sum_{k != j} r_k ddq_k``.  For the motor's own joint nothing but this
 motor is in ``Ia``; ``tied`` uses that it is the same number and ``separate`` leaves both free.

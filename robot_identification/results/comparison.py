@@ -2,7 +2,7 @@
 """
 Comparisons of an identification with a simulated robot's truth, and with recorded motions.
 
-`replay` plays recorded efforts to the identified robot and tells how far it moves from what was
+`replay` plays recorded efforts to the identified robot and reports how far it moves from what was
 recorded.  Inverse dynamics is what an identification fits; this is forward dynamics.  Without
 control, any model leaves the recording in time, so the robot is put back onto the recorded motion
 after every horizon.  What MuJoCo has no element for is left out, but for offsets, which are taken

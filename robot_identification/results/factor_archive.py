@@ -270,7 +270,7 @@ def _blocks_of(
     sizes = counts * widths - counts * (counts - 1) // 2
     if packed.dtype.kind != 'f' or packed.shape != (int(sizes.sum()),):
         raise ValueError(f'parts has shape {packed.shape}, expected {(int(sizes.sum()),)}')
-    # files of earlier versions do not tell recordings apart
+    # files of earlier versions do not distinguish recordings
     several = np.asarray(arrays.get('part_recordings', [len(counts)]))
     if several.dtype.kind != 'i' or (several < 1).any() or several.sum() != len(counts):
         raise ValueError('part_recordings holds something else than numbers of stretches')

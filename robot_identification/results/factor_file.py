@@ -212,7 +212,7 @@ def merge_stored(stored: Iterable[StoredFactor]) -> StoredFactor:
                 blocks = joined and joined.at_most(PARTS)
             difference = first[0].factor.fingerprint.difference(each.factor.fingerprint)
             if difference is not None:
-                # told of the recordings, since their factors are not those that meet in the tree
+                # named are the recordings, since their factors are not those that meet in the tree
                 raise merge_error(difference, _names(first[0].origins), _names(each.origins))
             origins.extend(each.origins)
             yield each.factor

@@ -75,14 +75,14 @@ def _knowledge(robot: Robot, system: LinearSystem, estimate: Estimate) -> Iterat
     structure = system.structure
     layout, links = structure.layout, body_links(structure.layout)
     mapping = structure.regrouping * body_scale(robot, layout)
-    told = _stds(system, estimate) < _KNOWN * np.linalg.norm(mapping, axis=1)
+    determined = _stds(system, estimate) < _KNOWN * np.linalg.norm(mapping, axis=1)
     # a column for each direction that is known
-    basis = np.linalg.qr(mapping[told].T)[0]
+    basis = np.linalg.qr(mapping[determined].T)[0]
     used = np.abs(structure.regrouping) > _TOLERANCE
     places = {link: np.arange(len(layout))[layout.of(link)] for link in links}
     for link in links:
         weighed = places[link][:_WEIGHED]
-        rows = told & used[:, weighed].any(axis=1)
+        rows = determined & used[:, weighed].any(axis=1)
         near = [
             other
             for other in links
@@ -97,7 +97,7 @@ def _knowledge(robot: Robot, system: LinearSystem, estimate: Estimate) -> Iterat
 
 
 def _stds(system: LinearSystem, estimate: Estimate) -> np.ndarray:
-    """Return (b,) standard deviations by the rows alone; infinite where they do not tell."""
+    """Return (b,) standard deviations by the rows alone; infinite where they give none."""
     stds, seen = np.full(system.n_base, np.inf), estimate.excited
     rows = estimate.weighted(system)[:, :-1][:, seen]
     norms = np.linalg.norm(rows, axis=0)

@@ -51,7 +51,7 @@ def deviation_figure(
     """
     Return the relative standard deviation of each base parameter as bars on a logarithmic axis.
 
-    ``essential`` tells which of the b parameters are essential, (b,) bool; None where that was not
+    ``essential`` is which of the b parameters are essential, (b,) bool; None where that was not
     asked.  ``limit`` is the largest deviation of an essential parameter, drawn as a line [%].
     """
     names = estimate.base.layout.names
@@ -318,11 +318,11 @@ def _prior_panel(
     rows = np.arange(values.size, dtype=float)
     low, middle, high = scale(values - spread), scale(values), scale(values + spread)
     gaps = np.full(rows.size, np.nan)
-    told = [
+    texts = [
         f'{name}<br>identified {value:.4g} ± {deviation:.2g}<br>prior {old:.4g} {raised(unit)}'
         for name, value, deviation, old in zip(names, values, 2.0 * std, before, strict=True)
     ]
-    hover = {'customdata': told, 'hovertemplate': '%{customdata}<extra></extra>'}
+    hover = {'customdata': texts, 'hovertemplate': '%{customdata}<extra></extra>'}
     return [
         {'x': np.column_stack([scale(before), middle, gaps]).ravel(), 'y': np.repeat(rows, 3),
          'mode': 'lines', 'line': {'color': PALE, 'width': 1.5}, 'hoverinfo': 'skip',

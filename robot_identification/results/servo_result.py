@@ -38,7 +38,7 @@ SERVO = 'servo'
 """Kind of these results in their files."""
 
 CORRELATED = 0.9
-"""Absolute correlation from which on two parameters are hardly told apart."""
+"""Absolute correlation from which on two parameters are hardly distinguished."""
 
 LARGE_SHARE = 0.1
 """Error of a joint's position by its motion that rules out simulation."""

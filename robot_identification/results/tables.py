@@ -172,10 +172,10 @@ def link_table(
     if covariance is None:
         covariance = np.full((len(layout), len(layout)), np.nan)
     unknown = np.array(categories) == 'unidentifiable'
-    told = np.where(unknown | unknown[:, None], np.nan, covariance)
+    known = np.where(unknown | unknown[:, None], np.nan, covariance)
     changes = []
     for link in links:
-        part = told[layout.of(link), layout.of(link)]
+        part = known[layout.of(link), layout.of(link)]
         before, after = (values.inertial(link) for values in (prior, standard))
         changes.append(
             LinkChange(

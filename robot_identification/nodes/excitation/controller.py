@@ -97,7 +97,7 @@ class Controller:
     notes:
         What was noted of it in the log, each once.
     uses_sim_time:
-        Its parameter, once it was asked; None where it does not tell.
+        Its parameter, once it was asked; None where it has not answered.
 
     Raises
     ------
@@ -161,13 +161,13 @@ class Controller:
         )
         await self._require_active(tick)
         names = ('joints', 'allow_partial_joints_goal', 'use_sim_time')
-        told = await self._parameters([*names, *_stop_parameters(joints)], tick)
-        self.uses_sim_time = told.get('use_sim_time')
-        self._require_joints(joints, told)
+        values = await self._parameters([*names, *_stop_parameters(joints)], tick)
+        self.uses_sim_time = values.get('use_sim_time')
+        self._require_joints(joints, values)
         shared = self.shared()
         if shared is not None:
             raise shared
-        return _decelerations(joints, told)
+        return _decelerations(joints, values)
 
     async def decelerations(self, joints: tuple[str, ...], tick: Tick) -> np.ndarray | None:
         """Return the decelerations as `prepare` does; None of a controller that is not there."""
@@ -222,9 +222,9 @@ class Controller:
         simulated = abs(1e-9 * stamp - time.time()) > DAY
         if simulated == self.uses_sim_time:
             return ''
-        told, stamps = ('true', 'of today') if self.uses_sim_time else ('false', 'simulated')
+        value, stamps = ('true', 'of today') if self.uses_sim_time else ('false', 'simulated')
         return (
-            f"the parameter use_sim_time of '{self.name}' is {told}, and the stamps of the joint "
+            f"the parameter use_sim_time of '{self.name}' is {value}, and the stamps of the joint "
             f'states are {stamps}: set it, and the driver, alike'
         )
 
@@ -259,9 +259,9 @@ class Controller:
         clients = [name for name in names_of(found) if name != own]
         return f', of {", ".join(clients)} perhaps' if clients else ''
 
-    def _require_joints(self, joints: tuple[str, ...], told: dict[str, Any]) -> None:
+    def _require_joints(self, joints: tuple[str, ...], values: dict[str, Any]) -> None:
         """Require that the joints are the controller's, in any order."""
-        theirs = told.get('joints')
+        theirs = values.get('joints')
         if not theirs:
             note = (
                 f"the controller's joints cannot be compared with the motion's, since "
@@ -273,7 +273,7 @@ class Controller:
             return
         missing = [joint for joint in joints if joint not in theirs]
         surplus = [joint for joint in theirs if joint not in joints]
-        if told.get('allow_partial_joints_goal'):
+        if values.get('allow_partial_joints_goal'):
             surplus = []
         words = []
         for names, text in ((missing, 'it does not have {}'), (surplus, 'it has {} too')):
@@ -300,13 +300,13 @@ class Controller:
         end = time.monotonic() + ANSWER_SECONDS
         while not all(future.done() for future in asked.values()) and time.monotonic() < end:
             await tick()
-        told = {}
+        values = {}
         for name, future in asked.items():
             if future.done() and future.result().values:
-                told[name] = parameter_value_to_python(future.result().values[0])
+                values[name] = parameter_value_to_python(future.result().values[0])
             else:
                 self._asked.remove_pending_request(future)
-        return told
+        return values
 
     async def _require_active(self, tick: Tick) -> None:
         """
@@ -387,9 +387,9 @@ def _stop_parameters(joints: Sequence[str]) -> list[str]:
     return ['constraints.decelerate_on_cancel', *each]
 
 
-def _decelerations(joints: Sequence[str], told: Mapping[str, Any]) -> np.ndarray | None:
+def _decelerations(joints: Sequence[str], parameters: Mapping[str, Any]) -> np.ndarray | None:
     """Return the decelerations (n_joints,) by these parameters; None where it holds at once."""
-    decelerates, *each = (told.get(name) or 0.0 for name in _stop_parameters(joints))
+    decelerates, *each = (parameters.get(name) or 0.0 for name in _stop_parameters(joints))
     values = np.array(each, dtype=float)
     return values if decelerates and (values > 0.0).all() else None
 

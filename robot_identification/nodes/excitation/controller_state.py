@@ -51,13 +51,13 @@ class Progress:
     Attributes
     ----------
     elapsed:
-        Time on the trajectory [s]; 0 where the controller does not tell it.
+        Time on the trajectory [s]; 0 where the controller does not report it.
     desired, actual, error:
         (n_joints,) wanted and measured positions, and their difference [rad or m].
     received:
         When it arrived, by this machine's steady clock [s].
     stamp:
-        When it was made, by the controller's clock [ns]; 0 where it is not told.
+        When it was made, by the controller's clock [ns]; 0 where it is not reported.
 
     """
 

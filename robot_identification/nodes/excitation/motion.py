@@ -34,7 +34,7 @@ CANCEL_SECONDS = 0.25
 """Time from one cancel to the next, until the goal has ended [s]."""
 
 ANSWER_SECONDS = 1.5
-"""Time after which a controller that answers no cancel is told of [s]."""
+"""Time after which a controller that answers no cancel is reported [s]."""
 
 GIVEN_UP_SECONDS = 4.0
 """Time for which a controller that answers no cancel is asked again [s]."""
@@ -237,14 +237,14 @@ class MotionRun:
         """Ask for the goal's end until it has ended; return False where nobody answers."""
         begin, asked = time.monotonic(), -np.inf
         patience = Patience(self.states, self.options.settle_time, GIVEN_UP_SECONDS)
-        told = False
+        reported = False
         while goal.ending is None:
             now = time.monotonic()
             if now - asked >= CANCEL_SECONDS:
                 asked = now
                 goal.cancel()
-            if now - begin > ANSWER_SECONDS and not goal.heard and not told:
-                told = True
+            if now - begin > ANSWER_SECONDS and not goal.heard and not reported:
+                reported = True
                 self.node.get_logger().fatal(EMERGENCY)
             if patience.over if goal.heard else now - begin > GIVEN_UP_SECONDS:
                 return False

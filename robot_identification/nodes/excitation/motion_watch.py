@@ -2,7 +2,7 @@
 """
 Watch on a motion and on its client: the reasons for which it has to end.
 
-Where the motion is, the controller tells: the state that it wants is a place on the trajectory
+Where the motion is, the controller reports: the state that it wants is a place on the trajectory
 that was sent.  So no clock is compared with another.
 
 One file: each reason to end a motion is a short method on the same state.
@@ -62,7 +62,7 @@ EFFORT_LAG = 0.1
 """Delay of efforts and drives behind the trajectory that is normal [s]."""
 
 CONTACT_SHARE = 0.1
-"""Growth of the unpredicted effort, as a share of its limit, that tells a contact from a drive."""
+"""Growth of the unpredicted effort, as a share of its limit, that is a contact and no drive's."""
 
 CONTACT_SECONDS = 0.5
 """Time within which it has grown [s]."""
@@ -151,11 +151,11 @@ class MotionWatch:
     def _place(self, progress: Progress) -> float | None:
         """Return the time on the motion of the state that the controller wants; None if off it."""
         trajectory = self._motion.trajectory
-        told = min(progress.elapsed, trajectory.duration)
-        planned = trajectory.sample(np.array([told])).position[0]
-        if told > 0.0 and np.abs(planned - progress.desired).max() <= ON_PATH:
+        reported = min(progress.elapsed, trajectory.duration)
+        planned = trajectory.sample(np.array([reported])).position[0]
+        if reported > 0.0 and np.abs(planned - progress.desired).max() <= ON_PATH:
             self._lost = ''
-            return told
+            return reported
         for ahead in (SEARCHED, trajectory.duration):
             end = min(self.elapsed + ahead, trajectory.duration)
             count = int(min((end - self.elapsed) * SEARCH_RATE, MOST_SEARCHED)) + 2
@@ -230,7 +230,7 @@ class MotionWatch:
         return MotionError(Code.TRACKING_ERROR, f'{text}: {cause}')
 
     def _silent(self, now: float) -> MotionError | None:
-        """Return an error where the controller tells nothing."""
+        """Return an error where the controller reports nothing."""
         since = self._since if self._progress is None else self._progress.received
         if now - max(since, self._resumed + REPAIR_SECONDS) <= FEEDBACK_SECONDS:
             return None
@@ -400,7 +400,7 @@ class MotionWatch:
         if effort is None or not (self._watched() | np.isinf(effort)).any():
             self._log_once('efforts are not watched: the joint states have none')
             return None
-        # mock hardware sends zeros for good, which tell no contact
+        # mock hardware sends zeros for good, which show no contact
         watched = self._watched()
         self._zero &= bool(watched.any() and (effort[watched] == 0.0).all())
         if self._zero:
