@@ -28,8 +28,9 @@ plain fit gives the covariance of W'e as it is, whatever correlation there is be
 
     C = H^-1 (cov(W'e) + N'N) H^-1.
 
-How far bodies are from their prior is what the weight that predicts best says: the prior's rows in
-N are multiplied by the root of the ratio of the weight taken to that one.
+How far bodies are from their prior is what the weights say that the stretches do not tell from the
+best: the prior's variance is the mean of theirs, so that its rows in N are multiplied by the root
+of the ratio of the weight taken to their harmonic mean.
 
 One file: strength of the prior and deviations are found by the same fits.
 """
@@ -159,7 +160,7 @@ def physical(
             else with_classical_std_warning(estimate, missing)
         )
     problem, start = fit.problem(system.stacked(scales), strength.weight)
-    excess = strength.weight / strength.best
+    excess = strength.weight / strength.likely
     covariance = _drawn_covariance(minimum.chi, start, problem, fit.regrouping, drawn, excess)
     of_base = _of_base(covariance, fit.regrouping, estimate.estimated)
     std, base = np.sqrt(np.diag(of_base)), estimate.base.values
@@ -313,15 +314,16 @@ class Strength:
     ----------
     weight:
         The one that is taken.
-    best:
-        The one that predicts best, at most ``weight``: how far bodies are from the prior.
+    likely:
+        Harmonic mean of those that predict as well as the best, at most ``weight``: how far bodies
+        are from the prior.
     costs:
         (k,) mean log of the held-out residual by `STRENGTHS`; empty where nothing was compared.
 
     """
 
     weight: float
-    best: float
+    likely: float
     costs: np.ndarray
 
 
@@ -420,7 +422,8 @@ def choose_strength(
     shares = 0.5 * ((squares - squares[best]) / total[best]).mean(axis=2)
     error = np.sqrt(FOLDS) * shares.std(axis=1, ddof=1)
     near = np.flatnonzero(costs - costs[best] <= np.minimum(error, np.log1p(NEAR_BEST)))
-    return Strength(float(STRENGTHS[near[0]]), float(STRENGTHS[best]), costs)
+    likely = 1.0 / np.mean(1.0 / STRENGTHS[near])
+    return Strength(float(STRENGTHS[near[0]]), float(likely), costs)
 
 
 def _of_base(covariance: np.ndarray, regrouping: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -449,7 +452,7 @@ def _drawn_covariance(
     Return the covariance of the parameters by the bootstrap, (p, p).
 
     The first b + 1 rows of the problem are the data's, ``chi`` is its minimum, and ``start`` has
-    the prior's bodies; ``excess`` is the prior's strength by the one that predicts best.
+    the prior's bodies; ``excess`` is the prior's strength by the likely one.
     """
     b = len(regrouping)
     (_, rows), (_, prior) = problem.derivatives(chi), problem.derivatives(start)

@@ -42,8 +42,8 @@ BANDWIDTHS = 2.5
 TERM_COST = 0.01
 """Cost of a term of one joint: the logarithm of the residual that it has to save."""
 
-SURE, HINT = 2.0, 0.5
-"""Standard errors by which choices for single joints have to pay, and those for all."""
+SURE, HINT, ALIKE = 2.0, 0.5, 1.0
+"""Standard errors by which choices for single joints have to pay, those for all, and filters."""
 
 TILT_STD = np.radians(1.0)
 """Standard deviation of the base's tilt before anything is measured [rad]."""

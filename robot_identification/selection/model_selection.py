@@ -11,8 +11,8 @@ paired), one of single joints by two, and both stay where they pay at the end, t
 stands.  Settings that are given are in force from the start.  From what concerns the whole robot
 to single joints:
 
-1. the cut-off frequency, the highest among equals and none that leaves fewer independent rows than
-   parameters, and whether velocities are measured or differentiated;
+1. the cut-off frequency, the highest within a standard error of the best and none that leaves
+   fewer independent rows than parameters, and whether velocities are measured or differentiated;
 2. the delay of all efforts, and the tilt of the base (gravity's direction, with a prior of one
    degree), where they save a twentieth;
 3. each joint's breakaway displacement, and the dead zone below which rows are not fitted, but
@@ -50,6 +50,7 @@ from ..regressor.rigid import tree_of
 from ..signals import RecordingSource, SignalSettings
 from ..signals.decimation import thinned
 from .cross_validation import (
+    ALIKE,
     BANDWIDTHS,
     better,
     FoldedRows,
@@ -346,7 +347,8 @@ class _SettingsSearch:
         # among equals the highest cut-off frequency: it distorts fast motions least
         kept = None if self.present is None else (self.present.method, self.present.cutoff)
         found.sort(key=lambda one: ((one[1].method, one[1].cutoff) != kept, -one[1].cutoff))
-        best = found[simplest(np.array([candidate[0].mean(axis=1) for candidate in found]))]
+        costs = np.array([candidate[0].mean(axis=1) for candidate in found])
+        best = found[simplest(costs, sure=ALIKE)]
         if len(pairs) > 1:
             was, (cost, self.signals, _) = self.signals, best
             default = min(

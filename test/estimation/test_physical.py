@@ -433,6 +433,8 @@ def test_the_strongest_within_a_per_cent_is_taken():
     folds, driven = Folds.of(system), np.array([True, False])
     found = choose_strength(folds, np.ones(2), driven, lambda *_: (np.ones(3), np.ones(3)))
     assert found.weight == STRENGTHS[0] and np.ptp(found.costs) == 0.0
+    # how far bodies are from their prior is as open as the strength
+    assert found.likely == pytest.approx(1.0 / np.mean(1.0 / STRENGTHS))
 
 
 @pytest.mark.parametrize(('spread', 'taken'), [(0.0, 1), (0.02, 0)])
