@@ -89,8 +89,9 @@ def init(options: argparse.Namespace) -> int:
     last one is kept for validation. What the effort is (joint torque, motor torque, motor
     current) no recording shows for certain: it is asked for, with what speaks for which.
 
-    Recordings of position servos have commands in place of efforts (csv, npz, parquet,
-    or a bag with the states of a trajectory controller): give the servos' gains.
+    Recordings of position servos have commands in place of efforts (csv, npz, pt, parquet,
+    or a bag with the states of a trajectory controller or a topic of commands): give the
+    servos' gains.
 
     Examples
     --------

@@ -65,6 +65,12 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
         joints = robot_with_inertia(source).joints
     if not asked and not has_commands(options.recordings[0], joints):
         return None
+    if options.degrees:
+        raise SettingsError(
+            "'--degrees' is given, but recordings of commands are taken in rad",
+            key='robot.drives.position',
+            remedy='write the experiment file without it, and give robot.drives.position there',
+        )
     return draft_servo(
         options.urdf,
         options.recordings,

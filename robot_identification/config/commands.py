@@ -17,12 +17,16 @@ import numpy as np
 from ..data.commands import CommandRecording
 from ..data.drives import Drives
 from ..data.readers import no_samples, read_tables
+from ..data.recording import Table
 from ..data.recording_config import RecordingEntry
 from ..errors import RecordingError
 from ..options.fields import key_error, key_path
 
 COMMANDS = ('command', 'command_velocity', 'feedforward')
 """Signals of commands; the first one is needed."""
+
+EPISODE_GAP = 10.0
+"""Time between two episodes of a file [s]."""
 
 _BLOCK = 65536
 
@@ -84,12 +88,14 @@ def read_commands(
     """
     drives = drives or Drives()
     if entry.kind(base) == 'rosbag2':
-        return _from_controller(entry, joints, drives, base)
+        return _from_bag(entry, joints, drives, base)
     signals: dict[str, np.ndarray] = {}
     for name, part in _parts(entry):
         tables = list(read_tables(part, joints, drives.recorded(len(joints)), base, _BLOCK))
         if not tables:
             raise no_samples(entry)
+        if entry.kind(base) == 'parquet':
+            tables = _one_after_another(tables)
         last = None
         for table in tables:
             table.check_finite(entry.name)
@@ -112,16 +118,34 @@ def read_commands(
     return CommandRecording(joints=joints, source=entry.name, **signals)
 
 
-def _from_controller(
+def _one_after_another(tables: list[Table]) -> list[Table]:
+    """Return tables with the stamps of episodes that each begin anew one after another."""
+    time = np.concatenate([table.time for table in tables])
+    steps = np.diff(time, prepend=time[0])
+    begins = (steps < 0.0) & (time <= time[0])
+    if not begins.any():
+        return tables
+    # far enough apart for a gap, after which a rollout begins anew
+    shifts = np.where(begins, EPISODE_GAP - steps, 0.0)
+    later = np.split(np.cumsum(shifts), np.cumsum([len(table) for table in tables])[:-1])
+    return [replace(t, time=t.time + more) for t, more in zip(tables, later, strict=True)]
+
+
+def _from_bag(
     entry: RecordingEntry, joints: tuple[str, ...], drives: Drives, base: Path
 ) -> CommandRecording:
-    """Read the states of a trajectory controller in a bag."""
-    from ..data.controller_states import read_controller_states  # libraries of bags: slow
+    """Read the states of a trajectory controller in a bag, or two topics."""
+    from ..data.command_topics import read_command_topics  # libraries of bags: slow
+    from ..data.controller_states import read_controller_states
 
-    given = entry.command if isinstance(entry.command, tuple) else joints
-    names = tuple(map(str, given))
-    topic = None if entry.topic == RecordingEntry.topic else entry.topic
-    states = read_controller_states(entry.files(base)['position'], names, topic)
+    bag = entry.files(base)['position']
+    if isinstance(entry.command, str):
+        named = entry.position if isinstance(entry.position, tuple) else joints
+        states = read_command_topics(bag, tuple(map(str, named)), entry.command, entry.topic)
+    else:
+        given = entry.command if isinstance(entry.command, tuple) else joints
+        topic = None if entry.topic == RecordingEntry.topic else entry.topic
+        states = read_controller_states(bag, tuple(map(str, given)), topic)
     begin, end = (
         bound if bound is not None else limit
         for bound, limit in zip(entry.time_range or (None, None), (-np.inf, np.inf), strict=True)
@@ -132,13 +156,19 @@ def _from_controller(
         raise no_samples(entry)
     command = drives.joint_position(states.command[kept])
     _require_motion(command, joints, entry.name)
-    velocity = states.velocity
+
+    def rates(values: np.ndarray | None) -> np.ndarray | None:
+        return None if values is None else np.asarray(drives.joint_velocity(values[kept]))
+
+    feedforward = states.feedforward
     return CommandRecording(
         time=states.time[kept],
         position=drives.joint_position(states.position[kept]),
         command=command,
         joints=joints,
-        velocity=None if velocity is None else np.asarray(drives.joint_velocity(velocity[kept])),
+        velocity=rates(states.velocity),
+        command_velocity=rates(states.command_velocity),
+        feedforward=None if feedforward is None else feedforward[kept],
         source=entry.name,
     )
 

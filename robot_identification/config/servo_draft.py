@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 
 from ..data.csv import read_head
-from ..data.readers import array_shapes, read_parquet_head
+from ..data.readers import array_shapes, read_arrays, read_parquet_head
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry, Signal
 from ..errors import one_of, SettingsError
@@ -225,9 +225,13 @@ def _is_bag(file: Path) -> bool:
     return RecordingEntry(file=str(file)).kind() == 'rosbag2'
 
 
+def _has_arrays(file: Path) -> bool:
+    return RecordingEntry(file=str(file)).kind() == 'npz'
+
+
 def _names(file: Path) -> dict[str, tuple[int, ...] | None]:
     """Return the columns of a table by name, with the shapes of arrays of an npz."""
-    if file.suffix == '.npz':
+    if _has_arrays(file):
         return dict(array_shapes(file))
     if file.suffix == '.parquet':
         return dict.fromkeys(read_parquet_head(file, _HEAD))
@@ -275,11 +279,7 @@ def _signals(
 def _entry(file: Path, joints: Sequence[str], rate: float | None) -> RecordingEntry:
     """Return the entry of a recording."""
     if _is_bag(file):
-        from ..data.controller_states import controller_state_topics, read_controller_states
-
-        topics = controller_state_topics(file)
-        read_controller_states(file, joints)  # the only one, with all joints
-        return RecordingEntry(file=str(file), topic=topics[0])
+        return _bag_entry(file, joints)
     names = _names(file)
     found = _signals(names, joints, file)
     found.pop('effort', None)
@@ -298,14 +298,35 @@ def _entry(file: Path, joints: Sequence[str], rate: float | None) -> RecordingEn
     return RecordingEntry(file=str(file), **columns)
 
 
+def _bag_entry(file: Path, joints: Sequence[str]) -> RecordingEntry:
+    """Return the entry of a bag with a controller's states, or topics of commands and states."""
+    from ..data.bag import joint_state_topics
+    from ..data.command_topics import command_topics
+    from ..data.controller_states import controller_state_topics, read_controller_states
+
+    topics = controller_state_topics(file)
+    commands = command_topics(file)
+    if topics or not commands:
+        read_controller_states(file, joints)  # the only one, with all joints
+        return RecordingEntry(file=str(file), topic=topics[0])
+    states = [name for name in joint_state_topics(file) if name not in commands]
+    if len(commands) > 1 or len(states) != 1:
+        raise recording_error(
+            file,
+            f'has the commands {one_of(commands)}, and states {one_of(states) or "none"}',
+            'name one each in command and topic of data.identification[]',
+        )
+    return RecordingEntry(file=str(file), topic=states[0], command=commands[0])
+
+
 def _gains(file: Path, count: int) -> dict[str, list[float]]:
-    """Return the arrays ``kp`` and ``kd`` of an npz."""
-    if file.suffix != '.npz':
+    """Return the arrays ``kp`` and ``kd`` of a file of arrays."""
+    if not _has_arrays(file):
         return {}
     shapes = array_shapes(file)
     wanted = [name for name in ('kp', 'kd') if shapes.get(name) in ((), (1,), (count,))]
-    with np.load(file, allow_pickle=False) as archive:
-        return {name: np.atleast_1d(archive[name]).astype(float).tolist() for name in wanted}
+    arrays = read_arrays(file, wanted).items()
+    return {name: np.atleast_1d(values).astype(float).tolist() for name, values in arrays}
 
 
 def _per_joint(values: Sequence[float]) -> float | tuple[float, ...]:

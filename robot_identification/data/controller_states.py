@@ -32,13 +32,16 @@ class ControllerStates(NamedTuple):
     States of a controller, in the order of their stamps.
 
     ``time`` is (n,) [s], counted from the first one; ``command``, ``position`` and ``velocity``
-    are (n, n_joints) [rad or m, and per s]; a velocity that is not published is None.
+    are (n, n_joints) [rad or m, and per s]; a velocity that is not published is None, and so are
+    velocities and efforts that are not commanded.
     """
 
     time: np.ndarray
     command: np.ndarray
     position: np.ndarray
     velocity: np.ndarray | None
+    command_velocity: np.ndarray | None = None
+    feedforward: np.ndarray | None = None
 
 
 def controller_state_topics(bag: Path) -> tuple[str, ...]:
@@ -136,7 +139,7 @@ def _decoded(
     """Iterate over stamp [ns], names, reference and feedback (positions, velocities)."""
     for data in messages:
         try:
-            reader = _Reader(data)
+            reader = CdrReader(data)
             seconds, nanoseconds = reader.numbers('iI', 1)[0]
             reader.text()
             names = tuple(reader.text() for _ in range(reader.count()))
@@ -148,7 +151,7 @@ def _decoded(
         yield seconds * 1_000_000_000 + nanoseconds, names, points[0], points[1]
 
 
-class _Reader:
+class CdrReader:
     """Reader of values from a message in CDR, of either order of bytes."""
 
     def __init__(self, data: bytes) -> None:
@@ -186,9 +189,13 @@ class _Reader:
 
     def point(self) -> _Point:
         """Read a trajectory point; return its positions and velocities."""
-        parts = [self._doubles() for _ in range(4)]
+        parts = self.doubles(4)
         self.numbers('iI', 1)
         return parts[0], parts[1]
+
+    def doubles(self, count: int) -> list[np.ndarray]:
+        """Read sequences of numbers."""
+        return [self._doubles() for _ in range(count)]
 
     def _doubles(self) -> np.ndarray:
         count = self.count()

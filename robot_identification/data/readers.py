@@ -2,13 +2,14 @@
 """
 Rows of recordings in any format, cut to the part that their entries give.
 
-Tables in npz are arrays by name.  Columns of Parquet are numbers, or lists of numbers of one
-length, whose elements are columns of their own: ``observation.state[0]``, as in LeRobot's.
+Tables in npz are arrays by name, and so are the tensors of ``.pt``, files of ``torch.save``.
+Columns of Parquet are numbers, or lists of numbers of one length, whose elements are columns of
+their own: ``observation.state[0]``, as in LeRobot's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from ..errors import missing_extra, one_of, RecordingError
 from ..untrusted.compressed import ArrayArchive, DAMAGED
 from ..untrusted.files import open_regular, require_regular
+from ..untrusted.tensors import TensorArchive
 from .csv import read_csv
 from .recording import damage_named, recording_error, Table
 from .recording_config import (
@@ -27,6 +29,7 @@ from .recording_config import (
     Counts,
     RecordingEntry,
     Signal,
+    TENSORS,
 )
 
 MAX_COLUMNS, MAX_LENGTH = 10_000, 1000
@@ -161,14 +164,24 @@ def _read_npz(entry: RecordingEntry, counts: Counts, base: Path, size: int) -> I
 
 
 @contextmanager
-def _opened_archive(file: Path) -> Iterator[ArrayArchive]:
+def _opened_archive(file: Path) -> Iterator[ArrayArchive | TensorArchive]:
     """Open an archive, and name it in errors."""
     remedy = 'write it with numpy.savez, numbers only'
+    tensors = file.suffix == TENSORS
+    if tensors:
+        remedy = 'save a mapping of names to tensors with torch.save, or ' + remedy
     with (
-        damage_named(file, 'cannot be read as npz', remedy, DAMAGED),
+        damage_named(
+            file, f'cannot be read as {"tensors" if tensors else "npz"}', remedy, DAMAGED
+        ),
         open_regular(file) as stream,
     ):
-        yield ArrayArchive(stream)
+        yield TensorArchive(stream) if tensors else ArrayArchive(stream)
+
+
+def read_arrays(file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return arrays of numbers of a file by name; raises `RecordingError` naming it."""
+    return {name: _array(file, name) for name in names}
 
 
 def array_shapes(file: Path) -> dict[str, tuple[int, ...]]:

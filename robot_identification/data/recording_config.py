@@ -20,6 +20,9 @@ from .recording import SIGNALS
 FORMATS = ('csv', 'npz', 'parquet', 'rosbag2')
 """Kinds of recording files."""
 
+TENSORS = '.pt'
+"""Suffix of files of torch.save."""
+
 TIME_UNITS = {'s': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9}
 """Units of time stamps in tables [s]."""
 
@@ -100,6 +103,7 @@ _SUFFIXES = {
     '.dat': 'csv',
     '.tsv': 'csv',
     '.npz': 'npz',
+    TENSORS: 'npz',  # arrays by name, too
     '.parquet': 'parquet',
     '.mcap': 'rosbag2',
     '.db3': 'rosbag2',
@@ -176,7 +180,9 @@ class RecordingEntry:
         None, doc="Likewise for efforts; with elastic joints they are the motors'"
     )
     command: Signal = option(
-        None, doc='Likewise for commanded positions (robot.servo), in place of efforts'
+        None,
+        doc='Likewise for commanded positions (robot.servo), in place of efforts; in a bag, the '
+        'topic of commands beside joint states',
     )
     command_velocity: Signal = option(
         None, doc='Likewise for commanded velocities; null where none are commanded'

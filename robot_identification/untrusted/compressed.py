@@ -315,6 +315,11 @@ class ArrayArchive:
         """Names of the arrays."""
         return tuple(name[: -len(_SUFFIX)] for name in self._infos if name.endswith(_SUFFIX))
 
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Names of all members."""
+        return tuple(self._infos)
+
     def __contains__(self, member: str) -> bool:
         return member in self._infos
 

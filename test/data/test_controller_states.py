@@ -88,7 +88,7 @@ def test_reference_and_feedback_come_in_the_order_of_the_joints(store, tmp_path,
     states = read_controller_states(bag, JOINTS)
     time, command, position, velocity = motion()
     np.testing.assert_allclose(states.time, time, atol=1e-9)
-    for found, written in zip(states[1:], (command, position, velocity), strict=True):
+    for found, written in zip(states[1:4], (command, position, velocity), strict=True):
         np.testing.assert_array_equal(found, written)
 
 
@@ -143,3 +143,64 @@ def test_messages_that_end_early_are_refused(store, tmp_path, length):
         writer.write(connection, 1, (b'\x00\x01\x00\x00' + b'\x01' * 200)[:length])
     with pytest.raises(RecordingError, match='state of a controller cannot be read'):
         read_controller_states(path, JOINTS)
+
+
+def write_topics(store, path, kind):
+    """Write states at 400 Hz with stamps, and commands at 200 Hz in the joints' order."""
+    kinds, none = store.types, np.empty(0)
+    time, command, position, _ = motion()
+    with Writer(path, version=9) as writer:
+        states = writer.add_connection(
+            '/joint_states', 'sensor_msgs/msg/JointState', typestore=store
+        )
+        sent = writer.add_connection('/arm/commands', kind, typestore=store)
+        for k in range(2 * len(time) - 1):
+            at = 1_700_000_000 * 10**9 + 2_500_000 * k
+            header = kinds['std_msgs/msg/Header'](
+                kinds['builtin_interfaces/msg/Time'](at // 10**9, at % 10**9), ''
+            )
+            now = (
+                position[k // 2] if k % 2 == 0 else 0.5 * (position[k // 2] + position[k // 2 + 1])
+            )
+            state = kinds['sensor_msgs/msg/JointState'](header, list(JOINTS), now, none, none)
+            writer.write(states, at, store.serialize_cdr(state, 'sensor_msgs/msg/JointState'))
+            if k % 2:
+                continue
+            if kind.startswith('sensor'):
+                backwards = command[k // 2][::-1].copy()
+                message = kinds[kind](header, list(JOINTS[::-1]), backwards, none, none)
+            else:
+                duration = kinds['builtin_interfaces/msg/Duration'](0, 0)
+                message = kinds[kind](command[k // 2], command[k // 2], none, none, duration)
+            writer.write(sent, at, store.serialize_cdr(message, kind))
+    return path
+
+
+@pytest.mark.parametrize(
+    'kind', ['sensor_msgs/msg/JointState', 'trajectory_msgs/msg/JointTrajectoryPoint']
+)
+def test_commands_and_states_of_two_topics_are_joined(store, tmp_path, kind, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_topics(store, tmp_path / 'run', kind)
+    arguments = ['--kp', '20', '--kd', '1', '--timestep', '0.002', '--out', 'e.yaml']
+    assert main(['init', str(URDF), 'run', *arguments]) == 0
+    (entry,) = load_experiment('e.yaml').data.identification
+    assert (entry.topic, entry.command) == ('/joint_states', '/arm/commands')
+    found = read_commands(entry, JOINTS, None, tmp_path)
+    time, command, position, _ = motion()
+    np.testing.assert_allclose(found.time, time, atol=1e-9)
+    np.testing.assert_allclose(found.command, command)
+    np.testing.assert_allclose(found.position, position, atol=1e-12)
+    assert (found.command_velocity is not None) == ('Point' in kind)
+
+
+def test_topics_of_commands_that_do_not_fit_are_named(store, tmp_path):
+    bag = write_topics(store, tmp_path / 'run', 'trajectory_msgs/msg/JointTrajectoryPoint')
+    entry = RecordingEntry(file=str(bag), command='/arm/commands')
+    for joints, command, message in (
+        (JOINTS[:2], '/arm/commands', 'points of 3 positions for 2 joints'),
+        (('other',), '/arm/commands', "no joint 'other'"),
+        (JOINTS, '/nothing', "'/nothing'"),
+    ):
+        with pytest.raises(RecordingError, match=message):
+            read_commands(replace(entry, command=command), joints, None, tmp_path)

@@ -138,6 +138,23 @@ def test_a_recording_of_lerobot_is_described_and_read(write):
     np.testing.assert_array_equal(joined['effort'], signals['effort'][:, :2])
 
 
+def test_episodes_of_lerobot_are_commands_with_gaps_between_them(write):
+    from pathlib import Path
+
+    from robot_identification.config.commands import read_commands
+    from robot_identification.data.commands import stretches_of
+
+    half = ROWS // 2
+    stamps = np.concatenate([np.arange(half), np.arange(ROWS - half)]) / 50.0
+    path, signals = write(timestamp=stamps)
+    entry = RecordingEntry(
+        file=str(path), time='timestamp', position='observation.state', command='action'
+    )
+    found = read_commands(entry, ('a', 'b', 'c'), None, Path())
+    np.testing.assert_array_equal(found.command, signals['state'])
+    assert [len(part) for part in stretches_of([found])] == [half, ROWS - half]
+
+
 def test_columns_of_numbers_stamps_and_lists_without_a_fixed_length(write):
     stamps = np.datetime64('2026-01-01') + np.arange(ROWS) * np.timedelta64(20_000, 'us')
     path, signals = write(stamp=stamps, q0=np.arange(ROWS, dtype=np.float32))
