@@ -246,7 +246,8 @@ class SetUp:
         """Install the pinned wheels (0.5 GB) and repair the paths in their CMake files."""
         names = (*WHEELS, ros_wheels(self.ros))
         files = [ROOT / 'requirements' / name for name in names]
-        self.pip(*[part for file in files for part in ('-r', file)])
+        # most modules are never imported; Python compiles the others then
+        self.pip('--no-compile', *[part for file in files for part in ('-r', file)])
         self.run(self.venv / 'bin' / 'python', ROOT / 'scripts' / 'repair_wheel_paths.py')
 
     def messages(self, python):

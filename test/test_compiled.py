@@ -98,6 +98,7 @@ def test_cache_is_in_the_folder_that_the_environment_names(folder):
     assert not list((folder / '__pycache__').glob('*.nbc'))
 
 
+@pytest.mark.soak
 def test_functions_are_compiled_without_any_folder_for_the_cache(folder):
     (folder / '__pycache__').write_text('')
     (folder / 'home').mkdir()
@@ -106,6 +107,7 @@ def test_functions_are_compiled_without_any_folder_for_the_cache(folder):
     assert not list(folder.rglob('*.nbc'))
 
 
+@pytest.mark.soak
 def test_functions_are_compiled_on_a_full_disk(folder):
     # no file may grow beyond a hundred bytes
     code = """

@@ -185,9 +185,12 @@ class Plant:
         factors = per_joint(wear.friction, self.robot, 'wear.friction')
         scale[self._drive_dof] = 1.0 if factors is None else factors
         worn = {symbol: scale * values for symbol, values in self._friction.items()}
-        smooth = ((term, worn[term.symbol]) for term in _SMOOTH)
+        # viscous friction is its own tangent
+        self._viscous = worn['fv']
+        smooth = ((term, worn[term.symbol]) for term in _SMOOTH if term.symbol != 'fv')
         self._smooth = [(term, values) for term, values in smooth if values.any()]
         self._coulomb, self._load = worn['fc'], worn['fl']
+        self._loaded = self._load.any()
         static = worn['ts'], worn['tsc']
         self._static = None if self._slopes is None else StaticFriction(*static, *self._slopes)
 
@@ -224,7 +227,9 @@ class Plant:
 
         It is a viscous friction (nv,) and a constant one (nv,).
         """
-        viscous, constant = np.zeros((2, velocity.size))
+        if not self._smooth:
+            return self._viscous, np.zeros(velocity.size)
+        viscous, constant = self._viscous.copy(), np.zeros(velocity.size)
         way = np.where(velocity < 0.0, -1.0, 1.0)
         speed = np.maximum(np.abs(velocity), _CREEP)
         state = FrictionState(way * speed, way, way)
@@ -241,7 +246,7 @@ class Plant:
     ) -> np.ndarray:
         """Return the efforts (nv,) of dry friction over a step, and let it follow the motion."""
         limit = self._coulomb
-        if self._load.any():
+        if self._loaded:
             limit = limit + self._load * np.abs(self._transmitted())
         if self._static is None and not self._breakaway.any():
             dry = coulomb(mobility, free, limit, self._stuck)

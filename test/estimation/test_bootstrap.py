@@ -368,7 +368,7 @@ def test_the_covariance_is_that_of_sums_over_many_recordings(memory):
 
 
 @pytest.mark.parametrize('memory', [0.0, 0.9])
-@pytest.mark.parametrize('gain', [1.0, 3.0])
+@pytest.mark.parametrize('gain', [pytest.param(1.0, marks=pytest.mark.soak), 3.0])
 def test_inflation_is_that_of_errors_that_last(memory, gain):
     """
     Rows that hardly change, and errors with a memory m: variances grow by (1 + m) / (1 - m).

@@ -61,11 +61,16 @@ def arm():
     ('method', 'noise', 'decimate_to', 'dead_zone', 'sample_rate'),
     [
         (ols, (0.2, 0.2), None, 0.0, None),
-        (ols, (0.2, 0.2), 100.0, 0.0, None),
-        (ols, (0.2, 0.2), 40.0, 0.3, None),
-        (wls, (3.0, 0.1), 40.0, 0.0, None),
         (wls, (3.0, 0.1), 100.0, 0.3, None),
         (wls, (0.2, 0.2), None, 0.0, 1200.0),
+        *(
+            pytest.param(*case, marks=pytest.mark.soak)
+            for case in (
+                (ols, (0.2, 0.2), 100.0, 0.0, None),
+                (ols, (0.2, 0.2), 40.0, 0.3, None),
+                (wls, (3.0, 0.1), 40.0, 0.0, None),
+            )
+        ),
     ],
 )
 def test_standard_deviations_are_those_of_the_scatter(

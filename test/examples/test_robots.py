@@ -154,9 +154,9 @@ def write_csv(path, entry, driver, recording):
 @pytest.fixture(
     scope='module',
     ids=NAMES,
-    # one of each kind for every run: currents in another order, no rotor inertia, a table
+    # one of each kind for every run: a bag with currents in another order, a table
     params=[
-        pytest.param(d, marks=[] if d.folder in ('ur', 'franka', 'doosan') else [pytest.mark.soak])
+        pytest.param(d, marks=[] if d.folder in ('ur', 'doosan') else [pytest.mark.soak])
         for d in DRIVERS
     ],
 )

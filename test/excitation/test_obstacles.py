@@ -281,7 +281,7 @@ def test_an_obstacle_at_the_start_is_named():
         start_poses(arm, chosen, plan_limits(arm, chosen)[0], model)
 
 
-@pytest.mark.parametrize('method', ['fourier', 'points'])
+@pytest.mark.parametrize('method', ['fourier', pytest.param('points', marks=pytest.mark.soak)])
 def test_plans_keep_clear_of_obstacles(method, monkeypatch):
     # searches that end with hardly any polish
     monkeypatch.setattr(sequence, 'SELECTION', ((2.0, 60, 3), (8.0, 100, 2), (40.0, 100, 1)))

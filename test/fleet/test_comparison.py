@@ -33,7 +33,7 @@ def draw(rng, robots=8, recordings=6, parameters=5, scatter=1.0, shift=None, dri
     return series
 
 
-@pytest.mark.parametrize('ratio', [1.0, 4.0])
+@pytest.mark.parametrize('ratio', [pytest.param(1.0, marks=pytest.mark.soak), 4.0])
 def test_equal_robots_are_told_apart_no_more_often_than_stated(ratio):
     rng = np.random.default_rng(1)
     fleets = 400

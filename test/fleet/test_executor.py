@@ -142,10 +142,18 @@ def test_a_killed_worker_is_made_up_for(client, tasks, tmp_path):
     assert {item: one.value for item, one in done.items()} == dict(zip(ITEMS, ITEMS, strict=True))
 
 
-@pytest.mark.parametrize('losses', [0, pytest.param(1, marks=pytest.mark.soak)])
-def test_the_item_that_kills_its_worker_is_found_and_no_other_given_up(tasks, losses):
-    with local_client(2, losses) as client:
-        done = by_item(DaskExecutor(client, b'', 0, 2).run(tasks.die_always, ITEMS))
+def test_the_item_that_kills_its_worker_is_found_and_no_other_given_up(client, tasks):
+    require_third_is_found(client, tasks)
+
+
+@pytest.mark.soak
+def test_it_is_found_without_a_second_try(tasks):
+    with local_client(2, 0) as client:
+        require_third_is_found(client, tasks)
+
+
+def require_third_is_found(client, tasks):
+    done = by_item(DaskExecutor(client, b'', 0, 2).run(tasks.die_always, ITEMS))
     assert {item for item, one in done.items() if one.failure} == {3}
     assert 'killed' in done[3].failure
 

@@ -101,7 +101,12 @@ def test_without_noise_the_gains_are_exact(arm, how, assumed, method):
 
 
 @pytest.mark.parametrize(
-    ('how', 'assumed'), [('mass', COUPLED), ('centre', DIAGONAL), ('all', COUPLED)]
+    ('how', 'assumed'),
+    [
+        ('mass', COUPLED),
+        pytest.param('centre', DIAGONAL, marks=pytest.mark.soak),
+        pytest.param('all', COUPLED, marks=pytest.mark.soak),
+    ],
 )
 def test_total_least_squares_is_unbiased_and_its_standard_deviations_are_true(arm, how, assumed):
     """Over 80 recordings, with another noise in every drive."""

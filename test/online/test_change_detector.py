@@ -249,7 +249,7 @@ def test_turning_points_do_not_count(case):
     assert np.isfinite(level).any()
 
 
-@pytest.mark.parametrize('pole', [0.8, 0.97])
+@pytest.mark.parametrize('pole', [pytest.param(0.8, marks=pytest.mark.soak), 0.97])
 def test_false_alarms_are_as_rare_as_asked_for(case, pole):
     """Coloured residuals with correlation times of 45 ms and 330 ms, and no change."""
     rate, learning, duration = 90.0, 30.0, 330.0

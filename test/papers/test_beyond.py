@@ -8,6 +8,7 @@ import pytest
 from benchmarks.papers import beyond
 
 
+@pytest.mark.soak
 def test_seven_links_come_nearer_to_the_truth():
     found = beyond.simulated('panda', duration=10.0)
     assert found['links'] == 7

@@ -38,6 +38,7 @@ def test_held_efforts_are_taken_as_such(held):
     assert abs(forgotten['J']) > 0.05 > 5 * abs(wanted['J'])
 
 
+@pytest.mark.soak
 def test_the_recursive_estimate_is_the_batch_one_in_all_digits(held):
     plain = paper.approximated(held, effort_hold=True)
     recursive = paper.approximated(held, 'mrls', effort_hold=True)
@@ -51,6 +52,7 @@ def test_the_window_matters_less_than_that_of_savitzky_golay(clean):
     assert paper.spread(projected) < 0.02 * paper.spread(filtered)
 
 
+@pytest.mark.soak
 def test_forward_simulation_comes_nearer_to_the_measured_positions(held):
     sets = [
         paper.table_1().values,

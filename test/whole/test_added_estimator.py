@@ -134,6 +134,13 @@ def python(place):
 
 
 COMMAND = ('-m', 'robot_identification.cli')
+COMMANDS = (
+    '-c',
+    'import shlex, sys\n'
+    'from robot_identification.cli import main\n'
+    'sys.exit(max(main(shlex.split(words)) for words in sys.argv[1:]))',
+)
+"""One process for several commands, each a word."""
 
 
 def document(folder):
@@ -147,11 +154,14 @@ def test_an_experiment_file_and_the_command_line_name_it(place, python):
     assert text.count(method) == 1
     named = text.replace(method, 'method: ridge\n  ridge: {weight: 1.0e-4}\n')
     (place / 'ridge.yaml').write_text(named)
-    python(*COMMAND, 'identify', 'ridge.yaml', '--quiet', '--out', 'by_file')
-    settings = ('--set', 'estimation.method=ridge', '--set', 'estimation.ridge.weight=1e-4')
-    words = ('identify', 'experiment.yaml', '--verbose', '--out', 'by_words', *settings)
-    assert 'method ridge regression' in python(*COMMAND, *words)
-    python(*COMMAND, 'identify', 'experiment.yaml', '--quiet', '--out', 'plain')
+    settings = '--set estimation.method=ridge --set estimation.ridge.weight=1e-4'
+    printed = python(
+        *COMMANDS,
+        'identify ridge.yaml --quiet --out by_file',
+        f'identify experiment.yaml --verbose --out by_words {settings}',
+        'identify experiment.yaml --quiet --out plain',
+    )
+    assert 'method ridge regression' in printed
     by_file, by_words, plain = (
         document(place / name) for name in ('by_file', 'by_words', 'plain')
     )

@@ -53,8 +53,17 @@ def currents(workspace) -> Workspace:
     return workspace
 
 
-@pytest.mark.parametrize('method', ['total', 'constrained'])
-@pytest.mark.parametrize('centre', [True, False])
+@pytest.mark.parametrize(
+    ('method', 'centre'),
+    [
+        ('total', True),
+        ('constrained', False),
+        *(
+            pytest.param(method, centre, marks=pytest.mark.soak)
+            for method, centre in (('constrained', True), ('total', False))
+        ),
+    ],
+)
 def test_gains_are_found_within_one_percent_and_their_uncertainty(currents, method, centre):
     overrides = {'data.known_load.method': method}
     if not centre:

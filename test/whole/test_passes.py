@@ -39,12 +39,12 @@ def folder(tmp_path_factory, make_workspace):
     [
         # for the rows, and of the beginning for the diagnosis
         ('ols', False, 2),
-        ('wls', False, 2),
-        ('physical', False, 2),
-        ('ols', True, 2),
-        ('wls', True, 2),
         ('physical', True, 2),
         ('mrls', False, 3),
+        *(
+            pytest.param(*case, 2, marks=pytest.mark.soak)
+            for case in (('wls', False), ('physical', False), ('ols', True), ('wls', True))
+        ),
     ],
 )
 def test_weights_essentials_constraints_and_bootstrap_cost_no_further_pass(
