@@ -131,14 +131,19 @@ def _listed() -> str:
         count,
         'N',
     ),
+    argument(
+        '--frame',
+        "link whose frame is the flange's, for a load (default: the one it was identified in)",
+        metavar='LINK',
+    ),
     argument('--out', 'file to write (default: standard output)', Path, 'FILE'),
     formats=_listed(),
 )
 def export(options: argparse.Namespace) -> int:
     """
-    Write the identified robot for simulators and controllers.
+    Write the identified robot or load for simulators and controllers.
 
-    Write an identified robot in one of these formats:
+    Write an identified robot, or the load of a result, in one of these formats:
     {formats}
 
     Examples
@@ -146,6 +151,7 @@ def export(options: argparse.Namespace) -> int:
     robot-identification export results/result.yaml --out robot_identified.urdf
     robot-identification export results/result.yaml --format mjcf > robot.xml
     robot-identification export results/result.yaml --out dynamics.c
+    robot-identification export results/result.yaml --format ur --frame tool0
     """
     from ..results.formats import export
     from ..results.servo_exports import sets_document
@@ -157,14 +163,18 @@ def export(options: argparse.Namespace) -> int:
     if is_servo_result(options.result):
         stored = read_servo_result(options.result)
         several = options.samples is not None
-        text = sets_document(stored, options.samples) if several else export(stored, name)
+        text = (
+            sets_document(stored, options.samples)
+            if several
+            else export(stored, name, options.frame)
+        )
     elif options.samples is not None:
         raise SettingsError(
             f"'--samples' is given, but '{options.result}' is not of servos",
             remedy='leave it out: sets are drawn for servos that were identified from commands',
         )
     else:
-        text = export(read_result(options.result), name)
+        text = export(read_result(options.result), name, options.frame)
     if options.out is None:
         sys.stdout.write(text)
     else:

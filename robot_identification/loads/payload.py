@@ -136,7 +136,8 @@ class Payload:
     reasons:
         Why an entry is not told; empty where it is.
     standard:
-        The ten parameters of the nearest physical body that fits best; see ``physical``.
+        The ten parameters of the physical body that fits best, with the mass that fits best
+        where that is told; see ``physical``.
     told:
         (10,) bool, which of the ten parameters these recordings determine alone.
     consistency:
@@ -265,8 +266,10 @@ class Payload:
             lines.append(f'{p.expression:<{width}}{cells}  {p.unit}{note}')
         if self.body is not None:
             centre = ', '.join(number(float(value)) for value in self.body.center_of_mass)
-            kind = 'physical body' if self.physical else 'body'
+            about = ', '.join(number(float(value)) for value in self.body.to_dict()['inertia'])
+            kind = 'body to use' if self.physical else 'body, which is not physical'
             lines.append(f'{kind}: {self.body.mass:.5g} kg at ({centre}) m')
+            lines.append(f'  inertia about it, Ixx Ixy Iyy Ixz Iyz Izz: {about} kg m^2')
         lines.append(
             f'relative error with the load {percent(self.fit.relative_error)} %, as if there were '
             f'none {percent(self.fit_without.relative_error)} %'
@@ -418,7 +421,8 @@ def payload(
     free = np.zeros(len(INERTIAL_SYMBOLS))
     free[chosen] = solution.base
     consistency = _consistency(free, layout) if told.all() else None
-    standard, warnings = _body(whole, free, solution.residual_std, told, consistency)
+    noise = max(solution.residual_std, 1e-9 * abs(float(whole[-1, -1])))
+    standard, warnings = _body(whole / noise, free, covariance, chosen, told, consistency)
     fit, fit_without = runs.fits(free, columns @ free)
     return Payload(
         link=link,
@@ -504,29 +508,41 @@ def _consistency(vector: np.ndarray, layout: ParameterLayout) -> LinkConsistency
 def _body(
     factor: np.ndarray,
     free: np.ndarray,
-    residual_std: float,
+    covariance: np.ndarray,
+    chosen: np.ndarray,
     told: np.ndarray,
     consistency: LinkConsistency | None,
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """
     Return the parameters of the physical body that fits best, and what is to be said of it.
 
-    ``factor``, (11, 11), is R of [load | effort].
+    It has the mass that was found: gravity alone tells it, while a faulty inertia, which takes
+    fast motions, would pull it away by many of its deviations.  All else is as close to what was
+    found as a body can be, by the covariance.
+
+    ``factor``, (11, 11), is R of [load | effort] in units of the noise; ``covariance`` is of the
+    parameters ``chosen``.
     """
     if consistency is not None and consistency.physical:
         return free, ()
-    mass = abs(free[0]) if told[0] and free[0] != 0.0 else 1.0
-    ball = Body('load', np.diag([mass * _RADIUS**2] * 3 + [mass]))
-    noise = max(residual_std, 1e-9 * abs(float(factor[-1, -1])))
+    known = bool(told[0]) and free[0] > 0.0
+    ball = Body('load', np.diag([_RADIUS**2] * 3 + [1.0]) * (free[0] if known else 1.0))
+    matrix, target = factor[:, :-1], factor[:, -1]
+    root = None if consistency is None else _whitening(covariance)
+    if root is not None:
+        matrix = np.zeros((len(chosen), len(INERTIAL_SYMBOLS)))
+        matrix[:, chosen] = root
+        target = matrix @ free
     problem = LogDetProblem(
-        matrix=factor[:, :-1] / noise,
-        target=factor[:, -1] / noise,
+        matrix=matrix,
+        target=target,
         places=np.arange(len(INERTIAL_SYMBOLS))[None],
         units=relative_units((ball,)),
         # what the recordings do not determine stays near a ball at the frame's origin
         weight=_CLOSENESS,
         positive=np.zeros((0, len(INERTIAL_SYMBOLS))),
         barrier=0.0,
+        directions=np.eye(len(INERTIAL_SYMBOLS))[:, 1:] if known else None,
     )
     found = minimise(problem, from_pseudo_inertia(ball.pseudo_inertia)).chi
     layout = ParameterLayout.inertial(('load',))
@@ -540,6 +556,15 @@ def _body(
     elif consistency is not None:
         note = (
             f'the best fit of the load is physically inconsistent ({consistency.message}); the '
-            'nearest consistent one is given beside it'
+            'body is the nearest consistent one of the same mass'
         )
     return found, (note,) if note else ()
+
+
+def _whitening(covariance: np.ndarray) -> np.ndarray | None:
+    """Return rows whose Gram matrix is the inverse of a covariance; None where it has none."""
+    std = np.sqrt(np.diag(covariance))
+    values, vectors = np.linalg.eigh(covariance / std[:, None] / std)
+    if values[0] < _RANGE:
+        return None
+    return np.asarray(vectors.T / np.sqrt(values)[:, None] / std)

@@ -406,7 +406,7 @@ def lumped_inertias(robot: Robot, link: str) -> dict[str, np.ndarray]:
             here = placement * joint_placement(joint, robot.locked.get(name, 0.0))
             pending.append((joint.child, here))
             if joint.child in own:
-                lumped[joint.child] = _moved(own[joint.child], here)
+                lumped[joint.child] = moved_inertia(own[joint.child], here)
     return lumped
 
 
@@ -422,11 +422,11 @@ def fixed_inertia(robot: Robot, link: str) -> tuple[str, np.ndarray | None]:
     vector = link_inertias(robot).get(link)
     if vector is None or not vector.any():
         return carrier, None
-    return carrier, _moved(vector, placement)
+    return carrier, moved_inertia(vector, placement)
 
 
-def _moved(vector: np.ndarray, pose: pin.SE3) -> np.ndarray:
-    """Inertial parameters in another frame, in which theirs has a pose."""
+def moved_inertia(vector: np.ndarray, pose: pin.SE3) -> np.ndarray:
+    """Return inertial parameters (10,) in another frame, in which theirs has a pose."""
     transform = pose.homogeneous
     return from_pseudo_inertia(transform @ pseudo_inertia(vector) @ transform.T)
 

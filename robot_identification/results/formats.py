@@ -27,6 +27,9 @@ class Format:
         Returns the text of a `Result` or `StoredResult`; None where only servos have it.
     write_servos:
         Returns the text of servos that were identified from commands; None where they have none.
+    write_load:
+        Returns the text of the load of a result, in the frame of a link, or of that it was
+        identified in; None for formats of robots.
     suffix:
         Of its files; empty for that of its name.
 
@@ -35,6 +38,7 @@ class Format:
     doc: str
     write: Callable[[Any], str] | None = None
     write_servos: Callable[[Any], str] | None = None
+    write_load: Callable[[Any, str | None], str] | None = None
     suffix: str = ''
 
 
@@ -91,6 +95,15 @@ def _servo(name: str) -> Callable[[Any], str]:
     return write
 
 
+def _load(name: str) -> Callable[[Any, str | None], str]:
+    def write(result: Any, frame: str | None) -> str:
+        from .load_exports import FlangeLoad, WRITERS
+
+        return WRITERS[name](FlangeLoad.of(result, frame))
+
+    return write
+
+
 FORMATS = {
     'urdf': Format(
         "the robot's URDF with its <inertial> and <dynamics> elements replaced; all else stays "
@@ -103,7 +116,7 @@ FORMATS = {
         'with actuators',
         _mjcf,
         _servo('servo_mjcf'),
-        'xml',
+        suffix='xml',
     ),
     'sdf': Format('a model for Gazebo', _sdf),
     'c': Format('inverse dynamics, gravity and friction as C functions for a controller', _c),
@@ -114,11 +127,17 @@ FORMATS = {
     ),
     'isaaclab': Format('servos as actuators of Isaac Lab', write_servos=_servo('isaaclab')),
     'mjlab': Format('servos as actuators of mjlab', write_servos=_servo('mjlab')),
+    'ur': Format('a load as set_target_payload of URScript, with inertia', write_load=_load('ur')),
+    'franka': Format(
+        "a load as a call of franka_ros2's set_load, and of libfranka", write_load=_load('franka')
+    ),
+    'xarm': Format('a load as set_tcp_load of xArm-Python-SDK', write_load=_load('xarm')),
+    'kuka': Format('a load as LOAD_DATA of KRL', write_load=_load('kuka')),
 }
 """Formats by their names."""
 
 
-def export(result: Any, format: str = 'urdf') -> str:
+def export(result: Any, format: str = 'urdf', frame: str | None = None) -> str:
     """
     Return an identified robot as text for simulators, controllers and other programs.
 
@@ -128,16 +147,30 @@ def export(result: Any, format: str = 'urdf') -> str:
         Of `identify` or `read_result`; or of servos that were identified from commands.
     format:
         One of `FORMATS`.
+    frame:
+        Of a load: link of the URDF whose frame is the flange's; None for the one that the load
+        was identified in.
 
     Raises
     ------
     SettingsError
-        if such results have no such format.
+        if such results have no such format, or there is no load.
     IdentificationError
-        if the format cannot express the robot.
+        if the format cannot express the robot or the load.
 
     """
     servos = hasattr(result, 'servo')  # their classes need MuJoCo, an extra
+    known = FORMATS.get(format)
+    if known is not None and known.write_load is not None and not servos:
+        return known.write_load(result, frame)
+    if frame is not None:
+        loads = one_of([name for name, each in FORMATS.items() if each.write_load])
+        raise SettingsError(
+            f"'{format}' is no format of a load",
+            key='frame',
+            value=frame,
+            remedy=f'leave the frame out, or give one of {loads}',
+        )
     writers = {name: each.write_servos if servos else each.write for name, each in FORMATS.items()}
     write = writers.get(format)
     if write is None:

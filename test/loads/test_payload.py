@@ -191,10 +191,30 @@ def test_the_body_is_physical_where_the_best_fit_is_not(arm):
     )
     assert not found.consistency.physical and found.physical
     assert any('physically inconsistent' in text for text in found.warnings)
-    assert found.standard[0] == pytest.approx(2.0, abs=0.2)
+    assert found.standard[0] == pytest.approx(found.mass, rel=1e-12)
     # between the fit that is best and the truth: within what the noise allows
     error = found.standard - found.base.values
     assert error @ np.linalg.solve(found.covariance, error) < 30.0
+
+
+def test_the_body_is_the_nearest_of_the_same_mass(arm):
+    """Where errors stay alike the mass once moved by eight of its deviations."""
+    light = arm.run(31, noise=0.3, memory=0.9)
+    heavy = arm.run(32, on_flange(arm), noise=0.3, memory=0.9)
+    found = payload(light, heavy, arm.robot, frame='flange')
+    assert not found.consistency.physical and found.physical
+    assert found.body.mass == pytest.approx(found.mass, rel=1e-12)
+    free = np.array([found.base[f'load.{symbol}'] for symbol in SYMBOLS])
+    precision = np.linalg.inv(found.covariance)
+    places = found.base.layout.indices(f'load.{symbol}' for symbol in SYMBOLS)
+    precision = precision[np.ix_(places, places)]
+
+    def distance(vector):
+        return (vector - free) @ precision @ (vector - free)
+
+    # the true body with the mass that was found is consistent, too, and no nearer
+    other = LOAD.toDynamicParameters() * found.mass / 2.0
+    assert distance(found.standard) < distance(other)
 
 
 def test_friction_of_another_day(arm, without):
