@@ -198,7 +198,7 @@ def test_the_body_is_physical_where_the_best_fit_is_not(arm):
 
 
 def test_the_body_is_the_nearest_of_the_same_mass(arm):
-    """Where errors stay alike the mass once moved by eight of its deviations."""
+    """Errors that stay alike do not move the mass, as they once did by eight deviations."""
     light = arm.run(31, noise=0.3, memory=0.9)
     heavy = arm.run(32, on_flange(arm), noise=0.3, memory=0.9)
     found = payload(light, heavy, arm.robot, frame='flange')
