@@ -131,6 +131,7 @@ def init(options: argparse.Namespace) -> int:
         position_offsets=options.position_offsets and tuple(options.position_offsets),
         gains=options.gains and tuple(options.gains),
         degrees=options.degrees,
+        target=options.target,
     )
     found = draft(options.urdf, options.recordings, settings)
     print(found.summary())

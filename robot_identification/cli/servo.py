@@ -27,8 +27,8 @@ COMMANDS = (
     argument('--kd', 'their derivative gain [N m s/rad] (default: 0)', float, 'KD', nargs='+'),
     argument(
         '--for',
-        'simulator that the parameters of servos are for; mjcf takes step and integrator of the '
-        'robot file',
+        'simulator that the parameters are for; of servos, mjcf takes step and integrator of the '
+        'robot file; with efforts, no terms are estimated that it lacks',
         choices=('mjcf',),
         dest='target',
     ),
@@ -50,7 +50,7 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
     from ..model.urdf_files import urdf_of_mjcf
     from ..results.urdf_export import robot_with_inertia
 
-    asked = options.kp or options.kd or options.target or options.timestep
+    asked = options.kp or options.kd or options.timestep
     if options.effort_kind is not None:
         if asked:
             raise SettingsError(

@@ -44,6 +44,10 @@ _THOUSAND = 400.0, 2500.0
 """Sizes of gravity in the efforts that speak for mN m, with masses of the URDF that are rough."""
 
 
+MJCF_TERMS = ('friction: [viscous, coulomb]', 'breakaway: 0.0', 'joint_springs: []')
+"""Keys of ``robot`` for what MJCF has; keys that are given are not chosen by ``auto``."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DraftSettings:
     """
@@ -63,6 +67,8 @@ class DraftSettings:
         (n_joints,) effort at the joint by recorded effort, for example [N m/A].
     degrees:
         True if positions are in degrees.
+    target:
+        ``mjcf`` for terms that MuJoCo has, which alone are estimated; None for any.
 
     """
 
@@ -72,6 +78,7 @@ class DraftSettings:
     position_offsets: tuple[float, ...] | None = None
     gains: tuple[float, ...] | None = None
     degrees: bool = False
+    target: str | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +188,9 @@ class Draft:
                 '(docs/how_to/currents.md)'
             )
         several = len(self.entries) > 1
+        if settings.target is not None:
+            lines += ['  # only what MJCF has, so that its simulation has all that is estimated:']
+            lines += [f'  {line}' for line in MJCF_TERMS]
         lines += ['data:', '  identification:']
         for k, entry in enumerate(self.entries):
             if several and k == len(self.entries) - 1:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.cli.experiment import KINDS
+from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.drives import EFFORT_KINDS
 from robot_identification.results.stored_result import read_result
 
@@ -44,6 +45,14 @@ def test_the_kind_of_effort_is_never_guessed(fresh):
     assert 'speaks for joint_torque' in done.stdout
     assert done.stderr.count('\n') == 1 and '--effort-kind' in done.stderr
     assert not fresh.experiment.exists()
+
+
+def test_terms_that_the_target_lacks_are_not_estimated(fresh):
+    command = ('init', URDF, 'first.csv', '--effort-kind', 'joint_torque', '--for', 'mjcf')
+    fresh.run(*command)
+    experiment = load_experiment(fresh.folder / 'experiment.yaml')
+    assert experiment.robot.friction == ('viscous', 'coulomb')
+    assert {'robot.friction', 'robot.breakaway', 'robot.joint_springs'} <= experiment.given
 
 
 def test_a_file_is_not_replaced_unless_it_is_asked_for(workspace):
