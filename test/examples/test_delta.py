@@ -33,12 +33,12 @@ spec.loader.exec_module(record)
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-    """Make a user's copy of the repository's example, with recordings of 6 s."""
+    """Make a user's copy of the repository's example, with recordings of 4 s."""
     root = tmp_path_factory.mktemp('suite')
     folder = root / 'examples' / 'delta'
     shutil.copytree(DELTA, folder, ignore=shutil.ignore_patterns('*.csv', 'results*'))
     shutil.copytree(ROOT / 'urdf', root / 'urdf')
-    record.main(folder, seconds=6.0)
+    record.main(folder, seconds=4.0)
     return folder
 
 
