@@ -194,7 +194,7 @@ def draft_servo(
     )
     for name in ('stiffness', 'damping'):
         servo.per_joint(name, joints)
-    entries = tuple(_entry(file, joints, rate) for file in files)
+    entries = tuple(command_entry(file, joints, rate) for file in files)
     for entry in entries:
         remarks += _delays(entry, tuple(joints))
     if facts is None:
@@ -276,8 +276,8 @@ def _signals(
     return found
 
 
-def _entry(file: Path, joints: Sequence[str], rate: float | None) -> RecordingEntry:
-    """Return the entry of a recording."""
+def command_entry(file: Path, joints: Sequence[str], rate: float | None) -> RecordingEntry:
+    """Return the entry of a recording, its columns by the words of their names."""
     if _is_bag(file):
         return _bag_entry(file, joints)
     names = _names(file)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TYPE_CHECKING
 import warnings
 
 import numpy as np
@@ -15,7 +15,9 @@ import numpy as np
 from ..config.entry_guess import guess_entry, merge_signal_tables, with_time_unit
 from ..config.experiment import Experiment
 from ..config.experiment_file import experiment_from
+from ..config.servo_draft import command_entry
 from ..config.sources import ArrayEntry
+from ..data.commands import CommandRecording
 from ..data.drives import Drives
 from ..data.recognition import ColumnGuess, guess_by_name
 from ..data.recording import Recording, recording_error, SIGNALS
@@ -27,7 +29,11 @@ from ..options.fields import from_mapping, to_mapping
 from ..progress import no_progress, Progress
 from ..results.result import Result
 from ..results.urdf_export import robot_with_inertia
+from ..servo.settings import SERVO_COMMAND
 from . import pipeline
+
+if TYPE_CHECKING:
+    from ..results.servo_result import ServoResult
 
 Data = Any
 """A recording: `Recording`, data frame, arrays or columns by name, entry of a file, or path."""
@@ -40,7 +46,7 @@ def identify(
     validation: Data | Sequence[Data] = (),
     settings: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
-) -> Result:
+) -> Result | ServoResult:
     """
     Identify a robot; what ``settings`` leave out is chosen from the recordings.
 
@@ -64,7 +70,9 @@ def identify(
           ``data.identification`` of an experiment file,
         - the path of a file, whose columns are guessed likewise (``{'file': ..., 'rate': ...}``
           where there are no stamps),
-        - a `Recording`, whose signals are at the joints.
+        - a `Recording`, whose signals are at the joints,
+        - with ``robot.effort_kind: servo_command`` the same with ``command`` in place of
+          ``effort``, as arrays, files or `data.commands.CommandRecording`.
     validation:
         Likewise recordings that the identification does not see.
     settings:
@@ -87,19 +95,84 @@ def identify(
                 key='data',
                 remedy='give it alone, or a URDF with recordings and settings',
             )
+        if robot.robot.servo is not None:
+            from .servo_pipeline import identify_servo  # needs MuJoCo, an extra
+
+            return identify_servo(robot, progress=progress)
         return pipeline.identify(robot, progress=progress)
     if recordings is None:
         raise SettingsError(
             'there is no recording to identify from', key='data', remedy='give one after the URDF'
         )
     kinds = {'identification': _several(recordings), 'validation': _several(validation)}
+    section = {**_robot_section(robot), **((settings or {}).get('robot') or {})}
+    if section.get('effort_kind') == SERVO_COMMAND:
+        return _identify_commands(section, kinds, settings or {}, progress)
     experiment, remarks = _experiment(robot, kinds, settings or {})
     result = pipeline.identify(experiment, progress=progress)
     return replace(result, name=result.robot.name, warnings=unique_texts(remarks, result.warnings))
 
 
+def _identify_commands(
+    section: Mapping[str, Any],
+    kinds: Mapping[str, Sequence[Data]],
+    settings: Mapping[str, Any],
+    progress: Progress,
+) -> ServoResult:
+    """Identify servos; parameters as of `identify`, with the robot's section."""
+    from .servo_pipeline import identify_servo
+
+    joints = _joints(section)
+    files: dict[str, list[Any]] = {kind: [] for kind in kinds}
+    arrays: dict[str, list[CommandRecording]] = {kind: [] for kind in kinds}
+    for kind, recordings in kinds.items():
+        for data in recordings:
+            if isinstance(data, CommandRecording):
+                arrays[kind].append(data)
+            elif isinstance(data, Mapping) and 'file' not in data:
+                arrays[kind].append(_commands(data, joints, kind))
+            else:
+                files[kind].append(_command_file(data, joints))
+    content = {
+        **{name: _plain(value) for name, value in settings.items()},
+        'robot': _plain({**section, 'joints': joints}),
+        'data': {**(settings.get('data') or {}), **files},
+    }
+    experiment = experiment_from(content, check_data=not arrays['identification'])
+    return identify_servo(experiment, recordings=arrays, progress=progress)
+
+
+_COMMANDS = ('time', 'position', 'command', 'velocity', 'command_velocity', 'feedforward')
+
+
+def _commands(data: Mapping[str, Any], joints: tuple[str, ...], name: str) -> CommandRecording:
+    """Return a recording of arrays by name."""
+    for needed in _COMMANDS[:3]:
+        if needed not in data:
+            text = f'has no {needed}'
+            raise recording_error(name, text, f'give arrays {one_of(_COMMANDS[:3])}')
+    unknown = [key for key in data if key not in _COMMANDS]
+    if unknown:
+        remedy = f'its signals are {one_of(_COMMANDS)}'
+        raise recording_error(name, f"has a signal '{unknown[0]}'", remedy)
+    signals = {key: np.asarray(value, dtype=float) for key, value in data.items()}
+    return CommandRecording(joints=joints, source=name, **signals)
+
+
+def _command_file(data: Data, joints: tuple[str, ...]) -> dict[str, Any]:
+    """Return the entry of a file, its columns recognised where none are named."""
+    entry = dict(data) if isinstance(data, Mapping) else {'file': data}
+    entry['file'] = os.fspath(entry['file'])
+    if entry.keys() <= {'file', 'rate'}:
+        found = to_mapping(command_entry(Path(entry['file']), joints, entry.get('rate')))
+        entry = {key: value for key, value in found.items() if value != getattr(_BARE, key)}
+    return entry
+
+
 def _several(data: Data | Sequence[Data]) -> Sequence[Data]:
-    alone = isinstance(data, (Recording, Mapping, str, os.PathLike)) or _is_frame(data)
+    alone = isinstance(
+        data, (Recording, CommandRecording, Mapping, str, os.PathLike)
+    ) or _is_frame(data)
     return (data,) if alone else tuple(data)
 
 

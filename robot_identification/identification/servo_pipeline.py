@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 import time
@@ -30,12 +31,26 @@ COVERAGE_SETS = 20
 """Parameter sets of which the coverage is measured."""
 
 
-def identify_servo(experiment: Experiment, *, progress: Progress = no_progress) -> ServoResult:
+def identify_servo(
+    experiment: Experiment,
+    *,
+    recordings: Mapping[str, Sequence[CommandRecording]] | None = None,
+    progress: Progress = no_progress,
+) -> ServoResult:
     """
     Identify the servos of a robot from recordings of commands.
 
     Without recordings to validate on, every second block of the identification recordings is held
     out and validates what the others give.
+
+    Parameters
+    ----------
+    experiment:
+        Settings and recordings in files.
+    recordings:
+        Recordings in memory beside them, by ``identification`` and ``validation``.
+    progress:
+        Told about the progress.
 
     Raises
     ------
@@ -50,7 +65,8 @@ def identify_servo(experiment: Experiment, *, progress: Progress = no_progress) 
         robot = experiment.build_robot()
         nominal, simulator = _facts(experiment, robot)
         seen, unseen = (
-            _read(experiment, kind, robot) for kind in ('identification', 'validation')
+            [*_read(experiment, kind, robot), *(recordings or {}).get(kind, ())]
+            for kind in ('identification', 'validation')
         )
         held_out = not unseen
         if held_out:

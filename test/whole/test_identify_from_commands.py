@@ -8,6 +8,7 @@ import json
 import mujoco
 import numpy as np
 import pytest
+from robot_identification import identify
 from robot_identification.cli.main import main
 from robot_identification.config.commands import read_commands
 from robot_identification.config.experiment_file import experiment_from, load_experiment
@@ -306,3 +307,17 @@ def test_init_needs_the_step_beside_a_urdf(folder, monkeypatch, capsys):
     assert main(['init', 'legs.urdf', 'log.npz', *gains]) != 0
     assert "'--timestep' is missing" in capsys.readouterr().err
     assert main(['init', 'legs.urdf', 'log.npz', '--timestep', '0.005', *gains]) == 0
+
+
+def test_the_library_identifies_from_arrays_and_files(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    r = recorded(3.0)
+    arrays = {'time': r.time, 'position': r.position, 'command': r.command}
+    servo = {'stiffness': KP, 'damping': KD, 'bodies': 'given'}
+    settings = {'robot': {'effort_kind': 'servo_command', 'joints': JOINTS, 'servo': servo}}
+    entry = {'file': 'b.npz', 'time': 't', 'position': 'q', 'command': 'u'}
+    result = identify('legs.xml', arrays, validation=entry, settings=settings)
+    assert not result.held_out
+    assert result.total_error() < 0.3 * result.total_error('nominal')
+    with pytest.raises(IdentificationError, match='has no command'):
+        identify('legs.xml', {'time': r.time, 'position': r.position}, settings=settings)
