@@ -27,10 +27,12 @@ from .recordings import fleet, reduce
 from .result_robots import check, export
 from .results import compare, plot, replay, validate
 from .ros import demo, node, play, wait
+from .tool import tool
 
 COMMANDS = (
-    init, identify, diagnose, reduce, validate, compare, plot, check, replay, export, feedforward,
-    structure, filters, fleet, plan, preview, calibrate, node, play, wait, schema, demo,
+    init, identify, tool, diagnose, reduce, validate, compare, plot, check, replay, export,
+    feedforward, structure, filters, fleet, plan, preview, calibrate, node, play, wait, schema,
+    demo,
 )  # fmt: skip
 """In the order of the help text."""
 

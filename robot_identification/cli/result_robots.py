@@ -153,6 +153,7 @@ def export(options: argparse.Namespace) -> int:
     robot-identification export results/result.yaml --out dynamics.c
     robot-identification export results/result.yaml --format ur --frame tool0
     """
+    from ..identification.tool_pipeline import read_tool_result
     from ..results.formats import export
     from ..results.servo_exports import sets_document
     from ..results.servo_result import is_servo_result, read_servo_result
@@ -174,7 +175,8 @@ def export(options: argparse.Namespace) -> int:
             remedy='leave it out: sets are drawn for servos that were identified from commands',
         )
     else:
-        text = export(read_result(options.result), name, options.frame)
+        found = read_tool_result(options.result) or read_result(options.result)
+        text = export(found, name, options.frame)
     if options.out is None:
         sys.stdout.write(text)
     else:

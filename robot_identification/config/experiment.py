@@ -252,6 +252,30 @@ class PayloadRecordings(LoadRecordings, PayloadSettings):
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class ToolRecordings:
+    """A tool behind a force-torque sensor, for `robot-identification tool`."""
+
+    recordings: tuple[RecordingEntry, ...] = option(
+        (),
+        doc='Recordings of joint states and wrenches with the keys of `data.identification[i]`; '
+        '`effort` names the six columns of the wrench: force x, y, z, torque x, y, z (in a bag it '
+        'is left out); at least one',
+    )
+    frame: str | None = option(
+        None,
+        doc="Link of the URDF that is the sensor's frame; null for the last identified joint's "
+        'link',
+    )
+    topic: str = option(
+        '/force_torque_sensor_broadcaster/wrench',
+        doc='Topic with geometry_msgs/msg/WrenchStamped messages (rosbag2)',
+    )
+    rotation: bool = option(
+        False, doc="Whether the rotation of the sensor's axes in `frame` is estimated, too"
+    )
+
+
 @dataclass(frozen=True)
 class DataSettings:
     """The recordings to identify from, and those to validate on."""
@@ -272,12 +296,15 @@ class DataSettings:
         doc='Recordings with a load that is to be identified, while those of `identification` are '
         'without it; null for none',
     )
+    tool: ToolRecordings | None = option(
+        None, doc='A tool behind a force-torque sensor that is to be identified; null for none'
+    )
 
     def entries(self, kind: str) -> tuple[tuple[str, RecordingEntry], ...]:
         """Return the recordings of one kind, the name of a field, with their key paths."""
         section = getattr(self, kind)
         path = f'data.{kind}'
-        if isinstance(section, LoadRecordings):
+        if isinstance(section, (LoadRecordings, ToolRecordings)):
             section, path = section.recordings, f'{path}.recordings'
         return tuple((f'{path}[{i}]', entry) for i, entry in enumerate(section or ()))
 

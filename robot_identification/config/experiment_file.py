@@ -41,6 +41,7 @@ from ..untrusted.files import user_path
 from .commands import check_commands
 from .experiment import Experiment, RobotSettings
 from .sources import check_recording
+from .wrenches import check_wrench
 
 SCHEMA = Path(__file__).with_name('experiment.schema.json')
 """JSON schema of the experiment file; a test keeps it up to date."""
@@ -265,6 +266,9 @@ def _check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool 
     drives = settings.drives or Drives()
     for kind in data.kinds:
         for path, entry in data.entries(kind):
+            if kind == 'tool':
+                check_wrench(entry, robot.joints, drives, experiment.base, path)
+                continue
             if settings.servo is not None:
                 check_commands(entry, robot.joints, drives, experiment.base, path)
                 continue
@@ -274,7 +278,7 @@ def _check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool 
 def _check_loads(experiment: Experiment, robot: Robot) -> None:
     """Check that there are recordings with a load, and that something moves it."""
     settings, drives = experiment.robot, experiment.robot.drives
-    for name in ('payload', 'known_load'):
+    for name in ('payload', 'known_load', 'tool'):
         load, key = getattr(experiment.data, name), f'data.{name}'
         if load is None:
             continue

@@ -199,8 +199,10 @@ class CdrReader:
 
     def _doubles(self) -> np.ndarray:
         count = self.count()
-        if count == 0:
-            return np.empty(0)
+        return self.values(count) if count else np.empty(0)
+
+    def values(self, count: int) -> np.ndarray:
+        """Read numbers of eight bytes, without a length before them."""
         self._align(8)
         end = self._place + 8 * count
         if end > len(self._data):

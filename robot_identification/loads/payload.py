@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pinocchio as pin
@@ -311,6 +311,11 @@ class _PayloadRuns:
         weights = light, heavy
         return cls(without, loaded, weights, rows[:, :size], rows[:, size:], effort, friction)
 
+    @property
+    def timed(self) -> bool:
+        """True if the rows came with time."""
+        return self.without.blocks is not None and self.loaded.blocks is not None
+
     def projected(self) -> tuple[np.ndarray, float]:
         """Return R of [load | effort] beside the robot's columns, and its independent rows."""
         basis = range_basis(self.robot, _RANGE)
@@ -396,8 +401,49 @@ def payload(
             remedy='name another link in data.payload.frame',
         )
     columns = structure.regrouping[:, structure.layout.of(link)] @ _moved(placement)
-    layout = ParameterLayout.inertial(('load',))
     runs = _PayloadRuns.of(without, loaded, columns, settings or PayloadSettings())
+    return load_of(
+        runs,
+        columns,
+        link=link,
+        frame=frame or link,
+        remedy='move the joints before it, with and without the load',
+        recordings=loaded.sources,
+    )
+
+
+class LoadRuns(Protocol):
+    """Rows that have the ten parameters of a load among others."""
+
+    @property
+    def timed(self) -> bool:
+        """True if the rows came with time."""
+
+    def projected(self) -> tuple[np.ndarray, float]:
+        """Return R of [load | effort] beside the others, and its independent rows."""
+
+    def covariance(self, columns: np.ndarray, told: np.ndarray) -> np.ndarray:
+        """Return the covariance of the load's parameters ``told``, by blocks of time."""
+
+    def fits(self, load: np.ndarray, added: np.ndarray) -> tuple[Fit, Fit]:
+        """Return the fits with the load's parameters, and without any."""
+
+
+def load_of(
+    runs: LoadRuns,
+    columns: np.ndarray,
+    *,
+    link: str,
+    frame: str,
+    remedy: str,
+    recordings: tuple[str, ...] = (),
+) -> Payload:
+    """
+    Return the load in rows, ``columns``, (b, 10), being what its parameters amount to there.
+
+    Raises IdentifiabilityError with the remedy where they determine nothing of it.
+    """
+    layout = ParameterLayout.inertial(('load',))
     whole, independent = runs.projected()
     chosen, regrouping = _combinations(columns)
     told_layout = layout.select(chosen)
@@ -407,11 +453,11 @@ def payload(
         raise IdentifiabilityError(
             f"the recordings do not determine the load on '{link}'",
             link=link,
-            remedy='move the joints before it, with and without the load',
+            remedy=remedy,
         )
     solution = solve(factor, known.excited, np.zeros(len(chosen)), independent)
     covariance = solution.covariance
-    if without.blocks is not None and loaded.blocks is not None:
+    if runs.timed:
         told = chosen[known.excited]
         covariance = np.full(covariance.shape, np.nan)
         covariance[np.ix_(known.excited, known.excited)] = runs.covariance(columns[:, told], told)
@@ -426,7 +472,7 @@ def payload(
     fit, fit_without = runs.fits(free, columns @ free)
     return Payload(
         link=link,
-        frame=frame or link,
+        frame=frame,
         base=ParameterSet(told_layout, solution.base),
         expressions=tuple(
             expression(row, layout.names, first=int(place))
@@ -442,7 +488,7 @@ def payload(
         residual_std=solution.residual_std,
         fit=fit,
         fit_without=fit_without,
-        recordings=loaded.sources,
+        recordings=recordings,
         warnings=warnings,
     )
 

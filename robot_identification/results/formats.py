@@ -133,6 +133,12 @@ FORMATS = {
     ),
     'xarm': Format('a load as set_tcp_load of xArm-Python-SDK', write_load=_load('xarm')),
     'kuka': Format('a load as LOAD_DATA of KRL', write_load=_load('kuka')),
+    'gravity': Format(
+        "a tool as parameters of ros2_control's gravity compensation filter and "
+        'admittance_controller',
+        write_load=_load('gravity'),
+    ),
+    'urdf_link': Format('a load as a link of the URDF', write_load=_load('urdf_link')),
 }
 """Formats by their names."""
 
@@ -163,6 +169,14 @@ def export(result: Any, format: str = 'urdf', frame: str | None = None) -> str:
     known = FORMATS.get(format)
     if known is not None and known.write_load is not None and not servos:
         return known.write_load(result, frame)
+    if hasattr(result, 'tool'):
+        loads = one_of([name for name, each in FORMATS.items() if each.write_load])
+        raise SettingsError(
+            f"'{format}' is no format of an export of a tool",
+            key='format',
+            value=format,
+            remedy=f'give one of {loads}',
+        )
     if frame is not None:
         loads = one_of([name for name, each in FORMATS.items() if each.write_load])
         raise SettingsError(

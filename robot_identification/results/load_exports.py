@@ -12,7 +12,9 @@ whole.  Signatures are those of
 - UFACTORY: ``XArmAPI.set_tcp_load(weight, center_of_gravity)`` of xArm-Python-SDK: kilograms and
   millimetres, no inertia;
 - KUKA: ``LOAD_DATA[n]`` of ``$config.dat``: millimetres from the flange, principal moments in
-  kg m^2, and their axes as A, B, C in degrees: turns about Z, the new Y and the new X.
+  kg m^2, and their axes as A, B, C in degrees: turns about Z, the new Y and the new X;
+- ros2_control: ``gravity_compensation_filter_parameters.yaml`` of control_toolbox, whose ``CoG``
+  became ``tool``, and ``gravity_compensation`` of admittance_controller.
 """
 
 from __future__ import annotations
@@ -44,6 +46,10 @@ class FlangeLoad:
         (3,) [m].
     inertia:
         (3, 3) about the centre of mass, along the frame's axes [kg m^2].
+    frame, base:
+        Names of that frame's link and of the robot's first one.
+    gravity:
+        (3,) in the frame of the first link [m/s^2].
     remarks:
         What is assumed, and what the recordings do not determine.
 
@@ -52,6 +58,9 @@ class FlangeLoad:
     mass: float
     center_of_mass: np.ndarray
     inertia: np.ndarray
+    frame: str
+    base: str
+    gravity: np.ndarray
     remarks: tuple[str, ...] = ()
 
     @classmethod
@@ -72,7 +81,7 @@ class FlangeLoad:
             raise SettingsError(
                 'the result has no load that a controller could be given',
                 key='data.payload',
-                remedy='identify with data.payload',
+                remedy='identify with data.payload, or a tool',
             )
         flange = frame or found['frame']
         vector = np.array([entry['value'] for entry in found['standard_parameters']], dtype=float)
@@ -91,7 +100,17 @@ class FlangeLoad:
         if open_ones:
             remarks.append(f'not determined, assumed: {", ".join(open_ones)}')
         centre = vector[1:4] / vector[0]
-        return cls(float(vector[0]), centre, inertia_at_com(vector), tuple(remarks))
+        contents = result.robot.contents
+        children = {joint.child for joint in contents.joints.values()}
+        return cls(
+            mass=float(vector[0]),
+            center_of_mass=centre,
+            inertia=inertia_at_com(vector),
+            frame=flange,
+            base=next(link for link in contents.links if link not in children),
+            gravity=result.robot.gravity,
+            remarks=tuple(remarks),
+        )
 
     def text(self, comment: str, *lines: str) -> str:
         """Return the lines below the remarks as comments."""
@@ -164,6 +183,58 @@ def kuka(load: FlangeLoad) -> str:
     )
 
 
+def gravity(load: FlangeLoad) -> str:
+    """Return parameters of ros2_control's filter and of its admittance controller."""
+    centre, weight = _list(load.center_of_mass), load.mass * load.gravity
+    return load.text(
+        '#',
+        '# below the name of your controller; the frame has to have the axes of the sensor, whose',
+        '# offsets are not in here: take them off, or zero the sensor without the tool',
+        'sensor_filter_chain:  # control_filters/GravityCompensationWrench of control_toolbox',
+        '  params:',
+        f'    world_frame: {load.base}',
+        f'    sensor_frame: {load.frame}',
+        '    CoG:  # up to 2025',
+        f'      pos: {centre}',
+        f'      force: {_list(weight)}',
+        '    tool:  # later',
+        f'      pos: {centre}',
+        f'      mass: {load.mass:.9g}',
+        f'      gravity_field: {_list(load.gravity)}',
+        'gravity_compensation:  # admittance_controller',
+        f'  frame: {{id: {load.frame}, external: false}}',
+        '  CoG:',
+        f'    pos: {centre}',
+        f'    force: {float(np.linalg.norm(weight)):.9g}',
+    )
+
+
+def urdf_link(load: FlangeLoad) -> str:
+    """Return a link with the load's inertia, and the joint that fixes it."""
+    names = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
+    entries = load.inertia[[0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    inertia = ' '.join(f'{n}="{v:.9g}"' for n, v in zip(names, entries, strict=True))
+    centre = _list(load.center_of_mass)[1:-1].replace(',', '')
+    remarks = '; '.join(load.remarks).replace('--', '-')
+    return '\n'.join(
+        [
+            f'<!-- {remarks} -->',
+            '<link name="identified_load">',
+            '  <inertial>',
+            f'    <origin xyz="{centre}" rpy="0 0 0"/>',
+            f'    <mass value="{load.mass:.9g}"/>',
+            f'    <inertia {inertia}/>',
+            '  </inertial>',
+            '</link>',
+            '<joint name="identified_load_fixed" type="fixed">',
+            f'  <parent link="{load.frame}"/>',
+            '  <child link="identified_load"/>',
+            '</joint>',
+            '',
+        ]
+    )
+
+
 def principal_axes(inertia: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return principal moments (3,) and their axes, (3, 3) columns of a rotation close to 1."""
     moments, axes = np.linalg.eigh(inertia)
@@ -191,5 +262,7 @@ WRITERS: dict[str, Callable[[FlangeLoad], str]] = {
     'franka': franka,
     'xarm': xarm,
     'kuka': kuka,
+    'gravity': gravity,
+    'urdf_link': urdf_link,
 }
 """Writers by the names of their formats."""

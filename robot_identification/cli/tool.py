@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``tool``: identification behind a force-torque sensor."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .command import (
+    argument,
+    command,
+    EXIT_OK,
+    EXPERIMENT,
+    experiment_of,
+    output_folder,
+    OVERRIDES,
+    QUIET,
+    show,
+    warn,
+    write,
+)
+
+
+@command(
+    EXPERIMENT,
+    argument('--out', "folder for the result (default: the file's own)", Path, 'DIR'),
+    OVERRIDES,
+    QUIET,
+)
+def tool(options: argparse.Namespace) -> int:
+    """
+    Identify a tool from a force-torque sensor at the wrist.
+
+    Read joint states and wrenches of data.tool, and print mass, centre of mass, inertia and
+    the six offsets of the sensor with their standard deviations, and last a verdict. Write
+    tool.yaml, which `export` turns into calls of controllers and parameters of filters.
+
+    Examples
+    --------
+    robot-identification tool experiment.yaml --out results
+    robot-identification tool experiment.yaml --set data.tool.rotation=true
+    robot-identification export results/tool.yaml --format gravity
+    """
+    from ..identification.tool_pipeline import identify_tool
+    from ..options.document import dump
+    from ..results.saving import require_writable
+
+    experiment = experiment_of(options, check_data=False)
+    folder = output_folder(options, experiment)
+    require_writable(folder)
+    result = identify_tool(experiment)
+    assert result.tool is not None
+    if not options.quiet:
+        show(result.tool.summary())
+    warn(result.tool.load.warnings)
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / 'tool.yaml', dump(result.document))
+    return EXIT_OK

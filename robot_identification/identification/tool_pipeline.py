@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an experiment file with wrenches to an identified tool and its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+import os
+from pathlib import Path
+from typing import Any
+
+from ..config.experiment import Experiment
+from ..config.wrenches import check_wrench, read_wrench
+from ..data.drives import Drives
+from ..errors import IdentificationError, SettingsError
+from ..loads.tool import Tool, tool
+from ..model.robot import read_robot, Robot, robot_document
+from ..options.document import plain
+from ..results.result import MARK
+from ..untrusted.files import load_yaml, read_text
+from ..version import __version__
+
+KIND = 'tool'
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """
+    A tool with its robot, identified or read from a file.
+
+    Attributes
+    ----------
+    robot:
+        The robot.
+    document:
+        Content of the file.
+    tool:
+        The tool; None where it was read from a file.
+
+    """
+
+    robot: Robot
+    document: Mapping[str, Any]
+    tool: Tool | None = None
+
+    def to_document(self) -> Mapping[str, Any]:
+        """Return the content of the file."""
+        return self.document
+
+
+def identify_tool(experiment: Experiment) -> ToolResult:
+    """
+    Identify the tool of an experiment file's ``data.tool``.
+
+    Raises
+    ------
+    SettingsError
+        if the file has no such section, or an entry of it does not fit.
+    IdentificationError
+        as `robot_identification.loads.tool.tool`, and for recordings that cannot be read.
+
+    """
+    section = experiment.data.tool
+    if section is None:
+        raise SettingsError(
+            "key 'data.tool' is missing",
+            key='data.tool',
+            remedy='name recordings with joint states and wrenches there',
+        )
+    robot, drives = experiment.build_robot(), experiment.robot.drives or Drives()
+    recordings = []
+    for path, entry in experiment.data.entries('tool'):
+        check_wrench(entry, robot.joints, drives, experiment.base, path)
+        recordings.append(read_wrench(entry, robot.joints, drives, experiment.base, section.topic))
+    signals, turned = experiment.signals, section.rotation
+    found = tool(recordings, robot, signals, frame=section.frame, rotation=turned)
+    document = {
+        MARK: {'kind': KIND, 'version': __version__},
+        'robot': robot_document(robot),
+        'tool': found.to_dict(),
+        'payload': found.load.to_dict(),
+    }
+    return ToolResult(robot, plain(document), found)
+
+
+def read_tool_result(path: str | os.PathLike) -> ToolResult | None:
+    """
+    Read the file of a tool; None for a file of another kind, which its own reader judges.
+
+    Raises IdentificationError naming a file that is damaged.
+    """
+    try:
+        document = load_yaml(read_text(Path(path), 1 << 28))
+        kind = document[MARK]['kind']
+    except Exception:  # whatever else it is, the reader of results says
+        return None
+    if kind != KIND:
+        return None
+    try:
+        return ToolResult(read_robot(document['robot']), document)
+    except (KeyError, TypeError, ValueError) as error:
+        raise IdentificationError(
+            f"file '{path}' of a tool is damaged: {error}",
+            file=str(path),
+            remedy='identify again, or restore the file',
+        ) from error

@@ -1,0 +1,486 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The inertial parameters of a tool behind a force-torque sensor at the wrist.
+
+The wrench that moves a rigid body is linear in its ten parameters p.  With the spatial velocity
+and acceleration less gravity of the sensor's frame by the robot's kinematics,
+
+    wrench = sign R (Y(q, v, a) p) + offset,
+
+six rows a sample; ``sign`` is -1 for sensors that report what the tool exerts on them, and R is
+the rotation of the sensor's axes from those of its frame in the URDF, 1 unless it is asked for.
+Along with p the six offsets are estimated.  Gravity in a few poses determines mass, centre of mass
+and offsets; inertia takes accelerations (Kubus, Kröger and Wahl, "On-line estimation of inertial
+parameters using a recursive total least-squares approach", IROS 2008).
+
+R enters by Gauss-Newton steps: turned by a small d, the wrench changes by ``d x (Y p)``.  They
+start from the rotation nearest to the matrix that takes the measured force to gravity and
+acceleration at the frame.
+
+One file: rows, rotation and solution of one estimator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pinocchio as pin
+
+from ..data.recording import Recording, Samples
+from ..errors import IdentifiabilityError, RecordingError
+from ..estimation import evaluate, Fit, LinearSystem
+from ..estimation.bootstrap import part_scores, sum_covariance
+from ..estimation.estimate import plain
+from ..estimation.least_squares import joint_weights, range_basis
+from ..estimation.plot_samples import read_only
+from ..estimation.rows import RowBlock, time_step
+from ..estimation.system import accumulate
+from ..estimation.tables import number
+from ..estimation.time_blocks import BlockCollector
+from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout
+from ..model.robot import Robot
+from ..regressor.base_parameters import BaseStructure
+from ..signals import (
+    decimation_factor,
+    independence,
+    ParallelDecimator,
+    SignalSettings,
+    stretches,
+)
+from .payload import load_of, Payload
+
+CHANNELS = ('force_x', 'force_y', 'force_z', 'torque_x', 'torque_y', 'torque_z')
+"""Names of the six values of a wrench, in its order."""
+
+UNITS = ('N', 'N', 'N', 'N m', 'N m', 'N m')
+
+_SIZE = len(INERTIAL_SYMBOLS)
+_STEPS, _SETTLED = 20, 1e-9
+_DIRECTIONS = 0.03
+"""Share of the largest singular value below which a direction of gravity was not seen."""
+
+_UNKNOWN = 0.3
+"""Deviation of a moment of inertia, as a share of the largest, from which none is estimated."""
+
+_POOR, _UNCERTAIN = 20.0, 0.05
+"""Relative error [%] and deviation of the mass, as a share of it, of verdicts."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """
+    A tool, identified from wrenches.
+
+    Attributes
+    ----------
+    load:
+        Its parameters, as of a payload; ``fit_without`` is that of the offsets alone.
+    sign:
+        1 for a sensor that reports what it exerts on the tool, -1 for what the tool exerts on it.
+    offset, offset_std:
+        (6,) what the sensor reports without any load, at its own axes [N, N m].
+    rotation:
+        (3, 3) the sensor's axes in the frame's: ``force_in_frame = rotation @ force_measured``.
+    rotation_std:
+        (3,) standard deviations of it about the frame's axes [rad]; None where it was not asked
+        for.
+
+    """
+
+    load: Payload
+    sign: int
+    offset: np.ndarray
+    offset_std: np.ndarray
+    rotation: np.ndarray
+    rotation_std: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        read_only(self)
+
+    @property
+    def inertia_known(self) -> bool:
+        """True if the recordings determine all ten parameters."""
+        return bool(self.load.told.all())
+
+    @property
+    def level(self) -> str:
+        """Verdict, as of `robot_identification.results.verdict.LEVELS`."""
+        load = self.load
+        if not (load.told[:4].all() and load.physical) or load.fit.relative_error > _POOR:
+            return 'do_not_use'
+        return 'good' if self.inertia_known and self._certain else 'usable'
+
+    @property
+    def _certain(self) -> bool:
+        return self.load.mass_std <= _UNCERTAIN * self.load.mass
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a sentence."""
+        load = self.load
+        error = f'the fit misses {load.fit.relative_error:.2g} % of the wrench'
+        if self.level == 'good':
+            return f'Good for gravity compensation and dynamics; {error}.'
+        if not load.told[:4].all():
+            why = 'mass and centre of mass were not determined: turn the sensor about two axes'
+        elif not load.physical:
+            why = 'no physical body explains the wrench'
+        elif load.fit.relative_error > _POOR:
+            why = error
+        elif not self._certain:
+            why = f'the mass is uncertain by {100.0 * load.mass_std / load.mass:.2g} %'
+        else:
+            why = 'inertia was not determined: swing the wrist fast for that'
+        if self.level == 'do_not_use':
+            return f'Do not use, because {why}.'
+        return f'Usable for gravity compensation, with a reservation: {why}; {error}.'
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, texts and lists."""
+        turned = self.rotation_std
+        return {
+            'level': self.level,
+            'sentence': self.sentence,
+            'frame': self.load.frame,
+            'sign': self.sign,
+            'offset': [float(value) for value in self.offset],
+            'offset_std': [plain(value) for value in self.offset_std.tolist()],
+            'rotation': self.rotation.tolist(),
+            'rotation_std': None if turned is None else [plain(v) for v in turned.tolist()],
+            'inertia_known': self.inertia_known,
+        }
+
+    def summary(self) -> str:
+        """Return tables for people, the verdict last."""
+        lines = [self.load.summary().replace('Payload', 'Tool', 1), 'offsets of the sensor']
+        for name, value, std, unit in zip(
+            CHANNELS, self.offset, self.offset_std, UNITS, strict=True
+        ):
+            lines.append(f'{name:<10}{number(float(value)):>14}{number(float(std)):>13}  {unit}')
+        side = 'it exerts on the tool' if self.sign > 0 else 'the tool exerts on it'
+        lines.append(f'the sensor reports what {side}')
+        if self.rotation_std is not None:
+            angles = ', '.join(f'{a:.4g}' for a in np.degrees(pin.rpy.matrixToRpy(self.rotation)))
+            std = ', '.join(f'{a:.2g}' for a in np.degrees(self.rotation_std))
+            lines.append(
+                f"sensor's axes in the frame, roll pitch yaw: {angles} (+- {std}) degrees"
+            )
+        return '\n'.join([*lines, f'Verdict: {self.sentence}'])
+
+
+def wrench_rows(
+    robot: Robot,
+    frame: str,
+    position: np.ndarray,
+    velocity: np.ndarray,
+    acceleration: np.ndarray,
+) -> np.ndarray:
+    """
+    Return what unit parameters of a body at a link's frame take to move, (n_samples, 6, 10).
+
+    Positions, velocities and accelerations are (n_samples, n_joints).
+    """
+    model, data = robot.model, robot.model.createData()
+    body = robot.link_frames[frame]
+    joint, placement = body.parentJoint, body.placement
+    rows = np.empty((len(position), 6, _SIZE))
+    states = zip(
+        robot.configuration(position),
+        robot.tangent(velocity),
+        robot.tangent(acceleration),
+        strict=True,
+    )
+    for row, (q, v, a) in zip(rows, states, strict=True):
+        pin.rnea(model, data, q, v, a)  # leaves accelerations less gravity
+        row[:] = pin.bodyRegressor(
+            placement.actInv(data.v[joint]), placement.actInv(data.a_gf[joint])
+        )
+    return rows
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a gap-free stretch: (m,) stamps [s], (m, 6, 10) columns, (m, 6) wrenches."""
+
+    time: np.ndarray
+    columns: np.ndarray
+    wrench: np.ndarray
+    independence: float
+
+    @classmethod
+    def of(cls, samples: Samples, robot: Robot, frame: str, signals: SignalSettings) -> _Rows:
+        """Return decimated rows of samples whose last six columns are wrenches."""
+        n, step = robot.n_joints, time_step(samples)
+        motion = (samples.position, samples.velocity, samples.acceleration)
+        columns = wrench_rows(robot, frame, *(signal[:, :n] for signal in motion))
+        factor = decimation_factor(signals, 1.0 / step) if step > 0.0 else 1
+        joined = np.hstack([columns.reshape(len(columns), -1), samples.effort[:, n:]])
+        decimator = ParallelDecimator(factor)
+        kept = np.hstack([decimator.push(joined.T), decimator.finish()]).T
+        time = samples.time[0] + factor * step * np.arange(len(kept))
+        return cls(time, kept[:, :-6].reshape(-1, 6, _SIZE), kept[:, -6:], independence(factor))
+
+
+def tool(
+    recordings: Sequence[Recording],
+    robot: Robot,
+    signals: SignalSettings,
+    *,
+    frame: str | None = None,
+    rotation: bool = False,
+) -> Tool:
+    """
+    Identify a tool and the offsets of the sensor before it.
+
+    Parameters
+    ----------
+    recordings:
+        Made by `with_wrench`: behind the robot's joints they have the six channels.
+    robot:
+        The robot.
+    signals:
+        Filter and decimation, of motion and wrench alike.
+    frame:
+        Link of the URDF that is the sensor's frame; None for the last identified joint's link.
+    rotation:
+        Whether the rotation of the sensor's axes is estimated.
+
+    Raises
+    ------
+    ModelError
+        if the URDF has no such link, or no identified joint moves it.
+    IdentifiabilityError
+        if the recordings determine nothing, or not the rotation.
+    RecordingError
+        if there are too few rows.
+
+    """
+    frame = frame or robot.links[-1]
+    link, _ = robot.attachment(frame)
+    driven = np.arange(robot.n_joints + 6) >= robot.n_joints
+    rows = []
+    for recording in recordings:
+        for samples in stretches(recording, signals, driven=driven):
+            rows.append(_Rows.of(samples, robot, frame, signals))
+    if not rows:
+        raise RecordingError('there is no recording of a wrench', remedy='give at least one')
+    columns = np.concatenate([each.columns for each in rows])
+    wrench = np.concatenate([each.wrench for each in rows])
+    sign, turn = _rotation(columns, wrench, link) if rotation else (_sign(columns, wrench), None)
+    names = tuple(recording.source for recording in recordings)
+
+    def solved() -> tuple[_ToolRuns, Payload]:
+        runs = _ToolRuns.of(_system(rows, sign, turn, columns, wrench))
+        remedy = 'turn the sensor about two axes, and swing it'
+        return runs, load_of(
+            runs, np.eye(_SIZE), link=link, frame=frame, remedy=remedy, recordings=names
+        )
+
+    runs, load = solved()
+    if load.told.all() and not _swung(load):
+        # accelerations are those of the encoders' noise: they would only add theirs
+        columns[:, :, 4:] = 0.0
+        runs, load = solved()
+    found, std = runs.others(load)
+    axes = np.eye(3) if turn is None else turn
+    at_sensor = np.kron(np.eye(2), axes.T)
+    spread = np.sqrt(np.diag(at_sensor @ std[:6, :6] @ at_sensor.T))
+    return Tool(
+        load=load,
+        sign=sign,
+        offset=sign * (at_sensor @ found[:6]),
+        offset_std=spread,
+        rotation=axes,
+        rotation_std=None if turn is None else np.sqrt(np.diag(std[6:, 6:])),
+    )
+
+
+def _swung(load: Payload) -> bool:
+    """Tell whether inertia is known well enough to be worth estimating."""
+    places = load.base.layout.indices(('load.Ixx', 'load.Iyy', 'load.Izz'))
+    return bool(load.std[places].max() <= _UNKNOWN * np.abs(load.base.values[places]).max())
+
+
+def with_wrench(recording: Recording, wrench: np.ndarray) -> Recording:
+    """Return a recording with wrenches, (n_samples, 6), as six channels behind its joints."""
+    still = np.zeros_like(wrench)
+    velocity = recording.velocity
+    return Recording(
+        time=recording.time,
+        position=np.hstack([recording.position, still]),
+        effort=np.hstack([np.zeros_like(recording.position), wrench]),
+        joints=(*recording.joints, *CHANNELS),
+        velocity=None if velocity is None else np.hstack([velocity, still]),
+        source=recording.source,
+    )
+
+
+def _system(
+    rows: Sequence[_Rows],
+    sign: int,
+    turn: np.ndarray | None,
+    columns: np.ndarray,
+    wrench: np.ndarray,
+) -> LinearSystem:
+    """Return the system of [parameters | offsets | rotation], wrenches turned into the frame."""
+    wrench = sign * _turned(wrench, turn)
+    added = [np.broadcast_to(np.eye(6), (len(columns), 6, 6))]
+    names = tuple(f'{channel}.off' for channel in CHANNELS)
+    layout = ParameterLayout.inertial(('load',)) + ParameterLayout(names, UNITS)
+    if turn is not None:
+        added.append(_turning(columns, wrench))
+        layout += ParameterLayout(tuple(f'sensor.r{axis}' for axis in 'xyz'), ('rad',) * 3)
+    matrix = np.concatenate([columns, *added], axis=2)
+    size = len(layout)
+    structure = BaseStructure(
+        layout=layout,
+        independent=np.arange(size),
+        dependent=np.zeros(0, dtype=int),
+        unidentifiable=np.zeros(0, dtype=int),
+        regrouping=np.eye(size),
+        singular_values=np.ones(size),
+        gap=np.inf,
+        expressions=layout.names,
+    )
+    collector, blocks, first = BlockCollector(), [], 0
+    for segment, each in enumerate(rows):
+        part = slice(first, first + len(each.time))
+        first = part.stop
+        still = np.linspace(0.0, 1.0, len(each.time))[:, None] * np.ones(6)
+        blocks.append(
+            RowBlock.of(
+                matrix[part],
+                time=each.time,
+                position=still,
+                velocity=np.full(still.shape, np.nan),
+                effort=wrench[part],
+                keep=np.ones(still.shape, dtype=bool),
+                raw_effort=wrench[part],
+                segment=segment,
+                independence=each.independence,
+            )
+        )
+    system = accumulate(collector.watched(blocks), structure, CHANNELS)
+    return replace(system, blocks=collector.blocks())
+
+
+@dataclass(frozen=True)
+class _ToolRuns:
+    """The rows of [parameters | others] by their R factor, weighted; see `payload.LoadRuns`."""
+
+    system: LinearSystem
+    weights: np.ndarray
+    load: np.ndarray
+    rest: np.ndarray
+    effort: np.ndarray
+
+    @classmethod
+    def of(cls, system: LinearSystem) -> _ToolRuns:
+        weights = joint_weights(system)
+        stacked = system.stacked(weights)
+        return cls(system, weights, stacked[:, :_SIZE], stacked[:, _SIZE:-1], stacked[:, -1])
+
+    @property
+    def timed(self) -> bool:
+        """True if the rows came with time."""
+        return self.system.blocks is not None
+
+    def projected(self) -> tuple[np.ndarray, float]:
+        """Return R of [load | effort] beside the others, and its independent rows."""
+        basis = range_basis(self.rest)
+        left = np.column_stack([self.load, self.effort])
+        for _ in range(2):
+            left = left - basis @ (basis.T @ left)
+        independent = self.system.n_independent - basis.shape[1]
+        return np.asarray(np.linalg.qr(left, mode='r')), independent
+
+    def covariance(self, columns: np.ndarray, told: np.ndarray) -> np.ndarray:
+        """Return the covariance of the load's parameters ``told``, by blocks of time."""
+        return self._covariance(told)[: told.size, : told.size]
+
+    def _covariance(self, told: np.ndarray) -> np.ndarray:
+        """Return that of the load's parameters ``told`` and of the others."""
+        chosen = [*told.tolist(), *range(_SIZE, self.system.n_base)]
+        design = np.hstack([self.load, self.rest])[:, chosen]
+        norms = np.linalg.norm(design, axis=0)
+        inverse = np.linalg.pinv(design / norms) / norms[:, None]
+        scores = part_scores(
+            self.system, self.weights, inverse @ self.effort, lambda rows: rows[:, chosen]
+        )
+        return sum_covariance(scores @ inverse @ inverse.T)
+
+    def fits(self, load: np.ndarray, added: np.ndarray) -> tuple[Fit, Fit]:
+        """Return the fits with the load's parameters, and of the others alone."""
+        values = [
+            np.append(given, np.linalg.lstsq(self.rest, self.effort - self.load @ given)[0])
+            for given in (load, np.zeros(_SIZE))
+        ]
+        return evaluate(self.system, values[0]), evaluate(self.system, values[1])
+
+    def others(self, load: Payload) -> tuple[np.ndarray, np.ndarray]:
+        """Return the other parameters beside a load's, and their covariance."""
+        given = np.zeros(_SIZE)
+        names = [f'load.{symbol}' for symbol in INERTIAL_SYMBOLS]
+        given[[names.index(name) for name in load.base.layout]] = load.base.values
+        found = np.linalg.lstsq(self.rest, self.effort - self.load @ given)[0]
+        reasons = dict(zip(load.base.layout, load.reasons, strict=True))
+        told = np.array([i for i, name in enumerate(names) if reasons.get(name) == ''], dtype=int)
+        return found, self._covariance(told)[told.size :, told.size :]
+
+
+def _turned(wrench: np.ndarray, turn: np.ndarray | None) -> np.ndarray:
+    """Return wrenches (m, 6) in the frame's axes."""
+    if turn is None:
+        return wrench
+    return (wrench.reshape(-1, 2, 3) @ turn.T).reshape(-1, 6)
+
+
+def _turning(columns: np.ndarray, wrench: np.ndarray) -> np.ndarray:
+    """Return (m, 6, 3) changes of the wrench in the frame by small rotations of the sensor."""
+    predicted = (columns @ _fitted(columns, wrench)[:_SIZE]).reshape(-1, 2, 3)
+    crossed = [np.cross(axis, predicted).reshape(-1, 6) for axis in np.eye(3)]
+    return np.stack(crossed, axis=2)
+
+
+def _fitted(columns: np.ndarray, wrench: np.ndarray, more: np.ndarray | None = None) -> np.ndarray:
+    """Return least squares of [columns | offsets | more], the smallest where there are many."""
+    parts = [columns, np.broadcast_to(np.eye(6), (len(columns), 6, 6))]
+    matrix = np.concatenate([*parts, *([] if more is None else [more])], axis=2)
+    matrix = matrix.reshape(-1, matrix.shape[2])
+    norms = np.linalg.norm(matrix, axis=0)
+    norms[norms == 0.0] = 1.0
+    return np.asarray(np.linalg.lstsq(matrix / norms, wrench.ravel(), rcond=1e-6)[0]) / norms
+
+
+def _sign(columns: np.ndarray, wrench: np.ndarray) -> int:
+    """Return the sign that makes the mass positive."""
+    return -1 if _fitted(columns, wrench)[0] < 0.0 else 1
+
+
+def _rotation(columns: np.ndarray, wrench: np.ndarray, link: str) -> tuple[int, np.ndarray]:
+    """Return the sign and the rotation of the sensor's axes."""
+    moving, force = columns[:, :3, 0], wrench[:, :3]  # acceleration of the frame less gravity
+    moving, force = moving - moving.mean(axis=0), force - force.mean(axis=0)
+    size = np.linalg.svd(moving, compute_uv=False)
+    if size[-1] < _DIRECTIONS * size[0]:
+        raise IdentifiabilityError(
+            f"the recordings do not determine the rotation of the sensor on '{link}': gravity "
+            'stays in one plane of it',
+            link=link,
+            remedy='turn the sensor about two axes',
+        )
+    matrix = np.linalg.lstsq(force, moving, rcond=None)[0].T
+    sign = 1 if np.linalg.det(matrix) > 0.0 else -1
+    u, _, vt = np.linalg.svd(sign * matrix)
+    turn = u @ vt
+    for _ in range(_STEPS):
+        here = sign * _turned(wrench, turn)
+        step = _fitted(columns, here, _turning(columns, here))[-3:]
+        # the measured wrench is that in the frame, turned by the step
+        turn = pin.exp3(-step) @ turn
+        if np.linalg.norm(step) < _SETTLED:
+            break
+    return sign, np.asarray(turn)

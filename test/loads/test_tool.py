@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tool behind a force-torque sensor: found within its deviations, with the sensor's offsets."""
+
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from robot_identification.data.recording import Recording
+from robot_identification.errors import IdentifiabilityError, ModelError
+from robot_identification.loads.tool import tool, with_wrench
+from robot_identification.model.robot import Robot
+from robot_identification.signals import SignalSettings
+from scipy.signal import lfilter
+
+URDF = Path(__file__).parents[2] / 'urdf' / 'demo_arm.urdf'
+SENSOR = """
+  <link name="sensor"/>
+  <joint name="to_sensor" type="fixed">
+    <parent link="link_6"/><child link="sensor"/>
+    <origin xyz="0.01 0.02 0.1" rpy="0.3 -0.4 0.5"/>
+  </joint>
+</robot>"""
+TOOL = pin.Inertia(1.2, np.array([0.02, -0.01, 0.08]), np.diag([0.004, 0.005, 0.003]))
+OFFSET = np.array([3.0, -2.0, 5.0, 0.2, -0.1, 0.3])
+SIGNALS = SignalSettings(cutoff=10.0, decimate_to=50.0)
+NOISE = np.array([0.3, 0.3, 0.3, 0.01, 0.01, 0.01])
+
+
+@pytest.fixture(scope='module')
+def robot():
+    return Robot.from_urdf(URDF.read_text().replace('</robot>', SENSOR))
+
+
+def recording(
+    robot, seed, *, sign=-1.0, turn=None, memory=0.0, noise=1.0, poses=False, moving=None
+):
+    """
+    Record a motion, or poses that are held, with wrenches by Newton and Euler.
+
+    ``turn`` takes what is measured into the frame.
+    """
+    rng = np.random.default_rng(seed)
+    n, rate, duration = robot.n_joints, 200.0, 12.0
+    time = np.arange(0.0, duration, 1.0 / rate)
+    q, v, a = np.zeros((3, time.size, n))
+    size = np.ones(n) if moving is None else np.array(moving)
+    if poses:
+        held = time.size // 8
+        q += np.repeat(rng.uniform(-2.0, 2.0, (8, n)), held, axis=0)
+        time = time + np.repeat(np.arange(8.0), held)  # the motions between were not recorded
+    else:
+        for k in range(1, 6):
+            w, phase = 2.0 * np.pi * k / duration, rng.uniform(0.0, 6.0, n)
+            share = size * rng.uniform(0.2, 0.6, n)
+            q += share * np.sin(w * time[:, None] + phase)
+            v += share * w * np.cos(w * time[:, None] + phase)
+            a -= share * w * w * np.sin(w * time[:, None] + phase)
+    model, data = robot.model, robot.model.createData()
+    frame = model.getFrameId('sensor')
+    wrench = np.empty((time.size, 6))
+    for i, state in enumerate(zip(q, v, a, strict=True)):
+        pin.forwardKinematics(model, data, *state)
+        pin.updateFramePlacements(model, data)
+        speed = pin.getFrameVelocity(model, data, frame, pin.LOCAL)
+        change = pin.getFrameAcceleration(model, data, frame, pin.LOCAL)
+        change.linear -= data.oMf[frame].rotation.T @ robot.gravity
+        wrench[i] = (TOOL * change + speed.cross(TOOL * speed)).vector
+    if turn is not None:
+        wrench = (wrench.reshape(-1, 2, 3) @ turn).reshape(-1, 6)
+    wrench = sign * wrench + OFFSET
+    errors = rng.normal(size=wrench.shape)
+    errors = lfilter([np.sqrt(1.0 - memory**2)], [1.0, -memory], errors, axis=0)
+    q = q + 1e-5 * rng.normal(size=q.shape)
+    motion = Recording(time, q, np.zeros_like(q), robot.joints, source=f'run {seed}')
+    return with_wrench(motion, wrench + noise * NOISE * errors)
+
+
+def errors(found):
+    values = np.array([found.load.base[f'load.{s}'] for s in SYMBOLS])
+    places = found.load.base.layout.indices(f'load.{s}' for s in SYMBOLS)
+    return (values - TOOL.toDynamicParameters()) / found.load.std[places]
+
+
+SYMBOLS = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Iyy', 'Ixz', 'Iyz', 'Izz')
+
+
+def test_a_tool_and_the_offsets_are_found(robot):
+    found = tool([recording(robot, 1)], robot, SIGNALS, frame='sensor')
+    assert found.load.told.all() and found.sign == -1
+    assert abs(found.load.mass - 1.2) < 4.0 * found.load.mass_std < 0.02
+    assert (np.abs(errors(found)) < 4.5).all()
+    assert (np.abs(found.offset - OFFSET) < 4.0 * found.offset_std).all()
+    assert (found.offset_std < [0.1, 0.1, 0.1, 0.01, 0.01, 0.01]).all()
+    assert found.level == 'good' and 'Good for gravity compensation' in found.summary()
+    other = tool([recording(robot, 1, sign=1.0)], robot, SIGNALS, frame='sensor')
+    assert other.sign == 1 and other.load.mass == pytest.approx(1.2, rel=0.02)
+
+
+def test_deviations_cover_errors_that_stay_alike(robot):
+    scores = [
+        errors(tool([recording(robot, s, memory=0.9)], robot, SIGNALS, frame='sensor'))
+        for s in range(10, 14)
+    ]
+    # the root mean square of forty draws, most of them independent
+    assert 0.6 < np.sqrt(np.mean(np.square(scores))) < 1.6
+
+
+def test_static_poses_tell_mass_centre_and_offsets_alone(robot):
+    held = recording(robot, 2, poses=True)
+    found = tool([held], robot, SIGNALS, frame='sensor')
+    assert found.load.told[:4].all() and not found.inertia_known
+    assert found.load.mass == pytest.approx(1.2, abs=4.0 * found.load.mass_std)
+    np.testing.assert_allclose(found.load.body.center_of_mass, TOOL.lever, atol=5e-3)
+    assert (np.abs(found.offset - OFFSET) < 4.5 * found.offset_std).all()
+    assert found.level == 'usable' and 'inertia was not determined' in found.sentence
+
+
+def test_the_rotation_of_the_sensor_is_found(robot):
+    turn = pin.rpy.rpyToMatrix(0.05, -0.1, 2.0)
+    runs = [recording(robot, seed, turn=turn) for seed in (3, 4)]
+    found = tool(runs, robot, SIGNALS, frame='sensor', rotation=True)
+    error = pin.log3(found.rotation @ turn.T)
+    assert (np.abs(error) < 4.0 * found.rotation_std).all() and found.sign == -1
+    assert (found.rotation_std < 0.01).all()
+    assert (np.abs(errors(found)) < 4.5).all()
+    assert (np.abs(found.offset - OFFSET) < 4.5 * found.offset_std).all()
+    # without it nothing fits
+    assert tool(runs, robot, SIGNALS, frame='sensor').level == 'do_not_use'
+
+
+def test_what_cannot_be_is_named(robot):
+    with pytest.raises(ModelError, match="no link 'hand'"):
+        tool([recording(robot, 5)], robot, SIGNALS, frame='hand')
+    # the first joint turns about gravity
+    still = recording(robot, 5, moving=[1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    with pytest.raises(IdentifiabilityError, match='stays in one plane'):
+        tool([still], robot, SIGNALS, frame='sensor', rotation=True)
