@@ -58,15 +58,17 @@ CHANNELS = ('force_x', 'force_y', 'force_z', 'torque_x', 'torque_y', 'torque_z')
 UNITS = ('N', 'N', 'N', 'N m', 'N m', 'N m')
 
 _SIZE = len(INERTIAL_SYMBOLS)
-_STEPS, _SETTLED = 20, 1e-9
+_STEPS, _SETTLED = 10, 1e-6
 _DIRECTIONS = 0.03
 """Share of the largest singular value below which a direction of gravity was not seen."""
 
 _UNKNOWN = 0.3
 """Deviation of a moment of inertia, as a share of the largest, from which none is estimated."""
 
+_KINDS = (slice(0, 3), slice(3, 6))
+
 _POOR, _UNCERTAIN = 20.0, 0.05
-"""Relative error [%] and deviation of the mass, as a share of it, of verdicts."""
+"""Error [%] and deviation of the mass, as a share of it, of verdicts."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Tool:
     Attributes
     ----------
     load:
-        Its parameters, as of a payload; ``fit_without`` is that of the offsets alone.
+        Its parameters, as of a payload; ``fit_without`` is of the offsets alone.
     sign:
         1 for a sensor that reports what it exerts on the tool, -1 for what the tool exerts on it.
     offset, offset_std:
@@ -106,10 +108,18 @@ class Tool:
         return bool(self.load.told.all())
 
     @property
+    def error(self) -> float:
+        """Residual by that of the offsets alone, of forces or torques, the larger one [%]."""
+        fits = (self.load.fit, self.load.fit_without)
+        rmse, alone = (np.array([joint.rmse for joint in fit.joints]) for fit in fits)
+        shares = [np.linalg.norm(rmse[k]) / np.linalg.norm(alone[k]) for k in _KINDS]
+        return 100.0 * float(max(shares))
+
+    @property
     def level(self) -> str:
         """Verdict, as of `robot_identification.results.verdict.LEVELS`."""
         load = self.load
-        if not (load.told[:4].all() and load.physical) or load.fit.relative_error > _POOR:
+        if not (load.told[:4].all() and load.physical) or self.error > _POOR:
             return 'do_not_use'
         return 'good' if self.inertia_known and self._certain else 'usable'
 
@@ -121,14 +131,14 @@ class Tool:
     def sentence(self) -> str:
         """The verdict in a sentence."""
         load = self.load
-        error = f'the fit misses {load.fit.relative_error:.2g} % of the wrench'
+        error = f'the fit misses {self.error:.2g} % of how the wrench changes'
         if self.level == 'good':
             return f'Good for gravity compensation and dynamics; {error}.'
         if not load.told[:4].all():
             why = 'mass and centre of mass were not determined: turn the sensor about two axes'
         elif not load.physical:
             why = 'no physical body explains the wrench'
-        elif load.fit.relative_error > _POOR:
+        elif self.error > _POOR:
             why = error
         elif not self._certain:
             why = f'the mass is uncertain by {100.0 * load.mass_std / load.mass:.2g} %'
@@ -144,6 +154,7 @@ class Tool:
         return {
             'level': self.level,
             'sentence': self.sentence,
+            'error': self.error,
             'frame': self.load.frame,
             'sign': self.sign,
             'offset': [float(value) for value in self.offset],
@@ -331,7 +342,7 @@ def _system(
     names = tuple(f'{channel}.off' for channel in CHANNELS)
     layout = ParameterLayout.inertial(('load',)) + ParameterLayout(names, UNITS)
     if turn is not None:
-        added.append(_turning(columns, wrench))
+        added.append(_turning(columns, _fitted(columns, wrench)[:_SIZE]))
         layout += ParameterLayout(tuple(f'sensor.r{axis}' for axis in 'xyz'), ('rad',) * 3)
     matrix = np.concatenate([columns, *added], axis=2)
     size = len(layout)
@@ -438,21 +449,32 @@ def _turned(wrench: np.ndarray, turn: np.ndarray | None) -> np.ndarray:
     return (wrench.reshape(-1, 2, 3) @ turn.T).reshape(-1, 6)
 
 
-def _turning(columns: np.ndarray, wrench: np.ndarray) -> np.ndarray:
-    """Return (m, 6, 3) changes of the wrench in the frame by small rotations of the sensor."""
-    predicted = (columns @ _fitted(columns, wrench)[:_SIZE]).reshape(-1, 2, 3)
+def _turning(columns: np.ndarray, load: np.ndarray) -> np.ndarray:
+    """Return (m, 6, 3) changes of a load's wrench in the frame by rotations of the sensor."""
+    predicted = (columns @ load).reshape(-1, 2, 3)
     crossed = [np.cross(axis, predicted).reshape(-1, 6) for axis in np.eye(3)]
     return np.stack(crossed, axis=2)
 
 
-def _fitted(columns: np.ndarray, wrench: np.ndarray, more: np.ndarray | None = None) -> np.ndarray:
-    """Return least squares of [columns | offsets | more], the smallest where there are many."""
+def _fitted(columns: np.ndarray, wrench: np.ndarray, load: np.ndarray | None = None) -> np.ndarray:
+    """
+    Return weighted least squares of [columns | offsets | rotation], the smallest where many fit.
+
+    The rotation is that of the wrench of a ``load``, (10,); None for none.
+    """
     parts = [columns, np.broadcast_to(np.eye(6), (len(columns), 6, 6))]
-    matrix = np.concatenate([*parts, *([] if more is None else [more])], axis=2)
-    matrix = matrix.reshape(-1, matrix.shape[2])
-    norms = np.linalg.norm(matrix, axis=0)
-    norms[norms == 0.0] = 1.0
-    return np.asarray(np.linalg.lstsq(matrix / norms, wrench.ravel(), rcond=1e-6)[0]) / norms
+    if load is not None:
+        parts.append(_turning(columns, load))
+    matrix, weights = np.concatenate(parts, axis=2), np.ones(6)
+    for _ in range(2):  # weights are those of the residuals without any
+        rows = (matrix * weights[:, None]).reshape(-1, matrix.shape[2])
+        norms = np.linalg.norm(rows, axis=0)
+        norms[norms == 0.0] = 1.0
+        target = (wrench * weights).ravel()
+        found = np.linalg.lstsq(rows / norms, target, rcond=1e-6)[0] / norms
+        residual = np.sqrt(np.mean((wrench - matrix @ found) ** 2, axis=0))
+        weights = 1.0 / np.maximum(residual, 1e-12 * np.abs(wrench).max(initial=1e-12))
+    return np.asarray(found)
 
 
 def _sign(columns: np.ndarray, wrench: np.ndarray) -> int:
@@ -478,7 +500,7 @@ def _rotation(columns: np.ndarray, wrench: np.ndarray, link: str) -> tuple[int, 
     turn = u @ vt
     for _ in range(_STEPS):
         here = sign * _turned(wrench, turn)
-        step = _fitted(columns, here, _turning(columns, here))[-3:]
+        step = _fitted(columns, here, _fitted(columns, here)[:_SIZE])[-3:]
         # the measured wrench is that in the frame, turned by the step
         turn = pin.exp3(-step) @ turn
         if np.linalg.norm(step) < _SETTLED:
