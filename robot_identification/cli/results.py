@@ -26,6 +26,7 @@ from .command import (
     show,
     TOPIC,
 )
+from .servo import replay_servo, REPLAYED_COMMANDS
 
 RECORDINGS = (
     RESULT,
@@ -163,30 +164,49 @@ def _prediction_files(options: argparse.Namespace, sources: tuple[Any, ...]) -> 
 @command(
     *RECORDINGS,
     argument(
-        '--horizon', 'time that the robot moves by efforts alone', positive, 'SECONDS', default=0.5
+        '--horizon',
+        'time that the robot moves by efforts alone (default: 0.5)',
+        positive,
+        'SECONDS',
     ),
+    *REPLAYED_COMMANDS,
     OVERRIDES,
 )
 def replay(options: argparse.Namespace) -> int:
     """
-    Play recorded efforts to the robot in MuJoCo, before and after the identification.
+    Play recorded efforts or commands to the robot in MuJoCo, before and after.
 
     Play the efforts of recordings to the robot in MuJoCo, by its prior and as identified,
     and print how far it ends from the recorded motion. After every horizon the robot is
     put back onto the recording.
 
+    For a result of servos, play the commands, by the robot file and as identified, and
+    print how far the motion is from the recorded one; it is put back at gaps alone.
+
     Examples
     --------
     robot-identification replay results/result.yaml recordings/second_run
     robot-identification replay results/result.yaml experiment.yaml --horizon 0.2
+    robot-identification replay results/result.yaml go2.npz --commands --out motion.html
     """
     from ..identification.reduction import recordings_among
     from ..results.comparison import replay
+    from ..results.servo_result import is_servo_result
     from ..results.stored_result import read_result
 
+    if is_servo_result(options.result):
+        return replay_servo(options)
+    for name in ('commands', 'out'):
+        if getattr(options, name):
+            raise SettingsError(
+                f"'--{name}' is given, but '{options.result}' is not of servos",
+                remedy='leave it out: efforts are played to this robot',
+            )
     result = read_result(options.result)
     sources, signals = recordings_of(options, result)
-    played = replay(result, recordings_among(sources), signals=signals, horizon=options.horizon)
+    played = replay(
+        result, recordings_among(sources), signals=signals, horizon=options.horizon or 0.5
+    )
     print(played.summary())
     return EXIT_OK
 

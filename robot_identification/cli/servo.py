@@ -4,16 +4,28 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 import warnings
 
 from ..errors import SettingsError
 from ..progress import progress_bar
-from .command import argument, EXIT_OK, output_folder, positive, show, warn
+from .command import (
+    argument,
+    EXIT_OK,
+    experiment_of,
+    flag,
+    output_folder,
+    positive,
+    show,
+    warn,
+)
 
 if TYPE_CHECKING:
     from ..config.experiment import Experiment
     from ..config.servo_draft import ServoDraft
+    from ..data.commands import CommandRecording
+    from ..results.servo_result import StoredServoResult
 
 COMMANDS = (
     argument(
@@ -40,6 +52,17 @@ COMMANDS = (
     ),
 )
 """Arguments of ``init`` for recordings with commands."""
+
+REPLAYED_COMMANDS = (
+    flag('--commands', 'play commands; taken for granted where the result is of servos'),
+    argument(
+        '--out',
+        'page with the measured and simulated positions of each joint by commands, .html',
+        Path,
+        'FILE',
+    ),
+)
+"""Arguments of ``replay`` for results of servos."""
 
 
 def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
@@ -107,3 +130,48 @@ def identify_commands(options: argparse.Namespace, experiment: Experiment) -> in
     for path in written:
         print(f'wrote {path}')
     return EXIT_OK
+
+
+def replay_servo(options: argparse.Namespace) -> int:
+    """Play recorded commands to both robots of a result, and print and draw how they move."""
+    from ..results.report import write_figures
+    from ..results.servo_exports import motion_figures
+    from ..results.servo_replay import replay_commands
+    from ..results.servo_result import read_servo_result
+
+    if options.horizon is not None:
+        raise SettingsError(
+            f"'--horizon' is given, but '{options.result}' is of servos",
+            remedy='leave it out: by commands, the robot follows whole recordings',
+        )
+    result = read_servo_result(options.result)
+    played = replay_commands(result, _recordings(options, result))
+    show(played.summary())
+    if options.out is not None:
+        title = f'Motion of {result.robot.name} by commands'
+        figures = motion_figures(played.traces, played.joints)
+        page = write_figures(options.out, title, played.sources[0], figures)
+        print(f'wrote {page}')
+    return EXIT_OK
+
+
+def _recordings(
+    options: argparse.Namespace, result: StoredServoResult
+) -> tuple[CommandRecording, ...]:
+    """Return the recordings of an experiment file, or a file with columns as ``init`` finds."""
+    from ..config.commands import read_commands
+    from ..config.servo_draft import command_entry
+
+    joints = result.robot.joints
+    if options.recordings.suffix not in ('.yaml', '.yml') or options.recordings.is_dir():
+        if options.overrides:
+            text, remedy = '--set needs an experiment file', 'name one in place of the recording'
+            raise SettingsError(text, remedy=remedy)
+        entry = command_entry(options.recordings, joints, None)
+        return (read_commands(entry, joints, None, Path('.')),)
+    options.experiment = options.recordings
+    experiment = experiment_of(options)
+    kind = 'validation' if experiment.data.validation else 'identification'
+    drives, base = experiment.robot.drives, experiment.base
+    entries = experiment.data.entries(kind)
+    return tuple(read_commands(entry, joints, drives, base) for _, entry in entries)

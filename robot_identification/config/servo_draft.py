@@ -292,7 +292,7 @@ def command_entry(file: Path, joints: Sequence[str], rate: float | None) -> Reco
             )
     time = found.pop('time', None)
     if time is None and rate is None:
-        raise recording_error(file, 'no stamps are recognised', 'give --rate')
+        raise recording_error(file, 'no stamps are recognised', 'give its rate')
     clock: dict[str, Any] = {'time': str(time)} if rate is None else {'rate': rate}
     columns: dict[str, Any] = {**found, **clock}
     return RecordingEntry(file=str(file), **columns)

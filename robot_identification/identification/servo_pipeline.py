@@ -17,15 +17,12 @@ from ..errors import collected_warnings, unique_texts
 from ..model.robot import Robot
 from ..model.urdf_files import mjcf_facts
 from ..progress import no_progress, Progress, subrange
-from ..results.servo_result import MotionTrace, ServoResult
+from ..results.servo_replay import motion_trace
+from ..results.servo_result import ServoResult
 from ..servo.identification import fit_servo, rollout_errors
-from ..servo.model import ServoModel
 from ..servo.parameter_sets import coverage, parameter_sets
 from ..servo.parameters import ServoParameters
 from ..servo.settings import INTEGRATORS, SimulatorSettings
-
-TRACE_SAMPLES = 3000
-"""Samples of the motion that the page shows; of more, every k-th."""
 
 COVERAGE_SETS = 20
 """Parameter sets of which the coverage is measured."""
@@ -99,7 +96,7 @@ def identify_servo(
         held_out=held_out,
         coverage=covered,
         motion=_spread(unseen, held_out),
-        traces=_traces(model, unseen[0], nominal, found.parameters),
+        traces=motion_trace(model, next(unseen[0].stretches()), nominal, found.parameters),
         recordings=tuple(recording.source for recording in seen),
         seconds=time.perf_counter() - began,
         warnings=unique_texts(robot.warnings, tuple(notes)),
@@ -141,23 +138,3 @@ def _spread(recordings: list[CommandRecording], held_out: bool) -> np.ndarray:
     """Return (n,) root mean squares of the positions about their means [rad or m]."""
     positions = [r.position[r.counted(held_out)] for r in recordings]
     return np.asarray(np.concatenate(positions).std(axis=0))
-
-
-def _traces(
-    model: ServoModel,
-    recording: CommandRecording,
-    nominal: ServoParameters,
-    parameters: ServoParameters,
-) -> MotionTrace:
-    """Return the motion of a recording's first stretch, as measured and simulated."""
-    stretch = next(recording.stretches())
-    before, after = model.rollouts([nominal, parameters], stretch)
-    step = slice(None, None, max(1, len(stretch) // TRACE_SAMPLES))
-    return MotionTrace(
-        stretch.time[step],
-        stretch.command[step],
-        stretch.position[step],
-        before[step],
-        after[step],
-        None if stretch.held_out is None else stretch.held_out[step],
-    )

@@ -7,7 +7,7 @@ One file: a result, its file and its verdict.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 import os
 from pathlib import Path
@@ -132,10 +132,7 @@ class ServoResult:
 
     def joint_errors(self, which: str = 'fit') -> np.ndarray:
         """Return (n,) errors of unseen positions over all recordings [rad or m]."""
-        errors = self.errors[which]
-        weights = np.array([error.samples for error in errors], dtype=float)
-        squares = np.stack([error.rmse**2 for error in errors])
-        return np.asarray(np.sqrt(weights @ squares / weights.sum()))
+        return joint_errors(self.errors[which])
 
     def total_error(self, which: str = 'fit') -> float:
         """Return the error of unseen positions over all joints [rad or m]."""
@@ -345,6 +342,7 @@ class ServoResult:
         return dict(plain(document))
 
     def _joint_document(self, j: int) -> dict[str, Any]:
+        before = {kind: float(self.nominal.values(kind)[j]) for _, kind, _ in COLUMNS}
         each = {
             kind: float(self.parameters.values(kind)[j])
             for kind in KINDS
@@ -353,6 +351,7 @@ class ServoResult:
         return {
             **each,
             'center': self.parameters.centers[j],
+            'before': before,
             'unseen_error': float(self.joint_errors()[j]),
             'unseen_error_before': float(self.joint_errors('nominal')[j]),
         }
@@ -361,10 +360,10 @@ class ServoResult:
 @dataclass(frozen=True)
 class StoredServoResult:
     """
-    Robot, servos and parameters of a result file, for exports.
+    Robot, servos and parameters of a result file, for exports and replays.
 
     Attributes are those of `ServoResult` and `RolloutFit`; ``rmse`` are the errors of unseen
-    positions.
+    positions, ``nominal`` is None in files of version 0.1.
     """
 
     name: str
@@ -372,6 +371,7 @@ class StoredServoResult:
     servo: ServoSettings
     simulator: SimulatorSettings
     parameters: ServoParameters
+    nominal: ServoParameters | None
     reference: np.ndarray
     rmse: np.ndarray
     kinds: tuple[str, ...]
@@ -414,6 +414,22 @@ def displaced(inertial: np.ndarray, shift: np.ndarray) -> np.ndarray:
     return np.array([mass, *(mass * new), *(inertial[4:] + change)])
 
 
+def joint_errors(errors: Sequence[RolloutError]) -> np.ndarray:
+    """Return (n,) errors of positions over all recordings [rad or m]."""
+    weights = np.array([error.samples for error in errors], dtype=float)
+    squares = np.stack([error.rmse**2 for error in errors])
+    return np.asarray(np.sqrt(weights @ squares / weights.sum()))
+
+
+def _nominal(joints: Sequence[Mapping[str, float] | None]) -> ServoParameters | None:
+    """Return the parameters of the robot file; None where a result has none."""
+    known = [joint for joint in joints if joint is not None]
+    if len(known) != len(joints):
+        return None
+    values = {kind: np.array([float(j[kind]) for j in known]) for _, kind, _ in COLUMNS}
+    return ServoParameters.of(len(known), **values)
+
+
 def is_servo_result(path: str | os.PathLike) -> bool:
     """Return whether a file is the result of an identification from commands."""
     try:
@@ -431,7 +447,7 @@ def read_servo_result(path: str | os.PathLike) -> StoredServoResult:
     """
     document = load_yaml(read_text(Path(path), 1 << 28))
     try:
-        joints = document['joints'].values()
+        joints = tuple(document['joints'].values())
         values: dict[str, Any] = {
             kind: np.array([joint[kind] for joint in joints], dtype=float).ravel()
             for kind in KINDS
@@ -445,6 +461,7 @@ def read_servo_result(path: str | os.PathLike) -> StoredServoResult:
                 SimulatorSettings, document['settings']['simulation'], 'simulation'
             ),
             parameters=ServoParameters(delay=float(document['delay']), **values),
+            nominal=_nominal([joint.get('before') for joint in joints]),
             reference=np.array(document['reference'], dtype=float),
             rmse=np.array([joint['unseen_error'] for joint in joints], dtype=float),
             kinds=tuple(document['fit']['kinds']),

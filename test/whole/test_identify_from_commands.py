@@ -161,6 +161,34 @@ def test_a_stored_result_exports_like_a_new_one(folder):
     assert export(stored, 'mjcf') == (folder / 'results' / 'identified.xml').read_text()
 
 
+def test_replay_has_the_errors_of_the_identification_and_draws_them(folder, document, capsys):
+    (folder / 'own.yaml').write_text((folder / 'experiment.yaml').read_text())
+    result, page = str(folder / 'results' / 'result.yaml'), folder / 'motion.html'
+    assert main(['replay', result, str(folder / 'own.yaml'), '--out', str(page)]) == 0
+    rows = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines() if line)
+    for joint in JOINTS:
+        errors = [float(text) for text in rows[joint].split()[1:]]
+        each = document['joints'][joint]
+        expected = [each['unseen_error_before'], each['unseen_error']]
+        np.testing.assert_allclose(errors, expected, rtol=0.01)
+    assert all(f'simulated position of {joint}' in page.read_text() for joint in JOINTS)
+
+
+def test_replay_recognises_a_recording_by_itself_and_names_what_does_not_fit(folder, capsys):
+    recording = np.load(folder / 'b.npz')
+    names = {'time': recording['t'], 'q': recording['q'], 'q_cmd': recording['u']}
+    np.savez(folder / 'named.npz', **names)
+    given = [str(folder / 'results' / 'result.yaml'), str(folder / 'named.npz')]
+    assert main(['replay', *given, '--commands']) == 0
+    assert 'over ' in capsys.readouterr().out
+    assert main(['replay', *given, '--horizon', '0.2']) != 0
+    assert "'--horizon' is given" in capsys.readouterr().err
+    text = (folder / 'results' / 'result.yaml').read_text()
+    (folder / 'old.yaml').write_text(text.replace('before:', 'earlier:'))
+    assert main(['replay', str(folder / 'old.yaml'), given[1]]) != 0
+    assert 'identify again' in capsys.readouterr().err
+
+
 def test_sets_for_randomisation_scatter_about_the_estimate(folder, document):
     result = str(folder / 'results' / 'result.yaml')
     assert main(['export', result, '--samples', '40', '--out', str(folder / 'sets.yaml')]) == 0
