@@ -65,10 +65,13 @@ _DIRECTIONS = 0.03
 _UNKNOWN = 0.3
 """Deviation of a moment of inertia, as a share of the largest, from which none is estimated."""
 
+_FAR = 40.0
+"""Squared distance of the body from what was found beyond which noise does not explain it."""
+
 _KINDS = (slice(0, 3), slice(3, 6))
 
-_POOR, _UNCERTAIN = 20.0, 0.05
-"""Error [%] and deviation of the mass, as a share of it, of verdicts."""
+_FAIR, _POOR, _UNCERTAIN = 10.0, 20.0, 0.05
+"""Errors [%] and deviation of the mass, as a share of it, of verdicts."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,8 @@ class Tool:
         load = self.load
         if not (load.told[:4].all() and load.physical) or self.error > _POOR:
             return 'do_not_use'
-        return 'good' if self.inertia_known and self._certain else 'usable'
+        fair = self._certain and self.error <= _FAIR
+        return 'good' if self.inertia_known and fair else 'usable'
 
     @property
     def _certain(self) -> bool:
@@ -142,6 +146,8 @@ class Tool:
             why = error
         elif not self._certain:
             why = f'the mass is uncertain by {100.0 * load.mass_std / load.mass:.2g} %'
+        elif self.inertia_known:
+            why = 'that is more than noise: look for contact, cables and another frame'
         else:
             why = 'inertia was not determined: swing the wrist fast for that'
         if self.level == 'do_not_use':
@@ -292,7 +298,7 @@ def tool(
 
     runs, load = solved()
     if load.told.all() and not _swung(load):
-        # accelerations are those of the encoders' noise: they would only add theirs
+        # accelerations are too small, or those of the encoders' noise: they would only add theirs
         columns[:, :, 4:] = 0.0
         runs, load = solved()
     found, std = runs.others(load)
@@ -310,9 +316,15 @@ def tool(
 
 
 def _swung(load: Payload) -> bool:
-    """Tell whether inertia is known well enough to be worth estimating."""
-    places = load.base.layout.indices(('load.Ixx', 'load.Iyy', 'load.Izz'))
-    return bool(load.std[places].max() <= _UNKNOWN * np.abs(load.base.values[places]).max())
+    """Tell whether the inertia found is certain, and that of a body within its deviations."""
+    places = load.base.layout.indices(f'load.{symbol}' for symbol in INERTIAL_SYMBOLS)
+    values, std = load.base.values[places], load.std[places]
+    moments = np.array([4, 6, 9])
+    if std[moments].max() > _UNKNOWN * np.abs(values[moments]).max():
+        return False
+    error = load.standard - values
+    covariance = load.covariance[np.ix_(places, places)]
+    return bool(error @ np.linalg.lstsq(covariance, error, rcond=None)[0] < _FAR)
 
 
 def with_wrench(recording: Recording, wrench: np.ndarray) -> Recording:

@@ -33,8 +33,9 @@ def robot():
 
 
 def recording(
-    robot, seed, *, sign=-1.0, turn=None, memory=0.0, noise=1.0, poses=False, moving=None
-):
+    robot, seed, *, sign=-1.0, turn=None, memory=0.0, noise=1.0, poses=False, moving=None,
+    bodies=((1.0, TOOL),),
+):  # fmt: skip
     """
     Record a motion, or poses that are held, with wrenches by Newton and Euler.
 
@@ -65,7 +66,9 @@ def recording(
         speed = pin.getFrameVelocity(model, data, frame, pin.LOCAL)
         change = pin.getFrameAcceleration(model, data, frame, pin.LOCAL)
         change.linear -= data.oMf[frame].rotation.T @ robot.gravity
-        wrench[i] = (TOOL * change + speed.cross(TOOL * speed)).vector
+        wrench[i] = sum(
+            share * (body * change + speed.cross(body * speed)).vector for share, body in bodies
+        )
     if turn is not None:
         wrench = (wrench.reshape(-1, 2, 3) @ turn).reshape(-1, 6)
     wrench = sign * wrench + OFFSET
@@ -114,6 +117,15 @@ def test_static_poses_tell_mass_centre_and_offsets_alone(robot):
     np.testing.assert_allclose(found.load.body.center_of_mass, TOOL.lever, atol=5e-3)
     assert (np.abs(found.offset - OFFSET) < 4.5 * found.offset_std).all()
     assert found.level == 'usable' and 'inertia was not determined' in found.sentence
+
+
+def test_inertia_that_no_body_has_is_not_believed(robot):
+    """Cables and a soft sensor make it negative by many deviations: then none is estimated."""
+    large = pin.Inertia(1.2, TOOL.lever, np.diag([0.04, 0.03, 0.03]))
+    bodies = ((2.0, TOOL), (-1.0, large))  # moments of -0.032, -0.02 and -0.024 kg m^2
+    found = tool([recording(robot, 6, bodies=bodies)], robot, SIGNALS, frame='sensor')
+    assert not found.inertia_known and found.load.physical and found.level != 'good'
+    assert found.load.mass == pytest.approx(1.2, rel=0.02)
 
 
 def test_the_rotation_of_the_sensor_is_found(robot):
