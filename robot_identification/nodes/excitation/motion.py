@@ -90,7 +90,7 @@ class MotionRun:
             was seen at rest.
 
         """
-        recorded = MotionRecording(
+        self._recording = recorded = MotionRecording(
             self.node, self.tick, self.options.recorder, recording, self.report
         )
         self.report.result.planned_duration = motion.trajectory.duration
@@ -166,7 +166,7 @@ class MotionRun:
         while (ending := goal.ending) is None:
             await self.tick()
             self._raise(self._watch.reason(goal.progress))
-            self._raise(self.interruption())
+            self._raise(self.interruption() or self._recording.failure())
             if self.controller.gone:
                 raise MotionError(
                     Code.CONTROLLER_FAILED,

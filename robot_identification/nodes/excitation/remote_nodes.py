@@ -10,8 +10,11 @@ from typing import Any
 
 from rclpy.client import Client
 from rclpy.node import Node
+from rclpy.subscription import Subscription
+from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
 
+from ..common import LATCHED
 from ..common.requests import SERVICES
 from .options import Code, code_name, MotionError, Report, Tick
 
@@ -20,6 +23,12 @@ RECORDER_SECONDS = 10.0
 
 RECORDER_APPEARS = 3.0
 """Longest time for the recorder to appear [s]."""
+
+RECORDER_SILENT = 4.0
+"""Time without a status, which comes every second, after which the recorder is missed [s]."""
+
+HELD_UP = 0.1
+"""Most that one look counts of it: a process that was held up has not listened meanwhile [s]."""
 
 
 async def wait_for(
@@ -56,7 +65,7 @@ async def call_service(client: Client, request: Any, tick: Tick, seconds: float)
 # ------------------------------------------------------------------------------------ the recorder
 
 
-@dataclass(frozen=True)
+@dataclass
 class MotionRecording:
     """
     The recording of one motion by a recorder node; the report gets its path.
@@ -70,6 +79,11 @@ class MotionRecording:
     name: str | None
     report: Report
 
+    def __post_init__(self) -> None:
+        self._statuses: Subscription | None = None
+        self._ended: RecorderStatus | None = None
+        self._silence, self._looked = 0.0, 0.0
+
     async def start(self) -> None:
         """Start the recording; raise `MotionError` if the recorder does not."""
         if self.name is None:
@@ -77,6 +91,35 @@ class MotionRecording:
         self.report.feedback.phase = 'starting_recorder'
         answer = await self._call(StartRecording, 'start', StartRecording.Request(name=self.name))
         self.report.result.recording_path = answer.path
+        self._silence, self._looked = 0.0, time.monotonic()
+        self._statuses = self.node.create_subscription(
+            RecorderStatus, f'{self.recorder}/status', self._note, LATCHED
+        )
+
+    def failure(self) -> MotionError | None:
+        """Return the error of a recorder that does not record any more, or None."""
+        if self._statuses is None:
+            return None
+        now = time.monotonic()
+        self._silence += min(now - self._looked, HELD_UP)
+        self._looked = now
+        if self._ended is not None:
+            words = f': {self._ended.message}' if self._ended.message else ', not by this node'
+            text = f"the recorder '{self.recorder}' has ended the recording{words}"
+            return MotionError(Code.RECORDER_FAILED, text)
+        if self._silence <= RECORDER_SILENT:
+            return None
+        return MotionError(
+            Code.RECORDER_FAILED,
+            f"the recorder '{self.recorder}' has published no status for {self._silence:.3g} s: "
+            'see whether it still runs',
+        )
+
+    def _note(self, status: RecorderStatus) -> None:
+        self._silence = 0.0
+        # the latched one may be of an earlier recording
+        if status.path == self.report.result.recording_path and not status.recording:
+            self._ended = status
 
     async def stop(self, error: Exception | None = None) -> None:
         """
@@ -86,6 +129,9 @@ class MotionRecording:
         """
         if self.name is None:
             return
+        if self._statuses is not None:
+            self.node.destroy_subscription(self._statuses)
+            self._statuses = None
         self.report.feedback.phase = 'finishing_recording'
         request = StopRecording.Request(mark='' if error is None else self._mark(error))
         try:

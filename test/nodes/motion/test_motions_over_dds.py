@@ -540,6 +540,18 @@ def test_a_node_that_is_asked_to_end_cancels_and_leaves_a_robot_at_rest(cell):
     cell.node = cell.start_node()
 
 
+@pytest.mark.soak
+def test_a_motion_whose_recorder_is_killed_is_canceled(cell, tmp_path):
+    parameters = {'use_sim_time': True, 'output': str(tmp_path)}
+    recorder = cell.ros.start('recorder', parameters=parameters)
+    begun = cell.begin(record=True, recording_name='lost', speed=0.2)
+    recorder.stop(signal.SIGKILL)
+    _, result = begun.end()
+    assert result.error_code == Excite.Result.RECORDER_FAILED
+    assert 'has published no status' in result.error_msg and result.at_rest
+    assert result.recording_path == str(tmp_path / 'lost')
+
+
 def test_a_node_that_is_killed_leaves_a_controller_that_finishes_the_path(cell, tmp_path):
     parameters = {'use_sim_time': True, 'output': str(tmp_path)}
     recorder = cell.ros.start('recorder', parameters=parameters)
