@@ -352,7 +352,7 @@ class PlannerSettings:
         'value for all or one a joint. At execution the controller stops a joint that is farther '
         'off, so it has to be larger than what the drives lag behind at full speed',
         unit='rad or m',
-        minimum=0.0,
+        minimum=1e-4,
     )
     stop_deceleration: tuple[float, ...] = option(
         (),
@@ -385,6 +385,13 @@ class PlannerSettings:
     )
 
     def __post_init__(self) -> None:
+        if not self.tracking_tolerance:
+            raise SettingsError(
+                "'tracking_tolerance' is empty",
+                key='tracking_tolerance',
+                value=self.tracking_tolerance,
+                remedy='give one for all joints, or one a joint',
+            )
         instants = self.duration * self.check_rate
         if instants > MOST_INSTANTS:
             raise SettingsError(

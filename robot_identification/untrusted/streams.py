@@ -48,15 +48,15 @@ def open_streams() -> None:
     """
     Make sure that there are standard streams, so that no file that is opened takes their place.
 
-    Closed ones are empty, or raise OSError when they are written.  What an encoding lacks is
-    written as escapes.
+    Closed ones are empty; standard output raises OSError when it is written.  What an encoding
+    lacks is written as escapes.
     """
     for number, (name, mode) in enumerate(_STREAMS):
         try:
             os.fstat(number)
         except OSError:
-            # the lowest free number is this one; it can be read, and written to with an error
-            os.open(os.devnull, os.O_RDONLY)
+            # the lowest free number is this one; output that is lost is an error, warnings are not
+            os.open(os.devnull, os.O_WRONLY if name == 'stderr' else os.O_RDONLY)
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
     if type(sys.stdout) is io.TextIOWrapper:  # tests put others in its place

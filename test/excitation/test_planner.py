@@ -349,8 +349,8 @@ def test_the_plan_for_gazebo_clears_the_ground_by_more_than_its_tracking_error(a
     text = (URDF.parent / 'config' / 'gazebo.yaml').read_text()
     given = yaml.safe_load(text)['/**/excitation']['ros__parameters']['planner']
     chosen = from_mapping(PlannerSettings, given)
-    # what is measured there is 0.044 rad
-    assert min(chosen.tracking_tolerance) > 0.044
+    # what is measured there is up to 0.053 rad
+    assert min(chosen.tracking_tolerance) > 0.053
     if evaluations is not None:
         chosen = replace(chosen, max_iterations=evaluations)
     made = plan(arm, chosen)
@@ -362,8 +362,15 @@ def test_the_plan_for_gazebo_clears_the_ground_by_more_than_its_tracking_error(a
     assert lowest(arm, (position + errors).reshape(-1, 6)) > chosen.clearance - 1e-3
 
 
+@pytest.mark.parametrize('value', [[], [0.0], [0.05, -0.1]])
+def test_a_plan_has_a_tolerance_that_a_controller_can_watch(value):
+    """Of 0, a controller makes its own one."""
+    with pytest.raises(SettingsError, match='tracking_tolerance'):
+        from_mapping(PlannerSettings, {'tracking_tolerance': value})
+
+
 def test_tracking_errors_take_room_from_the_plan_that_does_without_them(arm):
-    without = plan(arm, replace(QUICK, floor=0.0, tracking_tolerance=(0.0,)))
+    without = plan(arm, replace(QUICK, floor=0.0, tracking_tolerance=(1e-4,)))
     model = collision_model(arm, 0.01, with_floor((), 0.0), (0.1,))
     with pytest.raises(CollisionError, match='less the tracking tolerance'):
         check_collisions(without.trajectory, model)
@@ -374,7 +381,7 @@ def test_tracking_errors_take_room_from_the_plan_that_does_without_them(arm):
 
 
 def test_plans_have_room_for_the_stops_of_a_controller(arm):
-    chosen = replace(QUICK, floor=0.0, max_iterations=60, tracking_tolerance=(0.0,))
+    chosen = replace(QUICK, floor=0.0, max_iterations=60, tracking_tolerance=(1e-4,))
     deceleration = 0.3 * motion_limits(arm, chosen, margin=0.0).acceleration
     without = plan(arm, chosen)
     limits = motion_limits(arm, chosen, margin=0.0)

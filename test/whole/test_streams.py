@@ -72,6 +72,19 @@ def test_closed_input_and_errors_do_not_matter(workspace):
     assert run(workspace.folder, *arguments, how='<&- 2>&-') == (0, [])
 
 
+def test_warnings_that_nobody_can_see_do_not_matter(tmp_path):
+    text = (
+        'import sys; from robot_identification.untrusted.streams import open_streams; '
+        'open_streams(); print("warning", file=sys.stderr)'
+    )
+    done = subprocess.run(
+        ['sh', '-c', '"$@" <&- 2>&-', 'sh', sys.executable, '-c', text],
+        env={**os.environ, 'PYTHONPATH': str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0
+
+
 @pytest.mark.parametrize('name', ['identify', 'structure', 'check', 'export', 'plan', 'node'])
 def test_a_deleted_working_directory_is_named(tmp_path, name):
     words = {'node': ('stop',)}.get(name, ('file.yaml',))

@@ -2,6 +2,7 @@
 """Goals that are refused, other drivers and controllers, and clients that leave."""
 
 from pathlib import Path
+import threading
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
+from robot_identification.nodes.excitation import motion_checks
 from robot_identification.nodes.excitation.options import MotionError
 from robot_identification_msgs.action import Excite
 from sensor_msgs.msg import JointState
@@ -157,15 +159,25 @@ def test_others_that_may_command_the_robot_are_refused_until_the_last_moment(cel
     assert not cell.sent
 
 
-def test_a_robot_that_is_moved_while_its_motion_is_checked_is_refused(cell, move):
+def test_a_robot_that_is_moved_while_its_motion_is_checked_is_refused(cell, move, monkeypatch):
+    begun, held = threading.Event(), threading.Event()
+
+    def check_stops(*_):
+        begun.set()
+        assert held.wait(60.0)
+        return 0.0
+
+    # the last check, once it is known where the robot is
+    monkeypatch.setattr(motion_checks, 'check_stops', check_stops)
     cell.workers.waits = False
     request = cell.begin(trajectory=move(np.full(2, 0.3)))
+    cell.wait_until(begun.is_set, 'the checks')
     cell.world.simulator.follower.hold(np.array([0.05, 0.0]))
     cell.pass_time(0.5)
+    held.set()
     _, result, _ = cell.finish(request)
-    if result.error_code:  # the checks may have begun after it
-        assert result.error_code == Excite.Result.NOT_AT_START
-        assert not cell.sent
+    assert result.error_code == Excite.Result.NOT_AT_START
+    assert not cell.sent
 
 
 def test_the_clock_of_the_driver_is_set_back(cell, move):
