@@ -21,7 +21,7 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import ExcitationError, IdentificationWarning, ModelError, one_of
-from ..model.link_geometry import read_shapes
+from ..model.link_geometry import LostMesh, NOT_FOUND, read_shapes
 from ..model.robot import Robot
 from .collision_geometry import (
     add_obstacle,
@@ -85,6 +85,8 @@ class Coverage:
         Links with collision shapes that could not be loaded, which is accepted.
     lost:
         Number of pairs that these would be in.
+    bare:
+        Links that move and have a mass, but no collision shape on them or what is fixed to them.
 
     """
 
@@ -93,11 +95,12 @@ class Coverage:
     close: int = 0
     unchecked: tuple[str, ...] = ()
     lost: int = 0
+    bare: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
         """True if there is something to check and nothing is left unchecked."""
-        return self.checked > 0 and not self.unchecked
+        return self.checked > 0 and not self.unchecked and not self.bare
 
     def summary(self) -> str:
         """Return a line on it."""
@@ -110,7 +113,8 @@ class Coverage:
             parts.append(f'{self.lost} of links without their meshes: {", ".join(self.unchecked)}')
         total = self.checked + self.joined + self.close + self.lost
         beside = f' ({", ".join(parts)})' if parts else ''
-        return f'{self.checked} of {total} pairs of shapes checked{beside}'
+        bare = f', none of {one_of(self.bare)}, without collision shapes' if self.bare else ''
+        return f'{self.checked} of {total} pairs of shapes checked{beside}{bare}'
 
 
 @dataclass(frozen=True)
@@ -371,12 +375,13 @@ def collision_model(
         raise ModelError(
             error.message, remedy='correct them, or switch check_collisions off'
         ) from error
-    _require_meshes(robot, shapes.missing, unchecked)
+    _require_meshes(robot, shapes.lost, unchecked)
     notes = [
-        f"collision mesh '{mesh}' of link '{link}' is not found, so it is not checked for "
-        'collision, as accepted'
-        for link, mesh in shapes.missing
+        f"collision mesh '{mesh.name}' of link '{mesh.link}' {mesh.reason}, so it is not checked "
+        'for collision, as accepted'
+        for mesh in shapes.lost
     ]
+    notes.extend(shapes.assumed)
     geometry = shapes.geometry
     for shape in geometry.geometryObjects:
         make_convex(shape)
@@ -394,7 +399,7 @@ def collision_model(
         tracking_tolerances(robot, tolerance),
         shape_reach(robot, geometry),
         obstacles=tuple(obstacles),
-        coverage=_coverage(robot, geometry, shapes.missing, len(left_out)),
+        coverage=_coverage(robot, geometry, shapes.lost, len(left_out)),
     )
     floor = places.get(FLOOR)
     on_it = (sum(pair) - floor for pair in left_out if floor in pair) if floor else ()
@@ -406,9 +411,7 @@ def collision_model(
     return replace(model, warnings=tuple(notes))
 
 
-def _require_meshes(
-    robot: Robot, missing: Sequence[tuple[str, str]], unchecked: Collection[str]
-) -> None:
+def _require_meshes(robot: Robot, lost: Sequence[LostMesh], unchecked: Collection[str]) -> None:
     """Raise `ExcitationError` where other links than those accepted lack a mesh."""
     for link in unchecked:
         if link not in robot.link_frames:
@@ -418,31 +421,38 @@ def _require_meshes(
                 key='unchecked_links',
                 remedy=f'its links are {one_of(robot.link_frames)}',
             )
-    lacking = [(link, mesh) for link, mesh in missing if link not in unchecked]
+    lacking = [mesh for mesh in lost if mesh.link not in unchecked]
     if not lacking:
         return
-    links = list(dict.fromkeys(link for link, _ in lacking))
+    links, first = list(dict.fromkeys(mesh.link for mesh in lacking)), lacking[0]
+    remedy = 'correct the file'
+    if first.reason == NOT_FOUND:
+        remedy = 'give the folder that holds the package by --package-path or ROS_PACKAGE_PATH'
     raise ExcitationError(
-        f"collision mesh '{lacking[0][1]}' of link '{links[0]}' is not found, so collisions "
+        f"collision mesh '{first.name}' of link '{first.link}' {first.reason}, so collisions "
         f'cannot be checked for {one_of(links)}',
-        link=links[0],
+        link=first.link,
         key='unchecked_links',
-        remedy='give the folder that holds the package by --package-path or ROS_PACKAGE_PATH, '
-        f"or accept it by name: 'planner.unchecked_links: [{', '.join(links)}]'",
+        remedy=f"{remedy}, or accept it by name: 'planner.unchecked_links: [{', '.join(links)}]'",
     )
 
 
 def _coverage(
-    robot: Robot, geometry: pin.GeometryModel, missing: Sequence[tuple[str, str]], close: int
+    robot: Robot, geometry: pin.GeometryModel, lost: Sequence[LostMesh], close: int
 ) -> Coverage:
     joints = [shape.parentJoint for shape in geometry.geometryObjects]
-    everyone = [*joints, *(robot.link_frames[link].parentJoint for link, _ in missing)]
+    everyone = [*joints, *(robot.link_frames[mesh.link].parentJoint for mesh in lost)]
     found, total = (
         sum(a != b for a, b in combinations(bodies, 2)) for bodies in (joints, everyone)
     )
     checked = len(geometry.collisionPairs)
-    names = tuple(dict.fromkeys(link for link, _ in missing))
-    return Coverage(checked, found - checked - close, close, names, total - found)
+    names = tuple(dict.fromkeys(mesh.link for mesh in lost))
+    bare = tuple(
+        link
+        for link, joint in zip(robot.links, robot.joint_ids, strict=True)
+        if joint not in everyone and robot.model.inertias[joint].mass > 0.0
+    )
+    return Coverage(checked, found - checked - close, close, names, total - found, bare)
 
 
 def tracking_tolerances(robot: Robot, tolerance: Sequence[float]) -> np.ndarray:

@@ -26,16 +26,49 @@ KINDS = {'collision': pin.GeometryType.COLLISION, 'visual': pin.GeometryType.VIS
 """Kinds of shapes in a URDF."""
 
 
+NOT_FOUND, UNREADABLE = 'is not found', 'cannot be read'
+
+
+@dataclass(frozen=True)
+class LostMesh:
+    """
+    Mesh that is left out.
+
+    Attributes
+    ----------
+    link:
+        Name of its link.
+    name:
+        The file, as the URDF names it.
+    reason:
+        `NOT_FOUND` or `UNREADABLE`, words that follow the name.
+
+    """
+
+    link: str
+    name: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Shapes:
     """
     Shapes that move with the identified joints: Pinocchio's geometry model, reduced to these.
 
-    ``missing`` has pairs of link and mesh file for meshes that are not found; they are left out.
+    Attributes
+    ----------
+    geometry:
+        Of the shapes.
+    lost:
+        Meshes that are left out.
+    assumed:
+        In words, where meshes of a package that is not found are taken from.
+
     """
 
     geometry: pin.GeometryModel
-    missing: tuple[tuple[str, str], ...] = ()
+    lost: tuple[LostMesh, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 def read_shapes(
@@ -44,33 +77,63 @@ def read_shapes(
     """
     Read the ``collision`` or ``visual`` shapes of a robot's URDF, of ``links`` or of all.
 
-    Raises ModelError if the shapes cannot be read.
+    Raises ModelError if shapes cannot be read, but for meshes, which are left out.
     """
-    text, missing = _without_missing_meshes(robot, kind, links)
+    document, lost, assumed = _with_mesh_paths(robot, kind, links)
     full = pin.buildModelFromXML(robot.urdf)
     try:
-        geometry = pin.buildGeomFromUrdfString(full, text, KINDS[kind])
-    except (ValueError, RuntimeError, IndexError) as error:  # Boost.Python's of C++ exceptions
-        raise ModelError(
-            f"{kind} shapes of robot '{robot.name}' cannot be read: {error}",
-            remedy='correct them',
-        ) from error
+        geometry = _built(full, document, kind)
+    except _LOADING as error:
+        unreadable = _remove_unreadable(document, kind)
+        if not unreadable:
+            raise ModelError(
+                f"{kind} shapes of robot '{robot.name}' cannot be read: {error}",
+                remedy='correct them',
+            ) from error
+        lost += unreadable
+        geometry = _built(full, document, kind)
     if robot.locked:
         ids, configuration = locked_configuration(full, robot.locked)
         geometry = pin.buildReducedModel(full, geometry, ids, configuration)[1]
-    return Shapes(geometry, tuple(missing))
+    return Shapes(geometry, tuple(lost), tuple(dict.fromkeys(assumed)))
 
 
-def _without_missing_meshes(
+_LOADING = ValueError, RuntimeError, IndexError
+"""Boost.Python's of C++ exceptions."""
+
+
+def _built(model: pin.Model, document: etree._Element, kind: str) -> pin.GeometryModel:
+    text = etree.tostring(document, encoding='unicode')
+    return pin.buildGeomFromUrdfString(model, text, KINDS[kind])
+
+
+def _remove_unreadable(document: etree._Element, kind: str) -> list[LostMesh]:
+    """Take the shapes out whose mesh cannot be read, and return these."""
+    loader, lost = coal.MeshLoader(), []
+    for link in document.iterfind('link'):
+        for shape in link.findall(kind):
+            mesh = shape.find('geometry/mesh')
+            if mesh is None:
+                continue
+            try:
+                loader.load(mesh.get('filename'), np.ones(3))
+            except _LOADING:
+                lost.append(LostMesh(link.get('name'), mesh.get('filename'), UNREADABLE))
+                link.remove(shape)
+    return lost
+
+
+def _with_mesh_paths(
     robot: Robot, kind: str, links: Collection[str] | None
-) -> tuple[str, list[tuple[str, str]]]:
+) -> tuple[etree._Element, list[LostMesh], list[str]]:
     """
-    Return the URDF with absolute mesh paths and without shapes whose mesh is not found.
+    Return the URDF with absolute mesh paths, without shapes whose mesh is not found.
 
-    Shapes of other links than ``links`` are left out, too.
+    Shapes of other links than ``links`` are left out, too.  Beside it are `Shapes.lost` and
+    `Shapes.assumed`.
     """
     document = parse_tree(robot.urdf)
-    missing = []
+    lost, assumed = [], []
     base = robot.path.absolute().parent if robot.path else Path.cwd()
     for link in document.iterfind('link'):
         for shape in link.findall(kind):
@@ -80,33 +143,48 @@ def _without_missing_meshes(
             mesh = shape.find('geometry/mesh')
             if mesh is None:
                 continue
-            path = _mesh_path(mesh.get('filename', ''), base)
+            name = mesh.get('filename', '')
+            path, note = _mesh_path(name, base)
             if path is not None:
                 mesh.set('filename', str(path))
+                assumed.extend(filter(None, [note]))
                 continue
-            missing.append((link.get('name'), mesh.get('filename')))
+            lost.append(LostMesh(link.get('name'), name, NOT_FOUND))
             link.remove(shape)
-    return etree.tostring(document, encoding='unicode'), missing
+    return document, lost, assumed
 
 
-def _mesh_path(name: str, base: Path) -> Path | None:
+def _mesh_path(name: str, base: Path) -> tuple[Path | None, str]:
+    """Return where a mesh is, or None, and what was assumed for it, in words."""
     name = name.removeprefix('file://').removeprefix('model://')
     try:
         path = resolve_package_path(name)
     except ModelError:
         return _beside(name, base)
     path = path if path.is_absolute() else base / path
-    return path if path.is_file() else None
+    return (path if path.is_file() else None), ''
 
 
-def _beside(name: str, base: Path) -> Path | None:
-    """Look for ``package://<package>/<rest>`` in the folders above the URDF."""
+def _beside(name: str, base: Path) -> tuple[Path | None, str]:
+    """
+    Look for ``package://<package>/<rest>`` beside the URDF and above.
+
+    A folder of another name than the package's counts where it holds the URDF, or the folder of
+    the URDF.
+    """
     package, _, rest = name.partition('://')[2].partition('/')
     for folder in (base, *base.parents):
-        for candidate in (folder / package / rest, folder / rest):
-            if folder != Path(os.sep) and candidate.is_file():
-                return candidate
-    return None
+        if folder != Path(os.sep) and (folder / package / rest).is_file():
+            return folder / package / rest, ''
+        if folder.name == package and (folder / rest).is_file():
+            return folder / rest, ''
+    for folder in (base, base.parent):
+        if folder != Path(os.sep) and (folder / rest).is_file():
+            return folder / rest, (
+                f"package '{package}' is not found: its meshes are taken from '{folder}', which "
+                'holds the URDF'
+            )
+    return None, ''
 
 
 _CORNERS = np.array(list(product((-1.0, 1.0), repeat=3)))

@@ -217,14 +217,60 @@ def test_all_pairs_are_counted(chain, arm):
         assert not collision_model(nothing, 0.01).coverage.complete
 
 
-def test_meshes_beside_a_urdf_with_a_relative_path_are_found(tmp_path, monkeypatch):
-    mesh = tmp_path / 'arm' / 'meshes' / 'tip.stl'
-    mesh.parent.mkdir(parents=True)
+def test_moving_links_without_shapes_are_counted():
+    """What has no shape is kept from nothing: that is no full check."""
+    text = balls()
+    bare = re.sub('<collision>.*?</collision>', '', text.partition('<link name="l2">')[2], count=1,
+                  flags=re.S)  # fmt: skip
+    robot = Robot.from_urdf(text.partition('<link name="l2">')[0] + '<link name="l2">' + bare)
+    coverage = collision_model(robot, 0.01).coverage
+    assert coverage.bare == ('l2',) and coverage.checked and not coverage.complete
+    assert coverage.summary().endswith('none of l2, without collision shapes')
+
+
+@pytest.mark.parametrize('content', [b'', b'solid x\n facet normal 0 0', bytes(90)])
+def test_a_mesh_that_cannot_be_read_is_named_and_can_be_accepted(tmp_path, content):
+    (tmp_path / 'tool.stl').write_bytes(content)
+    urdf = tmp_path / 'arm.urdf'
+    urdf.write_text(balls('<mesh filename="tool.stl"/>'))
+    robot = Robot.from_urdf(urdf)
+    with pytest.raises(ExcitationError, match=r"tool\.stl' of link 'l3' cannot be read") as caught:
+        collision_model(robot, 0.01)
+    assert "correct the file, or accept it by name: 'planner.unchecked_links: [l3]'" in (
+        caught.value.remedy
+    )
+    with pytest.warns(IdentificationWarning, match='cannot be read, so it is not checked'):
+        assert collision_model(robot, 0.01, unchecked=('l3',)).coverage.unchecked == ('l3',)
+
+
+def test_meshes_of_a_package_that_is_not_found_are_taken_from_the_urdfs_folder_and_that_is_said(
+    tmp_path,
+):
+    urdf = tmp_path / 'deep' / 'proj' / 'urdf' / 'arm.urdf'
+    urdf.parent.mkdir(parents=True)
+    urdf.write_text(balls('<mesh filename="package://nowhere/meshes/tip.stl"/>'))
+    write_mesh(tmp_path / 'deep' / 'meshes' / 'tip.stl')
+    with pytest.raises(ExcitationError, match='is not found'):  # perhaps another robot's
+        collision_model(Robot.from_urdf(urdf), 0.01)
+    write_mesh(tmp_path / 'deep' / 'proj' / 'meshes' / 'tip.stl')
+    with pytest.warns(IdentificationWarning, match="'nowhere' is not found: its meshes are taken"):
+        assert collision_model(Robot.from_urdf(urdf), 0.01).warnings
+    write_mesh(tmp_path / 'nowhere' / 'meshes' / 'tip.stl')
+    assert not collision_model(Robot.from_urdf(urdf), 0.01).warnings
+
+
+def write_mesh(mesh):
+    """Write a tetrahedron as STL."""
+    mesh.parent.mkdir(parents=True, exist_ok=True)
     corners = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0, 0, 0.1]], dtype='<f4')
     record = np.dtype([('normal', '<f4', 3), ('corners', '<f4', (3, 3)), ('attribute', '<u2')])
     faces = np.zeros(4, dtype=record)
     faces['corners'] = corners[[[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]]
     mesh.write_bytes(bytes(80) + np.uint32(4).tobytes() + faces.tobytes())
+
+
+def test_meshes_beside_a_urdf_with_a_relative_path_are_found(tmp_path, monkeypatch):
+    write_mesh(tmp_path / 'arm' / 'meshes' / 'tip.stl')
     urdf = tmp_path / 'arm' / 'arm.urdf'
     urdf.write_text(balls('<mesh filename="meshes/tip.stl"/>'))
     monkeypatch.chdir(tmp_path)
