@@ -300,6 +300,8 @@ class SetUp:
             AMENT_PREFIX_PATH=str(self.venv),
             CMAKE_PREFIX_PATH=str(self.venv),
             LD_LIBRARY_PATH=str(self.venv / 'lib'),
+            # colcon's own flags have make wait until the machine has nothing else to do
+            MAKEFLAGS='-j{}'.format(os.cpu_count() or 1),
             PATH=path,
             VIRTUAL_ENV=str(self.venv),
         )

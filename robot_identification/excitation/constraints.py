@@ -217,6 +217,9 @@ class LimitUse:
         )
 
 
+NOT_CHECKED = 'Within all limits, collisions not checked'
+
+
 @dataclass(frozen=True)
 class Findings:
     """
@@ -241,6 +244,25 @@ class Findings:
     nearest: tuple[Nearest, ...] = ()
     stopping: float | None = None
     coverage: Coverage | None = None
+
+    @property
+    def level(self) -> str:
+        """Level of the check: good, where collisions were checked as a whole; otherwise weak."""
+        return 'good' if self.coverage is not None and self.coverage.complete else 'weak'
+
+    @property
+    def headline(self) -> str:
+        """Few words on what was checked."""
+        if self.coverage is None:
+            return NOT_CHECKED
+        if not self.coverage.complete:
+            return 'Within all limits, collisions checked in part'
+        return 'Within all limits and free of collision'
+
+    def verdict(self) -> str:
+        """Return the headline, with how many pairs of shapes were checked, of how many."""
+        pairs = '' if self.coverage is None else f': {self.coverage.summary()}'
+        return f'{self.headline}{pairs}'
 
     def summary(self) -> str:
         """Return a line on both."""

@@ -133,7 +133,8 @@ def _with_mesh_paths(
     `Shapes.assumed`.
     """
     document = parse_tree(robot.urdf)
-    lost, assumed = [], []
+    lost: list[LostMesh] = []
+    assumed: list[str] = []
     base = robot.path.absolute().parent if robot.path else Path.cwd()
     for link in document.iterfind('link'):
         for shape in link.findall(kind):

@@ -301,7 +301,10 @@ class ExcitationNode(Node):
         while len(self._plans) > KEPT_PLANS:
             del self._plans[next(iter(self._plans))]
         self.get_logger().info(f'{name}: {made.summary()}')
+        assert made.findings is not None
         return PlanExcitation.Result(
+            level=made.findings.level,
+            verdict=made.findings.verdict(),
             plan_id=name,
             path=save_plan(self, name, points),
             planned_duration=points.duration,

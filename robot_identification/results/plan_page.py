@@ -19,7 +19,7 @@ import pinocchio as pin
 
 from ..errors import ExcitationError
 from ..excitation.collisions import CollisionModel
-from ..excitation.constraints import check_trajectory, Findings
+from ..excitation.constraints import check_trajectory, Findings, NOT_CHECKED
 from ..excitation.criteria import PredictedDeviations
 from ..excitation.extremes import Effort, nominal_effort
 from ..excitation.limits import Limits, motion_limits
@@ -130,7 +130,7 @@ def _verdict(page: MotionPage) -> tuple[str, str, str]:
     sentence = 'Checked against the limits below; efforts are predicted by the URDF. '
     model, findings = page.collisions, page.findings
     if model is None or findings is None or findings.coverage is None:
-        return 'weak', 'Within all limits, collisions not checked', sentence
+        return 'weak', NOT_CHECKED, sentence
     sentence += (
         f'Bodies keep {1e3 * model.clearance:.4g} mm from each other'
         f'{_tolerance_in_words(page)}: {findings.coverage.summary()}.'
@@ -140,9 +140,7 @@ def _verdict(page: MotionPage) -> tuple[str, str, str]:
             ' So they do on the stops that the controller makes on a cancel, from every 50 ms, '
             f'which take {findings.stopping:.2f} s at most.'
         )
-    if not findings.coverage.complete:
-        return 'weak', 'Within all limits, collisions checked in part', sentence
-    return 'good', 'Within all limits and free of collision', sentence
+    return findings.level, findings.headline, sentence
 
 
 def _tolerance_in_words(page: MotionPage) -> str:

@@ -218,7 +218,7 @@ def test_all_pairs_are_counted(chain, arm):
 
 
 def test_moving_links_without_shapes_are_counted():
-    """What has no shape is kept from nothing: that is no full check."""
+    """Links without a shape are kept from nothing: the check is no full one."""
     text = balls()
     bare = re.sub('<collision>.*?</collision>', '', text.partition('<link name="l2">')[2], count=1,
                   flags=re.S)  # fmt: skip

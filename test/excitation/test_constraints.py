@@ -12,11 +12,12 @@ import pytest
 from robot_identification.data.recording import Motion
 from robot_identification.errors import ExcitationError
 from robot_identification.excitation import constraints
-from robot_identification.excitation.collisions import collision_model
+from robot_identification.excitation.collisions import collision_model, Coverage
 from robot_identification.excitation.constraints import (
     check_collisions,
     check_trajectory,
     CollisionError,
+    Findings,
     LimitUse,
     LimitViolation,
     TrajectoryWay,
@@ -421,3 +422,18 @@ def test_joined_findings_have_the_larger_share_of_each_limit():
     second = LimitUse(('a', 'b'), {'position': others, 'effort': ones})
     both = first.joined(second).quantities
     np.testing.assert_array_equal([both['position'], both['effort']], [[0.5, 0.9]] * 2)
+
+
+@pytest.mark.parametrize(
+    ('coverage', 'level', 'words'),
+    [
+        (None, 'weak', 'collisions not checked'),
+        (Coverage(0), 'weak', 'collisions checked in part: 0 of 0 pairs of shapes checked'),
+        (Coverage(3, unchecked=('tool',), lost=2), 'weak', 'in part: 3 of 5 pairs'),
+        (Coverage(3, bare=('tool',)), 'weak', 'none of tool, without collision shapes'),
+        (Coverage(3, joined=2), 'good', 'Within all limits and free of collision: 3 of 5 pairs'),
+    ],
+)
+def test_only_what_was_checked_as_a_whole_is_good(coverage, level, words):
+    findings = Findings(LimitUse(('j',), {}), coverage=coverage)
+    assert findings.level == level and words in findings.verdict()

@@ -85,6 +85,7 @@ class PreviewService:
         found = motion.findings
         assert found is not None
         response.success = True
+        response.level, response.verdict = found.level, found.verdict()
         words = f'a motion of {motion.whole.duration:.4g} s', found.summary(), motion.remark
         response.message = '; '.join(filter(None, words))
         points = motion.whole

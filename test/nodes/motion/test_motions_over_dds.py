@@ -38,7 +38,7 @@ from rosbags.highlevel import AnyReader
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from benchmarks.driven_arm import ARM, SETTINGS, wave
+from benchmarks.driven_arm import ARM, Arm, SETTINGS, wave
 from benchmarks.false_states import changed
 
 CONTROLLER = '/joint_trajectory_controller'
@@ -127,7 +127,7 @@ class Cell:
     """
 
     def __init__(self, ros, folder):
-        self.ros, self.spoil = ros, None
+        self.ros, self.spoil, self._arm = ros, None, Arm()
         self.path = wave(motion_limits(ARM, SETTINGS, margin=0.0), 0.95)
         self.start = self.path.position[0]
         self.message = message_of(self.path)
@@ -223,6 +223,11 @@ class Cell:
 
         since = len(self.states)
         self.ros.wait_until(rests, bound, 'rest')
+
+    def require_distances(self):
+        """Hold the distances on the arm's true way to the clearance, which walls just leave."""
+        positions = np.array([state.position for state in self.states[::2]])
+        assert self._arm.distance(positions) >= SETTINGS.clearance - 1e-3
 
     def require_limits(self):
         """Hold all that the arm has truly done to the limits."""
@@ -403,7 +408,8 @@ def hold_up(process, duration):
 
 def attack_by_holding_up(process, duration, cell, share):
     motion = cell.begin(share)
-    hold_up(getattr(cell, process), duration)
+    some = np.random.default_rng(round(1e6 * share)).uniform(0.05, 2.5)
+    hold_up(getattr(cell, process), duration or some)
     return motion.end()[1]
 
 
@@ -486,6 +492,11 @@ ATTACKS = {
         partial(attack_by_holding_up, 'robot', 2.5),
         'NONE CONTROLLER_FAILED STALE_STATE',
     ),
+    'the node is stopped for some time': (partial(attack_by_holding_up, 'node', None), 'NONE'),
+    'the arm is stopped for some time': (
+        partial(attack_by_holding_up, 'robot', None),
+        'NONE CONTROLLER_FAILED STALE_STATE',
+    ),
     'true states that come ever later': (attack_by_late_states, 'NONE UNTRUSTED_STATE'),
     "one joint's reading is stuck": (partial(attack_by, stuck), 'UNTRUSTED_STATE'),
     'stamps at half speed': (partial(attack_by, half_speed), 'NONE'),
@@ -503,6 +514,8 @@ def attack(cell, name, share):
     cell.spoil = None
     cell.require_rest()
     cell.require_limits()
+    if name != 'a second client of the controller':  # whose motion nobody has checked
+        cell.require_distances()
 
 
 @pytest.mark.parametrize(
