@@ -23,6 +23,7 @@ __all__ = [
     'identify',
     'identify_factors',
     'identify_sources',
+    'identify_tool',
     'load_experiment',
     'ModelSettings',
     'ParameterLayout',
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from .identification.library import identify
     from .identification.pipeline import IdentificationProblem, identify_factors, identify_sources
     from .identification.reduction import FactorBuilder
+    from .identification.tool_pipeline import identify_tool
     from .model.consistency import check
     from .model.parameters import ParameterLayout, ParameterSet
     from .model.robot import Robot
@@ -87,6 +89,7 @@ _MODULES = {
         'identify_sources',
     ),
     'identification.reduction': ('FactorBuilder',),
+    'identification.tool_pipeline': ('identify_tool',),
     'regressor': ('ModelSettings',),
     'results.factor_file': (
         'read_factor',
