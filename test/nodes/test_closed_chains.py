@@ -31,7 +31,11 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ('name', 'parameters'), [('experiment.yaml', 13), ('experiment_loops.yaml', 16)]
+    ('name', 'parameters'),
+    [
+        pytest.param('experiment.yaml', 13, marks=pytest.mark.soak),
+        ('experiment_loops.yaml', 16),
+    ],
 )
 def test_the_service_identifies_a_delta_robot(ros, folder, identify, tmp_path, name, parameters):
     settings = {'experiment': str(folder / name), 'output': str(tmp_path)}

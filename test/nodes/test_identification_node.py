@@ -206,7 +206,13 @@ def test_given_parameters_are_checked(node):
 METHODS = yaml.safe_load((Path(__file__).parents[1] / 'methods.yaml').read_text())
 
 
-@pytest.mark.parametrize('name', METHODS['reached'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        pytest.param(name, marks=[pytest.mark.soak] if place else [])
+        for place, name in enumerate(METHODS['reached'])
+    ],
+)
 def test_a_method_is_reached(node, identify, bags, name):
     from robot_identification.results.stored_result import read_result
 

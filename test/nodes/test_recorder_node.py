@@ -333,8 +333,7 @@ def test_every_message_that_the_middleware_lost_is_counted(ros, tmp_path):
     publish(ros, publisher, range(30001, 30011))
     ros.wait_until(
         lambda: status[-1].messages + status[-1].dropped == 30010,
-        20.0,
-        'an account of all messages',
+        what='an account of all messages',
     )
     response = end(ros)
     stamps = [stamp_of(m) for *_, m in read(path)]

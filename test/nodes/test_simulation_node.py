@@ -269,7 +269,7 @@ def test_a_robot_of_ones_own(ros, parameter):
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
 def test_it_ends_cleanly(ros, number):
-    process = ros.start('simulation', fresh=number == signal.SIGINT)
+    process = ros.start('simulation')
     joint_states(ros)
     assert process.stop(number, timeout=30.0) == 0
     assert 'Traceback' not in process.output

@@ -237,7 +237,9 @@ def test_a_robot_that_is_cut_off(robot, line):
     assert steps.max() > 0.4 * RATE * passed
 
 
-@pytest.mark.parametrize('node', ['simulation', 'excitation'])
+@pytest.mark.parametrize(
+    'node', ['simulation', pytest.param('excitation', marks=pytest.mark.soak)]
+)
 def test_a_process_that_hangs(robot, node):
     """One side stands still for some seconds, as on a machine that swaps."""
     process = next(p for p in robot.processes if p.name == node)

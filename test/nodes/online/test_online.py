@@ -321,6 +321,7 @@ def test_process_that_is_killed(live):
     live.wait(lambda s: s.state == OnlineStatus.WAITING, 'on', 60.0)
 
 
+@pytest.mark.soak
 def test_another_robot(process):
     """A description that is replaced begins a new estimate, of the new robot."""
     ros, arm = process.ros, process.arm
