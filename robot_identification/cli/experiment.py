@@ -74,6 +74,7 @@ KINDS = ('joint_torque', 'motor_torque', 'motor_current')
         nargs='+',
     ),
     flag('--degrees', 'positions are in degrees'),
+    argument('--ticks', 'positions are in ticks of encoders with N ticks a turn', positive, 'N'),
     argument('--rate', 'sampling rate of tables without time stamps', positive, 'HZ'),
     *COMMANDS,
     argument('-o --out', 'file to write', Path, 'FILE', default=Path('experiment.yaml')),
@@ -131,6 +132,7 @@ def init(options: argparse.Namespace) -> int:
         position_offsets=options.position_offsets and tuple(options.position_offsets),
         gains=options.gains and tuple(options.gains),
         degrees=options.degrees,
+        ticks=options.ticks,
         target=options.target,
     )
     found = draft(options.urdf, options.recordings, settings)

@@ -67,6 +67,7 @@ REPLAYED_COMMANDS = (
 
 def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
     """Return the draft of recordings with commands; None for recordings with efforts."""
+    from ..config.draft import DraftSettings
     from ..config.experiment import RobotSettings
     from ..config.servo_draft import draft_servo, has_commands
     from ..errors import IdentificationWarning
@@ -88,12 +89,6 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
         joints = robot_with_inertia(source).joints
     if not asked and not has_commands(options.recordings[0], joints):
         return None
-    if options.degrees:
-        raise SettingsError(
-            "'--degrees' is given, but recordings of commands are taken in rad",
-            key='robot.drives.position',
-            remedy='write the experiment file without it, and give robot.drives.position there',
-        )
     return draft_servo(
         options.urdf,
         options.recordings,
@@ -102,6 +97,12 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
         damping=options.kd,
         rate=options.rate,
         timestep=options.timestep,
+        units=DraftSettings(
+            gear_ratios=options.gear_ratios and tuple(options.gear_ratios),
+            position_offsets=options.position_offsets and tuple(options.position_offsets),
+            degrees=options.degrees,
+            ticks=options.ticks,
+        ),
     )
 
 

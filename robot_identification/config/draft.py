@@ -67,6 +67,8 @@ class DraftSettings:
         (n_joints,) effort at the joint by recorded effort, for example [N m/A].
     degrees:
         True if positions are in degrees.
+    ticks:
+        Ticks of the encoders by turn, of positions in ticks; None for rad.
     target:
         ``mjcf`` for terms that MuJoCo has, which alone are estimated; None for any.
 
@@ -78,6 +80,7 @@ class DraftSettings:
     position_offsets: tuple[float, ...] | None = None
     gains: tuple[float, ...] | None = None
     degrees: bool = False
+    ticks: float | None = None
     target: str | None = None
 
 
@@ -171,16 +174,9 @@ class Draft:
             *(f'  # {text}' for text in self.evidence),
             f'  effort_kind: {settings.effort_kind}',
         ]
-        drives = _drives(settings, len(robot.joints))
+        drives = drafted_drives(settings, robot.joints)
         if drives is not None:
-            lines += ['  drives:']
-            for name in ('position', 'effort'):
-                part = getattr(drives, name)
-                if part is not None:
-                    lines += [f'    {name}:  # {_MEANING[name]}', '      matrix:']
-                    lines += [f'        - {_flow(list(row))}' for row in part.matrix]
-                    if getattr(part, 'offset', None) is not None:
-                        lines.append(f'      offset: {_flow(list(part.offset))}')
+            lines += drive_lines(drives)
         elif settings.effort_kind == 'motor_current':
             lines.append(
                 '  # no drives.effort: ratios of the gains are found from the recordings, and '
@@ -272,8 +268,8 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
                 )
                 remedy = 'give recordings of the same joints'
                 raise recording_error(entry.name, text, remedy)
-        _check_lengths(settings, joints)
-        drives = _position_drives(settings, len(joints))
+        check_settings(settings, joints)
+        drives = position_drives(settings, joints)
         entries = tuple(with_time_unit(entry, joints, drives) for entry in entries)
         recordings = beginnings([open_recording(e, joints, drives) for e in entries])
         still = _still(whole, recordings)
@@ -281,7 +277,7 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
             moving = [j for j, joint in enumerate(joints) if joint not in still]
             joints = tuple(joints[j] for j in moving)
             settings = _of_joints(settings, moving)
-            drives = _position_drives(settings, len(joints))
+            drives = position_drives(settings, joints)
             entries = tuple(_entry_of(entry, moving) for entry in entries)
             guesses = tuple(_guess_of(guess, moving) for guess in guesses)
             recordings = tuple(recording.select(joints) for recording in recordings)
@@ -306,9 +302,9 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
     )
 
 
-def _position_drives(settings: DraftSettings, n_joints: int) -> Drives | None:
+def position_drives(settings: DraftSettings, joints: tuple[str, ...]) -> Drives | None:
     """Return the map from recorded positions to those of the joints; None for none."""
-    drives = _drives(replace(settings, gains=None), n_joints)
+    drives = drafted_drives(replace(settings, gains=None), joints)
     return None if drives is None else Drives(drives.position)
 
 
@@ -381,7 +377,8 @@ def _guess_of(guess: ColumnGuess, chosen: Sequence[int]) -> ColumnGuess:
     return replace(guess, columns=columns, joints=tuple(guess.joints[j] for j in chosen))
 
 
-def _check_lengths(settings: DraftSettings, joints: tuple[str, ...]) -> None:
+def check_settings(settings: DraftSettings, joints: tuple[str, ...]) -> None:
+    """Require settings that fit the joints and each other; raises SettingsError."""
     for name in ('gear_ratios', 'position_offsets', 'gains'):
         given = getattr(settings, name)
         zero = given is not None and name != 'position_offsets' and 0.0 in given
@@ -391,6 +388,10 @@ def _check_lengths(settings: DraftSettings, joints: tuple[str, ...]) -> None:
             remedy = 'give one number a joint, in the order of the URDF'
             message = f"'--{name.replace('_', '-')}' {text}"
             raise SettingsError(message, value=given, remedy=remedy)
+    if settings.degrees and settings.ticks is not None:
+        raise SettingsError(
+            "'--degrees' and '--ticks' are both given", remedy='give the one that positions have'
+        )
     if settings.effort_kind == 'motor_torque' and not (settings.gear_ratios or settings.gains):
         raise SettingsError(
             "'--effort-kind motor_torque' needs the gear ratios",
@@ -398,10 +399,26 @@ def _check_lengths(settings: DraftSettings, joints: tuple[str, ...]) -> None:
         )
 
 
-def _drives(settings: DraftSettings, n_joints: int) -> Drives | None:
+def drive_lines(drives: Drives) -> list[str]:
+    """Return the lines of ``robot.drives`` in an experiment file."""
+    lines = ['  drives:']
+    for name in ('position', 'effort'):
+        part = getattr(drives, name)
+        if part is not None:
+            lines += [f'    {name}:  # {_MEANING[name]}', '      matrix:']
+            lines += [f'        - {_flow(list(row))}' for row in part.matrix]
+            if getattr(part, 'offset', None) is not None:
+                lines.append(f'      offset: {_flow(list(part.offset))}')
+    return lines
+
+
+def drafted_drives(settings: DraftSettings, joints: tuple[str, ...]) -> Drives | None:
     """Return the map from recorded signals to joints; None if there is nothing to map."""
+    n_joints = len(joints)
     ratios = np.array(settings.gear_ratios or np.ones(n_joints))
-    scale = np.full(n_joints, np.radians(1.0) if settings.degrees else 1.0) / ratios
+    unit = np.radians(1.0) if settings.degrees else 1.0
+    unit = unit if settings.ticks is None else 2.0 * np.pi / settings.ticks
+    scale = np.full(n_joints, unit) / ratios
     gains = np.array(settings.gains or np.ones(n_joints)) * (
         ratios if settings.effort_kind == 'motor_torque' or settings.gains is None else 1.0
     )
@@ -430,7 +447,7 @@ def _require_units(robot: Robot, recordings: Sequence[Recording]) -> None:
                 f"position of joint '{robot.joints[j]}' covers "
                 f'{moved[j]:.4g} rad, {times[j]:.2g} times its range in the URDF'
             )
-            remedy = 'give --degrees, or --gear-ratios if it is that of the motor'
+            remedy = 'give --degrees or --ticks, or --gear-ratios if it is that of the motor'
             raise recording_error(recording.source, text, remedy, joint=robot.joints[j])
 
 

@@ -26,6 +26,7 @@ from ..errors import one_of, SettingsError
 from ..model.urdf_files import mjcf_facts
 from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings
 from .commands import read_commands
+from .draft import check_settings, DraftSettings, drive_lines, position_drives
 from .experiment import RobotSettings
 from .experiment_file import MODELINE
 
@@ -90,6 +91,8 @@ class ServoDraft:
         ]
         if self.robot.clamped:
             lines.append('  clamped: true  # the base floats in the file, and is on a stand here')
+        if self.robot.drives is not None:
+            lines += drive_lines(self.robot.drives)
         lines += [
             f'  effort_kind: {SERVO_COMMAND}',
             '  servo:',
@@ -141,6 +144,7 @@ def draft_servo(
     damping: Sequence[float] | None,
     rate: float | None = None,
     timestep: float | None = None,
+    units: DraftSettings | None = None,
 ) -> ServoDraft:
     """
     Draft an experiment from recordings of commands.
@@ -157,6 +161,8 @@ def draft_servo(
         Sampling rate of tables without stamps [Hz].
     timestep:
         Step of the simulator [s]; None for that of the MJCF.
+    units:
+        Units and zeros of positions and commands; None for rad at the joints.
 
     Raises
     ------
@@ -178,6 +184,9 @@ def draft_servo(
     if facts is not None and facts.floating:
         settings = replace(settings, clamped=True)
         remarks.append(f'the base of {urdf.name} floats; it is held where the file places it')
+    if units is not None:
+        check_settings(units, tuple(joints))
+        settings = replace(settings, drives=position_drives(units, tuple(joints)))
     arrays = _gains(files[0], len(joints))
     if stiffness is None and 'kp' not in arrays:
         raise SettingsError(

@@ -328,6 +328,25 @@ def test_init_recognises_columns_of_tables_by_joint_and_by_number(folder, monkey
     assert entry.position == tuple(f'observation.state_{k}' for k in range(4))
 
 
+def test_init_takes_ticks_and_zeros_of_servos(folder, monkeypatch, capsys):
+    """A Feetech servo has 4096 ticks a turn, and 2048 where the joint is at -0.1 rad here."""
+    monkeypatch.chdir(folder)
+    r = np.load('a.npz')
+    q, u = (np.round(2048 + (r[name] + 0.1) * 4096 / (2 * np.pi)) for name in ('q', 'u'))
+    np.savez('ticks.npz', time=r['t'], position=q, action=u)
+    given = ['init', 'legs.xml', 'ticks.npz', '--out', 'ticks.yaml', '--kp', str(KP)]
+    zeros = [str(-np.pi - 0.1)] * 4
+    units = ['--ticks', '4096', '--position-offsets', *zeros]
+    assert main([*given, *units]) == 0
+    experiment = load_experiment('ticks.yaml')
+    (entry,) = experiment.data.identification
+    recording = read_commands(entry, JOINTS, experiment.robot.drives, folder)
+    np.testing.assert_allclose(recording.position, r['q'], atol=np.pi / 4096 + 1e-6)
+    np.testing.assert_allclose(recording.command, r['u'], atol=np.pi / 4096 + 1e-6)
+    assert main([*given, *units, '--degrees', '--force']) != 0
+    assert "'--degrees' and '--ticks' are both given" in capsys.readouterr().err
+
+
 def test_init_needs_the_step_beside_a_urdf(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     (folder / 'legs.urdf').write_text(urdf())
