@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import all_suffixes
 import json
+import math
 import os
 from pathlib import Path
 import resource
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -22,7 +24,10 @@ from typing import Any
 from ..errors import ModelError
 
 TIME_LIMIT = 8.0
-"""Time that an expansion may take [s]."""
+"""Processor time that an expansion may take [s]."""
+
+PATIENCE = 8.0
+"""How many times longer than that a process is waited for: on a busy machine, or if it waits."""
 
 MEMORY_LIMIT = 1 << 30
 """Address space that it may take [bytes]."""
@@ -94,15 +99,15 @@ def answer_of(
     """
     Return what a function of a module returns for a request, in a child process.
 
-    Request and answer are of what JSON has.  It may take ``seconds`` [s] and ``memory`` [bytes]
-    of address space; otherwise the answer is a text ``error``.
+    Request and answer are of what JSON has.  It may take ``seconds`` of processor time [s] and
+    ``memory`` of address space [bytes]; otherwise the answer is a text ``error``.
     """
     request = {
         **request,
         'module': convert.__module__,
         'function': convert.__name__,
         'sys_path': [*sys.path, PACKAGE_FOLDER],
-        'seconds': int(seconds) + 1,
+        'seconds': math.ceil(seconds),
         'bytes': memory,
     }
     try:
@@ -112,14 +117,16 @@ def answer_of(
             input=json.dumps(request).encode(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=seconds,
+            timeout=PATIENCE * seconds,
             check=False,
         )
+        if done.returncode == -signal.SIGXCPU:
+            return {'error': f'it takes longer than {seconds:.0f} s'}
         if done.returncode != 0:
             return {'error': _end(done.returncode)}
         return dict(json.loads(done.stdout))
     except subprocess.TimeoutExpired:
-        return {'error': f'it takes longer than {seconds:.0f} s'}
+        return {'error': f'it takes longer than {PATIENCE * seconds:.0f} s'}
     except OSError as error:
         return {'error': f'its process cannot be started ({error.strerror})'}
     except (ValueError, TypeError):
@@ -134,7 +141,8 @@ def _end(code: int) -> str:
 def main(request: Mapping[str, Any], convert: Callable[[Mapping[str, Any]], Any]) -> None:
     """Convert a file in the child process and write the answer to its standard output."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (request['seconds'], request['seconds']))
+    # the signal of the soft limit ends it; the hard one is for who catches that
+    resource.setrlimit(resource.RLIMIT_CPU, (request['seconds'], request['seconds'] + 1))
     resource.setrlimit(resource.RLIMIT_AS, (request['bytes'], request['bytes']))
     # what xacro prints must not come between
     with open(os.dup(1), 'w', encoding='ascii') as out:

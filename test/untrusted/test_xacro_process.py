@@ -72,6 +72,7 @@ def test_what_is_wrong_is_told(tmp_path, value):
 
 def test_an_included_pipe_is_not_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(xacro_process, 'TIME_LIMIT', 1.5)
+    monkeypatch.setattr(xacro_process, 'PATIENCE', 1.0)
     os.mkfifo(tmp_path / 'pipe')
     path = write(tmp_path, '1')
     path.write_text(path.read_text().replace('<link', '<xacro:include filename="pipe"/><link'))
