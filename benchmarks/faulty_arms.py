@@ -80,7 +80,7 @@ class Fault:
     recording: Recording
 
 
-def arm(seed: int, load: float = 0.0, joints: int | None = None) -> Arm:
+def arm(seed: int, load: float = 0.0, joints: int | None = None, gains: float = 0.15) -> Arm:
     """
     Make up an arm and its recording.
 
@@ -92,6 +92,8 @@ def arm(seed: int, load: float = 0.0, joints: int | None = None) -> Arm:
         On the last link, in multiples of what that has in the URDF, which does not have the load.
     joints:
         Number of joints, of more than one arm above seven; three to seven where None.
+    gains:
+        How far the gains of drives are off at most, as a share.
 
     """
     random = np.random.default_rng(seed)
@@ -113,7 +115,7 @@ def arm(seed: int, load: float = 0.0, joints: int | None = None) -> Arm:
     effort += coulomb * direction * (1.0 + 0.3 * np.exp(-((velocity / 0.05) ** 2)))
     effort += random.uniform(0.02, 0.08, n) * np.abs(rigid) * direction
     effort += random.uniform(0.05, 0.25, n) * spread / velocity.std(axis=0) * velocity
-    effort *= random.uniform(0.85, 1.15, n)
+    effort *= random.uniform(1.0 - gains, 1.0 + gains, n)
     noise = random.standard_normal(effort.shape)
     for i in range(1, len(noise)):  # correlated over 0.1 s
         noise[i] = 0.92 * noise[i - 1] + 0.39 * noise[i]

@@ -56,6 +56,15 @@ DECISIVE = 25.0
 DECISIVE_MASSES = 7.0
 """The same where nothing but the masses tells, which are not far off for all links together."""
 
+DECISIVE_GAIN = 6.0
+"""The same of a drive's gain that is moderately wrong: links that weigh on other joints tell."""
+
+_MODERATE = np.log(2.5)
+"""Logarithm of a factor of one joint's effort below which it is moderate."""
+
+_BODILY = 0.5
+"""Share of a joint's effort that bodies make, below which nothing is told of its gain."""
+
 MOST_JOINTS = 10
 """Of a robot that all explanations are fitted to; of larger ones, those that fit freely best."""
 
@@ -64,7 +73,7 @@ SHORTLISTED = 8
 
 LEAST = {
     'effort_delay': 0.03,
-    'effort_scale': np.log(2.5),
+    'effort_scale': np.log(1.2),
     'effort_kind': np.log(2.5),
     'position_offset': np.radians(10.0),
     'gravity_direction': np.radians(5.0),
@@ -143,7 +152,15 @@ class Explanation:
     @property
     def decisive(self) -> float:
         """Gain from which on it is reported."""
+        if self.moderate:
+            return DECISIVE_GAIN
         return DECISIVE_MASSES if self.change.code == 'effort_kind' else DECISIVE
+
+    @property
+    def moderate(self) -> bool:
+        """True for one drive's gain that is off by a small factor."""
+        scaled = self.change.code == 'effort_scale'
+        return scaled and bool(abs(np.log(self.change.size)) < _MODERATE)
 
 
 def diagnose(
@@ -198,8 +215,9 @@ def diagnose(
             best = trial.explanations()
             if best and not (whole and best[0].change.joints):
                 found[:0] = trial.faults(best)
-                break
-            if not whole and not best:
+                if not best[0].moderate:
+                    break
+            if not whole and (not best or best[0].moderate):
                 masses = ParameterSet(trial.prior.layout, trial.base.chi)
                 found += forgotten_loads(robot, trial.prior, masses)
     return Diagnosis(tuple(found), misfit)
@@ -281,7 +299,7 @@ class Trial:
         refined = [self._refined(each) for each in first[:_FINALISTS]] + first[_FINALISTS:]
         refined = sorted((each for each in refined if self._admissible(each)), key=_rank)
         best = next((each for each in refined if each.gain > each.decisive), None)
-        if best is None or not self._confirmed(best):
+        if best is None or not self._confirmed(best) or (best.moderate and best is not refined[0]):
             return []
         near = best.gain - max(_SAME, _ALIKE * best.gain)
         alike = {best.key: best}
@@ -319,7 +337,12 @@ class Trial:
         """Return the fault of the best explanation; none of a joint with which all fit worse."""
         first, *others = [self.fault(each) for each in explanations]
         worse = first.joints and first.whole is not None and first.whole < 1.0
-        return [] if worse else [replace(first, alternatives=tuple(others))]
+        # efforts of a wrist are small beside those of all joints: `_confirmed` has compared them
+        return (
+            []
+            if worse and not explanations[0].moderate
+            else [replace(first, alternatives=tuple(others))]
+        )
 
     def fault(self, explanation: Explanation) -> RecordingFault:
         """Return the fault that an explanation tells of, with its numbers."""
@@ -338,7 +361,15 @@ class Trial:
             masses=(float(self.base.chi[first].sum()), float(masses.sum())),
         )
         # a scale of all efforts leaves every residual as it is: masses tell of it
-        return replace(found, whole=None if change.code == 'effort_kind' else float(whole))
+        found = replace(found, whole=None if change.code == 'effort_kind' else float(whole))
+        if change.code != 'effort_scale':
+            return found
+        # of a cost that is quadratic around its minimum
+        deviation = change.size * abs(np.log(change.size)) / np.sqrt(2.0 * explanation.gain)
+        evidence = f'{found.evidence} (standard deviation of the factor {deviation:.2g})'
+        return replace(
+            found, evidence=evidence, factor=float(change.size), deviation=float(deviation)
+        )
 
     def _admissible(self, explanation: Explanation) -> bool:
         """Tell whether a change is so large that good recordings of good robots do not show it."""
@@ -346,7 +377,7 @@ class Trial:
         size = abs(change.size)
         ratios = self.base.chi[self.model.places[:, 0]] / masses
         if change.code == 'effort_scale':
-            size = abs(np.log(size))
+            size = abs(np.log(size)) if self._bodily(explanation) > _BODILY else 0.0
         elif change.code == 'effort_kind':
             size = abs(np.log(size))
             if explanation.gain < DECISIVE:  # masses alone tell
@@ -357,15 +388,29 @@ class Trial:
             size = _angle(np.array(change.gravity), self.robot.gravity)
         return bool(size >= LEAST.get(change.code, 0.0))
 
+    def _bodily(self, explanation: Explanation) -> float:
+        """
+        Return the share of a joint's effort that bodies make in an explanation's fit.
+
+        Friction and rotor of a joint grow with its effort, and tell nothing of its gain.
+        """
+        j, change = explanation.change.joints[0], explanation.change
+        bodies = np.where(self.model.bodily, explanation.fit.chi, 0.0)
+        effort = change.efforts(self.observed)[:, j]
+        return float(np.std(self._rows(change)[:, j] @ bodies) / max(np.std(effort), 1e-300))
+
     def _confirmed(self, explanation: Explanation) -> bool:
         """Tell whether held-out samples with the prior say the same."""
-        costs = []
+        costs, held_out = [], []
         for change, fit in ((NONE, self.base), (explanation.change, explanation.fit)):
             prior = self.model.prior_cost(fit.chi)
             if not np.isfinite(prior):  # no physical bodies
                 return False
-            costs.append(prior + data_cost(self._held_out(change, fit) ** 2))
-        return bool(costs[0] - costs[1] > 0.5 * explanation.decisive)
+            held_out.append(data_cost(self._held_out(change, fit) ** 2))
+            costs.append(prior + held_out[-1])
+        # real links are not those of the URDF: masses alone tell of no small factor
+        compared = held_out if explanation.moderate else costs
+        return bool(compared[0] - compared[1] > 0.5 * explanation.decisive)
 
     def _held_out(self, change: Correction, fit: HypothesisFit) -> np.ndarray:
         """Return (n,) relative residuals of stretches of time that the fit has not seen."""

@@ -22,11 +22,14 @@ _NEIGHBOURS, _MANY = 2, 8
 """Joints further apart than that are not exchanged on robots with more joints than that."""
 
 _ANGLES = np.radians([-135.0, -90.0, -45.0, -20.0, 20.0, 45.0, 90.0, 135.0, 180.0])
-_SCALES = (1.0 / 64.0, 1.0 / 16.0, 0.25, 4.0, 16.0, 64.0)
+_SCALES = (1.0 / 64.0, 1.0 / 16.0, 0.25, 0.78, 1.28, 4.0, 16.0, 64.0)
 _COMMON = (1e-3, 1e-2, 0.1, 1.0 / 3.0, 3.0, 10.0, 100.0, 1000.0)
 
 _AROUND = np.radians(25.0), 4.0
 """Around an angle and a factor that are tried, sizes are looked for: rad, and a factor."""
+
+_MODERATE, _AROUND_MODERATE = 2.0, 2.2
+"""A factor of one joint's effort that is nearer to 1, and the factor around it."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ class Correction:
     def resized(self, step: float) -> Correction | None:
         """Return the same by another size, for steps from -1 to 1; None where it has no size."""
         angle, factor = _AROUND
+        if self.code == 'effort_scale' and 1.0 / _MODERATE < self.size < _MODERATE:
+            factor = _AROUND_MODERATE
         if self.offset is not None:
             return position_offset(self.offset.size, self.joints[0], self.size + step * angle)
         if self.effort is not None and self.code in ('effort_scale', 'effort_kind'):

@@ -112,6 +112,8 @@ class RecordingFault:
         How many times better held-out efforts are fitted with the change; None where no fit tells.
     whole:
         The same of all joints together.
+    factor, deviation:
+        Of one joint's effort, and the standard deviation of it; None for other kinds.
     alternatives:
         Faults that explain the recordings nearly as well.
 
@@ -124,12 +126,16 @@ class RecordingFault:
     joints: tuple[str, ...] = ()
     improvement: float | None = None
     whole: float | None = None
+    factor: float | None = None
+    deviation: float | None = None
     alternatives: tuple[RecordingFault, ...] = ()
 
     @property
     def slight(self) -> bool:
-        """True if all efforts together are fitted hardly better, or a load is what is found."""
-        return self.code == 'payload' or (self.whole is not None and self.whole < WHOLE)
+        """True for a load, a gain hardly off, and where all efforts are fitted hardly better."""
+        if self.code == 'payload' or (self.whole is not None and self.whole < WHOLE):
+            return True
+        return self.factor is not None and 1.0 / WHOLE < self.factor < WHOLE
 
     def __str__(self) -> str:
         changes = [other.change for other in self.alternatives]

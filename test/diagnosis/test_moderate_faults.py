@@ -34,6 +34,33 @@ def test_an_encoder_that_is_off_by_twenty_degrees(seed, joint):
     assert degrees == pytest.approx(-20.0, abs=6.0), finding.change
 
 
+@pytest.mark.parametrize(('seed', 'joint', 'factor'), [(103, 3, 1.25), (105, 0, 0.8)])
+def test_one_joint_s_gain_that_is_moderately_wrong(seed, joint, factor):
+    made = arm(seed, gains=0.0)
+    assert diagnose(made.robot, [made.recording]).findings == ()
+    effort = made.recording.effort.copy()
+    effort[:, joint] *= factor
+    (finding,) = diagnose(made.robot, [replace(made.recording, effort=effort)]).findings
+    assert (finding.code, finding.joints) == ('effort_scale', (made.robot.joints[joint],))
+    assert finding.slight  # a reservation
+    assert finding.factor == pytest.approx(1.0 / factor, abs=2.0 * finding.deviation)
+    assert finding.deviation < 0.1 and f'{finding.deviation:.2g}' in finding.evidence
+    assert 'robot.drives.effort.matrix' in finding.remedy
+
+
+def test_the_gain_of_a_joint_that_is_mostly_friction_is_not_judged():
+    """Its friction scales with its effort: a light wrist whose bodies hardly show."""
+    made = arm(102, gains=0.0)
+    joint = made.robot.n_joints - 1
+    effort, velocity = made.recording.effort.copy(), np.gradient(made.recording.position[:, joint])
+    effort[:, joint] += 4.0 * effort[:, joint].std() * np.tanh(velocity / velocity.std() / 0.1)
+    for factor in (0.5, 0.8, 1.25):
+        scaled = effort.copy()
+        scaled[:, joint] *= factor
+        found = diagnose(made.robot, [replace(made.recording, effort=scaled)]).findings
+        assert not [each for each in found if each.code == 'effort_scale']
+
+
 @pytest.mark.parametrize(
     ('seed', 'joint'),
     [
@@ -43,7 +70,7 @@ def test_an_encoder_that_is_off_by_twenty_degrees(seed, joint):
     ],
 )
 def test_one_joint_s_effort_that_is_twenty_milliseconds_late(seed, joint):
-    made = arm(seed)
+    made = arm(seed, gains=0.05)
     time, effort = made.recording.time, made.recording.effort.copy()
     effort[:, joint] = np.interp(time - 0.02, time, effort[:, joint])
     result = identified(made, replace(made.recording, effort=effort))
