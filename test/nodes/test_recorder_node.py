@@ -125,7 +125,7 @@ def test_nothing_is_lost_at_500_hz_and_the_numbers_are_right(ros, recorder, driv
     assert response.success
     assert (response.messages, response.dropped) == (1000, 0)
     assert response.duration == pytest.approx(1.998)
-    assert response.message == '1000 messages in 2.00 s (500.0 Hz)'
+    assert response.message.startswith('1000 messages in 2.00 s (500.0 Hz)')
     messages = read(response.path)
     assert [stamp_of(m) for *_, m in messages] == [i * 2_000_000 for i in range(1000)]
     assert all(topic == '/joint_states' for topic, *_ in messages)
@@ -187,7 +187,8 @@ def test_status_tells_rate_gaps_and_the_longest_one(ros, recorder):
     assert latest.longest_gap == pytest.approx(0.04)
     assert latest.duration == pytest.approx(0.49)
     assert latest.rate == pytest.approx(45 / 0.49)
-    assert latest.message == 'the stamps have 2 gaps'
+    # on a busy machine there is more to say: for how long no message has come
+    assert latest.message.endswith('the stamps have 2 gaps')
     ros.wait_until(lambda: 'no message for' in status[-1].message, 5.0, 'the silence')
     assert end(ros).message.endswith('the stamps have 2 gaps')
     ros.wait_until(lambda: not status[-1].recording, 5.0, 'the last status')

@@ -180,7 +180,7 @@ def test_they_come_too_rarely_for_a_velocity(driver):
     driver.regressor.wait_for_output('raise the parameter window')
     assert not driver.rows
     answer = driver.stop()
-    assert answer.message == '80 messages in 3.95 s (20.0 Hz)'
+    assert answer.message.startswith('80 messages in 3.95 s (20.0 Hz)')
     assert len(stamps_in(path)) == 80
 
 
