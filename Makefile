@@ -41,6 +41,10 @@ JOBS ?= 2
 unexport AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH PYTHONHOME PYTHONPATH
 unexport VIRTUAL_ENV _ROS_WHEELS_BOOTSTRAP_COMPLETE
 
+# Set-up leaves the compiling of modules to their first import. Where its result is not kept, each of
+# the hundreds of processes that tests start compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Nodes write their logs here: without it they need HOME.
 export ROS_LOG_DIR ?= $(CURDIR)/log/ros
 
