@@ -345,7 +345,12 @@ def friction_term(
         ParameterLayout(tuple(names), tuple(units)),
         tuple(entries),
         other=partial(
-            _own_functions, others, slopes_of(settings, joints), effort, breakaway > 0.0, reversal
+            _own_functions,
+            others,
+            slopes_of(settings, joints),
+            effort if 'load' in terms else None,  # costs as much as all other columns
+            breakaway > 0.0,
+            reversal,
         )
         if others
         else None,
