@@ -91,7 +91,7 @@ def section() -> Section:
         robot, recording, _ = _loaded(case)
         unseen = replace(recording, held_out=_odd_periods(case, recording))
         known = {
-            'rigid bodies': ServoParameters.of(robot.n_joints),
+            'rigid bodies': ServoParameters.with_neutral(robot.n_joints),
             'robot file': _of_file(case, robot),
             'least squares': even.start,
             'identified': even.parameters,
@@ -178,7 +178,7 @@ def _of_file(case: Case, robot: Robot) -> ServoParameters:
     """Return the parameters of the robot's MJCF."""
     facts = mjcf_facts(FOLDER / f'{case.robot}.xml')
     drawn = [robot.contents.joints[joint] for joint in robot.joints]
-    return ServoParameters.of(
+    return ServoParameters.with_neutral(
         robot.n_joints,
         armature=np.array([facts.armature[joint] for joint in robot.joints]),
         viscous=np.array([joint.damping for joint in drawn]),

@@ -216,7 +216,7 @@ def _opened(robot: RealRobot, data: dict[str, Any]) -> list[Case]:
         path = Path(folder) / 'experiment.yaml'
         path.write_text(yaml.safe_dump({'robot': _plain(robot.robot), 'data': _plain(data)}))
         experiment = load_experiment(path)
-        problem = IdentificationProblem.of(experiment)
+        problem = IdentificationProblem.from_experiment(experiment)
         sources = experiment.sources('identification', problem.robot.joints)
         cases = []
         for source in sources:

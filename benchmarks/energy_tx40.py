@@ -42,7 +42,7 @@ def section() -> Section:
 
 
 def _line(experiment: Experiment, interval: float | None, quadrature: str) -> list[str]:
-    problem = IdentificationProblem.of(experiment)
+    problem = IdentificationProblem.from_experiment(experiment)
     sources = experiment.sources('identification', problem.robot.joints)
     estimation, title = problem.estimation, 'inverse dynamics'
     if interval is not None:

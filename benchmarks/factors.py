@@ -31,7 +31,7 @@ def section() -> Section:
     robot = panda()
     sizes, reducers = [], {}
     for title, model in MODELS.items():
-        reducers[title] = FactorBuilder.of(IdentificationProblem(robot, model))
+        reducers[title] = FactorBuilder.from_problem(IdentificationProblem(robot, model))
         recorded = recording(robot, SECONDS, model=model)
         data = pack(reducers[title].reduce(recorded))
         sizes.append((title, reducers[title].structure.n_base, len(data), *_shares(data)))

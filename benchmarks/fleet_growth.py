@@ -28,7 +28,7 @@ PRICE = 0.05
 def by_samples() -> tuple[Table, None]:
     """Reduce recordings of different lengths, from memory."""
     robot = panda()
-    reducer = FactorBuilder.of(IdentificationProblem(robot, MODEL, SIGNALS))
+    reducer = FactorBuilder.from_problem(IdentificationProblem(robot, MODEL, SIGNALS))
     lengths = (10.0, 20.0, 40.0)
     made = {f'{length:g}': recording(robot, length) for length in lengths}
     timings = interleaved(
@@ -47,7 +47,7 @@ def by_joints() -> tuple[Table, None]:
     robots = [Robot.from_urdf(urdf, PANDA[:k], locked=_held(k)) for k in (2, 4)] + [panda()]
     works, about = {}, {}
     for robot in robots:
-        reducer = FactorBuilder.of(IdentificationProblem(robot, MODEL, SIGNALS))
+        reducer = FactorBuilder.from_problem(IdentificationProblem(robot, MODEL, SIGNALS))
         made = recording(robot, SECONDS)
         stored = reducer.reduce(made)
         data, n = pack(stored), robot.n_joints

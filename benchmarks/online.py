@@ -161,7 +161,7 @@ def _stages(robot: Robot, given: Recording) -> Table:
     problem = IdentificationProblem(robot, signals=SIGNALS)
     online = identifier(robot)
     n, columns, pattern = robot.n_joints, online.structure.independent, online.pattern
-    windows = Windows.of(SIGNALS, 1.0 / PERIOD)
+    windows = Windows.from_settings(SIGNALS, 1.0 / PERIOD)
     grid, filters = OnlineGrid(2 * n, PERIOD, PERIOD), OnlineWindows(windows, n, n)
     learner = RecursiveLeastSquares(online.layout)
     regressor, some, alike = problem.regressor(), np.arange(n), np.ones(n)

@@ -41,7 +41,7 @@ def case_of(name: str) -> Case:
     found = identify_sources(task, [robot.recording(7, duration=10.0)])
     settings = PhysicalSettings(weight=WEIGHT)
     free = wls(found.system, prior=found.prior)
-    fit = PhysicalFit.of(found.system, found.robot, found.prior, settings, found.model)
+    fit = PhysicalFit.from_system(found.system, found.robot, found.prior, settings, found.model)
     factor = found.system.stacked(free.weights) / free.residual_std
     problem, start = fit.problem(factor, WEIGHT)
     return Case(

@@ -216,10 +216,10 @@ def shared(entry: RecordingEntry) -> dict[str, Callable[[], object]]:
         'data': {'identification': [{'file': entry.file}]},
     }
     experiment = experiment_from(document)
-    problem = IdentificationProblem.of(experiment)
+    problem = IdentificationProblem.from_experiment(experiment)
     return {
         'once for all: the experiment': lambda: experiment_from(document),
-        'once for all: the robot': lambda: IdentificationProblem.of(experiment),
+        'once for all: the robot': lambda: IdentificationProblem.from_experiment(experiment),
         'once for all: its base parameters': lambda: structure(
             problem.regressor(), problem.robot, grouping=problem.model.grouping
         ),

@@ -81,7 +81,7 @@ class Known:
         # the sensors' noise does not know of the load
         size = noise * np.sqrt(np.mean(predict(regressor, motion, truth) ** 2, axis=0))
         if load is not None:
-            part = truth.layout.of(load[0])
+            part = truth.layout.slice_of(load[0])
             heavy = truth.values[part] + load[1].toDynamicParameters()
             truth = truth.updated(dict(zip(truth.layout.names[part], heavy, strict=True)))
         effort = predict(regressor, motion, truth)
@@ -112,7 +112,9 @@ def known(name: str, seed: int = 0) -> Known:
     for body in reference_bodies(robot, prior):
         root = np.linalg.cholesky(body.pseudo_inertia)
         change = np.eye(4) + 0.3 * rng.normal(size=(4, 4))
-        values[prior.layout.of(body.link)] = from_pseudo_inertia(root @ change @ change.T @ root.T)
+        values[prior.layout.slice_of(body.link)] = from_pseudo_inertia(
+            root @ change @ change.T @ root.T
+        )
     drives = {'Ia': (0.02, 0.1), 'fv': (0.1, 1.0), 'fc': (0.1, 1.0)}
     truth = ParameterSet(prior.layout, values).updated(
         {

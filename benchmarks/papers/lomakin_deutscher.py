@@ -98,7 +98,7 @@ def held_recordings(
     """
     random = np.random.default_rng(seed)
     references = [multisine(random, samples, PERIOD) for _ in range(runs)]
-    plant = DeltaPlant.of(GEOMETRY, ARMS, table_1())
+    plant = DeltaPlant.from_settings(GEOMETRY, ARMS, table_1())
     return track(
         plant, references, PERIOD, ARMS, position_noise=noise[0], effort_noise=noise[1], seed=seed
     )
@@ -207,7 +207,7 @@ def position_errors(
     sets = [ParameterSet(layout, values) for values in several for _ in range(runs)]
     count = len(several)
     reached = drive(
-        DeltaPlant.of(GEOMETRY, ARMS, sets),
+        DeltaPlant.from_settings(GEOMETRY, ARMS, sets),
         (np.tile(starts, (count, 1)), np.tile(speeds, (count, 1))),
         np.tile(np.stack(efforts, axis=1), (1, count, 1)),
         PERIOD,

@@ -34,7 +34,7 @@ def arm() -> tuple[Robot, ParameterSet]:
 def loaded(parameters: ParameterSet, load: Load) -> ParameterSet:
     """Return the parameters of the arm with a load whose parameters are all known."""
     values = parameters.values.copy()
-    values[parameters.layout.of(load.link)] += load.parameters
+    values[parameters.layout.slice_of(load.link)] += load.parameters
     return ParameterSet(parameters.layout, values)
 
 

@@ -121,7 +121,7 @@ class PaperRegressor:
         self.n_joints = self.robot.n_joints
         to_joints = np.eye(len(self.layout))
         for link, frame in zip(self.robot.links, _frames(), strict=True):
-            place = self.layout.of(link)
+            place = self.layout.slice_of(link)
             to_joints[place, place] = _to_joint(frame)
         self._to_joints = to_joints
         own = prior(self.robot, self.model).updated(FRICTION).values

@@ -46,7 +46,7 @@ def main(folder: Path, seconds: float = 20.0) -> None:
     for symbol, values in PARAMETERS.items():
         truth |= {f'{joint}.{symbol}': value for joint, value in zip(robot.joints, values)}
     parameters = ParameterSet(layout, np.array([truth[name] for name in layout]))
-    plant = DeltaPlant.of(settings.delta, robot.joints, parameters)
+    plant = DeltaPlant.from_settings(settings.delta, robot.joints, parameters)
     random = np.random.default_rng(0)
     samples = round(seconds / PERIOD)
     references = [multisine(random, samples, PERIOD) for _ in range(2)]

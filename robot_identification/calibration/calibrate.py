@@ -138,7 +138,7 @@ def kept_recording(folder: Path, problem: IdentificationProblem) -> Source | Non
 def loaded_problem(experiment: str | Path) -> tuple[IdentificationProblem, Choose | None]:
     """Return the problem of an experiment file, and what chooses settings that it leaves open."""
     loaded = load_experiment(experiment, check_data=False)
-    problem = IdentificationProblem.of(loaded)
+    problem = IdentificationProblem.from_experiment(loaded)
     return problem, automatic_choice(problem, loaded.given) if loaded.auto else None
 
 
@@ -267,7 +267,9 @@ class _Run:
     def reduce(self, motion: _Motion) -> None:
         """Write the factor of a motion with the settings in force."""
         with reported_failures(motion.archive.parent):
-            write_factor(FactorBuilder.of(self.problem).reduce(motion.source), motion.archive)
+            write_factor(
+                FactorBuilder.from_problem(self.problem).reduce(motion.source), motion.archive
+            )
 
     def standing(self, validation: Sequence[_Motion]) -> CalibrationProgress:
         """Identify from all motions so far; no prior of bodies lowers a deviation."""
@@ -279,7 +281,9 @@ class _Run:
         result = identify_factors(factors, estimation, validation=held_out)
         names = result.structure.names
         places = parameter_places(self.planner.parameters, names, self.problem.robot)
-        return CalibrationProgress.of(result, factors[0].factor.triangles, self.settings, places)
+        return CalibrationProgress.from_result(
+            result, factors[0].factor.triangles, self.settings, places
+        )
 
     def write(self, outcome: str | None, reasons: Sequence[str] = ()) -> None:
         """Write ``calibration.yaml``."""

@@ -85,7 +85,7 @@ class CalibrationProgress:
     settings: CalibrationSettings
 
     @classmethod
-    def of(
+    def from_result(
         cls,
         result: Result,
         first: np.ndarray,

@@ -287,7 +287,7 @@ def diagnose(options: argparse.Namespace) -> int:
     from ..identification.reduction import recordings_among
 
     experiment = experiment_of(options)
-    problem = IdentificationProblem.of(experiment)
+    problem = IdentificationProblem.from_experiment(experiment)
     sources = recordings_among(experiment.sources('identification', problem.robot.joints))
     if not sources:
         raise SettingsError(

@@ -24,8 +24,8 @@ from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import columns_of, RecordingEntry, SignalColumns
 from ..data.sampling import clock_of
 from ..diagnosis.recording_faults import (
-    beginnings,
     effort_evidence,
+    read_first_rows,
     recording_faults,
     still_joints,
 )
@@ -271,7 +271,7 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         check_settings(settings, joints)
         drives = position_drives(settings, joints)
         entries = tuple(with_time_unit(entry, joints, drives) for entry in entries)
-        recordings = beginnings([open_recording(e, joints, drives) for e in entries])
+        recordings = read_first_rows([open_recording(e, joints, drives) for e in entries])
         still = _still(whole, recordings)
         if still:
             moving = [j for j, joint in enumerate(joints) if joint not in still]

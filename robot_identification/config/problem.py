@@ -78,7 +78,7 @@ class IdentificationProblem:
     payload: PayloadRecordings | None = None
 
     @classmethod
-    def of(cls, experiment: Experiment) -> IdentificationProblem:
+    def from_experiment(cls, experiment: Experiment) -> IdentificationProblem:
         """
         Return the problem that an experiment file states; reads its URDF.
 

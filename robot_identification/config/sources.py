@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..data.csv import estimated_rows
-from ..data.drives import Drives, elastic_blocks, sides_of
+from ..data.drives import Drives, elastic_blocks, link_and_motor_sides
 from ..data.readers import no_samples, read_tables
 from ..data.recording import Recording, SIGNALS
 from ..data.recording_config import RecordingEntry, TIME_UNITS
@@ -208,7 +208,7 @@ def check_recording(
     if entry.is_factor:
         entry.check_factor(base, path)
     elif elastic is not None:
-        for side in sides_of(entry, joints, drives, elastic, base, path):
+        for side in link_and_motor_sides(entry, joints, drives, elastic, base, path):
             side.entry.check(side.joints, side.counts, base, side.path)
     elif entry.motor is not None:
         remedy = 'describe the elastic joints there, or leave the motors out here'
@@ -244,7 +244,7 @@ class ArrayEntry:
     velocity: np.ndarray | None = None
 
     @classmethod
-    def of(cls, data: Mapping[str, Any], name: str) -> ArrayEntry:
+    def from_mapping(cls, data: Mapping[str, Any], name: str) -> ArrayEntry:
         """
         Make it of arrays by name, or of the names of a data frame's columns.
 

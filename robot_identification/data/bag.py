@@ -340,7 +340,7 @@ def _messages(
     elif compression == 'message':
         for messages in _messages(file, 'none', select, topics):
             texts = [decompress_message(data) for data in messages]
-            yield Messages.of(texts, messages.times, messages.senders)
+            yield Messages.from_bytes(texts, messages.times, messages.senders)
     else:
         yield from stored_messages(file, select, topics)
 

@@ -321,7 +321,7 @@ class _StampedRows:
             parts.append(states)
         if not any(len(part.stamp) for part in parts):
             return
-        states = parts[0] if len(parts) == 1 else JointStates.joined(parts)
+        states = parts[0] if len(parts) == 1 else JointStates.concatenate(parts)
         # runs of equal stamps; the last one may go on in the next block
         starts = np.flatnonzero(np.diff(states.stamp, prepend=states.stamp[0] - 1))
         self._held = states.select(slice(starts[-1], None))

@@ -111,7 +111,7 @@ def _joint_states(bag: Path, topic: str, joints: Sequence[str]) -> tuple[JointSt
         raise recording_error(bag, f"topic '{topic}': {error}", 'record it again') from error
     if not parts:
         raise recording_error(bag, f"topic '{topic}' has no messages", 'record it again')
-    states = JointStates.joined(parts)
+    states = JointStates.concatenate(parts)
     whole = np.isfinite(states.values['position']).all(axis=1)
     if not whole.any():
         missing = [joint for joint in joints if joint not in states.names]

@@ -174,7 +174,7 @@ class Side:
             yield table
 
 
-def sides_of(
+def link_and_motor_sides(
     entry: RecordingEntry,
     joints: tuple[str, ...],
     drives: Drives,
@@ -238,7 +238,7 @@ def elastic_blocks(
         naming file, row, column or joint that cannot be used, or if the sides have no common time.
 
     """
-    of_links, of_motors = sides_of(entry, joints, drives, elastic, base)
+    of_links, of_motors = link_and_motor_sides(entry, joints, drives, elastic, base)
     scale = elastic.position_scale(joints)
     try:
         motors = Follower(of_motors.tables(base, size))

@@ -70,7 +70,7 @@ class Messages:
     senders: np.ndarray | None = None
 
     @classmethod
-    def of(
+    def from_bytes(
         cls,
         messages: Sequence[bytes],
         times: Sequence[int] | np.ndarray,
@@ -151,7 +151,7 @@ class JointStates:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[JointStates]) -> JointStates:
+    def concatenate(cls, parts: Sequence[JointStates]) -> JointStates:
         """Concatenate rows."""
         return cls(
             np.concatenate([part.stamp for part in parts]),
@@ -313,7 +313,7 @@ def _in_little_endian(messages: Messages) -> Messages:
             data[i] = bytes(store.serialize_cdr(state, JOINT_STATE))
         except Exception as error:  # rosbags lets errors of struct and assertions through
             raise NotJointState(i, error) from error
-    return Messages.of(data, messages.times, messages.senders)
+    return Messages.from_bytes(data, messages.times, messages.senders)
 
 
 @cache
@@ -362,7 +362,7 @@ def from_json(messages: Messages) -> Messages:
         _from_object(json.loads(data), time)
         for data, time in zip(messages, messages.times.tolist(), strict=True)
     ]
-    return Messages.of(states, messages.times, messages.senders)
+    return Messages.from_bytes(states, messages.times, messages.senders)
 
 
 def _from_object(state: Any, received: int) -> bytes:

@@ -48,7 +48,7 @@ def parts(source: RecordingSource) -> Iterator[Recording]:
         while sum(map(len, held)) >= most:
             yield _taken(held, size)
     if held:
-        yield Recording.joined(held)
+        yield Recording.concatenate(held)
 
 
 def head(source: RecordingSource, rows: int) -> Recording | None:
@@ -58,7 +58,7 @@ def head(source: RecordingSource, rows: int) -> Recording | None:
         held += [block] if len(block) else []
         if sum(map(len, held)) >= rows:
             return _taken(held, rows)
-    return Recording.joined(held) if held else None
+    return Recording.concatenate(held) if held else None
 
 
 def in_memory(source: RecordingSource, room: int) -> RecordingSource:
@@ -69,7 +69,7 @@ def in_memory(source: RecordingSource, room: int) -> RecordingSource:
         if room < 0:
             return source
         held.append(block)
-    return Recording.joined(held) if held else source
+    return Recording.concatenate(held) if held else source
 
 
 def _taken(held: list[Recording], rows: int) -> Recording:
@@ -81,4 +81,4 @@ def _taken(held: list[Recording], rows: int) -> Recording:
         if len(block) > rows:
             held.insert(0, block.rows(rows, None))
         rows -= len(taken[-1])
-    return Recording.joined(taken)
+    return Recording.concatenate(taken)

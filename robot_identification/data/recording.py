@@ -278,7 +278,7 @@ class Recording:
             yield self.rows(start, stop)
 
     @classmethod
-    def joined(cls, several: Sequence[Recording]) -> Recording:
+    def concatenate(cls, several: Sequence[Recording]) -> Recording:
         """Join consecutive recordings, at least one; without velocity where one has none."""
         if len(several) == 1:
             return several[0]

@@ -211,7 +211,7 @@ def _indexed_messages(
     topics.update({c.topic: kinds[number] for number, c in channels.items()})
     wanted = {number for number, c in channels.items() if select(c.topic, kinds[number])}
     count = 0
-    held, origins = Messages.of([], []), np.empty(0, dtype=np.int64)
+    held, origins = Messages.from_bytes([], []), np.empty(0, dtype=np.int64)
     with open_regular(file, buffering=0) as stream:
         for index in sorted(
             summary.chunk_indexes,
@@ -232,7 +232,7 @@ def _indexed_messages(
             origins = np.append(origins[done:], np.full(len(loaded), origin))
             if len(left):
                 assert left.senders is not None and loaded.senders is not None
-                loaded = Messages.of(
+                loaded = Messages.from_bytes(
                     [*left, *loaded],
                     np.append(left.times, loaded.times),
                     np.vstack([left.senders, loaded.senders]),
@@ -509,7 +509,7 @@ def _sqlite_messages(file: Path, select: Select, topics: dict[str, str]) -> Iter
             wanted,
         )
         while batch := rows.fetchmany(_ROWS):
-            yield Messages.of([data for _, data in batch], [time for time, _ in batch])
+            yield Messages.from_bytes([data for _, data in batch], [time for time, _ in batch])
 
 
 def _sqlite_info(path: Path) -> tuple[int, int, str]:

@@ -38,11 +38,11 @@ from .hypothesis_fit import (
     residual_squares,
 )
 from .recording_faults import (
-    beginnings,
     DiagnosisSamples,
     forgotten_loads,
     in_seconds,
     observe,
+    read_first_rows,
     recording_faults,
     RecordingFault,
     revolute,
@@ -193,7 +193,7 @@ def diagnose(
 
     """
     model = model or ModelSettings()
-    recordings, clocks = in_seconds(beginnings(sources))
+    recordings, clocks = in_seconds(read_first_rows(sources))
     found = list(clocks)
     if model.elastic is None:  # else a recording has the motors, too
         found += recording_faults(robot, recordings)

@@ -114,7 +114,9 @@ class HypothesisModel:
         """Set up the model of a robot without loops, with standard parameters as its prior."""
         bodies = reference_bodies(robot, prior)
         columns = np.arange(len(prior.layout))
-        places = np.array([columns[prior.layout.of(body.link)] for body in bodies], dtype=int)
+        places = np.array(
+            [columns[prior.layout.slice_of(body.link)] for body in bodies], dtype=int
+        )
         places, positive = places.reshape(-1, 10), drive_signs(prior.layout, model)
         return cls(bodies, places, positive, relative_units(bodies))
 

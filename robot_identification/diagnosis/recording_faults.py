@@ -152,7 +152,7 @@ class RecordingFault:
         return asdict(self)
 
 
-def beginnings(sources: Sequence[RecordingSource]) -> tuple[Recording, ...]:
+def read_first_rows(sources: Sequence[RecordingSource]) -> tuple[Recording, ...]:
     """Read the beginnings of recordings: `ROWS` of all, unless they are many."""
     rows = max(_FEWEST, ROWS // max(1, len(sources)))
     return tuple(recording for s in sources if (recording := head(s, rows)) is not None)

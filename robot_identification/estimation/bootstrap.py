@@ -96,7 +96,7 @@ def bootstrap(
         )
     if estimate.factor is not None:
         raise ValueError('the parts do not know the weights of single rows')
-    rows = _WhiteRows.of(system, estimate)
+    rows = _WhiteRows.from_estimate(system, estimate)
     k = rows.triangle.shape[0]
     triangle_bytes = 8 * (k + 1) * (k + 2) // 2
     blocks = system.blocks.at_most(min(PARTS, max(LEAST, MEMORY // triangle_bytes)))
@@ -199,10 +199,10 @@ class _WhiteRows:
     base: np.ndarray
 
     @classmethod
-    def of(cls, system: LinearSystem, estimate: Estimate) -> _WhiteRows:
+    def from_estimate(cls, system: LinearSystem, estimate: Estimate) -> _WhiteRows:
         """Take the coordinates from R of all rows as the estimate weighted them."""
         factor = estimate.weighted(system)
-        free = estimate.estimated
+        free = estimate.was_free
         fixed = np.where(free, 0.0, estimate.base.values)
         columns, effort = factor[:, :-1][:, free], factor[:, -1] - factor[:, :-1] @ fixed
         norms = np.linalg.norm(columns, axis=0)
@@ -211,7 +211,7 @@ class _WhiteRows:
         base = solve_triangular(triangle[:k, :k], triangle[:k, k]) / norms
         return cls(estimate.weights, free, fixed, norms, triangle[:k, :k], base)
 
-    def of_part(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
+    def whiten(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
         """Return a part's A_c, (m, k), and the residual of its rows, (m,)."""
         rows = weighted_rows(part, self.weights, self.free.size)
         whole = self.fixed.copy()
@@ -232,7 +232,7 @@ def _sums(rows: _WhiteRows, blocks: TimeBlocks) -> tuple[np.ndarray, np.ndarray]
     upper = np.triu_indices(k)
     squares, scores = np.empty((len(blocks), upper[0].size)), np.empty((len(blocks), k))
     for c, part in enumerate(blocks.parts):
-        matrix, residual = rows.of_part(part)
+        matrix, residual = rows.whiten(part)
         squares[c] = (matrix.T @ matrix)[upper]
         scores[c] = matrix.T @ residual
     return squares, scores
@@ -283,7 +283,7 @@ def _triangles(rows: _WhiteRows, blocks: TimeBlocks) -> np.ndarray:
     k = rows.norms.size
     triangles = np.zeros((len(blocks), k + 1, k + 1))
     for triangle, part in zip(triangles, blocks.parts, strict=True):
-        reduced = np.linalg.qr(np.column_stack(rows.of_part(part)), mode='r')
+        reduced = np.linalg.qr(np.column_stack(rows.whiten(part)), mode='r')
         triangle[: len(reduced)] = reduced
     return triangles
 
@@ -433,7 +433,7 @@ def with_classical_std_warning(estimate: Estimate, error: IdentifiabilityError) 
 
 def growth_of(drawn: Bootstrap, plain: Estimate) -> np.ndarray:
     """(b,) factors from classical to bootstrap standard deviations; 1 where there are none."""
-    known = plain.estimated & (plain.std > 0.0)
+    known = plain.was_free & (plain.std > 0.0)
     return np.where(known, drawn.std / np.where(known, plain.std, 1.0), 1.0)
 
 

@@ -118,7 +118,7 @@ def energy_blocks(
     recorded = np.inf if signals.sample_rate is None else sample_rate(source)
     independent = structure.independent
     for segment, samples in enumerate(stretches(source, signals)):
-        intervals = _Intervals.of(settings, time_step(samples), recorded)
+        intervals = _Intervals.from_settings(settings, time_step(samples), recorded)
         for piece in intervals.pieces(samples):
             block = intervals.block(piece, energy, independent, zones, segment)
             rows += len(block.time)
@@ -163,7 +163,7 @@ class _Intervals:
     independence: float
 
     @classmethod
-    def of(cls, settings: EnergySettings, step: float, recorded: float) -> _Intervals:
+    def from_settings(cls, settings: EnergySettings, step: float, recorded: float) -> _Intervals:
         """Make them for samples that are ``step`` [s] apart, ``recorded`` a second."""
         steps = max(1, round(settings.interval / step)) if step > 0.0 else 1
         if settings.quadrature == 'simpson':
@@ -200,7 +200,7 @@ class _Intervals:
         ends = slice(None, None, steps)
         stored = energy.rows(position[ends], velocity[ends])[:, independent]
         after = slice(steps, None, steps)
-        return RowBlock.of(
+        return RowBlock.from_matrix(
             (np.diff(stored, axis=0) + work[:, 2:])[:, None],
             time=samples.time[after],
             position=position[after],

@@ -327,7 +327,7 @@ class Estimate:
         return system.stacked(self.weights) if self.factor is None else self.factor
 
     @property
-    def estimated(self) -> np.ndarray:
+    def was_free(self) -> np.ndarray:
         """(b,) bool, which parameters were free in the estimation."""
         return np.isfinite(self.std)
 

@@ -137,7 +137,9 @@ class JointTriangles:
 
     def whole(self) -> np.ndarray:
         """Return R of each joint with all columns, (n, b + 1, b + 1)."""
-        return whole_squares(self.pattern, [triangle.result() for triangle in self._triangles])
+        return expand_to_all_columns(
+            self.pattern, [triangle.result() for triangle in self._triangles]
+        )
 
     def stacked(self) -> np.ndarray:
         """Return R of the rows of all joints together, (b + 1, b + 1)."""
@@ -149,7 +151,7 @@ class JointTriangles:
         return factor
 
 
-def whole_squares(pattern: RowPattern, squares: list[np.ndarray]) -> np.ndarray:
+def expand_to_all_columns(pattern: RowPattern, squares: list[np.ndarray]) -> np.ndarray:
     """Spread (w + 1, w + 1) matrices of the joints' columns and effort to (n, b + 1, b + 1)."""
     b = pattern.size
     whole = np.zeros((len(squares), b + 1, b + 1))
@@ -204,7 +206,7 @@ class ModelSignature:
         read_only(self)
 
     @classmethod
-    def of(
+    def from_structure(
         cls,
         structure: BaseStructure,
         joints: Sequence[str],
@@ -221,7 +223,7 @@ class ModelSignature:
         """
         rows = np.empty((len(joints), 0))
         if regressor is not None and motion is not None:
-            flat = regressor.rows(motion) @ probe(structure.n_standard)
+            flat = regressor.rows(motion) @ fixed_test_vector(structure.n_standard)
             rows = flat.reshape(-1, regressor.n_joints).T
             if len(rows) != len(joints):
                 # one row for all joints together
@@ -230,7 +232,7 @@ class ModelSignature:
             joints=tuple(joints),
             parameters=structure.layout.names,
             base=structure.names,
-            regrouping=structure.regrouping @ probe(structure.n_standard),
+            regrouping=structure.regrouping @ fixed_test_vector(structure.n_standard),
             rows=rows,
             settings={} if settings is None else settings,
         )
@@ -276,7 +278,7 @@ class ModelSignature:
         return None
 
 
-def probe(size: int) -> np.ndarray:
+def fixed_test_vector(size: int) -> np.ndarray:
     """Return the fixed vector that matrices are multiplied with, (size,) between 0.5 and 1.5."""
     golden = 0.5 * (np.sqrt(5.0) - 1.0)
     return 0.5 + np.mod(golden * np.arange(1, size + 1), 1.0)

@@ -418,7 +418,7 @@ def _push_weighted(triangles: JointTriangles, block: RowBlock, factors: np.ndarr
     """Fold the rows that count in, each multiplied with its factor, (m, n)."""
     for j in range(factors.shape[1]):
         kept = block.keep[:, j]
-        entries, effort = block.entries[block.pattern.part(j)], block.effort[:, j]
+        entries, effort = block.entries[block.pattern.row_entries(j)], block.effort[:, j]
         factor = factors[:, j]
         if not kept.all():
             entries, effort, factor = entries[:, kept], effort[kept], factor[kept]

@@ -508,11 +508,11 @@ def essential(
         where no parameter is certain enough.
 
     """
-    fixed = np.where(estimate.estimated, 0.0, estimate.base.values)
+    fixed = np.where(estimate.was_free, 0.0, estimate.base.values)
     factor = estimate.weighted(system)
     growth = np.ones(len(estimate)) if estimate.growth is None else np.asarray(estimate.growth)
     kept = _eliminate(
-        factor, estimate.estimated, fixed, system.n_independent, growth, max_relative_std
+        factor, estimate.was_free, fixed, system.n_independent, growth, max_relative_std
     )
     if not kept.any():
         raise IdentifiabilityError(

@@ -199,7 +199,7 @@ class StatedLinks:
     keys: Mapping[str, str]
 
     @classmethod
-    def of(
+    def from_settings(
         cls, robot: Robot, prior: ParameterSet, stated: tuple[LinkConstraint, ...],
         relative_mass: MassInterval | None,
     ) -> StatedLinks:  # fmt: skip
@@ -286,7 +286,7 @@ class StatedLinks:
         dropped = np.array(held, dtype=bool)
         added: list[np.ndarray] = []
         for link in body_links(layout):
-            place = layout.of(link)
+            place = layout.slice_of(link)
             if link in self.pinned:
                 dropped[place] = True
                 continue
@@ -324,7 +324,7 @@ class StatedLinks:
         keys = [''] * len(layout)
         for link, (low, high) in self.masses.items():
             if low < high:
-                place = layout.of(link).start
+                place = layout.slice_of(link).start
                 lower[place], upper[place], keys[place] = low, high, self.keys[link]
         return interval_rows(lower, upper, keys)
 
@@ -372,7 +372,7 @@ def symmetry_equations(transformation: np.ndarray) -> np.ndarray:
 
 def is_body(vector: np.ndarray) -> bool:
     """Tell whether (10,) inertial parameters are those of a body, be it flat or a point."""
-    body = Spread.of(vector)
+    body = Spread.from_parameters(vector)
     return body is not None and body.physical
 
 

@@ -135,7 +135,7 @@ def physical(
     """
     settings = settings or PhysicalSettings()
     free = wls(system, prior=prior, robot=robot.name)
-    fit = PhysicalFit.of(system, robot, prior, settings, model or ModelSettings(), boxes)
+    fit = PhysicalFit.from_system(system, robot, prior, settings, model or ModelSettings(), boxes)
     drawn, missing = None, None
     try:
         drawn = bootstrap(system, free, drawing or _DRAWING)
@@ -143,7 +143,7 @@ def physical(
         missing = error
     search = _StrengthSearch(system, free, fit, _inflation(drawn, free, system))
     scales = search.row_scales(free.base.values)
-    folds = Folds.of(system) if settings.weight is None else None
+    folds = Folds.from_system(system) if settings.weight is None else None
     if folds is None:
         weight = settings.weight or _DEFAULT_WEIGHT
         strength = Strength(weight, weight, np.zeros(0))
@@ -162,7 +162,7 @@ def physical(
     problem, start = fit.problem(system.stacked(scales), strength.weight)
     excess = strength.weight / strength.likely
     covariance = _drawn_covariance(minimum.chi, start, problem, fit.regrouping, drawn, excess)
-    of_base = _of_base(covariance, fit.regrouping, estimate.estimated)
+    of_base = _of_base(covariance, fit.regrouping, estimate.was_free)
     std, base = np.sqrt(np.diag(of_base)), estimate.base.values
     reach = float(ndtri(0.5 + 0.005 * drawn.level)) * std
     return replace(
@@ -184,7 +184,7 @@ def _inflation(drawn: Bootstrap | None, free: Estimate, system: LinearSystem) ->
     Rows that tell the parameters count for at least as many as these are: replicates of few rows
     are nearly singular, and their spread has no bound.
     """
-    known = free.estimated & (free.std > 0.0)
+    known = free.was_free & (free.std > 0.0)
     if drawn is None or not known.any():
         return 1.0
     most = system.independent_rows[system.driven].sum() / np.count_nonzero(known)
@@ -345,7 +345,7 @@ class Folds:
     means: np.ndarray
 
     @classmethod
-    def of(cls, system: LinearSystem) -> Folds | None:
+    def from_system(cls, system: LinearSystem) -> Folds | None:
         """Cut a system's recordings; None where its rows came without time, or are too few."""
         blocks = system.blocks
         if blocks is None or len(blocks) < 2 * FOLDS:

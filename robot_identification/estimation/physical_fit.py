@@ -115,7 +115,9 @@ def reference_bodies(robot: Robot, prior: ParameterSet) -> tuple[Body, ...]:
     """
     own = {link: prior.inertial(link) for link in body_links(prior.layout)}
     vectors, remarks = _repaired(robot, own)
-    bodies = {link: body for link in own if (body := Spread.of(vectors[link])) is not None}
+    bodies = {
+        link: body for link in own if (body := Spread.from_parameters(vectors[link])) is not None
+    }
     square = float(np.mean([body.square for body in bodies.values()])) if bodies else 0.0
     return tuple(
         Body(link, body.thickened(square or _RADIUS**2), remarks.get(link, ''))
@@ -241,7 +243,7 @@ def centre_bounds(link: str, faces: np.ndarray, layout: ParameterLayout) -> Boun
     [m].
     """
     rows = np.zeros((len(faces), len(layout)))
-    rows[:, layout.of(link)][:, :4] = -faces[:, [3, 0, 1, 2]]
+    rows[:, layout.slice_of(link)][:, :4] = -faces[:, [3, 0, 1, 2]]
     return Bounds(rows, np.zeros(len(rows)), (_CENTRE,) * len(rows))
 
 
@@ -292,7 +294,7 @@ class PhysicalFit:
     rowless: LogDetProblem
 
     @classmethod
-    def of(
+    def from_system(
         cls, system: LinearSystem, robot: Robot, prior: ParameterSet,
         settings: PhysicalSettings, model: ModelSettings,
         boxes: Mapping[str, Interval] | None = None,
@@ -300,18 +302,18 @@ class PhysicalFit:
         """Set up the fit; raises `SettingsError` where settings cannot be met."""
         layout = prior.layout
         references = reference_bodies(robot, prior)
-        stated = StatedLinks.of(robot, prior, settings.links, settings.relative_mass)
+        stated = StatedLinks.from_settings(robot, prior, settings.links, settings.relative_mass)
         bodies = tuple(
             _without(body, stated.fixed[body.link]) if body.link in stated.fixed else body
             for body in references
             if body.link not in stated.pinned
         )
         columns = np.arange(len(layout))
-        places = np.array([columns[layout.of(body.link)] for body in bodies], dtype=int)
+        places = np.array([columns[layout.slice_of(body.link)] for body in bodies], dtype=int)
         places = places.reshape(-1, len(INERTIAL_SYMBOLS))
         drives = np.ones(len(layout), dtype=bool)
         for link in layout.links:
-            drives[layout.of(link)] = False
+            drives[layout.slice_of(link)] = False
         fixed = np.zeros(places.shape)
         faces = _centre_faces(robot, bodies, settings)
         start = np.array(prior.values)
@@ -335,7 +337,7 @@ class PhysicalFit:
             mass, std = settings.total
             stated.require_total(mass, std, prior)
             known = np.zeros((1, len(layout)))
-            known[0, [layout.of(body.link).start for body in references]] = 1.0 / std
+            known[0, [layout.slice_of(body.link).start for body in references]] = 1.0 / std
             values = np.array([mass / std])
         return cls(
             regrouping=system.structure.regrouping,
@@ -424,7 +426,7 @@ def _unseen_masses(
     if settings.total is not None:
         return np.zeros(0, dtype=int)
     known = {*stated.pinned, *stated.masses, *stated.symmetries, *stated.fixed}
-    columns = [layout.of(link).start for link in body_links(layout) if link not in known]
+    columns = [layout.slice_of(link).start for link in body_links(layout) if link not in known]
     return np.array([c for c in columns if not regrouping[:, c : c + 4].any()], dtype=int)
 
 

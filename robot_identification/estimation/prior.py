@@ -90,7 +90,7 @@ def body_scale(robot: Robot, layout: ParameterLayout) -> np.ndarray:
     sizes[~known] = sizes[known].mean(axis=0)
     for joint, link, (mass, moment) in zip(robot.joints, robot.links, sizes, strict=True):
         if f'{link}.m' in layout:
-            scale[layout.of(link)] = [mass, *[np.sqrt(mass * moment)] * 3, *[moment] * 6]
+            scale[layout.slice_of(link)] = [mass, *[np.sqrt(mass * moment)] * 3, *[moment] * 6]
         if f'{joint}.Ia' in layout:
             scale[layout.index(f'{joint}.Ia')] = moment
         for name in (f'{joint}.{symbol}' for symbol in SPRING_SYMBOLS):
@@ -110,7 +110,7 @@ def standard_covariance(estimate: Estimate, structure: BaseStructure) -> np.ndar
     projector = inverse @ structure.regrouping
     p = len(structure.layout)
     alone = np.abs(projector - np.eye(p)).max(axis=1) < _TOLERANCE
-    known = estimate.estimated
+    known = estimate.was_free
     covariance = np.where(known[:, None] & known, estimate.covariance, 0.0)
     sizes = np.abs(inverse)
     used = sizes > _TOLERANCE * sizes.max(axis=1, keepdims=True)

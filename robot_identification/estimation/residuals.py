@@ -159,7 +159,7 @@ def _speed(samples: PlotSamples, joint: int, name: str, names: Sequence[str]) ->
     columns = list(samples.pattern.columns[joint])
     if name not in names or list(names).index(name) not in columns:
         return None
-    part = samples.entries[samples.pattern.part(joint)]
+    part = samples.entries[samples.pattern.row_entries(joint)]
     return np.asarray(part[columns.index(list(names).index(name))])
 
 
@@ -336,7 +336,7 @@ def _step(
     whole, count, lengths = np.zeros((b + n + 1, b + n + 1)), 0, np.zeros(n)
     for joint, weight in enumerate(weights):
         used = np.isfinite(effort[:, joint])
-        entries = trace.entries[trace.pattern.part(joint)][:, used]
+        entries = trace.entries[trace.pattern.row_entries(joint)][:, used]
         others = np.stack([-rate[used, joint], effort[used, joint]])
         # its own columns alone first, which are far fewer
         triangle = GrowingTriangle(len(entries) + 2)
@@ -382,7 +382,7 @@ def _std(
     scores, columns_of = np.zeros((m, t)), np.zeros((n, m, t))
     for joint in range(n):
         used = np.isfinite(effort[:, joint])
-        entries = trace.entries[trace.pattern.part(joint)][:, used].T
+        entries = trace.entries[trace.pattern.row_entries(joint)][:, used].T
         columns = list(trace.pattern.columns[joint])
         alone = -entries @ step.taken_up[columns]
         residual = effort[used, joint] - entries @ step.base[columns]

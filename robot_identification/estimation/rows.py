@@ -101,7 +101,7 @@ class RowBlock:
     independence: float = 1.0
 
     @classmethod
-    def of(
+    def from_matrix(
         cls, matrix: np.ndarray, raw_matrix: np.ndarray | None = None, **others: Any
     ) -> RowBlock:
         """

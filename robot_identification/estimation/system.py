@@ -22,7 +22,7 @@ from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.inverse_dynamics import RowPattern
 from ..signals import RecordingSource, SignalSettings, source_name
-from .factor import JointTriangles, merge_all, ModelSignature, QRFactor, whole_squares
+from .factor import expand_to_all_columns, JointTriangles, merge_all, ModelSignature, QRFactor
 from .plot_samples import (
     ANALYSED_ROWS,
     EMPTY_TRACE,
@@ -142,7 +142,7 @@ def combine(systems: Iterable[LinearSystem]) -> LinearSystem:
             if structure is None:
                 structure, blocks = system.structure, system.blocks
             else:
-                blocks = TimeBlocks.joined([blocks, system.blocks])
+                blocks = TimeBlocks.concatenate([blocks, system.blocks])
             yield system.factor
             trace.follow(system.trace)
             sources.extend(system.sources)
@@ -314,7 +314,7 @@ def from_rows(
     # nothing is known of the motion: no joint may be taken for one that stands still, and speeds
     # are not known
     position = np.linspace(0.0, 1.0, samples)[:, None] * np.ones(n)
-    block = RowBlock.of(
+    block = RowBlock.from_matrix(
         matrix,
         time=time,
         position=position,
@@ -368,7 +368,7 @@ class _SystemBuilder:
     def _push_rows(self, block: RowBlock) -> None:
         efforts, keep = block.effort.T, block.keep.T
         for j in range(self.n):
-            part = self.pattern.part(j)
+            part = self.pattern.row_entries(j)
             entries, effort = block.entries[part], efforts[j]
             if not keep[j].all():
                 entries, effort = entries[:, keep[j]], effort[keep[j]]
@@ -380,7 +380,7 @@ class _SystemBuilder:
         """Take in the samples before decimation and dead zone: those that R does not tell."""
         efforts = block.raw_effort.T
         for j in range(self.n):
-            part = self.pattern.part(j)
+            part = self.pattern.row_entries(j)
             if self.raw_apart:
                 self.raw[j].push(block.raw_entries[part], efforts[j])
             elif not (kept := block.keep[:, j]).all():
@@ -403,14 +403,14 @@ class _SystemBuilder:
         sums = np.zeros((self.n, self.pattern.size))
         sums[self.pattern.rows, self.pattern.places] = self.column_sums
         factor = QRFactor(
-            fingerprint=ModelSignature.of(structure, joints),
+            fingerprint=ModelSignature.from_structure(structure, joints),
             triangles=self.triangles.whole(),
             rows=self.triangles.rows,
             independent_rows=self.independent,
             available_rows=np.full(self.n, self.available),
             column_sums=sums,
             effort_sums=self.effort_sums,
-            raw_gram=whole_squares(self.pattern, [raw.gram() for raw in self.raw]),
+            raw_gram=expand_to_all_columns(self.pattern, [raw.gram() for raw in self.raw]),
             raw_rows=self.raw_rows,
             position_range=self.highest - self.lowest,
             driven=np.ones(self.n, dtype=bool) if driven is None else driven,

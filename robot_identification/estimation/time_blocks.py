@@ -148,7 +148,7 @@ class TimeBlocks:
         return both
 
     @classmethod
-    def joined(cls, several: Sequence[TimeBlocks | None]) -> TimeBlocks | None:
+    def concatenate(cls, several: Sequence[TimeBlocks | None]) -> TimeBlocks | None:
         """Return the parts of several recordings; None where those of one are not known."""
         total = several[0]
         for blocks in several[1:]:

@@ -383,7 +383,7 @@ class _IdentifiableSubspace:
     rows: float  # independent ones
 
     @classmethod
-    def of(cls, triangle: np.ndarray, rows: float) -> _IdentifiableSubspace:
+    def from_triangle(cls, triangle: np.ndarray, rows: float) -> _IdentifiableSubspace:
         u, s, vt = np.linalg.svd(triangle[:, :-1], full_matrices=False)
         known = s > TOLERANCE * s.max(initial=0.0)
         u, s, vt = u[:, known], s[known], vt[known]
@@ -459,7 +459,7 @@ def _told(
     scale = np.append(norms[seen], 1.0)
     scaled = [triangle[:, np.append(seen, True)] / scale for triangle in triangles]
     told = [
-        _IdentifiableSubspace.of(triangle, count)
+        _IdentifiableSubspace.from_triangle(triangle, count)
         for triangle, count in zip(scaled, rows, strict=True)
     ]
     return told, seen, norms[seen]

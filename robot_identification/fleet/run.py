@@ -85,7 +85,7 @@ def identify_fleet(
     """
     began = time.perf_counter()
     with collected_warnings() as notes:
-        plan = ReductionPlan.of(experiment)
+        plan = ReductionPlan.from_experiment(experiment)
     paths = find_recordings(recordings)
     with (
         open_store(folder) as store,

@@ -60,7 +60,7 @@ class ReductionPlan:
     entry: RecordingEntry
 
     @classmethod
-    def of(cls, experiment: Experiment) -> ReductionPlan:
+    def from_experiment(cls, experiment: Experiment) -> ReductionPlan:
         """
         Return the plan of an experiment file; its first recording shows how to read.
 
@@ -70,7 +70,7 @@ class ReductionPlan:
             for settings that need more than factors.
 
         """
-        problem = IdentificationProblem.of(experiment)
+        problem = IdentificationProblem.from_experiment(experiment)
         require_factors(problem)
         entries = experiment.data.identification
         entry = entries[0] if entries else RecordingEntry(format='rosbag2')
@@ -213,7 +213,7 @@ def estimate_group(payload: bytes, group: Group) -> np.ndarray:
 def unpacked(payload: bytes) -> tuple[ReductionPlan, FactorBuilder]:
     """Return the plan and its factor builder."""
     plan: ReductionPlan = pickle.loads(payload)
-    return plan, FactorBuilder.of(plan.problem, base=plan.structure)
+    return plan, FactorBuilder.from_problem(plan.problem, base=plan.structure)
 
 
 def _stored(plan: ReductionPlan, reducer: FactorBuilder, entry: RecordingEntry) -> StoredFactor:

@@ -67,7 +67,7 @@ def with_gains(
     """
     assumed = _assumed(experiment)
     given = _driven_by(experiment, assumed)
-    problem = IdentificationProblem.of(given)
+    problem = IdentificationProblem.from_experiment(given)
     prior = problem.prior()
     if not any(prior[f'{link}.m'] > 0.0 for link in problem.robot.links):
         raise SettingsError(
@@ -178,7 +178,7 @@ def _with_scale(
     gains: DriveGains, experiment: Experiment, regressor: Regressor, system: LinearSystem
 ) -> DriveGains:
     """Return the gains with the scale of a known load, or with a remark on the one they have."""
-    problem = IdentificationProblem.of(experiment)
+    problem = IdentificationProblem.from_experiment(experiment)
     sources, loaded = (
         experiment.sources(kind, problem.robot.joints) for kind in ('identification', 'known_load')
     )

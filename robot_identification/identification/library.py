@@ -206,7 +206,7 @@ def _experiment(
                 arrays[kind].append(found)
                 remarks += (remark,)
             elif isinstance(data, Mapping) and 'file' not in data:
-                arrays[kind].append(ArrayEntry.of(data, name))
+                arrays[kind].append(ArrayEntry.from_mapping(data, name))
             else:
                 entry = data if isinstance(data, Mapping) else {'file': data}
                 files[kind].append({**entry, 'file': os.fspath(entry['file'])})
@@ -283,10 +283,12 @@ def _recognised(
     _keep_joints(section, guess, name)
     named = {s: [labels[str(c)] for c in columns] for s, columns in guess.columns.items()}
     if guess.time is None or 'rate' in data:
-        return ArrayEntry.of({**data, **named}, name), _remark(name, replace(guess, time=None), '')
+        return ArrayEntry.from_mapping({**data, **named}, name), _remark(
+            name, replace(guess, time=None), ''
+        )
     stamps = guess.time if isinstance(guess.time, tuple) else (guess.time,)
     named['time'] = [labels[str(column)] for column in stamps]
-    entry, unit = ArrayEntry.of({**data, **named}, name), data.get('time_unit', 's')
+    entry, unit = ArrayEntry.from_mapping({**data, **named}, name), data.get('time_unit', 's')
     if 'time_unit' not in data and len(stamps) == 1 and entry.time.size > 1:
         unit = likely_unit(float(np.median(np.diff(entry.time))), float(entry.time[0]))
         entry = replace(entry, time=entry.time * TIME_UNITS[unit])

@@ -121,7 +121,7 @@ def identify(experiment: Experiment, *, progress: Progress = no_progress) -> Res
         if experiment.robot.open_gains:
             experiment, gains = with_gains(experiment, progress=subrange(progress, 0.0, _GAINS))
             progress = subrange(progress, _GAINS, 1.0)
-        problem = IdentificationProblem.of(experiment)
+        problem = IdentificationProblem.from_experiment(experiment)
         require_bounds_kept(problem.estimation)
         joints = problem.robot.joints
         sources = experiment.sources('identification', joints)
@@ -285,7 +285,7 @@ def identify_sources(
             require_factors(problem)
         problem, found = _with_slopes(problem, sources, regressor, base)
         regressor = problem.regressor()
-        reducer = FactorBuilder.of(problem, regressor, base)
+        reducer = FactorBuilder.from_problem(problem, regressor, base)
         task = _task(reducer, sources, prior, reading)
         watch.lap('recordings')
         reading(1.0, 'estimating')

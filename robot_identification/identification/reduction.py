@@ -2,7 +2,8 @@
 """
 Recordings to factors, and factors to the linear system of the identification.
 
-    factor = FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(source)
+    problem = IdentificationProblem.from_experiment(experiment)
+    factor = FactorBuilder.from_problem(problem).reduce(source)
     result = identify_factors([factor, read_factor('yesterday.factor')])    # in `pipeline`
 """
 
@@ -53,7 +54,7 @@ Source = RecordingSource | StoredFactor
 @dataclass(frozen=True)
 class FactorBuilder:
     """
-    Builder of the factors of recordings of one problem; made by `FactorBuilder.of`.
+    Builder of the factors of recordings of one problem; made by `FactorBuilder.from_problem`.
 
     Attributes
     ----------
@@ -73,7 +74,7 @@ class FactorBuilder:
     settings: FactorSettings
 
     @classmethod
-    def of(
+    def from_problem(
         cls,
         problem: IdentificationProblem,
         regressor: Regressor | None = None,
@@ -87,7 +88,7 @@ class FactorBuilder:
         names = getattr(regressor, 'joints', problem.robot.joints)
         # of all generators, this one's numbers are promised never to change
         random = np.random.RandomState(20)
-        fingerprint = ModelSignature.of(
+        fingerprint = ModelSignature.from_structure(
             base,
             (ENERGY,) if problem.estimation.equations == 'energy' else names,
             regressor=regressor,
@@ -210,7 +211,7 @@ def reduce_experiment(
             key='data.identification',
             remedy='give at least one there or as an argument',
         )
-    reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
+    reducer = FactorBuilder.from_problem(IdentificationProblem.from_experiment(experiment))
     sources = experiment.sources('identification', reducer.problem.robot.joints)
     for number, source in enumerate(sources):
         its_progress = subrange(progress, number / len(sources), (number + 1) / len(sources))

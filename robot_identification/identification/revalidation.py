@@ -116,7 +116,9 @@ def validate_stored(
     for done, source in enumerate(sources):
         progress(done / len(sources), f'validating {source_name(source)}')
         if is_factor(source):
-            system = FactorBuilder.of(_problem(stored, settings), regressor, base).system([source])
+            system = FactorBuilder.from_problem(
+                _problem(stored, settings), regressor, base
+            ).system([source])
             validations.append(validation_of(stored.base, system))
         else:
             (recording,) = recordings_among([source])

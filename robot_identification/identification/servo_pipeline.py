@@ -117,7 +117,7 @@ def _facts(experiment: Experiment, robot: Robot) -> tuple[ServoParameters, Simul
             timestep=simulator.timestep or facts.timestep,
             integrator=simulator.integrator or INTEGRATORS[facts.integrator],
         )
-    nominal = ServoParameters.of(
+    nominal = ServoParameters.with_neutral(
         robot.n_joints,
         armature=armature,
         viscous=np.array([joint.damping for joint in drawn]),

@@ -31,7 +31,7 @@ class StatusSample:
     counts: StreamCounts
 
     @classmethod
-    def of(cls, follower: Follower) -> StatusSample:
+    def from_follower(cls, follower: Follower) -> StatusSample:
         """Return the present state."""
         return cls(
             time.monotonic(),

@@ -308,7 +308,7 @@ def drive_gains(
 
     """
     n, b = len(drives), structure.n_base
-    runs = _GainRuns.of((without, loaded), load, structure, assumed)
+    runs = _GainRuns.from_rows((without, loaded), load, structure, assumed)
     factors, shrinkage = np.full((2, n), np.nan)
     covariance = np.full((n, n), np.nan)
     identified = np.ones(n, dtype=bool)
@@ -353,7 +353,7 @@ class _GainRuns:
     link: str  # the carrier, for messages
 
     @classmethod
-    def of(
+    def from_rows(
         cls,
         runs: Sequence[Iterable[RowBlock]],
         load: Load,
@@ -372,7 +372,7 @@ class _GainRuns:
                 independent[r] += block.independence * block.keep.sum(axis=0)
                 for j, triangle in enumerate(triangles[r]):
                     triangle.push(joined[block.keep[:, j], j])
-        columns = structure.regrouping[:, structure.layout.of(load.link)]
+        columns = structure.regrouping[:, structure.layout.slice_of(load.link)]
         return cls(
             np.array([[each.result() for each in run] for run in triangles]),
             np.array([[each.rows for each in run] for run in triangles]),

@@ -82,7 +82,9 @@ def gain_ratios(
 
     """
     free = wls(system, prior=prior, robot=robot.name)
-    fit = PhysicalFit.of(system, robot, prior, PhysicalSettings(), model or ModelSettings())
+    fit = PhysicalFit.from_system(
+        system, robot, prior, PhysicalSettings(), model or ModelSettings()
+    )
     fit = _with_total_mass(fit)
     n = system.n_joints
     problem = _RatioFit(

@@ -97,7 +97,7 @@ class PayloadBody:
     inertia: np.ndarray
 
     @classmethod
-    def of(cls, vector: np.ndarray) -> PayloadBody:
+    def from_parameters(cls, vector: np.ndarray) -> PayloadBody:
         """Make a body of ten inertial parameters with a positive mass."""
         return cls(float(vector[0]), vector[1:4] / vector[0], inertia_at_com(vector))
 
@@ -185,7 +185,7 @@ class Payload:
     @property
     def body(self) -> PayloadBody | None:
         """The load as a body; None where ``standard`` is none."""
-        return PayloadBody.of(self.standard) if self.standard[0] > 0.0 else None
+        return PayloadBody.from_parameters(self.standard) if self.standard[0] > 0.0 else None
 
     @property
     def mass(self) -> float:
@@ -290,7 +290,7 @@ class _PayloadRuns:
     friction: list[int]  # base parameters that the loaded runs have of their own
 
     @classmethod
-    def of(
+    def from_systems(
         cls,
         without: LinearSystem,
         loaded: LinearSystem,
@@ -400,8 +400,8 @@ def payload(
             link=link,
             remedy='name another link in data.payload.frame',
         )
-    columns = structure.regrouping[:, structure.layout.of(link)] @ _moved(placement)
-    runs = _PayloadRuns.of(without, loaded, columns, settings or PayloadSettings())
+    columns = structure.regrouping[:, structure.layout.slice_of(link)] @ _moved(placement)
+    runs = _PayloadRuns.from_systems(without, loaded, columns, settings or PayloadSettings())
     return load_of(
         runs,
         columns,

@@ -228,7 +228,9 @@ class _Rows:
     independence: float
 
     @classmethod
-    def of(cls, samples: Samples, robot: Robot, frame: str, signals: SignalSettings) -> _Rows:
+    def from_samples(
+        cls, samples: Samples, robot: Robot, frame: str, signals: SignalSettings
+    ) -> _Rows:
         """Return decimated rows of samples whose last six columns are wrenches."""
         n, step = robot.n_joints, time_step(samples)
         motion = (samples.position, samples.velocity, samples.acceleration)
@@ -281,7 +283,7 @@ def tool(
     rows = []
     for recording in recordings:
         for samples in stretches(recording, signals, driven=driven):
-            rows.append(_Rows.of(samples, robot, frame, signals))
+            rows.append(_Rows.from_samples(samples, robot, frame, signals))
     if not rows:
         raise RecordingError('there is no recording of a wrench', remedy='give at least one')
     columns = np.concatenate([each.columns for each in rows])
@@ -290,7 +292,7 @@ def tool(
     names = tuple(recording.source for recording in recordings)
 
     def solved() -> tuple[_ToolRuns, Payload]:
-        runs = _ToolRuns.of(_system(rows, sign, turn, columns, wrench))
+        runs = _ToolRuns.from_system(_system(rows, sign, turn, columns, wrench))
         remedy = 'turn the sensor about two axes, and swing it'
         return runs, load_of(
             runs, np.eye(_SIZE), link=link, frame=frame, remedy=remedy, recordings=names
@@ -374,7 +376,7 @@ def _system(
         first = part.stop
         still = np.linspace(0.0, 1.0, len(each.time))[:, None] * np.ones(6)
         blocks.append(
-            RowBlock.of(
+            RowBlock.from_matrix(
                 matrix[part],
                 time=each.time,
                 position=still,
@@ -401,7 +403,7 @@ class _ToolRuns:
     effort: np.ndarray
 
     @classmethod
-    def of(cls, system: LinearSystem) -> _ToolRuns:
+    def from_system(cls, system: LinearSystem) -> _ToolRuns:
         weights = joint_weights(system)
         stacked = system.stacked(weights)
         return cls(system, weights, stacked[:, :_SIZE], stacked[:, _SIZE:-1], stacked[:, -1])

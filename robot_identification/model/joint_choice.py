@@ -34,7 +34,7 @@ class UrdfLimits:
     effort: np.ndarray
 
     @classmethod
-    def of(cls, joints: Sequence[UrdfJoint]) -> UrdfLimits:
+    def from_joints(cls, joints: Sequence[UrdfJoint]) -> UrdfLimits:
         """Return the limits of joints of a URDF."""
         rows = [(j.lower, j.upper, j.velocity, j.effort) for j in joints]
         columns = [column.copy() for column in np.array(rows).reshape(-1, 4).T]

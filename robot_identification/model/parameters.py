@@ -74,7 +74,7 @@ class ParameterLayout:
         """Places of ``names``, (len(names),) int."""
         return np.array([self.index(name) for name in names], dtype=int)
 
-    def of(self, owner: str) -> slice:
+    def slice_of(self, owner: str) -> slice:
         """Slice of the ten inertial parameters of a link; raises as `index` does."""
         start = self.index(f'{owner}.m')
         return slice(start, start + len(INERTIAL_SYMBOLS))

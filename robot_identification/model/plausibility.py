@@ -70,7 +70,7 @@ class Spread:
     spread: np.ndarray
 
     @classmethod
-    def of(cls, vector: np.ndarray) -> Spread | None:
+    def from_parameters(cls, vector: np.ndarray) -> Spread | None:
         """Take ten inertial parameters apart; None without a positive mass."""
         matrix = pseudo_inertia(vector)
         mass = float(matrix[3, 3])
@@ -228,9 +228,13 @@ def plausibility(
     links = [link for link in body_links(parameters.layout) if parameters.inertial(link).any()]
     for link in links:
         known = prior is not None and f'{link}.m' in prior.layout
-        before = Spread.of(prior.inertial(link)) if prior is not None and known else None
+        before = (
+            Spread.from_parameters(prior.inertial(link)) if prior is not None and known else None
+        )
         vector, shape = parameters.inertial(link), shapes.get(link)
-        if shape is not None and _stands_in(shape, before or Spread.of(vector), bounds):
+        if shape is not None and _stands_in(
+            shape, before or Spread.from_parameters(vector), bounds
+        ):
             dummies.append(link)
             shape = None
         checks = _link_checks(vector, before, shape, masses.get(link), reach, bounds)
@@ -292,7 +296,7 @@ def _link_checks(
     reach: float,
     bounds: PlausibilityBounds,
 ) -> Iterator[_Check]:
-    mass, body = float(vector[0]), Spread.of(vector)
+    mass, body = float(vector[0]), Spread.from_parameters(vector)
     if known is not None:
         yield 'mass', mass, known, 'kg', 'as stated'
     elif before is not None:
@@ -383,7 +387,7 @@ def nearest_body(vector: np.ndarray) -> np.ndarray | None:
     It is None without a positive mass.  A body without spread in any direction becomes a ball of
     `DENSITY`.
     """
-    body = Spread.of(vector)
+    body = Spread.from_parameters(vector)
     if body is None:
         return None
     if not np.linalg.eigvalsh(body.spread)[-1] > 0.0:
@@ -419,7 +423,7 @@ def small_body(neighbours: Sequence[np.ndarray]) -> np.ndarray:
 
     Neighbours are physical bodies, (10,) each; without any, the ball has 1 kg.
     """
-    known = [body for vector in neighbours if (body := Spread.of(vector)) is not None]
+    known = [body for vector in neighbours if (body := Spread.from_parameters(vector)) is not None]
     mass, square = _BALL[0], 0.0
     if known:
         mass = SMALL * float(np.exp(np.mean([np.log(body.mass) for body in known])))

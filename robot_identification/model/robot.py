@@ -160,7 +160,7 @@ class Robot:
             locked=held,
             gravity=checked,
             model=model,
-            limits=UrdfLimits.of(moving),
+            limits=UrdfLimits.from_joints(moving),
             contents=contents,
             path=path,
             warnings=tuple(remarks),
@@ -168,7 +168,7 @@ class Robot:
         if not passive:
             return opened
         n = len(joints)
-        limits = UrdfLimits.of(moving[:n])
+        limits = UrdfLimits.from_joints(moving[:n])
         return replace(opened, joints=joints, links=opened.links[:n], limits=limits, opened=opened)
 
     @property

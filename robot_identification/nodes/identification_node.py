@@ -246,7 +246,7 @@ class IdentificationNode(Node):
         with warnings.catch_warnings():
             # the robot keeps its warnings, and the result has them
             warnings.simplefilter('ignore', IdentificationWarning)
-            return replace(pipeline.IdentificationProblem.of(experiment), name='')
+            return replace(pipeline.IdentificationProblem.from_experiment(experiment), name='')
 
     def _source(self, source: str) -> str:
         """Return the recording that a request means: an empty one the recorder's latest."""

@@ -94,7 +94,7 @@ class OnlineNode(Node):
             serialize_message(message)  # the first one of a kind loads libraries
         self._arrived = time.monotonic()
         self._published = 0
-        self._sample = self._diagnosed = StatusSample.of(follower)
+        self._sample = self._diagnosed = StatusSample.from_follower(follower)
         steady_timer(self, 1.0 / task.options.publish_rate, self._on_publish)
         steady_timer(self, 1.0, self._on_diagnostics)
         self._starter = steady_timer(self, 0.0, self._on_start)
@@ -150,7 +150,7 @@ class OnlineNode(Node):
         return status_message(self._follower, before, now, since, publishers)
 
     def _on_publish(self) -> None:
-        now, robot = StatusSample.of(self._follower), self._task.problem.robot.name
+        now, robot = StatusSample.from_follower(self._follower), self._task.problem.robot.name
         if now.account.updates != self._published:
             self._published = now.account.updates
             snapshot = self._follower.snapshot()
@@ -161,7 +161,7 @@ class OnlineNode(Node):
         gc.collect()
 
     def _on_diagnostics(self) -> None:
-        now = StatusSample.of(self._follower)
+        now = StatusSample.from_follower(self._follower)
         status = self._status(self._diagnosed, now)
         self._diagnosed = now
         self._ask_for_delays(now.clock)
@@ -215,7 +215,7 @@ class OnlineNode(Node):
         if name == 'reset':
             follower.reset()
             self._published = 0
-            self._sample = self._diagnosed = StatusSample.of(follower)
+            self._sample = self._diagnosed = StatusSample.from_follower(follower)
             self._parameters_out.publish(ParameterSet(robot=self._task.problem.robot.name))
         elif name == 'freeze':
             follower.freeze(argument)

@@ -25,7 +25,7 @@ import numpy as np
 from ..data.recording import Motion
 from ..errors import IdentificationError, ModelError, SettingsError
 from ..estimation import ModelSignature
-from ..estimation.factor import probe
+from ..estimation.factor import fixed_test_vector
 from ..estimation.least_squares import prior_base
 from ..estimation.rows import driven_rows
 from ..model.parameters import ParameterLayout, ParameterSet
@@ -161,7 +161,7 @@ class OnlineIdentifier:
         other = forms(regressor, self._columns).other
         self._filtered = np.flatnonzero(np.isin(self.pattern.places, other))
         self.step = period if signals.sample_rate is None else 1.0 / signals.sample_rate
-        windows = Windows.of(signals, 1.0 / self.step)
+        windows = Windows.from_settings(signals, 1.0 / self.step)
         self._grid = OnlineGrid(2 * n, period, self.step)
         self.counts: StreamCounts = self._grid.counts
         self._windows = OnlineWindows(
@@ -362,12 +362,16 @@ class OnlineIdentifier:
     def _signature(self) -> ModelSignature:
         """Return the signature of the model, with the regressor at some fixed states."""
         own = getattr(self._regressor, 'random_motion', None)
-        motion = None if own is not None else Motion(*probe(15 * self._n).reshape(3, 5, self._n))
+        motion = (
+            None
+            if own is not None
+            else Motion(*fixed_test_vector(15 * self._n).reshape(3, 5, self._n))
+        )
         breakaway = getattr(self._regressor, 'breakaway', None)
         if motion is not None and breakaway is not None:
             state = DryFriction(breakaway, 1e-3).push(motion.velocity)
             motion = replace(motion, friction_state=state)
-        return ModelSignature.of(
+        return ModelSignature.from_structure(
             self.structure, self.joints, regressor=self._regressor, motion=motion
         )
 
@@ -449,7 +453,7 @@ def _channel(
         return None
     pairs = zip(delays.tolist(), low_passes.tolist(), strict=True)
     kernels = [channel_kernel(delay, low_pass, 1.0 / step) for delay, low_pass in pairs]
-    columns = [pattern.part(row) for row in range(len(kernels))]
+    columns = [pattern.row_entries(row) for row in range(len(kernels))]
     return OnlineChannel(kernels, columns, pattern.width + 2 * len(kernels))
 
 

@@ -94,7 +94,9 @@ class Closure:
     _last: list[np.ndarray] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, loops: Loops, joints: tuple[str, ...], actuated: int, near: np.ndarray) -> Closure:
+    def from_loops(
+        cls, loops: Loops, joints: tuple[str, ...], actuated: int, near: np.ndarray
+    ) -> Closure:
         """
         Close the loops near a guess (n_joints,), with the actuated joints where it has them.
 
@@ -371,7 +373,7 @@ class ClosedBodies:
     limits: np.ndarray
 
     @classmethod
-    def of(cls, robot: Robot, settings: ModelSettings) -> ClosedBodies:
+    def from_robot(cls, robot: Robot, settings: ModelSettings) -> ClosedBodies:
         """
         Close the loops of a robot with passive joints.
 
@@ -384,12 +386,12 @@ class ClosedBodies:
                 remedy='name the joints that have drives, and those alone, in robot.joints',
             )
         opened = robot.opened
-        loops = Loops.of(robot, settings.loops)
+        loops = Loops.from_settings(robot, settings.loops)
         near = np.zeros(opened.n_joints)
         for joint, position in settings.assembly.items():
             near[opened.joint_index(joint)] = position
-        closure = Closure.of(loops, opened.joints, robot.n_joints, near)
-        bodies = RigidBodies.of(opened)
+        closure = Closure.from_loops(loops, opened.joints, robot.n_joints, near)
+        bodies = RigidBodies.from_robot(opened)
         columns = _massive(robot, bodies.layout)
         layout = bodies.layout.select(columns)
         if settings.passive_viscous:

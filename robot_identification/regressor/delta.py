@@ -152,7 +152,7 @@ class DeltaBodies:
     gravity: np.ndarray
 
     @classmethod
-    def of(cls, robot: Robot, settings: DeltaSettings) -> DeltaBodies:
+    def from_robot(cls, robot: Robot, settings: DeltaSettings) -> DeltaBodies:
         """Make the columns; raise `ModelError` if the robot has not three identified joints."""
         if robot.n_joints != 3:
             raise ModelError(

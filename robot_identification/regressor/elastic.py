@@ -209,7 +209,7 @@ def build_elastic(robot: Robot, settings: ModelSettings) -> ElasticRegressor:
             value=[drive.motor for drive in settings.coupled_drives],
             remedy='leave one of them out',
         )
-    rigid = RigidBodies.of(robot)
+    rigid = RigidBodies.from_robot(robot)
     revolute = rigid.tree.revolute
     names = elastic.columns(robot.joints)
     motors = names[robot.n_joints :]

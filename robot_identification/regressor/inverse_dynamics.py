@@ -222,16 +222,16 @@ def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
 
 def _bodies(robot: Robot, settings: ModelSettings) -> Term:
     if settings.delta is not None:
-        return DeltaBodies.of(robot, settings.delta)
+        return DeltaBodies.from_robot(robot, settings.delta)
     if settings.loops:
-        return ClosedBodies.of(robot, settings)
+        return ClosedBodies.from_robot(robot, settings)
     if robot.passive:
         raise ModelError(
             f"robot '{robot.name}' has passive joints, but no loops are declared",
             joint=robot.passive[0],
             remedy='declare them in robot.loops, or lock these joints',
         )
-    return RigidBodies.of(robot)
+    return RigidBodies.from_robot(robot)
 
 
 def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
@@ -298,7 +298,7 @@ class RowPattern:
         """(n + 1,) where the entries of each row begin and end among those of a sample."""
         return np.cumsum([0, *(places.size for places in self.columns)])
 
-    def part(self, row: int) -> slice:
+    def row_entries(self, row: int) -> slice:
         """Places of the entries of a row."""
         return slice(*self.offsets[row : row + 2].tolist())
 
@@ -332,7 +332,7 @@ class RowPattern:
         """Multiply the rows of entries (K, m) with values (b,) of their columns, (m, n)."""
         out = np.empty((len(self.columns), entries.shape[1]))
         for j, places in enumerate(self.columns):
-            out[j] = values[places] @ entries[self.part(j)]
+            out[j] = values[places] @ entries[self.row_entries(j)]
         return out.T
 
     def expand(self, entries: np.ndarray) -> np.ndarray:

@@ -151,7 +151,7 @@ class Loops:
     scale: float
 
     @classmethod
-    def of(cls, robot: Robot, settings: Sequence[LoopSettings]) -> Loops:
+    def from_settings(cls, robot: Robot, settings: Sequence[LoopSettings]) -> Loops:
         """
         Find the points and axes of the loops on a robot's links.
 

@@ -125,7 +125,7 @@ class Projection:
         for term in self._forms.terms:
             values = evaluate.coefficient(term)
             expanded = apply(kernels.coefficients[0], values, stride=stride)
-            total[:, term.entries] += np.einsum('im,ime->me', factors.of(term), expanded)
+            total[:, term.entries] += np.einsum('im,ime->me', factors.of_term(term), expanded)
         return total
 
 
@@ -202,7 +202,7 @@ class _Factors:
         twice = apply(kernels.twice.reshape(-1, taps), position, stride=stride)
         self._twice = twice.reshape(count, count, *twice.shape[1:])
 
-    def of(self, term: _Term) -> np.ndarray:
+    def of_term(self, term: _Term) -> np.ndarray:
         """Return the factors of a term, (N* + 1, windows)."""
         k = term.joints[0]
         if len(term.joints) == 1:

@@ -148,11 +148,11 @@ class RigidBodies:
     _joints: tuple[_JointKernel, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        kernels = tuple(_JointKernel.of(joint) for joint in self.tree.joints)
+        kernels = tuple(_JointKernel.from_joint(joint) for joint in self.tree.joints)
         object.__setattr__(self, '_joints', kernels)
 
     @classmethod
-    def of(cls, robot: Robot) -> RigidBodies:
+    def from_robot(cls, robot: Robot) -> RigidBodies:
         """Make the columns for a robot."""
         return cls(robot.layout, tree_of(robot))
 
@@ -229,7 +229,7 @@ class _JointKernel:
     crossed: np.ndarray
 
     @classmethod
-    def of(cls, joint: TreeJoint) -> _JointKernel:
+    def from_joint(cls, joint: TreeJoint) -> _JointKernel:
         reach = cross_matrix(joint.translation)
         parts = [np.hstack([-turn @ reach, turn]) for turn in into_frame(joint)]
         if not joint.revolute:

@@ -73,7 +73,8 @@ def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None =
     terms = _terms(parameters, owners, robot.joints, model)
     reversal = np.broadcast_to(model.reversal_speed, robot.n_joints)
     drives = [
-        _Drive.of(drive, robot.joints, parameters, reversal) for drive in model.coupled_drives
+        _Drive.from_drive(drive, robot.joints, parameters, reversal)
+        for drive in model.coupled_drives
     ]
     links = [robot.links[joint.column] for joint in tree.joints]
     environment = templates(autoescape=False, keep_trailing_newline=True)
@@ -111,7 +112,7 @@ class _Drive:
     reversal: float
 
     @classmethod
-    def of(
+    def from_drive(
         cls,
         drive: CoupledDrive,
         joints: tuple[str, ...],

@@ -227,7 +227,7 @@ def replay(
             'in loops',
             remedy='compare efforts by robot-identification validate',
         )
-    robots = [_Robot.of(result, values) for values in (result.prior, result.standard)]
+    robots = [_Robot.from_result(result, values) for values in (result.prior, result.standard)]
     squares, windows = np.zeros((3, result.robot.n_joints)), 0
     for source in sources:
         for samples in stretches(source, signals or result.signals):
@@ -265,7 +265,7 @@ class _Robot:
     offset: np.ndarray
 
     @classmethod
-    def of(cls, result: Result | StoredResult, parameters: ParameterSet) -> _Robot:
+    def from_result(cls, result: Result | StoredResult, parameters: ParameterSet) -> _Robot:
         robot = result.robot
         offsets = {f'{joint}.off': parameters.get(f'{joint}.off') for joint in robot.joints}
         without = parameters.updated({n: 0.0 for n in offsets if n in parameters.layout})

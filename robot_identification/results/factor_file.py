@@ -183,7 +183,7 @@ class StoredFactor:
     def merge(self, other: StoredFactor) -> StoredFactor:
         """Return the factor of the rows of both, with the robot of the first; see `merge_all`."""
         factor = self.factor.merge(other.factor)
-        blocks = TimeBlocks.joined([self.blocks, other.blocks])
+        blocks = TimeBlocks.concatenate([self.blocks, other.blocks])
         return replace(self, factor=factor, origins=self.origins + other.origins, blocks=blocks)
 
 
@@ -208,7 +208,7 @@ def merge_stored(stored: Iterable[StoredFactor]) -> StoredFactor:
                 first.append(each)
                 blocks = each.blocks
             else:
-                joined = TimeBlocks.joined([blocks, each.blocks])
+                joined = TimeBlocks.concatenate([blocks, each.blocks])
                 blocks = joined and joined.at_most(PARTS)
             difference = first[0].factor.fingerprint.difference(each.factor.fingerprint)
             if difference is not None:

@@ -99,7 +99,7 @@ def _load(name: str) -> Callable[[Any, str | None], str]:
     def write(result: Any, frame: str | None) -> str:
         from .load_exports import FlangeLoad, WRITERS
 
-        return WRITERS[name](FlangeLoad.of(result, frame))
+        return WRITERS[name](FlangeLoad.from_result(result, frame))
 
     return write
 

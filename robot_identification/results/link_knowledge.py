@@ -79,7 +79,7 @@ def _knowledge(robot: Robot, system: LinearSystem, estimate: Estimate) -> Iterat
     # a column for each direction that is known
     basis = np.linalg.qr(mapping[determined].T)[0]
     used = np.abs(structure.regrouping) > _TOLERANCE
-    places = {link: np.arange(len(layout))[layout.of(link)] for link in links}
+    places = {link: np.arange(len(layout))[layout.slice_of(link)] for link in links}
     for link in links:
         weighed = places[link][:_WEIGHED]
         rows = determined & used[:, weighed].any(axis=1)

@@ -64,7 +64,7 @@ class FlangeLoad:
     remarks: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, result: Any, frame: str | None = None) -> FlangeLoad:
+    def from_result(cls, result: Any, frame: str | None = None) -> FlangeLoad:
         """
         Return the load of a result, in the frame of a link; None for that it was identified in.
 

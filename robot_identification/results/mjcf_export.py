@@ -206,7 +206,7 @@ def _add_drives(document: etree._Element, parameters: ParameterSet, model: Model
 
 def _add_loops(document: etree._Element, robot: Robot, model: ModelSettings) -> None:
     """Add the loops as equality constraints, and a key frame at which they are closed."""
-    closure = ClosedBodies.of(robot, model).closure
+    closure = ClosedBodies.from_robot(robot, model).closure
     closed = robot.opened.configuration(closure.assembly)
     data = robot.model.createData()
     pin.framesForwardKinematics(robot.model, data, closed)

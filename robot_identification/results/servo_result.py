@@ -427,7 +427,7 @@ def _nominal(joints: Sequence[Mapping[str, float] | None]) -> ServoParameters | 
     if len(known) != len(joints):
         return None
     values = {kind: np.array([float(j[kind]) for j in known]) for _, kind, _ in COLUMNS}
-    return ServoParameters.of(len(known), **values)
+    return ServoParameters.with_neutral(len(known), **values)
 
 
 def is_servo_result(path: str | os.PathLike) -> bool:

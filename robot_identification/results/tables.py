@@ -56,7 +56,7 @@ class MassProperties:
     principal_inertias: np.ndarray
 
     @classmethod
-    def of(cls, inertial: np.ndarray) -> MassProperties:
+    def from_parameters(cls, inertial: np.ndarray) -> MassProperties:
         """Make it of the ten inertial parameters of a link."""
         inertial = np.asarray(inertial, dtype=float)
         mass = float(inertial[0])
@@ -175,13 +175,13 @@ def link_table(
     known = np.where(unknown | unknown[:, None], np.nan, covariance)
     changes = []
     for link in links:
-        part = known[layout.of(link), layout.of(link)]
+        part = known[layout.slice_of(link), layout.slice_of(link)]
         before, after = (values.inertial(link) for values in (prior, standard))
         changes.append(
             LinkChange(
                 link,
-                MassProperties.of(before),
-                MassProperties.of(after),
+                MassProperties.from_parameters(before),
+                MassProperties.from_parameters(after),
                 mass_deviations(after, part),
                 _change(float(before[0]), float(after[0])),
             )
@@ -408,7 +408,7 @@ class ResultView(ABC):
                 continue
             row: dict[str, Any] = {'link': link}
             for suffix, inertial in zip(('', '_before'), np.array(pairs, dtype=float).T):
-                body = MassProperties.of(inertial)
+                body = MassProperties.from_parameters(inertial)
                 values = [body.mass, *body.centre_of_mass, *body.principal_inertias]
                 names = ('mass', 'x', 'y', 'z', 'I1', 'I2', 'I3')
                 row.update((f'{name}{suffix}', float(value)) for name, value in zip(names, values))

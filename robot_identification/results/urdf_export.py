@@ -248,7 +248,7 @@ def terms_without_element(
     """
     done = {f'{owner}.{symbol}' for owner in owners for symbol in written}
     layout = parameters.layout
-    inertial = {name for link in layout.links for name in layout.names[layout.of(link)]}
+    inertial = {name for link in layout.links for name in layout.names[layout.slice_of(link)]}
     lines = [
         f'{name} = {_number(parameters[name])} {unit}'.rstrip()
         for name, unit in zip(layout.names, layout.units, strict=True)

@@ -63,7 +63,7 @@ def sprung_joints(
     system = system_of(sources, regressor, base, signals)
     bodies = urdf_prior(robot, sprung)
     known = {name: prior[name] for name in bodies.layout if name in prior.layout}
-    fit = PhysicalFit.of(system, robot, bodies.updated(known), settings, sprung)
+    fit = PhysicalFit.from_system(system, robot, bodies.updated(known), settings, sprung)
     scales = np.asarray(estimate.weights) / estimate.residual_std
     found = ParameterSet(bodies.layout, fit.solve(system.stacked(scales), NEAR).chi)
     efforts = np.linalg.norm(system.factors[:, :, -1], axis=1) / np.sqrt(system.rows)

@@ -105,7 +105,7 @@ def fit_servo(
     stretches = stretches_of(recordings)
     low = np.min([r.position.min(axis=0) for r in stretches], axis=0)
     high = np.max([r.position.max(axis=0) for r in stretches], axis=0)
-    model = ServoModel.of(robot, servo, simulator, 0.5 * (low + high))
+    model = ServoModel.from_robot(robot, servo, simulator, 0.5 * (low + high))
     commanded = any(r.command_velocity is not None for r in stretches)
     kinds = free_kinds(servo, commanded)
     progress(0.0, 'pseudo-efforts')

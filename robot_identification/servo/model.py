@@ -68,7 +68,7 @@ class ServoModel:
     reference: np.ndarray
 
     @classmethod
-    def of(
+    def from_robot(
         cls,
         robot: Robot,
         servo: ServoSettings,

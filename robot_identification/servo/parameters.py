@@ -60,7 +60,7 @@ class ServoParameters:
     slope: np.ndarray
 
     @classmethod
-    def of(cls, n_joints: int, **values: np.ndarray | float) -> ServoParameters:
+    def with_neutral(cls, n_joints: int, **values: np.ndarray | float) -> ServoParameters:
         """Return parameters that are 0, factors that are 1, but for those given."""
         known: dict[str, np.ndarray | float] = {
             name: np.full(n_joints * kind.width, kind.neutral) for name, kind in KINDS.items()
@@ -164,7 +164,7 @@ class Scales:
     velocity: np.ndarray
     acceleration: np.ndarray
 
-    def of(self, kind: str) -> np.ndarray:
+    def of_kind(self, kind: str) -> np.ndarray:
         """Return the change of each parameter of a kind that changes efforts by a tenth."""
         tenth = 0.1 * self.effort
         if kind == 'delay':

@@ -150,7 +150,7 @@ def fit_pseudo_efforts(
     """
     robot = model.robot
     wanted = tuple(kind for kind in kinds if kind in SYMBOLS or kind in ('center', 'slope'))
-    free = FreeParameters(wanted, ServoParameters.of(robot.n_joints), robot.joints)
+    free = FreeParameters(wanted, ServoParameters.with_neutral(robot.n_joints), robot.joints)
     total = sum(len(recording) for recording in recordings)
     stride = max(1, -(-total // ROWS))
     size = len(free.names)

@@ -196,7 +196,7 @@ class _Residuals:
     ) -> None:
         self.model, self.recordings, self.free = model, recordings, free
         self.progress, self.rollouts, self.evaluations = progress, 0, 0
-        self.scale = np.concatenate([scales.of(kind) for kind in free.kinds])
+        self.scale = np.concatenate([scales.of_kind(kind) for kind in free.kinds])
         self.start = free.vector(free.base) / self.scale
         # priors are about the robot file and the given gains, not about the start
         self.neutral = np.array([KINDS[kind].neutral for kind, _, _ in free]) / self.scale

@@ -263,7 +263,7 @@ def thinned(source: RecordingSource, rate: float, longest: float) -> RecordingSo
             found += [kept] if factor < 2 else _decimated(kept, recorded, factor)
             if len(kept) < len(part):
                 break
-        return Recording.joined(found)
+        return Recording.concatenate(found)
     except (RecordingError, ValueError):
         return source
 

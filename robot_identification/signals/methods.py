@@ -96,7 +96,7 @@ class LowPass(_RowByRow):
     measured: bool
 
     @classmethod
-    def of(cls, settings: SignalSettings, rate: float) -> LowPass:
+    def from_settings(cls, settings: SignalSettings, rate: float) -> LowPass:
         """Make the method for a sampling rate [Hz]."""
         pad = max(_MARGIN, math.ceil(_PAD_PERIODS * rate / settings.cutoff))
         sections = scipy.signal.butter(settings.order, settings.cutoff, fs=rate, output='sos')
@@ -149,7 +149,7 @@ class LocalPolynomial(_RowByRow):
     kernels: np.ndarray
 
     @classmethod
-    def of(cls, settings: SignalSettings, rate: float) -> LocalPolynomial:
+    def from_settings(cls, settings: SignalSettings, rate: float) -> LocalPolynomial:
         """
         Choose the window whose smoothing has -3 dB nearest to the cut-off frequency.
 
@@ -228,9 +228,9 @@ ends.  ``samples(stretch, trim)`` turns a stretch on a uniform grid into samples
 """
 
 METHODS: dict[str, Callable[[SignalSettings, float], Method]] = {
-    'butterworth': LowPass.of,
-    'measured_velocity': LowPass.of,
-    'savitzky_golay': LocalPolynomial.of,
-    'polynomial_approximation': Windows.of,
+    'butterworth': LowPass.from_settings,
+    'measured_velocity': LowPass.from_settings,
+    'savitzky_golay': LocalPolynomial.from_settings,
+    'polynomial_approximation': Windows.from_settings,
 }
 """How each of `robot_identification.signals.settings.METHODS` is made for a sampling rate."""

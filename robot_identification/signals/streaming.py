@@ -73,7 +73,7 @@ def stretches(
     longest, left_out = 0, []
     lowest, highest = np.full((2, len(source.joints)), [[np.inf], [-np.inf]])
     for part in parts(source):
-        plan = plan or _Plan.of(settings, sample_rate(part), name)
+        plan = plan or _Plan.from_settings(settings, sample_rate(part), name)
         if settings.method == 'measured_velocity' and part.velocity is None:
             text = 'there is no measured velocity, or there is NaN in it'
             remedy = "name its columns, or set 'signals.method' to butterworth"
@@ -120,7 +120,7 @@ class _Plan:
     gap: float
 
     @classmethod
-    def of(cls, settings: SignalSettings, recorded: float, name: str) -> _Plan:
+    def from_settings(cls, settings: SignalSettings, recorded: float, name: str) -> _Plan:
         """Plan for a recorded rate [Hz]; raises SettingsError for settings that do not fit it."""
         _check_rates(settings, recorded, name)
         rate = recorded if settings.sample_rate is None else settings.sample_rate

@@ -95,7 +95,7 @@ class Windows:
     centred: PolynomialOperator
 
     @classmethod
-    def of(cls, signals: SignalSettings, rate: float) -> Windows:
+    def from_settings(cls, signals: SignalSettings, rate: float) -> Windows:
         """Make the operators for a sampling rate [Hz]; raises SettingsError for a short window."""
         settings = signals.polynomial_approximation
         operator = settings.operator(rate)

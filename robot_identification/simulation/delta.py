@@ -48,7 +48,7 @@ class DeltaPlant:
     gravity: np.ndarray
 
     @classmethod
-    def of(
+    def from_settings(
         cls,
         geometry: DeltaSettings,
         joints: Sequence[str],

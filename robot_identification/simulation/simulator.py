@@ -114,7 +114,7 @@ class Simulator:
         noise = settings.effort_noise * finite_effort(robot)
         self._noise = given(settings, robot, 'effort_noise_std', noise)
         self._count = _encoder_count(robot, settings)
-        self._channel = _EffortChannel.of(robot, settings)
+        self._channel = _EffortChannel.from_settings(robot, settings)
         self.follower = TrajectoryFollower(robot.joints, self._start)
         self._speed = self.follower.speed
         self.guard: Callable[[np.ndarray], bool] | None = None
@@ -287,7 +287,7 @@ class _EffortChannel:
         self.restart(np.zeros(delay.size))
 
     @classmethod
-    def of(cls, robot: Robot, settings: SimulationSettings) -> _EffortChannel:
+    def from_settings(cls, robot: Robot, settings: SimulationSettings) -> _EffortChannel:
         """Make the channel of a robot's joints."""
         delay, low_pass = (
             per_joint(np.atleast_1d(getattr(settings, key)).tolist(), robot, key)

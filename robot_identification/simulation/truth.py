@@ -297,7 +297,7 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     for link in robot.links:
         perturbed = perturb(nominal.inertial(link), settings.perturbation, random)
         require_movable(perturbed, link)
-        names = nominal.layout.names[nominal.layout.of(link)]
+        names = nominal.layout.names[nominal.layout.slice_of(link)]
         values.update(zip(names, perturbed, strict=True))
     joint_values = _friction(robot, settings, nominal, random)
     rotors = finite_effort(robot) / ROTOR_ACCELERATION

@@ -39,7 +39,7 @@ class DataDirectories:
     folders: tuple[Path, ...]
 
     @classmethod
-    def of(cls, named: Sequence[str], more: Iterable[Path]) -> DataDirectories:
+    def from_names(cls, named: Sequence[str], more: Iterable[Path]) -> DataDirectories:
         """Return named folders, or without any the present one unless that is /, and ``more``."""
         given = [given_path(text, 'data_directories') for text in named]
         here = Path.cwd()

@@ -291,7 +291,7 @@ def test_settings_are_chosen_from_all_recordings_and_kept(run, robot, problem, t
     # an interruption before the first factor was made anew
     old = replace(problem, signals=replace(problem.signals, cutoff=9.0))
     source = SimulatedExecutor(robot, SIMULATION).find(paths[1].parent)
-    write_factor(FactorBuilder.of(old).reduce(source), paths[1])
+    write_factor(FactorBuilder.from_problem(old).reduce(source), paths[1])
     again = calibrated_twice(tmp_path, problem, robot, choose)
     assert len(chosen) == 2 and again.result.signals.cutoff == 8.0
     np.testing.assert_array_equal(

@@ -66,8 +66,14 @@ def test_what_is_essential_is_told_by_the_first_motion():
     structure = SimpleNamespace(names=('a', 'b'))
     result = SimpleNamespace(estimate=estimate, structure=structure, validations=())
     settings = CalibrationSettings(least_share=1.0)
-    assert CalibrationProgress.of(result, first, settings).essential.tolist() == [True, False]
-    assert CalibrationProgress.of(result, later, settings).essential.tolist() == [True, True]
+    assert CalibrationProgress.from_result(result, first, settings).essential.tolist() == [
+        True,
+        False,
+    ]
+    assert CalibrationProgress.from_result(result, later, settings).essential.tolist() == [
+        True,
+        True,
+    ]
 
 
 def test_small_parameters_are_not_essential():

@@ -11,7 +11,7 @@ import pytest
 from robot_identification.config.draft import draft, DraftSettings
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.bag_writer import BagWriter, Qos, Topic
-from robot_identification.diagnosis.recording_faults import beginnings
+from robot_identification.diagnosis.recording_faults import read_first_rows
 from robot_identification.errors import RecordingError, SettingsError
 from robot_identification.model.robot import Robot
 import yaml
@@ -49,7 +49,7 @@ def written(found, folder):
     path = folder / 'experiment.yaml'
     path.write_text(found.text(URDF, folder))
     experiment = load_experiment(path)
-    (block,) = beginnings(experiment.sources()[:1])
+    (block,) = read_first_rows(experiment.sources()[:1])
     return experiment, block
 
 
@@ -311,7 +311,7 @@ def test_a_joint_that_stands_still_is_locked_where_it_stood(tmp_path, motion, fi
     (tmp_path / 'experiment.yaml').write_text(text := found.text(fingered, tmp_path))
     experiment = load_experiment(tmp_path / 'experiment.yaml')
     assert experiment.robot.locked == {'finger': 0.035} and 'stands still' in text
-    check(beginnings(experiment.sources())[0], motion)
+    check(read_first_rows(experiment.sources())[0], motion)
 
 
 def test_factors_by_joint_are_those_of_the_joints_that_move(tmp_path, motion, fingered, robot):
@@ -327,7 +327,7 @@ def test_factors_by_joint_are_those_of_the_joints_that_move(tmp_path, motion, fi
     found = draft(fingered, [path], settings)
     assert dict(found.robot.locked) == {'finger': pytest.approx(0.035)}
     (tmp_path / 'experiment.yaml').write_text(found.text(fingered, tmp_path))
-    check(beginnings(load_experiment(tmp_path / 'experiment.yaml').sources())[0], motion)
+    check(read_first_rows(load_experiment(tmp_path / 'experiment.yaml').sources())[0], motion)
 
 
 def test_names_that_are_left_over_on_both_sides_are_told(tmp_path, motion, robot):

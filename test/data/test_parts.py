@@ -81,9 +81,9 @@ def test_recordings_are_read_into_memory_if_there_is_room(room, kept):
 
 def test_a_part_without_velocity_leaves_none():
     first, second = made(10), made(10, velocity=False)
-    assert Recording.joined([first]).velocity is not None
+    assert Recording.concatenate([first]).velocity is not None
     later = Recording(second.time + 1.0, second.position, second.effort, second.joints)
-    assert Recording.joined([first, later]).velocity is None
+    assert Recording.concatenate([first, later]).velocity is None
 
 
 def test_stretches_are_split_where_steps_are_long():

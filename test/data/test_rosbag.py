@@ -230,7 +230,7 @@ def test_many_shapes_of_messages_are_read():
         messages.append(serialised(START + i, names, q, [], q))
         expected.append(q[1:])
     states = decode(
-        Messages.of(messages, range(300)),
+        Messages.from_bytes(messages, range(300)),
         dict.fromkeys(('position', 'velocity', 'effort'), JOINTS),
     )
     np.testing.assert_array_equal(states.values['position'], expected)

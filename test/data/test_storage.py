@@ -227,15 +227,15 @@ def test_stamps_from_before_the_epoch():
     rng, layout = np.random.default_rng(0), (('arm_1', 'b'), '', (2, 2, 2))
     messages = [serialised(stamp, layout, rng) for stamp in stamps]
     times = np.arange(len(stamps), dtype=np.int64)
-    assert decode(Messages.of(messages, times), WANTED).stamp.tolist() == stamps
+    assert decode(Messages.from_bytes(messages, times), WANTED).stamp.tolist() == stamps
 
 
 def test_what_fills_the_gaps_of_the_alignment_does_not_count():
     messages = [bytearray(data) for *_, data in alike(50)]
-    plain = decode(Messages.of([bytes(m) for m in messages], range(50)), WANTED)
+    plain = decode(Messages.from_bytes([bytes(m) for m in messages], range(50)), WANTED)
     for i, message in enumerate(messages):
         message[17:20] = bytes([i, 255 - i, 7])  # behind the empty frame_id
-    filled = decode(Messages.of([bytes(m) for m in messages], range(50)), WANTED)
+    filled = decode(Messages.from_bytes([bytes(m) for m in messages], range(50)), WANTED)
     for signal in SIGNALS:
         np.testing.assert_array_equal(plain.values[signal], filled.values[signal])
 
@@ -252,9 +252,9 @@ def test_every_byte_but_stamps_and_values_is_looked_at_in_every_message(place):
             stamp, values, present = expected(several)
         except Exception:
             with pytest.raises(ValueError, match=f'message {1000 + at}, received at 177.* is not'):
-                decode(Messages.of(several, np.arange(200) + 177 * 10**9), WANTED, 1000)
+                decode(Messages.from_bytes(several, np.arange(200) + 177 * 10**9), WANTED, 1000)
             continue
-        states = decode(Messages.of(several, range(200)), WANTED)
+        states = decode(Messages.from_bytes(several, range(200)), WANTED)
         for signal in SIGNALS:
             np.testing.assert_array_equal(states.values[signal], values[signal])
             np.testing.assert_array_equal(states.present[signal], present[signal])
@@ -265,7 +265,7 @@ def test_other_encapsulations_are_refused_by_number_and_time():
     for header in (b'\x00\x03', b'\x00\x07', b'\x00\x0b', b'\x01\x01'):
         several = [*messages[:13], header + messages[13][2:], *messages[14:]]
         with pytest.raises(ValueError, match=r'message 13, received at 1\.000000013 s'):
-            decode(Messages.of(several, np.arange(20) + 10**9), WANTED)
+            decode(Messages.from_bytes(several, np.arange(20) + 10**9), WANTED)
 
 
 def test_messages_cut_short_are_refused_by_number():
@@ -273,7 +273,7 @@ def test_messages_cut_short_are_refused_by_number():
     for length in (0, 1, 3, 4, 11, 12, 20, len(messages[5]) - 1):
         several = [*messages[:5], messages[5][:length], *messages[6:]]
         with pytest.raises(ValueError, match='message 5, received at'):
-            decode(Messages.of(several, range(20)), WANTED)
+            decode(Messages.from_bytes(several, range(20)), WANTED)
 
 
 def test_the_index_is_used_where_there_is_one(tmp_path, monkeypatch):

@@ -90,5 +90,5 @@ def test_files_and_arrays_are_unwrapped(tmp_path):
     np.testing.assert_allclose(np.vstack([b.position for b in blocks]), MOTION, atol=1e-9)
     data = {'position': given, 'effort': given, 'time': TIME}
     with pytest.warns(Omission, match='whole turns'):
-        found = ArrayEntry.of(data, 'arrays').at_joints(JOINTS, None)
+        found = ArrayEntry.from_mapping(data, 'arrays').at_joints(JOINTS, None)
     np.testing.assert_allclose(found.position, MOTION, atol=1e-9)

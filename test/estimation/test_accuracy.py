@@ -85,7 +85,7 @@ def test_weighted_estimates_are_too():
 def test_a_gram_matrix_decides_only_where_its_condition_number_allows(condition):
     matrix, effort = rows_of(condition, 3)
     keep = np.ones_like(effort, dtype=bool)
-    block = RowBlock.of(
+    block = RowBlock.from_matrix(
         matrix,
         time=np.arange(len(effort)) / 100.0,
         position=effort,

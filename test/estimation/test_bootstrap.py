@@ -40,7 +40,7 @@ def system_of_rows(matrix, effort, time=None):
     for start in range(0, m, 300):
         which = slice(start, start + 300)
         collector.push(
-            RowBlock.of(
+            RowBlock.from_matrix(
                 matrix[which],
                 time=time[which],
                 position=effort[which],

@@ -188,9 +188,9 @@ def test_blocks_before_and_after_decimation_may_mix(structure_of):
     time = np.arange(10.0)
     plain = {**others, 'effort': effort[first], 'raw_effort': effort[first]}
     blocks = [
-        RowBlock.of(matrix[first], time=time, **plain),
+        RowBlock.from_matrix(matrix[first], time=time, **plain),
         # half of its samples are left out of the rows
-        RowBlock.of(
+        RowBlock.from_matrix(
             matrix[second],
             np.repeat(matrix[second], 2, axis=0),
             time=time,
@@ -198,7 +198,7 @@ def test_blocks_before_and_after_decimation_may_mix(structure_of):
             raw_effort=np.repeat(effort[second], 2, axis=0),
             **others,
         ),
-        RowBlock.of(
+        RowBlock.from_matrix(
             matrix[third], time=time, effort=effort[third], raw_effort=effort[third], **others
         ),  # fmt: skip
     ]
@@ -220,7 +220,7 @@ def test_blocks_of_other_patterns_are_refused():
     base = structure(regressor, robot)
     recording = moved(robot.joints, gap=False, seed=1)
     block = next(iter(row_blocks(recording, regressor, base, PLAIN)))
-    whole = RowBlock.of(
+    whole = RowBlock.from_matrix(
         block.matrix,
         time=block.time,
         position=block.position,

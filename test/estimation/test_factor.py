@@ -16,7 +16,12 @@ from robot_identification.estimation import (
     ols,
     wls,
 )
-from robot_identification.estimation.factor import append_rows, GrowingTriangle, merge_all, probe
+from robot_identification.estimation.factor import (
+    append_rows,
+    fixed_test_vector,
+    GrowingTriangle,
+    merge_all,
+)
 from robot_identification.estimation.least_squares import solve
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
@@ -318,7 +323,7 @@ def fingerprint(settings=None, gravity=(0.0, 0.0, -9.81), **geometry):
     robot = Robot.from_urdf(ARM.format(**values), ('shoulder', 'elbow'), gravity=gravity)
     regressor = build(robot, ModelSettings())
     motion = drawn_states(robot, regressor, np.random.RandomState(1), 4)
-    return ModelSignature.of(
+    return ModelSignature.from_structure(
         structure(regressor, robot),
         robot.joints,
         regressor=regressor,
@@ -411,13 +416,13 @@ def test_one_row_for_all_joints_has_one_fingerprint(arm):
     regressor = build(robot, ModelSettings())
     motion = drawn_states(robot, regressor, np.random.RandomState(1), 4)
     base = structure(regressor, robot)
-    one = ModelSignature.of(base, ('energy',), regressor=regressor, motion=motion)
+    one = ModelSignature.from_structure(base, ('energy',), regressor=regressor, motion=motion)
     assert one.rows.shape == (1, 4)
     assert np.allclose(one.rows[0], arm.rows.sum(axis=0), rtol=1e-12)
 
 
 def test_merging_tells_what_differs():
-    one = ModelSignature.of(plain_structure(2), ('a', 'b'))
+    one = ModelSignature.from_structure(plain_structure(2), ('a', 'b'))
     other = replace(one, settings={'signals': {'cutoff': 5.0}})
     factor = from_rows(plain_structure(2), ('a', 'b'), np.ones((4, 2, 2)), np.ones((4, 2))).factor
     with pytest.raises(SettingsError, match="'signals' is missing here"):
@@ -425,7 +430,7 @@ def test_merging_tells_what_differs():
 
 
 def test_probe_tells_every_column_apart():
-    values = probe(1000)
+    values = fixed_test_vector(1000)
     assert len(np.unique(values)) == 1000
     assert values.min() > 0.5 and values.max() < 1.5
-    assert np.array_equal(values[:10], probe(10))
+    assert np.array_equal(values[:10], fixed_test_vector(10))

@@ -33,7 +33,7 @@ def blocks_of(problem, size=100):
     def start():
         for first in range(0, m, size):
             part = slice(first, first + size)
-            yield RowBlock.of(
+            yield RowBlock.from_matrix(
                 problem.matrix[part],
                 time=np.arange(m, dtype=float)[part],
                 position=position[part],

@@ -223,7 +223,7 @@ def test_another_formulation_finds_the_same_symmetric_minimum(seed):
 
 def test_a_pinned_link_has_the_parameters_of_the_prior(arm):
     found = arm.fit({'link': 'link_2', 'pinned': True})
-    place = arm.prior.layout.of('link_2')
+    place = arm.prior.layout.slice_of('link_2')
     np.testing.assert_array_equal(found.standard.values[place], arm.prior.values[place])
     np.testing.assert_array_equal(found.standard_std[place], 0.0)
     assert found.standard_std[arm.prior.layout.index('link_3.m')] > 0.0

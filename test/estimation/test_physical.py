@@ -48,7 +48,7 @@ def perturbed(prior, robot, rng, spread):
         root = np.linalg.cholesky(body.pseudo_inertia)
         change = np.eye(4) + spread * rng.normal(size=(4, 4))
         moved = root @ change @ change.T @ root.T
-        values[prior.layout.of(body.link)] = from_pseudo_inertia(moved)
+        values[prior.layout.slice_of(body.link)] = from_pseudo_inertia(moved)
     drives = {
         f'{joint}.{symbol}': rng.uniform(*limits)
         for joint in robot.joints
@@ -123,7 +123,7 @@ def objective(case, estimate, weight):
         residual = factor @ np.append(case.structure.regrouping @ chi, -1.0)
         divergence = 0.0
         for link, inverse in inverses.items():
-            ratio = inverse @ pseudo_inertia(chi[layout.of(link)])
+            ratio = inverse @ pseudo_inertia(chi[layout.slice_of(link)])
             divergence += np.trace(ratio) - np.linalg.slogdet(ratio)[1] - 4.0
         return (
             residual @ residual + weight * divergence - 2.0 * BARRIER * np.sum(np.log(chi[signs]))
@@ -376,7 +376,7 @@ def ridge(prior):
 
 def test_parts_are_contiguous_and_give_the_rows_back():
     system = Rows(np.ones(4), 0.5, parts=21)
-    folds = Folds.of(system)
+    folds = Folds.from_system(system)
     bounds = np.linspace(0, 21, FOLDS + 1).astype(int)
     base, weights = np.arange(4.0), np.array([2.0, 0.5])
     for fold in range(FOLDS):
@@ -401,7 +401,7 @@ def test_parts_that_are_short_are_held_out_by_their_means():
             for part in system.pieces
         ]
         system.blocks = TimeBlocks(duration, tuple(reduced))
-        found = Folds.of(system).held_out(0, base)
+        found = Folds.from_system(system).held_out(0, base)
         for joint in range(2):
             parts = [system.pieces[i][joint].rows for i in range(4)]
             residuals = [rows[:, :-1] @ base - rows[:, -1] for rows in parts]
@@ -411,15 +411,15 @@ def test_parts_that_are_short_are_held_out_by_their_means():
 
 def test_recordings_without_time_or_too_short_have_no_parts():
     system = Rows(np.ones(3), 0.1, parts=2 * FOLDS - 1)
-    assert Folds.of(system) is None
+    assert Folds.from_system(system) is None
     system.blocks = None
-    assert Folds.of(system) is None
+    assert Folds.from_system(system) is None
 
 
 def test_a_prior_that_is_right_is_strong_and_a_wrong_one_weak():
     truth = np.array([1.0, -2.0, 0.5, 3.0])
     system = Rows(truth, 1.0)
-    folds, weights, driven = Folds.of(system), np.ones(2), np.ones(2, dtype=bool)
+    folds, weights, driven = Folds.from_system(system), np.ones(2), np.ones(2, dtype=bool)
     right = choose_strength(folds, weights, driven, ridge(truth))
     wrong = choose_strength(folds, weights, driven, ridge(truth + 5.0))
     assert right.weight == STRENGTHS[0]
@@ -430,7 +430,7 @@ def test_a_prior_that_is_right_is_strong_and_a_wrong_one_weak():
 def test_the_strongest_of_those_alike_is_taken():
     """Held-out residuals of a fit that does not move are alike: the strongest one wins."""
     system = Rows(np.ones(3), 1.0)
-    folds, driven = Folds.of(system), np.array([True, False])
+    folds, driven = Folds.from_system(system), np.array([True, False])
     found = choose_strength(folds, np.ones(2), driven, lambda *_: (np.ones(3), np.ones(3)))
     assert found.weight == STRENGTHS[0] and np.ptp(found.costs) == 0.0
     # how far bodies are from their prior is as open as the strength

@@ -53,7 +53,7 @@ def test_a_point_mass_gets_a_size():
     robot = Robot.from_urdf(URDF / 'tx40.urdf')
     prior = urdf_prior(robot).updated({'link_6.Izz': 0.0})
     tip = reference_bodies(robot, prior)[-1]
-    about = Spread.of(from_pseudo_inertia(tip.pseudo_inertia))
+    about = Spread.from_parameters(from_pseudo_inertia(tip.pseudo_inertia))
     assert np.sqrt(np.trace(about.spread) / tip.mass) > 0.005
     assert tip.mass == 0.2
 

@@ -19,7 +19,7 @@ from robot_identification.estimation.system import combine
 
 def block(first: int, count: int, segment: int = 0) -> RowBlock:
     time = np.arange(first, first + count, dtype=float)
-    return RowBlock.of(
+    return RowBlock.from_matrix(
         np.stack([time, np.ones(count)], axis=1)[:, None, :],
         np.empty((0, 1, 2)),
         time=time,

@@ -131,8 +131,8 @@ def test_recordings_of_different_lengths_get_parts_of_one_length():
             total = sum(gram(part, j) for part in both.parts)
             apart = sum(gram(part, j) for part in (*first.parts, *second.parts))
             np.testing.assert_allclose(total, apart, atol=1e-8)
-    assert TimeBlocks.joined([first, None]) is None
-    assert len(TimeBlocks.joined([second, second])) == 2 * len(second)
+    assert TimeBlocks.concatenate([first, None]) is None
+    assert len(TimeBlocks.concatenate([second, second])) == 2 * len(second)
     assert len(first.at_most(7)) <= 7
 
 
@@ -142,12 +142,12 @@ def test_parts_do_not_depend_on_when_recordings_are_joined():
     for seed, count in enumerate((117, 330, 41)):
         time = np.arange(count) / 10.0
         recordings.append(collected(time, rows_of(time, seed)))
-    direct = TimeBlocks.joined(recordings).at_most(100)
-    stored = TimeBlocks.joined([each.at_most(50) for each in recordings]).at_most(100)
+    direct = TimeBlocks.concatenate(recordings).at_most(100)
+    stored = TimeBlocks.concatenate([each.at_most(50) for each in recordings]).at_most(100)
     assert direct.duration == stored.duration and len(direct) == len(stored) <= 100
     assert direct.recordings == stored.recordings and len(direct.recordings) == 3
     for one, other in zip(direct.parts, stored.parts, strict=True):
         for j in range(3):
             np.testing.assert_allclose(gram(one, j), gram(other, j), atol=1e-9)
     # more recordings than parts: then those of different ones are merged
-    assert len(TimeBlocks.joined([recordings[2].at_most(1)] * 9).at_most(4)) <= 4
+    assert len(TimeBlocks.concatenate([recordings[2].at_most(1)] * 9).at_most(4)) <= 4

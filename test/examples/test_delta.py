@@ -110,7 +110,9 @@ def test_a_robot_whose_links_have_not_all_parameters_has_a_physical_fit(identifi
 @pytest.mark.parametrize('name', ['experiment.yaml', 'experiment_loops.yaml'])
 def test_a_factor_finds_the_same(folder, identified, name):
     experiment = load_experiment(folder / name, {'data.validation': []})
-    stored = FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(experiment.sources()[0])
+    stored = FactorBuilder.from_problem(IdentificationProblem.from_experiment(experiment)).reduce(
+        experiment.sources()[0]
+    )
     result = identify_factors([unpack(pack(stored))], experiment.estimation)
     expected = identified(name).estimate
     apart = np.abs(result.estimate.base.values - expected.base.values)

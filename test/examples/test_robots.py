@@ -310,7 +310,7 @@ def test_the_filter_of_the_lbr_driver_shows_as_a_delay(stand_in, tmp_path):
         efforts, share = driver_filter(run.effort, cutoff, 0.01)
         late = (1.0 - share) / share * 0.01  # of slow signals
         result = identify_sources(
-            IdentificationProblem.of(experiment), [replace(run, effort=efforts)]
+            IdentificationProblem.from_experiment(experiment), [replace(run, effort=efforts)]
         )
         delay = result.effort_delay
         assert delay is not None

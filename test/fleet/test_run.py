@@ -93,7 +93,7 @@ def test_a_heavy_robot_and_a_drifting_one_are_found_and_no_other(fleet, run):
 
 def test_each_robot_is_identified_as_from_its_recordings(small, run):
     result = run(small, 'reference')
-    plan = ReductionPlan.of(small.experiment)
+    plan = ReductionPlan.from_experiment(small.experiment)
     for robot in result.robots:
         opened = [
             open_recording(replace(plan.entry, file=one.path), small.robot.joints)

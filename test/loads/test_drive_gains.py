@@ -41,7 +41,7 @@ class Arm:
         currents = effort @ np.linalg.inv(assumed * TRUE).T
         rng = np.random.default_rng([seed, loaded])
         currents = currents + np.array(noise) / np.diag(assumed) * rng.normal(size=effort.shape)
-        block = RowBlock.of(
+        block = RowBlock.from_matrix(
             matrix,
             matrix[:0],
             time=np.arange(half, dtype=float),
@@ -67,7 +67,7 @@ def arm():
     friction = {f'{j}.{s}': v for j in robot.joints for s, v in (('fv', 0.8), ('fc', 1.2))}
     truth = truth.updated(friction)
     values = truth.values.copy()
-    values[truth.layout.of('link_3')] += load_on(robot, MASS, CENTRE, INERTIA).parameters
+    values[truth.layout.slice_of('link_3')] += load_on(robot, MASS, CENTRE, INERTIA).parameters
     heavy = base.project(ParameterSet(truth.layout, values)).values
     return Arm(robot, base, matrix, base.project(truth).values, heavy)
 
@@ -156,7 +156,7 @@ def test_a_drive_that_the_load_does_not_reach_is_told(arm):
     parameters = np.zeros(10)
     parameters[4:10] = 0.05
     load = Load('link_1', parameters)
-    columns = arm.structure.regrouping[:, arm.structure.layout.of('link_1')]
+    columns = arm.structure.regrouping[:, arm.structure.layout.slice_of('link_1')]
     heavy = Arm(arm.robot, arm.structure, arm.matrix, arm.truth, arm.truth + columns @ parameters)
     noise = (0.02, 0.02, 100.0)
     without, loaded = heavy.rows(False, 0, noise), heavy.rows(True, 0, noise)
@@ -235,7 +235,7 @@ def test_a_load_on_a_fixed_link_acts_as_a_body_that_is_added_there(robot):
     frame = with_body.frames[with_body.getFrameId('tool_flange')]
     with_body.appendBodyToJoint(frame.parentJoint, body, frame.placement)
     total = robot.prior.values.copy()
-    total[robot.layout.of(load.link)] += load.parameters
+    total[robot.layout.slice_of(load.link)] += load.parameters
     model = robot.with_parameters(type(robot.prior)(robot.layout, total))
     rng = np.random.default_rng(0)
     for _ in range(5):

@@ -83,7 +83,7 @@ def parts(time, matrix, effort):
     collector = BlockCollector()
     keep = np.ones(effort.shape, dtype=bool)
     signals = {'position': effort, 'velocity': effort, 'effort': effort, 'raw_effort': effort}
-    collector.push(RowBlock.of(matrix, time=time, keep=keep, **signals))
+    collector.push(RowBlock.from_matrix(matrix, time=time, keep=keep, **signals))
     return collector.blocks()
 
 

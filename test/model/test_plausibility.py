@@ -78,7 +78,7 @@ def test_the_nearest_body_keeps_mass_and_centre_and_no_other_is_nearer():
     axes = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     spread = axes @ np.diag([0.3, 0.2, -0.1]) @ axes.T
     centre = np.array([0.1, -0.2, 0.3])
-    found = Spread.of(nearest_body(body_of(2.0, centre, spread)))
+    found = Spread.from_parameters(nearest_body(body_of(2.0, centre, spread)))
     assert found.mass == pytest.approx(2.0) and found.physical
     np.testing.assert_allclose(found.centre, centre)
     floor = np.linalg.eigvalsh(found.spread)[0]
@@ -99,16 +99,16 @@ def test_a_body_that_is_possible_is_its_own_nearest():
 def test_a_point_mass_becomes_a_ball_of_the_common_density():
     found = nearest_body(body_of(3.0, [0.1, 0.0, 0.0], np.zeros((3, 3))))
     radius = (3.0 * 3.0 / (4.0 * np.pi * DENSITY)) ** (1.0 / 3.0)
-    central = Spread.of(found).spread  # 2/5 m r^2 is the sum of two of these
+    central = Spread.from_parameters(found).spread  # 2/5 m r^2 is the sum of two of these
     np.testing.assert_allclose(central, 0.2 * 3.0 * radius**2 * np.eye(3), atol=1e-12)
 
 
 def test_a_small_body_is_a_tenth_of_its_neighbours_and_as_dense():
     near = body_of(4.0, [0.1, 0.0, 0.0], 4.0 * 0.04 * np.eye(3))
-    found = Spread.of(small_body([near, near]))
+    found = Spread.from_parameters(small_body([near, near]))
     assert found.mass == pytest.approx(0.4)
     assert found.square**1.5 / 0.04**1.5 == pytest.approx(0.1)
-    assert Spread.of(small_body([])).mass == 1.0
+    assert Spread.from_parameters(small_body([])).mass == 1.0
 
 
 def test_what_is_missing_is_made_of_shapes_or_of_neighbours():

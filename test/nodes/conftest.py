@@ -60,7 +60,7 @@ class Arm:
         if load is None:
             return self.truth
         values = self.truth.values.copy()
-        values[self.truth.layout.of(self.robot.links[-1])] += load
+        values[self.truth.layout.slice_of(self.robot.links[-1])] += load
         return ParameterSet(self.truth.layout, values)
 
     def states(self, seed, duration=DURATION, load=None):
@@ -81,7 +81,7 @@ def make_truth(robot):
     values = before.values.copy()
     symbols = np.array([name.rpartition('.')[2] for name in before.layout])
     for link in robot.links:
-        values[before.layout.of(link)] *= 1.2  # a body of 1.2 times the density is physical
+        values[before.layout.slice_of(link)] *= 1.2  # a body of 1.2 times the density is physical
     for symbol, value in {'Ia': 0.05, 'fv': 1.5, 'fc': 0.8, 'off': 0.1}.items():
         values[symbols == symbol] = value
     return ParameterSet(before.layout, values)

@@ -36,7 +36,7 @@ def with_payload(truth, link='link_6'):
     values = truth.values.copy()
     body = MASS * (PLACE @ PLACE * np.eye(3) - np.outer(PLACE, PLACE)) + 0.004 * np.eye(3)
     six = body[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
-    values[truth.layout.of(link)] += [MASS, *(MASS * PLACE), *six]
+    values[truth.layout.slice_of(link)] += [MASS, *(MASS * PLACE), *six]
     return replace(truth, values=values)
 
 

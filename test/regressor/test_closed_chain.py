@@ -161,7 +161,7 @@ def crank_motion(samples, seed=0, reach=np.pi):
 def test_the_four_bar_closes_as_two_circles_do():
     robot, settings = four_bar()
     motion = crank_motion(200)
-    whole, _ = ClosedBodies.of(robot, settings).complete(motion)
+    whole, _ = ClosedBodies.from_robot(robot, settings).complete(motion)
     coupler, rocker = four_bar_angles(motion.position[:, 0])
     assert robot.passive == ('elbow', 'swing')
     relative = np.angle(np.exp(1j * (coupler - motion.position[:, 0] - whole.position[:, 1])))
@@ -220,8 +220,8 @@ def test_a_rod_is_a_coupler_without_mass():
 
 def test_the_assembly_chooses_the_branch():
     motion = crank_motion(50)
-    crossed = ClosedBodies.of(*four_bar(branch={'elbow': -1.5, 'swing': -1.7}))
-    opened = ClosedBodies.of(*four_bar())
+    crossed = ClosedBodies.from_robot(*four_bar(branch={'elbow': -1.5, 'swing': -1.7}))
+    opened = ClosedBodies.from_robot(*four_bar())
     for bodies, sign in ((opened, 1.0), (crossed, -1.0)):
         whole, _ = bodies.complete(motion)
         bend = whole.position[:, 2] - whole.position[:, :2].sum(axis=1)
@@ -259,7 +259,7 @@ def test_friction_of_passive_joints_dissipates_their_power():
     robot, settings = four_bar(passive_viscous=True)
     regressor = build(robot, settings)
     motion = crank_motion(50)
-    whole, _ = ClosedBodies.of(robot, settings).complete(motion)
+    whole, _ = ClosedBodies.from_robot(robot, settings).complete(motion)
     names = [f'{joint}.fv' for joint in robot.passive]
     rows = regressor.rows(motion)[:, regressor.layout.indices(names)]
     np.testing.assert_allclose(rows * motion.velocity, whole.velocity[:, 1:] ** 2, atol=1e-10)
@@ -315,7 +315,7 @@ def cardan_with_a_cross():
 @pytest.mark.parametrize('shafts', [cardan_without_a_cross, cardan_with_a_cross])
 def test_two_shafts_turn_as_cardan_found(shafts):
     robot, loop = shafts()
-    bodies = ClosedBodies.of(robot, ModelSettings((), False, loops=(loop,)))
+    bodies = ClosedBodies.from_robot(robot, ModelSettings((), False, loops=(loop,)))
     motion = crank_motion(60, reach=1.4)
     whole, _ = bodies.complete(motion)
     q, dq, ddq = (getattr(motion, n)[:, 0] for n in ('position', 'velocity', 'acceleration'))
@@ -350,7 +350,9 @@ def test_a_block_slides_along_a_turning_lever_as_in_a_shaper():
     robot = Robot.from_urdf(urdf, ['drive'], passive=None)
     pin = LoopSettings(name='pin', link_a='crank', point_a=(crank, 0, 0), link_b='block')
     assembly = {'swing': 1.5, 'slide': 0.2}
-    bodies = ClosedBodies.of(robot, ModelSettings((), False, loops=(pin,), assembly=assembly))
+    bodies = ClosedBodies.from_robot(
+        robot, ModelSettings((), False, loops=(pin,), assembly=assembly)
+    )
     motion = crank_motion(80)
     whole, _ = bodies.complete(motion)
     q, dq, ddq = (getattr(motion, n)[:, 0] for n in ('position', 'velocity', 'acceleration'))
@@ -521,7 +523,7 @@ def test_efforts_are_those_that_mujoco_projects(name):
     Jacobian's rate and the velocity is a central difference, which MuJoCo has no function for.
     """
     robot, settings, mjcf = MECHANISMS[name]()
-    bodies = ClosedBodies.of(robot, settings)
+    bodies = ClosedBodies.from_robot(robot, settings)
     motion = smooth_motion(robot, settings, np.linspace(0, 1.5, 12), REACH[name])
     whole, _ = bodies.complete(motion)
     effort = (build(robot, settings).rows(motion) @ prior(robot, settings).values).reshape(
@@ -571,7 +573,7 @@ def test_mujoco_moves_under_the_efforts_as_they_were_made_for(name, duration):
     """
     step = 1e-4
     robot, settings, mjcf = MECHANISMS[name]()
-    bodies = ClosedBodies.of(robot, settings)
+    bodies = ClosedBodies.from_robot(robot, settings)
     n, steps = robot.n_joints, round(duration / step)
     motion = smooth_motion(robot, settings, 0.5 * step * np.arange(2 * steps + 1), REACH[name])
     rows = build(robot, settings).rows(motion)
@@ -604,7 +606,7 @@ def way_round():
 
 
 def test_places_that_only_the_motion_itself_leads_to_are_reached():
-    closure = ClosedBodies.of(*five_bar()[:2]).closure
+    closure = ClosedBodies.from_robot(*five_bar()[:2]).closure
     wanted = way_round()
     _, straight = closure.solve(wanted, ordered=False)
     assert straight[0] and not straight[-1]
@@ -614,7 +616,7 @@ def test_places_that_only_the_motion_itself_leads_to_are_reached():
     assert np.abs(closure.loops.residual(position)).max() < 1e-13
     assert np.abs(np.diff(position, axis=0)).max() < 0.05
     # in parts, as recordings come
-    fresh = ClosedBodies.of(*five_bar()[:2]).closure
+    fresh = ClosedBodies.from_robot(*five_bar()[:2]).closure
     assert not fresh.solve(wanted[-50:])[1].any()
     parts = [fresh.solve(part)[0] for part in np.array_split(wanted, 7)]
     np.testing.assert_allclose(np.vstack(parts), position, atol=1e-10)
@@ -622,7 +624,7 @@ def test_places_that_only_the_motion_itself_leads_to_are_reached():
 
 def test_six_rods_keep_the_platform_level():
     robot, settings, _ = rod_delta()
-    bodies = ClosedBodies.of(robot, settings)
+    bodies = ClosedBodies.from_robot(robot, settings)
     whole, _ = bodies.complete(smooth_motion(robot, settings, np.linspace(0, 3, 100), 0.6))
     turns = [bodies.joints.index(f'turn_{axis}') for axis in 'xyz']
     np.testing.assert_allclose(whole.position[:, turns], 0.0, atol=1e-12)
@@ -657,7 +659,7 @@ def test_loops_that_cannot_be_are_refused(change, words):
 
 def test_joints_that_loops_hold_fast_are_refused():
     robot, settings = four_bar()
-    end = ClosedBodies.of(robot, settings).closure.assembly
+    end = ClosedBodies.from_robot(robot, settings).closure.assembly
     corner = CRANK + COUPLER * np.array([np.cos(end[1]), np.sin(end[1])])
     nail = LoopSettings(
         name='nail', link_a='coupler', point_a=(COUPLER, 0, 0), link_b='base',

@@ -323,7 +323,7 @@ def test_memory_beside_the_result_does_not_grow():
 def test_only_what_a_joint_carries_is_written():
     # the blocks that are zero for every motion are never touched
     robot = load('talos')
-    rigid = RigidBodies.of(robot)
+    rigid = RigidBodies.from_robot(robot)
     motion = random_motion(robot, 3)
     out = np.full((3, robot.n_joints, 10 * robot.n_joints), np.nan)
     rigid.fill(motion, out)

@@ -78,7 +78,7 @@ def test_kinds_are_what_efforts_can_tell(joints, kinds):
         alone = np.abs(hidden).max() < 1e-9
         assert alone == (each.kind == 'known'), each
         if each.kind == 'together':
-            first = layout.of(each.link)
+            first = layout.slice_of(each.link)
             assert np.abs(sums[:, first]).max() > 0.0
     assert verdict(result).links == tuple(map(str, found))
     document = verdict_document(result)

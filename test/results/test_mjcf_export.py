@@ -72,7 +72,7 @@ def identified(robot, settings, seed=0):
     parameters = prior(robot, settings)
     values = {}
     for link in robot.opened.links:
-        names = parameters.layout.names[parameters.layout.of(link)]
+        names = parameters.layout.names[parameters.layout.slice_of(link)]
         values.update(zip(names, perturb(parameters.inertial(link), 0.1, random), strict=True))
     for name in parameters.layout.names:
         if name.rpartition('.')[0] not in parameters.layout.links:
@@ -207,7 +207,7 @@ MECHANISMS = {'pin': lambda: four_bar(PIN), 'hinge': lambda: four_bar(HINGE), 'r
 def test_efforts_of_loops_are_what_mujocos_constraints_project(name):
     """MuJoCo gives the tree's efforts and the constraints' Jacobian; its solver has no part."""
     robot, settings = MECHANISMS[name]()
-    bodies, regressor = ClosedBodies.of(robot, settings), build(robot, settings)
+    bodies, regressor = ClosedBodies.from_robot(robot, settings), build(robot, settings)
     parameters = prior(robot, settings)
     friction = [n for n in parameters.layout.names if n.endswith(('.fv', '.Ia'))]
     parameters = parameters.updated(dict.fromkeys(friction, 0.3))

@@ -37,7 +37,7 @@ def lines(text, link):
 
 
 def test_a_body_is_that_of_pinocchio():
-    body = MassProperties.of(INERTIAL.toDynamicParameters())
+    body = MassProperties.from_parameters(INERTIAL.toDynamicParameters())
     assert body.mass == pytest.approx(INERTIAL.mass, rel=1e-12)
     np.testing.assert_allclose(body.centre_of_mass, INERTIAL.lever, atol=1e-12)
     np.testing.assert_allclose(
@@ -50,7 +50,7 @@ def test_deviations_are_those_of_bodies_drawn_at_random():
     random = np.random.default_rng(1)
     root = 1e-4 * random.normal(size=(10, 10))
     drawn = inertial + random.normal(size=(20_000, 10)) @ root.T
-    bodies = [MassProperties.of(row) for row in drawn]
+    bodies = [MassProperties.from_parameters(row) for row in drawn]
     std = mass_deviations(inertial, root @ root.T)
     assert std.mass == pytest.approx(np.std([body.mass for body in bodies]), rel=0.03)
     for name in ('centre_of_mass', 'principal_inertias'):

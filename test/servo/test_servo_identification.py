@@ -122,8 +122,8 @@ def test_gains_that_are_wrong_come_back_within_their_deviations():
 def test_samples_that_are_held_out_do_not_act(recording):
     held = recording.with_blocks_held_out(1.0)
     spoilt = replace(held, position=held.position + np.where(held.held_out, 1.0, 0.0)[:, None])
-    model = ServoModel.of(robot(), GIVEN, SIMULATOR)
-    free = FreeParameters(('coulomb',), ServoParameters.of(4, coulomb=COULOMB), JOINTS)
+    model = ServoModel.from_robot(robot(), GIVEN, SIMULATOR)
+    free = FreeParameters(('coulomb',), ServoParameters.with_neutral(4, coulomb=COULOMB), JOINTS)
     scales = Scales(*np.ones((4, 4)))
     same, other = (
         rollout_fit.fit_rollouts(model, [each], free, GIVEN, scales) for each in (held, spoilt)
@@ -132,9 +132,11 @@ def test_samples_that_are_held_out_do_not_act(recording):
 
 
 def test_the_coloured_jacobian_is_the_whole_one(recording, monkeypatch):
-    model = ServoModel.of(robot(), SERVO, SIMULATOR)
+    model = ServoModel.from_robot(robot(), SERVO, SIMULATOR)
     kinds = ('armature', 'coulomb', 'delay', 'center')
-    base = ServoParameters.of(4, armature=ARMATURE, viscous=VISCOUS, coulomb=COULOMB, delay=0.008)
+    base = ServoParameters.with_neutral(
+        4, armature=ARMATURE, viscous=VISCOUS, coulomb=COULOMB, delay=0.008
+    )
     free = FreeParameters(kinds, base, JOINTS)
     scales = Scales(*np.ones((4, 4)))
     part = recording.rows(0, 300)
@@ -206,7 +208,7 @@ def test_recordings_without_a_stretch_are_refused(recording):
 
 
 def test_least_squares_alone_are_a_start(recording):
-    model = ServoModel.of(robot(), SERVO, SIMULATOR)
+    model = ServoModel.from_robot(robot(), SERVO, SIMULATOR)
     fits = fit_pseudo_efforts(model, [recording], SERVO, ('armature', 'viscous', 'coulomb'))
     start = fits.parameters(fits.best)
     np.testing.assert_allclose(start.coulomb, COULOMB, rtol=0.35)

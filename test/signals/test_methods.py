@@ -21,7 +21,7 @@ def recorded(position, rate, velocity=None):
 
 
 def low_pass(rate, **options):
-    return LowPass.of(SignalSettings(**options), rate)
+    return LowPass.from_settings(SignalSettings(**options), rate)
 
 
 @pytest.mark.parametrize('cutoff', [5.0, 25.0, 100.0])

@@ -284,7 +284,7 @@ def robot():
 def with_load(robot, parameters, load):
     """Add the load to the last link by Pinocchio's own sum of bodies."""
     values = parameters.values.copy()
-    place = parameters.layout.of(robot.links[-1])
+    place = parameters.layout.slice_of(robot.links[-1])
     body = pin.Inertia(load.mass, np.array(load.position), np.zeros((3, 3)))
     values[place] = (pin.Inertia.FromDynamicParameters(values[place]) + body).toDynamicParameters()
     return ParameterSet(parameters.layout, values)

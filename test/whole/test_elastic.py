@@ -224,7 +224,9 @@ def test_from_two_topics_of_a_bag(elastic):
 
 def test_a_factor_tells_the_same(elastic):
     experiment = load_experiment(elastic.experiment, {'data.validation': []})
-    stored = FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(experiment.sources()[0])
+    stored = FactorBuilder.from_problem(IdentificationProblem.from_experiment(experiment)).reduce(
+        experiment.sources()[0]
+    )
     found = identify_factors([unpack(pack(stored))], experiment.estimation)
     expected = identify(experiment)
     assert found.system.joints == expected.system.joints

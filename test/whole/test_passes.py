@@ -53,7 +53,7 @@ def test_weights_essentials_constraints_and_bootstrap_cost_no_further_pass(
     override = {'estimation.method': method}
     override['estimation.bootstrap'] = {'replicates': 50} if drawn else None
     experiment = load_experiment(folder.experiment, override)
-    problem = IdentificationProblem.of(experiment)
+    problem = IdentificationProblem.from_experiment(experiment)
     joints = problem.robot.joints
     sources = [Counted(source) for source in experiment.sources('identification', joints)]
     held = [Counted(source) for source in experiment.sources('validation', joints)]

@@ -28,7 +28,7 @@ def loaded(workspace):
     """Give a folder in which there is a recording with two kilograms on the last link."""
     link = workspace.robot.links[-1]
     body = pin.Inertia.FromDynamicParameters(workspace.truth.inertial(link)) + LOAD
-    part = workspace.truth.layout.of(link)
+    part = workspace.truth.layout.slice_of(link)
     names = workspace.truth.layout.names[part]
     heavier = workspace.truth.updated(dict(zip(names, body.toDynamicParameters(), strict=True)))
     table = make_recording(workspace.robot, heavier, 3, 0.05)

@@ -100,7 +100,7 @@ def test_progress_goes_from_nothing_to_all_and_never_back(workspace):
 
 
 def test_prior_of_the_problem(workspace, tmp_path):
-    problem = IdentificationProblem.of(load_experiment(workspace.experiment))
+    problem = IdentificationProblem.from_experiment(load_experiment(workspace.experiment))
     assert problem.prior()['link_2.m'] == pytest.approx(workspace.robot.prior['link_2.m'])
     nothing = replace(problem, estimation=replace(problem.estimation, prior='none'))
     assert not nothing.prior().values.any()

@@ -68,7 +68,7 @@ def reduced(workspace):
     # files have the bootstrap's stretches in single precision
     workspace.edit('method: wls', 'method: wls\n  bootstrap: null')
     experiment = load_experiment(workspace.experiment)
-    reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
+    reducer = FactorBuilder.from_problem(IdentificationProblem.from_experiment(experiment))
     return experiment, reducer, reducer.reduce(experiment.sources()[0])
 
 
@@ -95,7 +95,7 @@ def test_standard_deviations_do_not_depend_on_the_way(workspace, tmp_path, metho
     """Files have the stretches that the bootstrap takes, in single precision."""
     workspace.edit('method: wls', f'method: {method}')
     experiment = load_experiment(workspace.experiment)
-    reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
+    reducer = FactorBuilder.from_problem(IdentificationProblem.from_experiment(experiment))
     write_factor(reducer.reduce(experiment.sources()[0]), tmp_path / 'run.factor')
     estimates = [
         identify_factors([read_factor(tmp_path / 'run.factor')], experiment.estimation).estimate,
@@ -167,8 +167,8 @@ def test_stored_result_is_validated_on_a_factor(workspace, reduced, command):
     predicting = 'validate results/result.yaml second.factor --predictions out.csv'
     assert 'has no samples to predict' in command(predicting, expect=2).err
     workspace.edit('cutoff: 20.0', 'cutoff: 25.0')
-    other = FactorBuilder.of(
-        IdentificationProblem.of(load_experiment(workspace.experiment))
+    other = FactorBuilder.from_problem(
+        IdentificationProblem.from_experiment(load_experiment(workspace.experiment))
     ).reduce(source)
     write_factor(other, workspace.folder / 'second.factor')
     told = command('validate results/result.yaml second.factor', expect=2).err
@@ -189,7 +189,9 @@ def test_factor_gives_every_methods_result(workspace, settings):
     experiment = load_experiment(workspace.experiment)
     stored = unpack(
         pack(
-            FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(experiment.sources()[0])
+            FactorBuilder.from_problem(IdentificationProblem.from_experiment(experiment)).reduce(
+                experiment.sources()[0]
+            )
         )
     )
     found = identify_factors([stored], experiment.estimation)
@@ -206,7 +208,7 @@ def test_factor_gives_every_methods_result(workspace, settings):
 def test_deviations_of_several_recordings_are_those_of_their_factors(workspace, method, equations):
     """Recordings of unequal lengths, with an odd number of parts, by the bootstrap."""
     workspace.edit('method: wls', f'method: {method}\n  equations: {equations}')
-    problem = IdentificationProblem.of(load_experiment(workspace.experiment))
+    problem = IdentificationProblem.from_experiment(load_experiment(workspace.experiment))
     recordings = []
     for file, last in (('first.csv', 4700), ('second.csv', 2900), ('second.csv', 4100)):
         table = workspace.table(file)[:last]
@@ -214,7 +216,7 @@ def test_deviations_of_several_recordings_are_those_of_their_factors(workspace, 
             Recording(table[:, 0], table[:, 1:4], table[:, 4:], problem.robot.joints)
         )
     expected = identify_sources(problem, recordings)
-    builder = FactorBuilder.of(problem)
+    builder = FactorBuilder.from_problem(problem)
     stored = [unpack(pack(builder.reduce(recording))) for recording in recordings]
     found = identify_factors(stored, problem.estimation)
     assert len(expected.system.blocks) > 128
@@ -228,7 +230,7 @@ def test_physical_fit_of_a_factor_finds_the_strength_of_the_prior(workspace):
     """Files of older versions have no stretches to cross-validate on."""
     workspace.edit('method: wls', 'method: physical')
     experiment = load_experiment(workspace.experiment)
-    builder = FactorBuilder.of(IdentificationProblem.of(experiment))
+    builder = FactorBuilder.from_problem(IdentificationProblem.from_experiment(experiment))
     stored = unpack(pack(builder.reduce(experiment.sources()[0])))
     found = identify_factors([stored], experiment.estimation)
     expected = identify(experiment)
@@ -258,7 +260,7 @@ def test_result_of_factors_is_saved_without_plots_of_samples(workspace, reduced)
 def test_factor_brings_its_problem_with_it(reduced):
     experiment, reducer, first = reduced
     problem = problem_of(unpack(pack(first)), EstimationSettings(method='ols'))
-    again = FactorBuilder.of(problem)
+    again = FactorBuilder.from_problem(problem)
     assert again.fingerprint.difference(reducer.fingerprint) is None
     assert again.settings == reducer.settings
     assert problem.estimation.method == 'ols'
@@ -303,7 +305,9 @@ def test_slope_left_to_the_recordings_is_refused(workspace):
     workspace.edit('viscous, coulomb', 'viscous, stiction')
     experiment = load_experiment(workspace.experiment)
     with pytest.raises(SettingsError, match='is null, to be found in the recordings') as caught:
-        FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(experiment.sources()[0])
+        FactorBuilder.from_problem(IdentificationProblem.from_experiment(experiment)).reduce(
+            experiment.sources()[0]
+        )
     assert caught.value.key.startswith('robot.')
 
 
@@ -390,7 +394,7 @@ def test_unlike_files_are_named_when_merged(workspace, reduced):
     *_, first = reduced
     workspace.edit('dead_zone: 0.05', 'dead_zone: 0.06')
     experiment = load_experiment(workspace.experiment)
-    second = FactorBuilder.of(IdentificationProblem.of(experiment)).reduce(
+    second = FactorBuilder.from_problem(IdentificationProblem.from_experiment(experiment)).reduce(
         experiment.sources('validation')[0]
     )
     with pytest.raises(IdentificationError) as caught:
@@ -413,7 +417,7 @@ def test_real_recording_and_its_factors_give_the_same_result(tmp_path):
     # the rest of the same recording, as another one
     parts = first, replace(first, rows=(30000, None))
     experiment = replace(experiment, data=replace(experiment.data, identification=parts))
-    reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
+    reducer = FactorBuilder.from_problem(IdentificationProblem.from_experiment(experiment))
     files = []
     for number, source in enumerate(experiment.sources()):
         files.append(tmp_path / f'{number}.factor')
@@ -437,7 +441,7 @@ def test_energies_of_joints_that_move_one_at_a_time_go_together(workspace):
     still[:, 3] = 0.3
     workspace.write(still, 'second.csv')
     experiment = load_experiment(workspace.experiment)
-    reducer = FactorBuilder.of(IdentificationProblem.of(experiment))
+    reducer = FactorBuilder.from_problem(IdentificationProblem.from_experiment(experiment))
     both = [reducer.reduce(source) for kind in ('identification', 'validation')
             for source in experiment.sources(kind)]  # fmt: skip
     with pytest.raises(IdentificationError, match="joint 'joint_3' does not move"):
@@ -460,9 +464,9 @@ def test_a_few_lines_of_python_will_do(workspace, tmp_path):
     import robot_identification as ri
 
     experiment = ri.load_experiment(workspace.experiment)
-    stored = ri.FactorBuilder.of(ri.IdentificationProblem.of(experiment)).reduce(
-        experiment.sources()[0]
-    )
+    stored = ri.FactorBuilder.from_problem(
+        ri.IdentificationProblem.from_experiment(experiment)
+    ).reduce(experiment.sources()[0])
     ri.write_factor(stored, tmp_path / 'run.factor')
     result = ri.identify_factors([ri.read_factor(tmp_path / 'run.factor')])
     assert result.recordings == ('first.csv',)

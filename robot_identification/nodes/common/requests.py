@@ -47,7 +47,7 @@ class FileOptions:
 def data_directories(node: Node, more: Iterable[Path]) -> DataDirectories:
     """Declare the option, and return and log its folders and ``more`` of other parameters."""
     named = declare_options(node, FileOptions).data_directories
-    directories = DataDirectories.of(named, more)
+    directories = DataDirectories.from_names(named, more)
     node.get_logger().info(
         f'requests may name files below {one_of(directories.folders)} (data_directories)'
     )

@@ -193,14 +193,14 @@ class Followed(Live):
 
     def reset(self):
         self.follower.reset()
-        self.statuses, self._sample = [], StatusSample.of(self.follower)
+        self.statuses, self._sample = [], StatusSample.from_follower(self.follower)
 
     def play(self, messages):
         """Have messages taken, and a status made after each tenth of a second."""
         for number, message in enumerate(messages, 1):
             self.follower.take(serialize_message(message), None, time.perf_counter())
             if number % 25 == 0 or number == len(messages):
-                now = StatusSample.of(self.follower)
+                now = StatusSample.from_follower(self.follower)
                 self.statuses.append(status_message(self.follower, self._sample, now, 0.0, 1))
                 self._sample = now
         return self.status
