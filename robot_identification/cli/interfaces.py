@@ -154,7 +154,7 @@ def _key_value(text: str) -> Any:
 
 def share_of(feedback: Any, fields: Mapping[str, Any]) -> tuple[float, str]:
     """Return the share that is done by an action's feedback, and its other values as text."""
-    values = plain(feedback)
+    values = message_content(feedback)
     share = values.pop('progress', None)
     if share is None and 'iteration' in values:
         share = values['iteration'] / (fields.get('max_iterations') or math.inf)
@@ -167,23 +167,24 @@ def _short(value: Any) -> str:
     return f'{value:.4g}' if isinstance(value, float) else str(value)
 
 
-def plain(message: Any) -> dict[str, Any]:
+def message_content(message: Any) -> dict[str, Any]:
     """
     Return a message as mappings, lists and numbers, without what is empty.
 
     Long lists are only counted, and numbers have seven digits.
     """
     values = {
-        field: _plain(getattr(message, field)) for field in message.get_fields_and_field_types()
+        field: _content_of(getattr(message, field))
+        for field in message.get_fields_and_field_types()
     }
     return {field: value for field, value in values.items() if value not in ('', [], None)}
 
 
-def _plain(value: Any) -> Any:
+def _content_of(value: Any) -> Any:
     if hasattr(value, 'points') and not value.points:
         return None  # a trajectory that was not asked for
     if hasattr(value, 'get_fields_and_field_types'):
-        return plain(value)
+        return message_content(value)
     if isinstance(value, str) and len(value) > _TEXT:
         return f'{len(value)} characters'
     if isinstance(value, float):
@@ -194,5 +195,5 @@ def _plain(value: Any) -> Any:
         items = value.tolist() if hasattr(value, 'tolist') else list(value)
         if len(items) > _LONG:
             return f'{len(items)} entries'
-        return [_plain(item) for item in items]
+        return [_content_of(item) for item in items]
     return str(value)

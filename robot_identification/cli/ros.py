@@ -153,9 +153,9 @@ def _show_message(message: Any) -> None:
     """Print a message as YAML, what is in lists in a line each; an answer is a success."""
     import yaml
 
-    from .interfaces import plain
+    from .interfaces import message_content
 
-    for key, value in plain(message).items():
+    for key, value in message_content(message).items():
         if key in ('success', 'error_code'):
             continue
         text = value

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..data.commands import CommandRecording
 from ..data.drives import Drives
-from ..data.readers import no_samples, read_tables
+from ..data.readers import checked, no_samples, read_tables
 from ..data.recording import Table
 from ..data.recording_config import RecordingEntry
 from ..errors import RecordingError
@@ -92,15 +92,9 @@ def read_commands(
     signals: dict[str, np.ndarray] = {}
     for name, part in _parts(entry):
         tables = list(read_tables(part, joints, drives.recorded(len(joints)), base, _BLOCK))
-        if not tables:
-            raise no_samples(entry)
-        if entry.kind(base) == 'parquet':
+        if tables and entry.kind(base) == 'parquet':
             tables = _one_after_another(tables)
-        last = None
-        for table in tables:
-            table.check_finite(entry.name)
-            table.check_order(entry.name, last)
-            last = float(table.time[-1])
+        tables = list(checked(tables, entry))
         values = np.concatenate([table.effort for table in tables])
         if name == 'command':
             signals['time'] = np.concatenate([table.time for table in tables])

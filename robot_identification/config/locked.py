@@ -153,7 +153,7 @@ def faults_of_locked(
         else:
             still.append(f"'{joint}' at {place:.4g} {unit}")
     others = list(dict.fromkeys(name for each in found for name in each.others))
-    alike = [name for name in others if _plain(name) in map(_plain, robot.locked)]
+    alike = [name for name in others if _simplified(name) in map(_simplified, robot.locked)]
     if absent:
         text = f'locked, since the recordings do not have it: {one_of(absent)}'
         if others:
@@ -165,7 +165,7 @@ def faults_of_locked(
             'data.*.position and data.*.effort'
         )
         if alike:
-            names = tuple(j for j in robot.locked if _plain(j) in map(_plain, alike))
+            names = tuple(j for j in robot.locked if _simplified(j) in map(_simplified, alike))
             faults.append(RecordingFault('locked_joint', text, rename, 'its name', names))
         elif others:
             remarks.append(f'{text}: {rename}')
@@ -190,5 +190,5 @@ def remarks_on_locked(robot: Robot, found: Sequence[RecordedJoints]) -> list[str
     return [*map(str, faults), *remarks]
 
 
-def _plain(name: str) -> str:
+def _simplified(name: str) -> str:
     return re.sub(r'[^a-z0-9]', '', name.lower())

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..data.csv import estimated_rows
 from ..data.drives import Drives, elastic_blocks, link_and_motor_sides
-from ..data.readers import no_samples, read_tables
+from ..data.readers import checked, read_tables
 from ..data.recording import Recording, SIGNALS
 from ..data.recording_config import RecordingEntry, TIME_UNITS
 from ..data.sampling import Clock, clock_of, ClockWatch
@@ -115,14 +115,9 @@ class FileSource:
             yield from elastic_blocks(entry, joints, drives, self.elastic, self.base, size)
             return
         unwrapper = Unwrapper()
-        last: float | None = None
-        for table in read_tables(entry, joints, drives.recorded(len(joints)), self.base, size):
-            table.check_finite(entry.name)
-            table.check_order(entry.name, last)
-            last = float(table.time[-1])
+        tables = read_tables(entry, joints, drives.recorded(len(joints)), self.base, size)
+        for table in checked(tables, entry):
             yield unwrapper.take(drives.recording(table, joints, entry.name))
-        if last is None:
-            raise no_samples(entry)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ..data.drives import Drives
-from ..data.readers import no_samples, read_tables
+from ..data.readers import checked, read_tables
 from ..data.recording import Recording, recording_error, Table
 from ..data.recording_config import RecordingEntry
 from ..data.unwrapping import Unwrapper
@@ -64,14 +64,8 @@ def read_wrench(
     topic that cannot be used.
     """
     bag = entry.kind(base) == 'rosbag2'
-    tables = list(read_tables(entry, joints, _counts(drives, joints, bag), base, _BLOCK))
-    if not tables:
-        raise no_samples(entry)
-    last = None
-    for table in tables:
-        table.check_finite(entry.name)
-        table.check_order(entry.name, last)
-        last = float(table.time[-1])
+    counts = _counts(drives, joints, bag)
+    tables = list(checked(read_tables(entry, joints, counts, base, _BLOCK), entry))
     if bag:
         stamps, values = _wrenches(entry.files(base)['position'], topic)
         tables = [part for table in tables for part in _joined(table, stamps, values)]

@@ -9,7 +9,7 @@ their own: ``observation.state[0]``, as in LeRobot's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,22 @@ def read_tables(
             return
         if end is not None and len(table) and table.time[-1] > end:
             return
+
+
+def checked(tables: Iterable[Table], entry: RecordingEntry) -> Iterator[Table]:
+    """
+    Iterate over the blocks of an entry, every number finite and every stamp behind the last one.
+
+    Raises RecordingError naming the sample, and if there is none.
+    """
+    last: float | None = None
+    for table in tables:
+        table.check_finite(entry.name)
+        table.check_order(entry.name, last)
+        last = float(table.time[-1])
+        yield table
+    if last is None:
+        raise no_samples(entry)
 
 
 def no_samples(entry: RecordingEntry) -> RecordingError:

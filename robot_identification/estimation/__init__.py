@@ -4,7 +4,6 @@
 from .bootstrap import bootstrap, BootstrapSettings
 from .energy import energy_blocks, EnergySettings
 from .estimate import (
-    Bootstrap,
     Estimate,
     Fit,
     JointFit,
@@ -33,21 +32,17 @@ from .residuals import effort_delay, EffortDelay
 from .rows import row_blocks, RowBlock
 from .system import accumulate, combine, from_rows, LinearSystem, system_of
 from .validation import (
-    Comparison,
     f_test_factors,
-    FTest,
 )
 
 __all__ = [
     'accumulate',
     'body_scale',
-    'Bootstrap',
     'bootstrap',
     'BootstrapSettings',
     'choose_prior',
     'combine',
     'f_test_factors',
-    'Comparison',
     'effort_delay',
     'EffortDelay',
     'energy_blocks',
@@ -58,7 +53,6 @@ __all__ = [
     'Fit',
     'FitTrace',
     'from_rows',
-    'FTest',
     'irls',
     'IrlsSettings',
     'JointFit',

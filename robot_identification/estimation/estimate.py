@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..model.parameters import ParameterSet
+from ..options.document import plain
 from .system import LinearSystem
 from .tables import (
     number,
@@ -392,11 +393,6 @@ def nan_padded(values: np.ndarray, free: np.ndarray) -> np.ndarray:
     whole = np.full((free.size,) * values.ndim, np.nan)
     whole[np.ix_(*[free] * values.ndim)] = values
     return whole
-
-
-def plain(value: Any) -> Any:
-    """Turn NaN and infinity into None, which every YAML and JSON reader understands."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def with_scaled_std(estimate: Estimate, growth: np.ndarray) -> Estimate:

@@ -134,8 +134,8 @@ def _identify_commands(
             else:
                 files[kind].append(_command_file(data, joints))
     content = {
-        **{name: _plain(value) for name, value in settings.items()},
-        'robot': _plain({**section, 'joints': joints}),
+        **{name: _as_in_a_file(value) for name, value in settings.items()},
+        'robot': _as_in_a_file({**section, 'joints': joints}),
         'data': {**(settings.get('data') or {}), **files},
     }
     experiment = experiment_from(content, check_data=not arrays['identification'])
@@ -215,8 +215,8 @@ def _experiment(
     files, more = _completed(files, section)
     remarks += more
     content = {
-        **{name: _plain(value) for name, value in settings.items()},
-        'robot': _plain(section),
+        **{name: _as_in_a_file(value) for name, value in settings.items()},
+        'robot': _as_in_a_file(section),
         'data': {**(settings.get('data') or {}), **files},
     }
     experiment = experiment_from(content, check_data=not arrays['identification'])
@@ -236,13 +236,15 @@ def _completed(
     remarks: list[str] = []
     for kind, entries in files.items():
         for number, given in enumerate(entries):
-            entry = from_mapping(RecordingEntry, _plain(given), f'data.{kind}[{number}]')
+            entry = from_mapping(RecordingEntry, _as_in_a_file(given), f'data.{kind}[{number}]')
             if not _is_bare(entry):
                 done[kind].append(given)
                 continue
             joints = _joints(section)
             drives = section.get('drives')
-            drives = from_mapping(Drives, _plain(drives), 'robot.drives') if drives else None
+            drives = (
+                from_mapping(Drives, _as_in_a_file(drives), 'robot.drives') if drives else None
+            )
             ((found, guess),) = merge_signal_tables(
                 [guess_entry(Path(entry.name), joints, entry.rate)]
             )
@@ -338,12 +340,12 @@ def _robot_section(robot: Robot | str | os.PathLike) -> dict[str, Any]:
     return {'urdf': path if path.lstrip().startswith('<') else str(Path(path))}
 
 
-def _plain(value: Any) -> Any:
+def _as_in_a_file(value: Any) -> Any:
     """Return a setting as a file would have it: lists for tuples and arrays, text for paths."""
     if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
+        return {key: _as_in_a_file(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
+        return [_as_in_a_file(entry) for entry in value]
     return os.fspath(value) if isinstance(value, os.PathLike) else value

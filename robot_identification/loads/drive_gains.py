@@ -32,11 +32,11 @@ from scipy.linalg import eigh
 
 from ..errors import IdentifiabilityError, SettingsError
 from ..estimation import RowBlock
-from ..estimation.estimate import plain
 from ..estimation.factor import GrowingTriangle
 from ..estimation.least_squares import range_basis
 from ..estimation.plot_samples import read_only
 from ..model.robot import Robot
+from ..options.document import plain
 from ..regressor.base_parameters import BaseStructure
 
 METHODS = ('total', 'constrained')

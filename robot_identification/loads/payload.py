@@ -31,7 +31,7 @@ import pinocchio as pin
 from ..errors import IdentifiabilityError, ModelError, RecordingError
 from ..estimation import evaluate, Fit, LinearSystem, ParameterEstimate
 from ..estimation.bootstrap import part_scores, sum_covariance
-from ..estimation.estimate import IDENTIFIED, NOT_EXCITED, plain
+from ..estimation.estimate import IDENTIFIED, NOT_EXCITED
 from ..estimation.least_squares import identifiability, joint_weights, range_basis, solve
 from ..estimation.log_det import LogDetProblem, minimise
 from ..estimation.physical_fit import Body, relative_units
@@ -53,6 +53,7 @@ from ..model.parameters import (
     ParameterSet,
 )
 from ..model.robot import Robot
+from ..options.document import plain
 from ..options.fields import option
 from ..regressor.base_parameters import expression
 from ..regressor.base_search import coefficients, greedy_basis
@@ -241,17 +242,14 @@ class Payload:
             ],
             'body': None if self.body is None else self.body.to_dict(),
             'mass_std': plain(self.mass_std),
-            'classical_std': [plain(value) for value in self.classical_std.tolist()],
-            'center_of_mass_std': [plain(value) for value in self.center_of_mass_std.tolist()],
+            'classical_std': plain(self.classical_std),
+            'center_of_mass_std': plain(self.center_of_mass_std),
             'physical': self.physical,
             'consistency': None if self.consistency is None else asdict(self.consistency),
             'residual_std': plain(self.residual_std),
             **self.fit.to_dict(),
             'relative_error_without_load': plain(self.fit_without.relative_error),
-            'covariance': [
-                [plain(value) for value in row[: i + 1]]
-                for i, row in enumerate(self.covariance.tolist())
-            ],
+            'covariance': [plain(row[: i + 1]) for i, row in enumerate(self.covariance)],
             'warnings': list(self.warnings),
         }
 

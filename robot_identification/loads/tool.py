@@ -33,7 +33,6 @@ from ..data.recording import Recording, Samples
 from ..errors import IdentifiabilityError, RecordingError
 from ..estimation import evaluate, Fit, LinearSystem
 from ..estimation.bootstrap import part_scores, sum_covariance
-from ..estimation.estimate import plain
 from ..estimation.least_squares import joint_weights, range_basis
 from ..estimation.plot_samples import read_only
 from ..estimation.rows import RowBlock, time_step
@@ -42,6 +41,7 @@ from ..estimation.tables import number
 from ..estimation.time_blocks import BlockCollector
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout
 from ..model.robot import Robot
+from ..options.document import plain
 from ..regressor.base_parameters import BaseStructure
 from ..signals import (
     decimation_factor,
@@ -156,17 +156,16 @@ class Tool:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, texts and lists."""
-        turned = self.rotation_std
         return {
             'level': self.level,
             'sentence': self.sentence,
             'error': self.error,
             'frame': self.load.frame,
             'sign': self.sign,
-            'offset': [float(value) for value in self.offset],
-            'offset_std': [plain(value) for value in self.offset_std.tolist()],
+            'offset': self.offset.tolist(),
+            'offset_std': plain(self.offset_std),
             'rotation': self.rotation.tolist(),
-            'rotation_std': None if turned is None else [plain(v) for v in turned.tolist()],
+            'rotation_std': plain(self.rotation_std),
             'inertia_known': self.inertia_known,
         }
 

@@ -7,7 +7,6 @@ from .filters import StreamCounts
 from .identifier import OnlineIdentifier, Update
 from .momentum_observer import (
     EffortWatch,
-    ExternalEffort,
     MomentumObserver,
     Observation,
     ObserverSettings,
@@ -20,7 +19,6 @@ __all__ = [
     'DelayRows',
     'DelayWatch',
     'EffortWatch',
-    'ExternalEffort',
     'MomentumObserver',
     'Observation',
     'ObserverSettings',

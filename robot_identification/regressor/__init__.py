@@ -10,7 +10,6 @@ from .elastic import ElasticRegressor
 from .inverse_dynamics import (
     build,
     InverseDynamicsRegressor,
-    MechanismRegressor,
     predict,
     prior,
     Regressor,
@@ -24,7 +23,6 @@ __all__ = [
     'ElasticRegressor',
     'InverseDynamicsRegressor',
     'LoopSettings',
-    'MechanismRegressor',
     'ModelSettings',
     'Regressor',
     'build',

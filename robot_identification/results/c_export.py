@@ -82,9 +82,9 @@ def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None =
     environment.globals.update(functions, table=_table)
     code = environment.get_template('inverse_dynamics.c.j2').render(
         name=identifier(robot.name),
-        robot=_plain(robot.name),
+        robot=_comment_text(robot.name),
         version=__version__,
-        joints=[_plain(joint) for joint in robot.joints],
+        joints=[_comment_text(joint) for joint in robot.joints],
         revolute=tree.revolute,
         n=robot.n_joints,
         remarks=remarks,
@@ -124,7 +124,7 @@ class _Drive:
         if drive.inertia == 'tied':
             inertia = parameters.get(f'{drive.motor}.Ia') / own**2
         return cls(
-            f'coupled drive of {_plain(drive.motor)}',
+            f'coupled drive of {_comment_text(drive.motor)}',
             tuple(zip(map(joints.index, drive.joints), drive.ratios, strict=True)),
             inertia,
             parameters.get(f'{drive.motor}.fvm'),
@@ -168,7 +168,7 @@ def identifier(name: str) -> str:
     return f'robot_{text}' if not text or text[0].isdigit() else text
 
 
-def _plain(name: str) -> str:
+def _comment_text(name: str) -> str:
     """Return a name that neither begins nor ends a comment."""
     return re.sub(r'[\\\n]', ' ', name.replace('*', ' '))
 

@@ -211,11 +211,11 @@ class Result(ResultView):
                 if parameter.essential
             ],
             'standard_parameters': self.standard_rows(),
-            'drive_gains': _plain_or_none(self.drive_gains),
-            'payload': _plain_or_none(self.payload),
+            'drive_gains': _dict_or_none(self.drive_gains),
+            'payload': _dict_or_none(self.payload),
             'clock': [clock.to_dict() for clock in self.clocks],
-            'effort_delay': _plain_or_none(self.effort_delay),
-            'residuals': _plain_or_none(self.residuals),
+            'effort_delay': _dict_or_none(self.effort_delay),
+            'residuals': _dict_or_none(self.residuals),
             'selection': [] if self.selection is None else self.selection.to_list(),
             'experiment': self.experiment,
             'diagnosis': [finding.to_dict() for finding in self.diagnosis],
@@ -295,7 +295,7 @@ class Result(ResultView):
         return self.consistency.physical and self.plausibility.plausible
 
 
-def _plain_or_none(part: Any) -> Any:
+def _dict_or_none(part: Any) -> Any:
     return None if part is None else part.to_dict()
 
 

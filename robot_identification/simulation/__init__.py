@@ -13,14 +13,12 @@ from ..errors import missing_extra
 if find_spec('mujoco') is None:
     raise missing_extra('mujoco', 'sim')
 
-from ..model.mujoco_model import mujoco_model
 from .plant import Plant
 from .servo import Servo, TrajectoryFollower, Waypoints
 from .simulator import simulate, SimulatedSample, Simulator
 from .truth import perturb, SimulatedPayload, SimulationSettings, truth, Wear
 
 __all__ = [
-    'mujoco_model',
     'perturb',
     'Plant',
     'Servo',

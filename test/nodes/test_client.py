@@ -24,7 +24,13 @@ from rclpy.action import ActionClient, ActionServer, CancelResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
-from robot_identification.cli.interfaces import add_fields, comments, plain, REQUESTS, share_of
+from robot_identification.cli.interfaces import (
+    add_fields,
+    comments,
+    message_content,
+    REQUESTS,
+    share_of,
+)
 from robot_identification.cli.ros import VERBS as TOLD
 from robot_identification.nodes import client
 from robot_identification.nodes.common import LATCHED
@@ -110,7 +116,7 @@ def test_feedback_becomes_a_share_and_a_text():
 def test_answers_are_short():
     answer = Identify.Response(success=True, rank=58, message='done')
     answer.base.covariance = [0.0] * 3364
-    values = plain(answer)
+    values = message_content(answer)
     assert values['base']['covariance'] == '3364 entries'
     assert 'joints' not in values and values['rank'] == 58
 
