@@ -68,7 +68,7 @@ def times(robot: Robot) -> tuple[Table, list[Figure]]:
     rows = [[name, f'{1e3 * timing.median:.1f}'] for name, timing in timings.items()]
     assert system.blocks is not None
     title = (
-        f'Seven joints, {system.n_base} parameters, {system.n_rows:,} rows in '
+        f'Seven joints, {system.factor.n_base} parameters, {system.factor.n_rows:,} rows in '
         f'{len(system.blocks)} parts of {system.blocks.duration:g} s '
         f'({1e-6 * system.blocks.nbytes:.0f} MB)'
     )

@@ -209,7 +209,7 @@ def estimate_faults(
         for name, value, std in zip(names, estimate.base.values, estimate.std, strict=True)
         if value < -SURE * std
     }
-    joints = dict.fromkeys((*robot.joints, *system.joints))
+    joints = dict.fromkeys((*robot.joints, *system.factor.joints))
     braking = friction_symbols(sign=POSITIVE)
     driving = tuple(j for j in joints if negative & {f'{j}.{symbol}' for symbol in braking})
     if driving:

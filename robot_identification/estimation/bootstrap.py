@@ -117,7 +117,7 @@ def bootstrap(
             remedy='record longer, lower estimation.bootstrap.block, or leave the bootstrap out',
         )
     # residuals are smaller than errors, as in the classical variance
-    freedom = system.n_independent / (system.n_independent - k)
+    freedom = system.factor.n_independent / (system.factor.n_independent - k)
     moves = np.sqrt(freedom) * moves[~np.isnan(moves).any(axis=1)]
     shifts = solve_triangular(rows.triangle, moves.T) / rows.norms[:, None]
     half = 0.5 * (1.0 - settings.level / 100.0)
@@ -338,7 +338,7 @@ def part_scores(
     assert system.blocks is not None
     scores = []
     for part in system.blocks.at_most(PARTS).parts:
-        rows = weighted_rows(part, weights, system.n_base)
+        rows = weighted_rows(part, weights, system.factor.n_base)
         design = expanded(rows[:, :-1])
         scores.append(design.T @ (design @ solution - rows[:, -1]))
     return np.array(scores)
@@ -355,8 +355,11 @@ def variance_inflation(system: LinearSystem) -> float:
         return 1.0
     parts = system.blocks.at_most(PARTS).parts
     found: list[float] = []
-    for joint in np.flatnonzero(system.driven):
-        matrix, effort = system.factors[joint, :, :-1], system.factors[joint, :, -1]
+    for joint in np.flatnonzero(system.factor.driven):
+        matrix, effort = (
+            system.factor.triangles[joint, :, :-1],
+            system.factor.triangles[joint, :, -1],
+        )
         norms = np.linalg.norm(matrix, axis=0)
         norms[norms == 0.0] = np.inf
         left, sizes, right = np.linalg.svd(matrix / norms, full_matrices=False)
@@ -364,7 +367,7 @@ def variance_inflation(system: LinearSystem) -> float:
         # in these coordinates independent rows of unit noise have scores of unit covariance
         white = (right[kept] / sizes[kept, None] / norms).T
         residual = effort - left[:, kept] @ (left[:, kept].T @ effort)
-        freedom = system.independent_rows[joint] - kept.sum()
+        freedom = system.factor.independent_rows[joint] - kept.sum()
         if freedom <= 0.0 or not residual.any():
             continue
         noise = np.linalg.norm(residual) / np.sqrt(freedom)

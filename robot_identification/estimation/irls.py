@@ -256,7 +256,7 @@ def irls(
         found.fit(RowCache(rows))
         return found.estimate(robot)
     # rows without the samples that are far off, until these stay the same ones
-    spikes = SpikeRepair(found.solution.base, np.full(system.n_joints, np.inf))
+    spikes = SpikeRepair(found.solution.base, np.full(system.factor.n_joints, np.inf))
     for _ in repaired(spikes):
         pass
     for _ in range(_ROUNDS):
@@ -290,19 +290,21 @@ class _Iteration:
         self.system, self.settings, self._fixed = system, settings, fixed
         weights = joint_weights(system)
         self.scales, self.factor = 1.0 / weights, system.stacked(weights)
-        self.squares, self.slopes, self.doubtful = np.zeros((3, system.n_joints))
+        self.squares, self.slopes, self.doubtful = np.zeros((3, system.factor.n_joints))
         self._begin(self._told())
 
     def _told(self) -> Identifiability:
         layout = self.system.structure.base_layout
-        return identifiability(self.factor, self.system.n_rows, layout)
+        return identifiability(self.factor, self.system.factor.n_rows, layout)
 
     def _begin(self, known: Identifiability) -> None:
         self.known, self._settled = known, False
         self.solution = self._solved()
 
     def _solved(self) -> Solution:
-        return solve(self.factor, self.known.excited, self._fixed, self.system.n_independent)
+        return solve(
+            self.factor, self.known.excited, self._fixed, self.system.factor.n_independent
+        )
 
     def fit(self, rows: RowCache) -> None:
         """Estimate from rows, beginning at the present estimate."""
@@ -330,7 +332,7 @@ class _Iteration:
 
     def _pass(self, rows: RowCache, loss: Loss) -> None:
         """Weight all rows by their residual; renew R, the scales and the sums."""
-        n = self.system.n_joints
+        n = self.system.factor.n_joints
         triangles: JointTriangles | None = None
         magnitudes = [Magnitudes() for _ in range(n)]
         squares, slopes, doubtful = np.zeros((3, n))
@@ -351,7 +353,9 @@ class _Iteration:
         self.factor = triangles.stacked()
         self.squares, self.slopes, self.doubtful = squares, slopes, doubtful
         # below this the residual is rounding error
-        effort = np.linalg.norm(self.system.factors[:, :, -1]) / np.sqrt(self.system.n_rows)
+        effort = np.linalg.norm(self.system.factor.triangles[:, :, -1]) / np.sqrt(
+            self.system.factor.n_rows
+        )
         self.scales = np.maximum([each.scale() for each in magnitudes], 1e-12 * effort)
 
     def estimate(self, robot: str, spikes: SpikeRepair | None = None) -> Estimate:
@@ -385,9 +389,9 @@ class _Iteration:
         each joint has means of its own, since outliers may sit at one of them.
         """
         system, free = self.system, self.known.excited
-        slopes = np.maximum(self.slopes / system.rows, _LEAST_SLOPE)
-        share = 1.0 - free.sum() / system.n_independent
-        squares = self.squares / (system.independent_rows * share)
+        slopes = np.maximum(self.slopes / system.factor.rows, _LEAST_SLOPE)
+        share = 1.0 - free.sum() / system.factor.n_independent
+        squares = self.squares / (system.factor.independent_rows * share)
         A, B = (
             system.stacked(np.sqrt(factor) / self.scales)[:, :-1][:, free]
             for factor in (slopes, squares)
@@ -400,9 +404,9 @@ class _Iteration:
 
     def _notes(self, spikes: SpikeRepair | None) -> tuple[str, ...]:
         limits = self.settings.losses[-1].half * self.scales
-        shares = 100.0 * self.doubtful / self.system.rows
+        shares = 100.0 * self.doubtful / self.system.factor.rows
         notes = []
-        for j, joint in enumerate(self.system.joints):
+        for j, joint in enumerate(self.system.factor.joints):
             text = (
                 f"{shares[j]:.2f} % of the rows of '{joint}' have a weight below one half "
                 f'(residuals above {limits[j]:.3g} N m or N)'

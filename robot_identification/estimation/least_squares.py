@@ -188,7 +188,7 @@ def ols(system: LinearSystem, *, prior: ParameterSet | None = None, robot: str =
 
     """
     require_motion(system)
-    return _estimate(system, np.ones(system.n_joints), 'ols', prior, robot)
+    return _estimate(system, np.ones(system.factor.n_joints), 'ols', prior, robot)
 
 
 def wls(system: LinearSystem, *, prior: ParameterSet | None = None, robot: str = '') -> Estimate:
@@ -313,22 +313,25 @@ def evaluate(system: LinearSystem, base: np.ndarray) -> Fit:
     vector = np.append(base, -1.0)
     residual = system.factor.residual_norms(base)
     # an equilibrium has no effort to compare its residual with
-    effort = np.where(system.driven, np.linalg.norm(system.factors[:, :, -1], axis=1), 0.0)
+    effort = np.where(
+        system.factor.driven, np.linalg.norm(system.factor.triangles[:, :, -1], axis=1), 0.0
+    )
     raw_squares = np.maximum(0.0, np.einsum('i,jik,k->j', vector, system.factor.raw_gram, vector))
-    raw_effort_squares = np.where(system.driven, system.factor.raw_gram[:, -1, -1], 0.0)
-    driven = system.driven
+    raw_effort_squares = np.where(system.factor.driven, system.factor.raw_gram[:, -1, -1], 0.0)
+    driven = system.factor.driven
     joints = tuple(
         JointFit(
             joint=joint,
-            rows=int(system.rows[j]),
-            rmse=_ratio(residual[j], np.sqrt(system.rows[j])),
+            rows=int(system.factor.rows[j]),
+            rmse=_ratio(residual[j], np.sqrt(system.factor.rows[j])),
             relative_error=100.0 * _ratio(residual[j], effort[j]),
             raw_relative_error=100.0 * np.sqrt(_ratio(raw_squares[j], raw_effort_squares[j])),
             bias=_ratio(
-                system.factor.effort_sums[j] - system.factor.column_sums[j] @ base, system.rows[j]
+                system.factor.effort_sums[j] - system.factor.column_sums[j] @ base,
+                system.factor.rows[j],
             ),
         )
-        for j, joint in enumerate(system.joints)
+        for j, joint in enumerate(system.factor.joints)
     )
     return Fit(
         joints=joints,
@@ -350,7 +353,7 @@ def require_motion(system: LinearSystem) -> None:
         where there are too few independent rows for the parameters, `ENOUGH`.
 
     """
-    for j, joint in enumerate(system.joints):
+    for j, joint in enumerate(system.factor.joints):
         if system.factor.position_range[j] < STILL:
             raise IdentifiabilityError(
                 f"joint '{joint}' does not move in the recording",
@@ -358,17 +361,17 @@ def require_motion(system: LinearSystem) -> None:
                 value=float(system.factor.position_range[j]),
                 remedy='record a motion of it, or leave it out of robot.joints and lock it',
             )
-        if system.rows[j] == 0:
+        if system.factor.rows[j] == 0:
             raise IdentifiabilityError(
                 f"joint '{joint}' is always slower than the dead zone",
                 joint=joint,
                 remedy='lower signals.dead_zone, or move it faster',
             )
-    if system.n_independent < ENOUGH * system.n_base:
+    if system.factor.n_independent < ENOUGH * system.factor.n_base:
         raise RecordingError(
-            f'the recording gives {system.n_independent:.0f} independent rows for '
-            f'{system.n_base} base parameters, fewer than {ENOUGH:g} for each',
-            value=system.n_independent,
+            f'the recording gives {system.factor.n_independent:.0f} independent rows for '
+            f'{system.factor.n_base} base parameters, fewer than {ENOUGH:g} for each',
+            value=system.factor.n_independent,
             remedy=f'{_LONGER}, or lower signals.dead_zone',
         )
 
@@ -412,7 +415,7 @@ def assemble(
         reasons=known.reasons,
         weights=weights,
         method=method,
-        rows=system.n_rows,
+        rows=system.factor.n_rows,
         residual_std=solution.residual_std,
         essential=essential,
         warnings=_warnings(structure.base_layout.names, known, solution, fit),
@@ -429,22 +432,24 @@ def _estimate(
     robot: str,
 ) -> Estimate:
     factor = system.stacked(weights)
-    known = identifiability(factor, system.n_rows, system.structure.base_layout)
+    known = identifiability(factor, system.factor.n_rows, system.structure.base_layout)
     if known.rank == 0:
         raise IdentifiabilityError(
             'the recording determines none of the base parameters',
             remedy='record a motion that moves every joint with changing acceleration',
         )
     fixed = prior_base(system.structure, prior)
-    solution = solve(factor, known.excited, fixed, system.n_independent)
+    solution = solve(factor, known.excited, fixed, system.factor.n_independent)
     return assemble(system, solution, known, weights=weights, method=method, robot=robot)
 
 
 def _notes(system: LinearSystem) -> tuple[str, ...]:
-    if system.driven.all():
+    if system.factor.driven.all():
         return ()
     joints = [
-        joint for joint, moved in zip(system.joints, system.driven, strict=True) if not moved
+        joint
+        for joint, moved in zip(system.factor.joints, system.factor.driven, strict=True)
+        if not moved
     ]
     return (
         f'the rows of {one_of(joints)} have no effort: they say that link and transmission are in '
@@ -512,7 +517,7 @@ def essential(
     factor = estimate.weighted(system)
     growth = np.ones(len(estimate)) if estimate.growth is None else np.asarray(estimate.growth)
     kept = _eliminate(
-        factor, estimate.was_free, fixed, system.n_independent, growth, max_relative_std
+        factor, estimate.was_free, fixed, system.factor.n_independent, growth, max_relative_std
     )
     if not kept.any():
         raise IdentifiabilityError(
@@ -520,7 +525,7 @@ def essential(
             value=max_relative_std,
             remedy='record a stronger motion, or raise estimation.essential.max_relative_std',
         )
-    solution = solve(factor, kept, fixed, system.n_independent)
+    solution = solve(factor, kept, fixed, system.factor.n_independent)
     reduced = assemble(
         system,
         solution,

@@ -150,7 +150,7 @@ def physical(
     else:
         # the prior's strength depends on the noise of the joints, and that on a sensible fit
         _, scales = search.settled(_DEFAULT_WEIGHT, scales)
-        strength = choose_strength(folds, scales, system.driven, search.roughly)
+        strength = choose_strength(folds, scales, system.factor.driven, search.roughly)
     minimum, scales = search.settled(strength.weight, scales)
     estimate = search.estimate(prior, minimum, strength, scales)
     if drawing is None or drawn is None:
@@ -187,7 +187,7 @@ def _inflation(drawn: Bootstrap | None, free: Estimate, system: LinearSystem) ->
     known = free.was_free & (free.std > 0.0)
     if drawn is None or not known.any():
         return 1.0
-    most = system.independent_rows[system.driven].sum() / np.count_nonzero(known)
+    most = system.factor.independent_rows[system.factor.driven].sum() / np.count_nonzero(known)
     return max(1.0, min(most, float(np.median((drawn.std[known] / free.std[known]) ** 2))))
 
 
@@ -216,12 +216,12 @@ class _StrengthSearch:
         """Return what each joint's rows are multiplied with to have unit noise, (n,)."""
         system, free = self.system, self.free
         residual = system.factor.residual_norms(base)
-        effort = np.linalg.norm(system.factors[:, :, -1], axis=1)
-        freedom = max(0.1, 1.0 - system.n_base / system.n_independent)
-        rows = np.maximum(1.0, system.independent_rows * freedom)
+        effort = np.linalg.norm(system.factor.triangles[:, :, -1], axis=1)
+        freedom = max(0.1, 1.0 - system.factor.n_base / system.factor.n_independent)
+        rows = np.maximum(1.0, system.factor.independent_rows * freedom)
         noise = np.maximum(residual, _LEAST_NOISE * effort) / np.sqrt(rows)
         usual = free.residual_std / np.asarray(free.weights)
-        noise = np.where(system.driven & (noise > 0.0), noise, usual)
+        noise = np.where(system.factor.driven & (noise > 0.0), noise, usual)
         return 1.0 / (noise * np.sqrt(self.inflation))
 
     def settled(self, weight: float, scales: np.ndarray) -> tuple[LogDetMinimum, np.ndarray]:
@@ -351,10 +351,10 @@ class Folds:
         if blocks is None or len(blocks) < 2 * FOLDS:
             return None
         blocks = blocks.at_most(PARTS)  # as many as in a factor's file
-        width, names = system.n_base + 1, system.structure.base_layout.names
-        factors, means = np.zeros((2, FOLDS, system.n_joints, width, width))
+        width, names = system.factor.n_base + 1, system.structure.base_layout.names
+        factors, means = np.zeros((2, FOLDS, system.factor.n_joints, width, width))
         bounds = np.linspace(0, len(blocks), FOLDS + 1).astype(int)
-        for joint, name in enumerate(system.joints):
+        for joint, name in enumerate(system.factor.joints):
             # the column of ones
             ones = names.index(f'{name}.off') if f'{name}.off' in names else None
             for fold in range(FOLDS):

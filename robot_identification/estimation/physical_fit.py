@@ -432,8 +432,10 @@ def _unseen_masses(
 
 def _spreads(system: LinearSystem, layout: ParameterLayout) -> np.ndarray:
     """Return `PhysicalFit.spreads`; that of a spring is the RMS effort of its joint."""
-    squares = (system.factors[:, :, -1] ** 2).sum(axis=1) / np.maximum(1, system.rows)
-    usual = dict(zip(system.joints, np.sqrt(squares).tolist(), strict=True))
+    squares = (system.factor.triangles[:, :, -1] ** 2).sum(axis=1) / np.maximum(
+        1, system.factor.rows
+    )
+    usual = dict(zip(system.factor.joints, np.sqrt(squares).tolist(), strict=True))
     spreads = np.full(len(layout), np.inf)
     for i, name in enumerate(layout):
         joint, _, symbol = name.rpartition('.')

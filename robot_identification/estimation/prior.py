@@ -171,7 +171,7 @@ def standard_essential(
     # tau - W_b G chi_ref in place of tau
     factor = np.column_stack([factor[:, :-1], factor[:, -1] - factor[:, :-1] @ fixed])
     free = np.asarray(estimate.essential)
-    change = solve(factor, free, np.zeros(free.size), system.n_independent).base
+    change = solve(factor, free, np.zeros(free.size), system.factor.n_independent).base
     values = reference.copy()
     values[np.asarray(structure.independent)] += change
     return ParameterSet(structure.layout, values)

@@ -42,7 +42,7 @@ class LinearSystem:
     Attributes
     ----------
     factor:
-        Sufficient statistics of the rows; its attributes are the system's too.
+        Sufficient statistics of the rows.
     structure:
         The base parameters.
     trace:
@@ -64,51 +64,6 @@ class LinearSystem:
     def analysed(self) -> PlotSamples:
         """The rows of `trace` that delays and the residuals' colour are found from."""
         return self.trace.thinned(ANALYSED_ROWS * max(1, len(self.sources)))
-
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """Names of the n joints; this and the following as in `QRFactor`."""
-        return self.factor.joints
-
-    @property
-    def factors(self) -> np.ndarray:
-        """(n, b + 1, b + 1) R of each joint's rows, `QRFactor.triangles`."""
-        return self.factor.triangles
-
-    @property
-    def rows(self) -> np.ndarray:
-        """(n,) int, rows that are kept."""
-        return self.factor.rows
-
-    @property
-    def independent_rows(self) -> np.ndarray:
-        """(n,) rows that they count for."""
-        return self.factor.independent_rows
-
-    @property
-    def driven(self) -> np.ndarray:
-        """(n,) bool, which joints have an effort."""
-        return self.factor.driven
-
-    @property
-    def n_joints(self) -> int:
-        """Number of joints."""
-        return self.factor.n_joints
-
-    @property
-    def n_base(self) -> int:
-        """Number of base parameters."""
-        return self.factor.n_base
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of all joints together."""
-        return self.factor.n_rows
-
-    @property
-    def n_independent(self) -> float:
-        """Independent rows of all joints together."""
-        return self.factor.n_independent
 
     def stacked(self, weights: np.ndarray | None = None) -> np.ndarray:
         """R of the rows of all joints, each joint's times its weight, see `QRFactor.stacked`."""
@@ -271,9 +226,9 @@ def accumulate(
             remedy='record longer, or lower signals.trim or raise signals.decimate_to',
         )
     system = builder.system(structure, tuple(joints), source, driven)
-    silent = system.driven & (system.factor.raw_gram[:, -1, -1] == 0.0)
+    silent = system.factor.driven & (system.factor.raw_gram[:, -1, -1] == 0.0)
     if system.factor.raw_rows and silent.any():
-        joint = system.joints[int(silent.argmax())]
+        joint = system.factor.joints[int(silent.argmax())]
         raise RecordingError(
             f"{source}: effort of joint '{joint}' is zero in every row",
             file=source,

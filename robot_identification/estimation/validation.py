@@ -235,7 +235,7 @@ def validate(
     found = validation_of(estimate, system)
     if not np.any(signals.dead_zone):
         return found
-    return replace(found, all_rows=every.relative_errors(system.driven))
+    return replace(found, all_rows=every.relative_errors(system.factor.driven))
 
 
 class _AllRows:

@@ -480,10 +480,10 @@ def _standard(task: EstimationTask, estimate: Estimate, reduced: Estimate | None
 
 def _delay(system: LinearSystem, estimate: Estimate) -> EffortDelay | None:
     """Find how late efforts are, where there are samples that show it."""
-    if not len(system.trace) or ENERGY in system.joints:
+    if not len(system.trace) or ENERGY in system.factor.joints:
         return None
     return effort_delay(
-        system.analysed, estimate.base.values, system.joints, system.independent_rows
+        system.analysed, estimate.base.values, system.factor.joints, system.factor.independent_rows
     )
 
 
@@ -492,7 +492,7 @@ def _colour(system: LinearSystem, estimate: Estimate) -> ResidualColour | None:
     if not len(system.trace):
         return None
     base = estimate.base
-    return residual_colour(system.analysed, base.values, system.joints, base.layout.names)
+    return residual_colour(system.analysed, base.values, system.factor.joints, base.layout.names)
 
 
 def _share(sources: Sequence[Source], validation: Sequence[Source], done: int) -> float:

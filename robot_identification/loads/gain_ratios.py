@@ -86,7 +86,7 @@ def gain_ratios(
         system, robot, prior, PhysicalSettings(), model or ModelSettings()
     )
     fit = _with_total_mass(fit)
-    n = system.n_joints
+    n = system.factor.n_joints
     problem = _RatioFit(
         system=system,
         fit=fit,
@@ -125,7 +125,7 @@ class _RatioFit:
 
     def rows(self, theta: np.ndarray, scales: np.ndarray) -> np.ndarray:
         """Return R of each joint's rows [s W | y] in units of the noise, (n, b + 1, b + 1)."""
-        rows = self.system.factors * scales[:, None, None]
+        rows = self.system.factor.triangles * scales[:, None, None]
         rows[:, :, :-1] *= np.exp(theta)[:, None, None]
         return rows
 
@@ -135,7 +135,7 @@ class _RatioFit:
         rows = self.rows(theta, np.ones(theta.size))
         residual = np.linalg.norm(rows @ np.append(base, -1.0), axis=1)
         effort = np.linalg.norm(rows[:, :, -1], axis=1)
-        count = np.maximum(1.0, system.independent_rows)
+        count = np.maximum(1.0, system.factor.independent_rows)
         noise = np.maximum(residual, _LEAST_NOISE * effort) / np.sqrt(count)
         return np.asarray(1.0 / (noise * np.sqrt(self.inflation)))
 
@@ -178,7 +178,7 @@ class _RatioFit:
 
         The gradient by theta, (n,), comes with it; that by chi is 0 at a minimum over chi.
         """
-        n, width = theta.size, self.system.n_base + 1
+        n, width = theta.size, self.system.factor.n_base + 1
         rows = self.rows(theta, scales)
         base = self.fit.regrouping @ chi
         predicted = rows[:, :, :-1] @ base
@@ -220,8 +220,8 @@ def _reduced(rows: np.ndarray) -> np.ndarray:
 def _common_share(system: LinearSystem, prior: ParameterSet) -> float:
     """Return the assumed gain over the true one, were it the same for all and the prior right."""
     base = system.structure.project(prior).values
-    predicted = system.factors[:, :, :-1] @ base
-    effort = system.factors[:, :, -1]
+    predicted = system.factor.triangles[:, :, :-1] @ base
+    effort = system.factor.triangles[:, :, -1]
     size = float(np.sum(predicted * predicted))
     share = float(np.sum(predicted * effort)) / size if size > 0.0 else 0.0
     return share if share > 0.0 else 1.0

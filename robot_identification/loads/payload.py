@@ -304,7 +304,7 @@ class _PayloadRuns:
         first, second = without.stacked(light), loaded.stacked(heavy)
         runs = ((first, 0.0), (second, 1.0))
         rows = np.vstack([_columns(r[:, :-1], friction, columns, share) for r, share in runs])
-        size = without.n_base + len(friction)
+        size = without.factor.n_base + len(friction)
         effort = np.concatenate([first[:, -1], second[:, -1]])
         weights = light, heavy
         return cls(without, loaded, weights, rows[:, :size], rows[:, size:], effort, friction)
@@ -320,7 +320,9 @@ class _PayloadRuns:
         rest = np.column_stack([self.load, self.effort])
         for _ in range(2):
             rest = rest - basis @ (basis.T @ rest)
-        independent = self.without.n_independent + self.loaded.n_independent - basis.shape[1]
+        independent = (
+            self.without.factor.n_independent + self.loaded.factor.n_independent - basis.shape[1]
+        )
         return np.asarray(np.linalg.qr(rest, mode='r')), independent
 
     def covariance(self, columns: np.ndarray, told: np.ndarray) -> np.ndarray:

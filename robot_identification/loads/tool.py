@@ -418,7 +418,7 @@ class _ToolRuns:
         left = np.column_stack([self.load, self.effort])
         for _ in range(2):
             left = left - basis @ (basis.T @ left)
-        independent = self.system.n_independent - basis.shape[1]
+        independent = self.system.factor.n_independent - basis.shape[1]
         return np.asarray(np.linalg.qr(left, mode='r')), independent
 
     def covariance(self, columns: np.ndarray, told: np.ndarray) -> np.ndarray:
@@ -427,7 +427,7 @@ class _ToolRuns:
 
     def _covariance(self, told: np.ndarray) -> np.ndarray:
         """Return that of the load's parameters ``told`` and of the others."""
-        chosen = [*told.tolist(), *range(_SIZE, self.system.n_base)]
+        chosen = [*told.tolist(), *range(_SIZE, self.system.factor.n_base)]
         design = np.hstack([self.load, self.rest])[:, chosen]
         norms = np.linalg.norm(design, axis=0)
         inverse = np.linalg.pinv(design / norms) / norms[:, None]

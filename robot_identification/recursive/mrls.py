@@ -75,7 +75,7 @@ def mrls(
     structure = system.structure
     learner = learner_of(structure, settings, prior)
     weighted = settings.weights == 'wls'
-    weights = joint_weights(system) if weighted else np.ones(system.n_joints)
+    weights = joint_weights(system) if weighted else np.ones(system.factor.n_joints)
     course = _EstimateHistory(structure.n_base)
     for matrix, effort, independence in _pieces(blocks, weights, settings.block):
         learner.update(matrix, effort, independence)
@@ -90,7 +90,7 @@ def mrls(
             'estimation.mrls.threshold',
         )
     identified = last.flags == ACCEPTED
-    free = solve(system.stacked(weights), identified, learner.initial, system.n_independent)
+    free = solve(system.stacked(weights), identified, learner.initial, system.factor.n_independent)
     # the Gram matrix has lost digits that count
     lost = settings.formulation == 'gram' and free.condition_number > GRAM_CONDITION
     solution = free

@@ -98,7 +98,7 @@ def _knowledge(robot: Robot, system: LinearSystem, estimate: Estimate) -> Iterat
 
 def _stds(system: LinearSystem, estimate: Estimate) -> np.ndarray:
     """Return (b,) standard deviations by the rows alone; infinite where they give none."""
-    stds, seen = np.full(system.n_base, np.inf), estimate.excited
+    stds, seen = np.full(system.factor.n_base, np.inf), estimate.excited
     rows = estimate.weighted(system)[:, :-1][:, seen]
     norms = np.linalg.norm(rows, axis=0)
     triangle = np.linalg.qr(rows / norms, mode='r')

@@ -285,7 +285,7 @@ class Result(ResultView):
     @property
     def units(self) -> dict[str, str]:
         """Unit of the effort of each joint, of a motor behind an elastic joint, and of energy."""
-        units, rows = self.robot.effort_units, self.system.joints
+        units, rows = self.robot.effort_units, self.system.factor.joints
         motors = dict(zip(rows, units * (len(rows) // len(units)), strict=False))
         return {**dict(zip(self.robot.joints, units, strict=True)), **motors, ENERGY: 'J'}
 

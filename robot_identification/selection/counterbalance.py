@@ -66,8 +66,10 @@ def sprung_joints(
     fit = PhysicalFit.from_system(system, robot, bodies.updated(known), settings, sprung)
     scales = np.asarray(estimate.weights) / estimate.residual_std
     found = ParameterSet(bodies.layout, fit.solve(system.stacked(scales), NEAR).chi)
-    efforts = np.linalg.norm(system.factors[:, :, -1], axis=1) / np.sqrt(system.rows)
-    sizes = dict(zip(system.joints, efforts.tolist(), strict=True))
+    efforts = np.linalg.norm(system.factor.triangles[:, :, -1], axis=1) / np.sqrt(
+        system.factor.rows
+    )
+    sizes = dict(zip(system.factor.joints, efforts.tolist(), strict=True))
     pulls = {
         joint: float(np.hypot(found[f'{joint}.kc'], found[f'{joint}.ks'])) / sizes[joint]
         for joint in turning

@@ -143,12 +143,12 @@ def test_sums_are_those_of_whole_rows(name, kind):
     system = system_of(recording, regressor, base, signals)
     rows, keep, raw = expected(recording, regressor, base, signals)
     assert system.factor.available_rows.tolist() == [len(rows)] * len(joints)
-    assert system.rows.tolist() == keep.sum(axis=0).tolist()
+    assert system.factor.rows.tolist() == keep.sum(axis=0).tolist()
     assert kind == 'all' or not keep.all()
     for j in range(len(joints)):
         kept = rows[keep[:, j], j]
         size = np.linalg.norm(kept, axis=0) + 1e-300
-        R = system.factors[j]
+        R = system.factor.triangles[j]
         np.testing.assert_array_equal(R, np.triu(R))
         unit = np.where(size > 1e-9, size, 1.0)
         np.testing.assert_allclose((R / unit).T @ (R / unit), (kept / unit).T @ (kept / unit),
@@ -209,7 +209,7 @@ def test_blocks_before_and_after_decimation_may_mix(structure_of):
         np.testing.assert_allclose(
             system.factor.raw_gram[j], (W[:, j].T * counts) @ W[:, j], rtol=1e-12
         )
-        R = system.factors[j]
+        R = system.factor.triangles[j]
         np.testing.assert_allclose(R.T @ R, W[:, j].T @ W[:, j], rtol=1e-11)
     assert system.factor.raw_rows == 40
 

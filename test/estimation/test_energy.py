@@ -146,7 +146,7 @@ def test_blocks_make_no_difference(problem, monkeypatch):
 def test_parameters_are_found_from_energies(problem):
     recording = problem.recording(40.0, noise=2.0)
     system = RowBuilder(ENERGY).system(recording, problem.regressor, problem.base, EXACT)
-    assert system.joints == ('energy',)
+    assert system.factor.joints == ('energy',)
     assert system.factor.position_range.shape == (3,)
     estimate = ols(system)
     assert estimate.rank == problem.base.n_base

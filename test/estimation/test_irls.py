@@ -61,7 +61,7 @@ def spoilt(problem, problem_of):
         effort = clean.effort.copy()
         bad = rng.random(effort.shape) < share
         effort += np.where(bad, 50.0 * np.array(noise) * rng.normal(size=effort.shape), 0.0)
-        system = from_rows(clean.system.structure, clean.system.joints, matrix, effort)
+        system = from_rows(clean.system.structure, clean.system.factor.joints, matrix, effort)
         return clean, replace(clean, effort=effort, system=system)
 
     return make

@@ -84,7 +84,9 @@ def test_columns_of_rounding_size_are_no_parameters_of_a_joint(problem_of):
     rounded = matrix.copy()
     rounded[:, 1, :4] = 1e-16 * rng.normal(size=(9, 4))
     weights = [
-        joint_weights(from_rows(exact.system.structure, exact.system.joints, m, exact.effort))
+        joint_weights(
+            from_rows(exact.system.structure, exact.system.factor.joints, m, exact.effort)
+        )
         for m in (matrix, rounded)
     ]
     assert np.allclose(*weights, rtol=1e-10)
@@ -110,11 +112,11 @@ def test_fit_of_each_joint(problem, method):
 def test_rows_in_the_dead_zone_count_for_the_raw_error_only(problem, structure_of):
     case = problem()
     keep = np.random.default_rng(6).random((300, 3)) < 0.5
-    system = from_rows(structure_of(8), case.system.joints, case.matrix, case.effort, keep)
+    system = from_rows(structure_of(8), case.system.factor.joints, case.matrix, case.effort, keep)
     W, tau = case.matrix[keep], case.effort[keep]
     estimate = ols(system)
     assert np.allclose(estimate.base.values, np.linalg.lstsq(W, tau, rcond=None)[0], rtol=1e-11)
-    assert system.rows.tolist() == keep.sum(axis=0).tolist()
+    assert system.factor.rows.tolist() == keep.sum(axis=0).tolist()
     residual = case.effort - case.matrix @ estimate.base.values
     raw = 100 * np.linalg.norm(residual) / np.linalg.norm(case.effort)
     assert estimate.raw_relative_error == pytest.approx(raw, rel=1e-9)
@@ -166,7 +168,7 @@ def test_units_of_the_parameters_do_not_matter(seed, scale):
 
 def test_several_recordings_count_as_one_long_one(problem, structure_of):
     whole = problem(m=300)
-    structure, joints = structure_of(8), whole.system.joints
+    structure, joints = structure_of(8), whole.system.factor.joints
     parts = [
         from_rows(structure, joints, whole.matrix[part], whole.effort[part])
         for part in (slice(0, 120), slice(120, 130), slice(130, 300))
@@ -196,7 +198,7 @@ def test_joint_without_effort_names_it(problem, structure_of):
     effort = case.effort.copy()
     effort[:, 1] = 0.0
     with pytest.raises(RecordingError, match="joint 'joint_1' is zero") as error:
-        from_rows(structure_of(8), case.system.joints, case.matrix, effort)
+        from_rows(structure_of(8), case.system.factor.joints, case.matrix, effort)
     assert error.value.joint == 'joint_1' and error.value.remedy
 
 
@@ -204,7 +206,7 @@ def test_joint_that_is_always_in_the_dead_zone_is_named(problem, structure_of):
     case = problem()
     keep = np.ones((300, 3), dtype=bool)
     keep[:, 2] = False
-    system = from_rows(structure_of(8), case.system.joints, case.matrix, case.effort, keep)
+    system = from_rows(structure_of(8), case.system.factor.joints, case.matrix, case.effort, keep)
     with pytest.raises(IdentifiabilityError, match="'joint_2'.*dead zone") as error:
         wls(system)
     assert error.value.joint == 'joint_2'

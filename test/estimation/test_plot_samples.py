@@ -132,6 +132,11 @@ def test_memory_does_not_grow_with_the_number_of_recordings(problem, monkeypatch
 
 def test_arrays_cannot_be_written_to(problem):
     system = problem().system
-    for array in (system.factors, system.rows, system.trace.matrix, system.trace.keep):
+    for array in (
+        system.factor.triangles,
+        system.factor.rows,
+        system.trace.matrix,
+        system.trace.keep,
+    ):
         with pytest.raises(ValueError, match='read-only'):
             array[0] = 0

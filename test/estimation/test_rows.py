@@ -167,7 +167,7 @@ def test_several_recordings_are_one_system(arm):
     )
     assert system.sources == ('made.csv', 'made.csv')
     alone = [system_of(source, regressor, base, SETTINGS) for source in (first, second)]
-    assert system.n_rows == alone[0].n_rows + alone[1].n_rows
+    assert system.factor.n_rows == sum(one.factor.n_rows for one in alone)
     shares = [share for share, _ in told]
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1.0) and len(shares) > 4
     assert 'made.csv' in told[0][1]

@@ -36,12 +36,12 @@ def ridge(system: LinearSystem, settings: RidgeSettings, robot: str) -> Estimate
     """Return the ridge regression of a system."""
     weights = joint_weights(system)
     factor = system.stacked(weights)
-    known = identifiability(factor, system.n_rows, system.structure.base_layout)
+    known = identifiability(factor, system.factor.n_rows, system.structure.base_layout)
     norms = np.append(np.linalg.norm(factor[:, :-1], axis=0), 0.0)
     longer = np.vstack([factor, np.sqrt(settings.weight) * np.diag(norms)])
-    fixed = np.zeros(system.n_base)
+    fixed = np.zeros(system.factor.n_base)
     solution = solve(
-        np.linalg.qr(longer, mode='r'), known.excited, fixed, system.n_independent
+        np.linalg.qr(longer, mode='r'), known.excited, fixed, system.factor.n_independent
     )
     return assemble(system, solution, known, weights=weights, method='ridge', robot=robot)
 '''

@@ -229,8 +229,8 @@ def test_a_factor_tells_the_same(elastic):
     )
     found = identify_factors([unpack(pack(stored))], experiment.estimation)
     expected = identify(experiment)
-    assert found.system.joints == expected.system.joints
-    assert np.array_equal(found.system.driven, expected.system.driven)
+    assert found.system.factor.joints == expected.system.factor.joints
+    assert np.array_equal(found.system.factor.driven, expected.system.factor.driven)
     apart = np.abs(found.estimate.base.values - expected.estimate.base.values)
     assert (apart <= 1e-8 * expected.estimate.std).all()
 

@@ -446,10 +446,10 @@ def test_energies_of_joints_that_move_one_at_a_time_go_together(workspace):
             for source in experiment.sources(kind)]  # fmt: skip
     with pytest.raises(IdentificationError, match="joint 'joint_3' does not move"):
         reducer.system([both[1]])
-    expected = reducer.system([both[0]]).n_rows + both[1].factor.n_rows
-    assert reducer.system(both).n_rows == expected
+    expected = reducer.system([both[0]]).factor.n_rows + both[1].factor.n_rows
+    assert reducer.system(both).factor.n_rows == expected
     (still_recording,) = experiment.sources('validation')
-    assert reducer.system([both[0], still_recording]).n_rows == expected
+    assert reducer.system([both[0], still_recording]).factor.n_rows == expected
 
 
 def test_factors_have_what_the_bootstrap_and_the_folds_need(reduced, tmp_path):
