@@ -22,6 +22,7 @@ from .command import (
 )
 from .experiment import diagnose, filters, identify, init, schema, structure
 from .feedforward import feedforward
+from .limits import limits
 from .motion import calibrate, plan, preview
 from .recordings import fleet, reduce
 from .result_robots import check, export
@@ -31,8 +32,8 @@ from .tool import tool
 
 COMMANDS = (
     init, identify, tool, diagnose, reduce, validate, compare, plot, check, replay, export,
-    feedforward, structure, filters, fleet, plan, preview, calibrate, node, play, wait, schema,
-    demo,
+    feedforward, limits, structure, filters, fleet, plan, preview, calibrate, node, play,
+    wait, schema, demo,
 )  # fmt: skip
 """In the order of the help text."""
 

@@ -85,6 +85,12 @@ def _plotjuggler(result: Any) -> str:
     return plotjuggler_layout(result.robot.joints)
 
 
+def _moveit(result: Any) -> str:
+    from .joint_limits import moveit_limits
+
+    return moveit_limits(result)
+
+
 def _servo(name: str) -> Callable[[Any], str]:
     def write(result: Any) -> str:
         from . import servo_exports
@@ -124,6 +130,10 @@ FORMATS = {
     'csv': Format('a table of the parameters', _csv),
     'plotjuggler': Format(
         'a layout for PlotJuggler that shows what the nodes publish of the robot', _plotjuggler
+    ),
+    'moveit': Format(
+        "MoveIt's joint_limits.yaml, with accelerations that efforts allow over the workspace",
+        _moveit,
     ),
     'isaaclab': Format('servos as actuators of Isaac Lab', write_servos=_servo('isaaclab')),
     'mjlab': Format('servos as actuators of mjlab', write_servos=_servo('mjlab')),
