@@ -58,6 +58,7 @@ _MOST_BLOCKS = int(LONGEST * 1000.0 / 512.0)  # of `LONGEST` at a rate of a kilo
 _LEAST = 1e-3  # share of the effort below which residuals are not compared
 _LEAST_GAIN = 1e-3  # of the logarithm of the residual
 _PULL = 1e-5  # of the scaled normal matrix, towards the prior
+_RIDGE = 1e-10  # for columns that nothing moves
 _OWN = (*FRICTION_SYMBOLS, *SPRING_SYMBOLS)
 
 
@@ -228,14 +229,9 @@ class FoldedRows:
         return replace(self, stretches=tuple(stretches))
 
     def mixed(self, others: Sequence[FoldedRows]) -> FoldedRows:
-        """Take each joint's rows from others, that differ by their channels alone."""
-        parts = zip(*(other.stretches for other in others), strict=True)
-        stretches = []
-        for stretch, same in zip(self.stretches, parts, strict=True):
-            signals = [self._by_joint(each)[j] for j, each in enumerate(same)]
-            stretches.append(replace(stretch, signals=np.vstack(signals)))
-        rows = replace(self, stretches=tuple(stretches))
-        for name in ('_held', '_fitted'):  # known already
+        """Take each joint's normal matrices from others, that differ by their channels alone."""
+        rows = replace(self, stretches=())
+        for name in ('_held', '_fitted'):
             grams = [getattr(other, name)[..., j, :, :] for j, other in enumerate(others)]
             vars(rows)[name] = np.stack(grams, axis=-3)
         return rows
@@ -388,9 +384,8 @@ class FoldedRows:
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Solve (..., k, k) normal equations for (..., k)."""
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(matrix, axis1=-2, axis2=-1), 1e-30))
-    scaled = matrix * scale[..., None, :] * scale[..., :, None]
-    inverse = np.linalg.pinv(scaled, rcond=1e-12, hermitian=True)
-    return np.asarray(scale * (inverse @ (scale * right)[..., None])[..., 0])
+    scaled = matrix * scale[..., None, :] * scale[..., :, None] + _RIDGE * np.eye(scale.shape[-1])
+    return np.asarray(scale * np.linalg.solve(scaled, (scale * right)[..., None])[..., 0])
 
 
 def _log_residual(grams: np.ndarray, base: np.ndarray) -> np.ndarray:

@@ -31,7 +31,7 @@ One file: the choices are steps of one search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 import itertools
 from typing import Any
@@ -74,7 +74,7 @@ DELAYS = (0.0, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.12)
 LOW_PASSES = (0.0, 8.0, 4.0, 2.0)
 """Low-pass filters of the effort that are compared [Hz]; 0 for none."""
 
-BREAKAWAYS = (0.002, 0.005, 0.01, 0.02, 0.05)
+BREAKAWAYS = (0.003, 0.01, 0.03)
 """Breakaway displacements that are compared [rad]."""
 
 DEAD_ZONES = (0.0, 0.02, 0.05, 0.1)
@@ -463,75 +463,37 @@ class _SettingsSearch:
 
     def choose_channels(self) -> None:
         """Choose joints whose efforts come later or smoother than those of all."""
-        free = [f'signals.{key}' not in self.given for key in _CHANNEL]
-        if not any(free):
+        free = np.array([[f'signals.{key}' not in self.given] for key in _CHANNEL])
+        if not free.any():
             return
-        n, of_all = self.robot.n_joints, dict(zip(_CHANNEL, (self.late, 0.0), strict=True))
-        asked: dict[str, Any] = {key: of_all[key] for key, f in zip(_CHANNEL, free) if f}
-        if any(getattr(self.signals, key) != value for key, value in asked.items()):
-            self.signals, self._rows = replace(self.signals, **asked), None
+        self.progress(0.75, 'choosing the channels of the efforts')
         present = np.array([self._by_joint(key) for key in _CHANNEL])
-        raw = self.rows
-        if present.any():
-            raw = self._read(signals=replace(self.signals, effort_delay=0.0, effort_low_pass=0.0))
-        all_late, options = float(present[0, 0]), (DELAYS, LOW_PASSES)
-        mine = [f'signals.{key}' for key in asked]
-        self.choices = [c for c in self.choices if c.key not in mine or c.reference == _NONE]
-        places = [i for i in range(2) if free[i]]
-        candidates: dict[_Channel, FoldedRows] = {}
-
-        def rows_of(pair: _Channel) -> FoldedRows:
-            if pair not in candidates:
-                values = [np.full(n, v) if f else p for v, f, p in zip(pair, free, present)]
-                candidates[pair] = raw.through(*values)
-            return candidates[pair]
-
-        before = self.rows.cost()
-        best, found = (before, present, 0.0), self.rows
+        neutral = dict.fromkeys(_CHANNEL, 0.0)
+        raw = self._read(signals=replace(self.signals, **neutral)) if present.any() else self.rows
+        usual = np.where(free, [[self.late], [0.0]], present)
         # one joint that is late may look like a delay of all: the search starts with and without
-        for late in {all_late, 0.0} if free[0] else {all_late}:
-            pairs, base = [(late, 0.0)] * n, rows_of((late, 0.0)).fit()
-
-            def whole(pairs: list[_Channel]) -> tuple[float, FoldedRows]:
-                rows = raw.mixed([rows_of(pair) for pair in pairs])
-                extra = TERM_COST * np.mean([_terms(pair, late) for pair in pairs])  # noqa: B023
-                return float(rows.cost().mean() + extra), rows
-
-            for count in range(_ROUNDS):
-                self.progress(0.75 + 0.02 * count, 'choosing the channels of the efforts')
-                known = pairs
-                for place in places:
-                    pairs = _channels(rows_of, base, pairs, place, options[place], late)
-                if pairs == known:
-                    break
-                base = raw.mixed([rows_of(pair) for pair in pairs]).fit()
-            # what one joint is fitted to keeps to the channel that all were fitted with
-            least, rows = whole(pairs)
-            for j, place, way in itertools.product(range(n), places, (1, -1)):
-                while _terms(pairs[j], late) and (near := _next(pairs[j], place, way, options)):
-                    trial = [*pairs[:j], near, *pairs[j + 1 :]]
-                    dearer, other = whole(trial)
-                    if dearer >= least:
-                        break
-                    least, rows, pairs = dearer, other, trial
-            if least < best[0].mean() + TERM_COST * best[2]:
-                values = np.where(np.array(free)[:, None], np.array(pairs).T, present)
-                terms = float(np.mean([_terms(pair, late) for pair in pairs]))
-                best, found = (rows.cost(), values, terms), rows
-        cost, chosen, terms = best
-        for key, values, was in zip(_CHANNEL, chosen, present, strict=True):
-            if np.array_equal(values, was):
+        starts = [np.where(free, [[late], [0.0]], usual) for late in {self.late, 0.0}]
+        plain = raw.through(*usual).cost()
+        cost, terms, chosen = min(
+            (_channels(raw, start, free) for start in starts),
+            key=lambda found: found[0].mean() + TERM_COST * found[1],
+        )
+        taken, gain = better(cost, plain, terms, sure=SURE), relative_gain(cost, plain)
+        for key, values, was, asked in zip(_CHANNEL, chosen, usual, free[:, 0], strict=True):
+            if not asked:
                 continue
-            if better(cost, before, terms, sure=SURE):
-                value: Any = tuple(np.round(values, 4).tolist())
-                self.signals, self._rows = replace(self.signals, **{key: value}), found
-                self.choices = [each for each in self.choices if each.key != f'signals.{key}']
-                reference = 'against the same channel for all'
-                self._note(f'signals.{key}', value, relative_gain(cost, before), reference)
-            elif better(cost, before, terms):
-                gain = relative_gain(before, cost)
-                text = 'against one of single joints'
-                self._undecided(f'signals.{key}', float(was[0]), gain, text)
+            name, changed = f'signals.{key}', not np.array_equal(values, was)
+            of_all = () if changed and taken else (_NONE,)
+            self.choices = [c for c in self.choices if c.key != name or c.reference in of_all]
+            value: Any = float(was[0])
+            if changed and taken:
+                value = tuple(np.round(values, 4).tolist())
+                self._note(name, value, gain, 'against the same channel for all')
+            elif changed and better(cost, plain, terms):
+                gain = relative_gain(plain, cost)
+                self._undecided(name, value, gain, 'against one of single joints')
+            if not np.array_equal(self._by_joint(key), value):
+                self.signals, self._rows = replace(self.signals, **{key: value}), None
 
     def drop_terms(self) -> bool:
         """Leave out what does not pay any more beside what was chosen later; tell of any."""
@@ -621,46 +583,44 @@ def _without(values: tuple[str, ...], *others: str) -> tuple[str, ...]:
     return tuple(value for value in values if value not in others)
 
 
-_Channel = tuple[float, float]
-"""Delay [s] and low-pass [Hz] of an effort."""
-
-
-def _terms(channel: _Channel, late: float) -> float:
-    """Return how many terms a joint's channel has beside the delay of all."""
-    return float(channel[0] != late) + float(channel[1] != 0.0)
-
-
-def _other(channel: _Channel, place: int, value: float) -> _Channel:
-    return (value, channel[1]) if place == 0 else (channel[0], value)
-
-
-def _next(
-    channel: _Channel, place: int, way: int, options: Sequence[Sequence[float]]
-) -> _Channel | None:
-    """Return a channel with the next delay or low-pass; None where there is none."""
-    values = options[place]
-    at = values.index(channel[place]) + way if channel[place] in values else -1
-    return _other(channel, place, values[at]) if 0 <= at < len(values) else None
-
-
 def _channels(
-    rows_of: Callable[[_Channel], FoldedRows],
-    base: np.ndarray,
-    pairs: list[_Channel],
-    place: int,
-    options: Sequence[float],
-    late: float,
-) -> list[_Channel]:
-    """Return each joint's channel, with another delay or low-pass where that pays."""
-    values = dict.fromkeys(((late, 0.0)[place], *options))  # the usual first
-    tried = {_other(pair, place, value) for pair in pairs for value in values}
-    costs = {pair: rows_of(pair).own_costs(base) for pair in tried}  # (folds, n) each
-    found = []
-    for j, pair in enumerate(pairs):
-        near = [_other(pair, place, value) for value in values]
-        terms = [_terms(each, late) for each in near]
-        table = np.array([costs[each][:, j] for each in near])
-        best = int(np.argmin(table.mean(axis=1) + TERM_COST * np.array(terms)))
-        pays = simplest(table[[0, best]], [terms[0], terms[best]])
-        found.append(near[best] if pays else near[0])
-    return found
+    raw: FoldedRows, start: np.ndarray, free: np.ndarray
+) -> tuple[np.ndarray, float, np.ndarray]:
+    """
+    Return the best cost, its terms a joint, and the (2, n) delays and low-passes behind it.
+
+    Each joint has the channel of the start, or another delay or low-pass where that is free.
+    """
+    channels = [start]
+    for place, values in enumerate((DELAYS, LOW_PASSES)):
+        row = np.arange(2)[:, None] == place
+        others = [value for value in values if value != start[place, 0]]
+        channels += [np.where(row, value, start) for value in others if free[place]]
+    rows, n = [raw.through(*channel) for channel in channels], raw.n_joints
+
+    def total(picked: np.ndarray) -> float:
+        cost = raw.mixed([rows[i] for i in picked]).cost()
+        return float(cost.mean() + TERM_COST * np.mean(picked != 0))
+
+    picked = np.zeros(n, dtype=int)
+    for _ in range(_ROUNDS):
+        known, base = picked, raw.mixed([rows[i] for i in picked]).fit()
+        table = np.array([each.own_costs(base) for each in rows])  # (channels, folds, n)
+        best = table[1:].mean(axis=1).argmin(axis=0) + 1
+        pays = [simplest(table[[0, i], :, j], [0.0, 1.0]) for j, i in enumerate(best)]
+        picked = best * np.array(pays)
+        if np.array_equal(picked, known):
+            break
+    # what one joint is fitted to keeps to the channel that all were fitted with
+    least = total(picked)
+    for j in range(n):
+        while picked[j]:
+            near = {0, picked[j] - 1, min(picked[j] + 1, len(rows) - 1)} - {picked[j]}
+            trials = [np.where(np.arange(n) == j, i, picked) for i in near]
+            costs = [total(trial) for trial in trials]
+            if min(costs) >= least:
+                break
+            least, picked = min(costs), trials[int(np.argmin(costs))]
+    chosen = np.array([channels[i][:, j] for j, i in enumerate(picked)]).T
+    cost = raw.mixed([rows[i] for i in picked]).cost()
+    return cost, float(np.mean(picked != 0)), chosen
