@@ -98,8 +98,8 @@ LEAST_TILT = np.radians(0.05)
 LEAST_SPRING_GAIN = 0.1
 """Logarithm of a joint's residual that a spring at it has to save."""
 
-THINNED_RATE = 2000.0
-"""Rate that recordings are reduced to, at least, before settings are compared [Hz]."""
+OVERSAMPLING = 16.0
+"""Rate that recordings keep at least while settings are compared, by the cut-off frequency."""
 
 _AHEAD = 0.02
 """Time beyond which longer delays are not tried where all shorter ones are worse [s]."""
@@ -241,7 +241,8 @@ def choose_model(
         where a recording cannot be used with any candidate.
 
     """
-    kept = tuple(thinned(source, THINNED_RATE, LONGEST) for source in sources)
+    rate = OVERSAMPLING * max(signals.cutoff, *CUTOFFS)
+    kept = tuple(thinned(source, rate, LONGEST) for source in sources)
     search = _SettingsSearch(kept, robot, model, signals, frozenset(given), present, progress)
     search.choose_filter()
     search.choose_delay()
