@@ -74,7 +74,7 @@ DELAYS = (0.0, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.12)
 LOW_PASSES = (0.0, 8.0, 4.0, 2.0)
 """Low-pass filters of the effort that are compared [Hz]; 0 for none."""
 
-BREAKAWAYS = (0.003, 0.01, 0.03)
+BREAKAWAYS = (0.002, 0.005, 0.01, 0.02, 0.05)
 """Breakaway displacements that are compared [rad]."""
 
 DEAD_ZONES = (0.0, 0.02, 0.05, 0.1)
