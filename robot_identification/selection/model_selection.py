@@ -469,8 +469,8 @@ class _SettingsSearch:
             return
         self.progress(0.75, 'choosing the channels of the efforts')
         present = np.array([self._by_joint(key) for key in _CHANNEL])
-        neutral = dict.fromkeys(_CHANNEL, 0.0)
-        raw = self._read(signals=replace(self.signals, **neutral)) if present.any() else self.rows
+        neutral = replace(self.signals, effort_delay=0.0, effort_low_pass=0.0)
+        raw = self._read(signals=neutral) if present.any() else self.rows
         usual = np.where(free, [[self.late], [0.0]], present)
         # one joint that is late may look like a delay of all: the search starts with and without
         starts = [np.where(free, [[late], [0.0]], usual) for late in {self.late, 0.0}]
