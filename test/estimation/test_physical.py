@@ -346,6 +346,7 @@ class Rows:
         names = [f'p{i}' for i in range(self.n_base)]
         if offsets:
             names[:2] = 'a.off', 'b.off'
+        self.factor = SimpleNamespace(n_base=len(truth), n_joints=2, joints=('a', 'b'))
         self.structure = SimpleNamespace(base_layout=SimpleNamespace(names=tuple(names)))
         columns = np.arange(self.n_base)
         self.pieces = []
