@@ -318,7 +318,7 @@ class SetUp:
             *['--base-paths', *packages, '--build-base', build],
             *['--install-base', self.venv, '--merge-install'],
             *['--event-handlers', 'console_direct+', '--cmake-args'],
-            *['-DBUILD_TESTING=OFF', '-DCMAKE_BUILD_TYPE=Release'],
+            *['-DBUILD_TESTING=OFF', '-DCMAKE_BUILD_TYPE=Release', '-DPYTHON_ALONE=ON'],
             '-DPython3_EXECUTABLE={}'.format(self.venv / 'bin' / 'python'),
             environment=environment,
         )
