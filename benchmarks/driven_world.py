@@ -18,6 +18,7 @@ from unittest import mock
 
 from action_msgs.msg import GoalStatus
 import numpy as np
+from rclpy.logging import get_logger
 from rclpy.serialization import serialize_message
 from robot_identification.errors import ExcitationError
 from robot_identification.excitation.trajectories import PointTrajectory
@@ -206,8 +207,6 @@ class DrivenController:
         When a cancel was sent [s].
     deaf:
         Whether cancels get lost.
-    notes:
-        See `Controller`.
     others:
         Error for others who may command the robot, or None.
     gone:
@@ -224,7 +223,13 @@ class DrivenController:
         self.cancels: list[float] = []
         self.deaf = self.gone = False
         self.others: MotionError | None = None
-        self.notes: set[str] = set()
+        self._notes: set[str] = set()
+
+    def note(self, text: str) -> None:
+        """Log a text once."""
+        if text and text not in self._notes:
+            self._notes.add(text)
+            get_logger('excitation').warning(text)
 
     async def prepare(self, joints: tuple[str, ...], tick: Any) -> np.ndarray | None:
         """Return how joints are stopped."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from robot_identification.excitation.path import Segment
+from robot_identification.excitation.extremes import extremes
 from robot_identification.excitation.point_cost import PointCost
 
 from .gautier_khalil_robot import (
@@ -26,6 +26,7 @@ from .gautier_khalil_robot import (
     random_sequence,
     robot,
     scaled_condition,
+    segment,
     spread,
     true_base,
 )
@@ -233,8 +234,8 @@ def _scaling(best: Optimum) -> Table:
 
 
 def _interpolation() -> Table:
-    example = Segment((0.0, 1.0), (1.0, 1.0))
-    peaks = [example.extremes(u)[3] for u in (0.5, 1.0, 2.0)]
+    ways = [segment(np.array([0.0, 1.0]), np.ones(2), u) for u in (0.5, 1.0, 2.0)]
+    peaks = [abs(extremes(way, 250.0).largest(2)[0][0]) for way in ways]
     shares = random_segments()
     why = 'the paper takes the peak for a falling function of u, which it is not'
     return Table(

@@ -18,9 +18,16 @@ import numpy as np
 from robot_identification.data.recording import Recording
 from robot_identification.estimation import Estimate, ols
 from robot_identification.estimators import EstimationSettings, RowBuilder
-from robot_identification.excitation import Plan, plan, PlannerSettings, Trajectory
+from robot_identification.excitation import (
+    Plan,
+    plan,
+    PlannerSettings,
+    PointTrajectory,
+    Trajectory,
+)
+from robot_identification.excitation.extremes import extremes
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.path import allowed_times, Segment
+from robot_identification.excitation.path import allowed_times, trajectory_through
 from robot_identification.excitation.point_cost import equilibrium, PointCost
 from robot_identification.excitation.sequence import (
     EnergyEquations,
@@ -431,17 +438,28 @@ def random_segments(count: int = 500, seed: int = 0) -> Peaks:
     counts = np.zeros(3)
     for _ in range(count):
         ends, speeds = random.uniform(-2.0, 2.0, 2), random.uniform(-1.0, 1.0, 2)
-        segment = Segment((ends[0], ends[1]), (speeds[0], speeds[1]))
-        peaks = np.abs(x**2 * segment.rest.deriv(2)(s) + x * segment.run.deriv(2)(s)).max(axis=1)
+        # the parts that do not depend on the time u, and that grow with it
+        rest, run = (
+            segment(*part, 1.0).sample(s).acceleration[:, 0]
+            for part in ((ends, 0.0 * speeds), (0.0 * ends, speeds))
+        )
+        peaks = np.abs(x**2 * rest + x * run).max(axis=1)
         first, last = np.stack([ends, speeds], axis=1)[:, :, None]
         allowed = allowed_times(first, last, _one_joint(1e6))
-        lowest, highest, _, _ = segment.extremes(allowed[0][0])
+        reached = extremes(segment(ends, speeds, allowed[0][0]), 250.0)
+        lowest, highest = reached.lowest[0, 0], reached.highest[0, 0]
         counts += (
             bool((np.diff(peaks) > 1e-9 * peaks[:-1]).any()),
             len(allowed) > 1,
             lowest < -2.0 - 1e-9 or highest > 2.0 + 1e-9,
         )
     return Peaks(*(counts / count).tolist())
+
+
+def segment(ends: np.ndarray, speeds: np.ndarray, time: float) -> PointTrajectory:
+    """Return the quintic of one joint between positions (2,) and speeds (2,) in a time [s]."""
+    points = WaypointSet(np.reshape(ends, (2, 1)), np.reshape(speeds, (2, 1)))
+    return trajectory_through(points, np.array([time]), _one_joint(1e6))
 
 
 def _one_joint(room: float) -> Limits:

@@ -18,7 +18,7 @@ from robot_identification.excitation.bases import FourierBasis, FourierTrajector
 from robot_identification.excitation.criteria import frobenius
 from robot_identification.excitation.families import MotionFamily
 from robot_identification.excitation.limits import Limits
-from robot_identification.excitation.objective import Objective
+from robot_identification.excitation.objective import IdentificationGoal, Objective
 from robot_identification.model.consistency import from_pseudo_inertia, pseudo_inertia
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
@@ -194,15 +194,22 @@ def excitation(
     basis = FourierBasis(DURATION, 1.0 / DURATION, HARMONICS)
     joints = np.arange(robot.n_joints)
     family = MotionFamily(basis, limits(robot), np.zeros(robot.n_joints), joints)
-    n_base = paper.base.n_base
+    base = paper.base
+    goal = IdentificationGoal(
+        regressor=paper,
+        prior=paper.standard,
+        columns=base.independent,
+        names=base.base_layout.names,
+        units=base.base_layout.units,
+        values=base.project(paper.standard).values,
+        noise=np.ones(robot.n_joints),
+        earlier=np.zeros((base.n_base, base.n_base)),
+        criterion=frobenius_condition_number,
+        moving=robot.joints,
+    )
     objective = Objective(
         family=family,
-        regressor=paper,
-        columns=paper.base.independent,
-        prior=paper.standard,
-        criterion=frobenius_condition_number,
-        noise=np.ones(robot.n_joints),
-        earlier=np.zeros((n_base, n_base)),
+        goal=goal,
         time=np.arange(0.0, DURATION, 0.05),
         effort=limits(robot).effort,
     )

@@ -67,17 +67,12 @@ class BoundingSpheres:
         tree = tree_of(robot)
         order = sorted(robot.joint_ids)
         places = {index: i + 1 for i, index in enumerate(order)} | {0: 0}
-        owners: list[int] = []
-        centres: list[np.ndarray] = []
-        radii: list[float] = []
+        spheres: list[tuple[int, np.ndarray, float]] = []
         of_shape = []
         for shape in geometry.geometryObjects:
-            covered = _cover(shape)
-            of_shape.append(np.arange(len(radii), len(radii) + len(covered)))
-            for centre, radius in covered:
-                owners.append(places[shape.parentJoint])
-                centres.append(centre)
-                radii.append(radius)
+            begin, owner = len(spheres), places[shape.parentJoint]
+            spheres += [(owner, *sphere) for sphere in _cover(shape)]
+            of_shape.append(np.arange(begin, len(spheres)))
         first: list[int] = []
         second: list[int] = []
         begins, planes = [], []
@@ -85,21 +80,20 @@ class BoundingSpheres:
             pair = geometry.collisionPairs[int(place)]
             begins.append(len(first))
             one, other = (geometry.geometryObjects[i] for i in (pair.first, pair.second))
-            spheres = of_shape[pair.first], of_shape[pair.second]
-            for i in spheres[0]:
-                first += [i] * len(spheres[1])
-                second += list(spheres[1])
-            if not (len(spheres[0]) and len(spheres[1])):
+            mine, others = of_shape[pair.first], of_shape[pair.second]
+            first += np.repeat(mine, len(others)).tolist()
+            second += np.tile(others, len(mine)).tolist()
+            if not (len(mine) and len(others)):
                 # a sphere's distance from itself holds the place
                 first.append(0)
                 second.append(0)
-                plane, others = (one, spheres[1]) if len(spheres[1]) else (other, spheres[0])
-                planes.append((number, others, plane.geometry.n, plane.geometry.d))
+                plane, around = (one, others) if len(others) else (other, mine)
+                planes.append((number, around, plane.geometry.n, plane.geometry.d))
         return cls(
             tree,
-            np.array(owners, dtype=int),
-            np.array(centres).reshape(-1, 3),
-            np.array(radii),
+            np.array([owner for owner, _, _ in spheres], dtype=int),
+            np.array([centre for _, centre, _ in spheres]).reshape(-1, 3),
+            np.array([radius for _, _, radius in spheres]),
             np.array(first, dtype=int),
             np.array(second, dtype=int),
             np.array(begins, dtype=int),

@@ -31,6 +31,7 @@ from .collision_geometry import (
     set_pairs,
     shape_reach,
 )
+from .limits import one_a_joint
 from .settings import FLOOR, Obstacle, PlannerSettings
 
 _BLOCK = 64
@@ -190,14 +191,19 @@ class CollisionModel:
         return tuple(bool(names & set(pair)) for pair in self.pairs)
 
     @cached_property
+    def _reach_of_both(self) -> np.ndarray:
+        """(2, n_pairs, n_joints): `shape_reach` of the first and second shape of each pair."""
+        pairs = [(pair.first, pair.second) for pair in self.geometry.collisionPairs]
+        return self.shape_reach[np.array(pairs, dtype=int).reshape(-1, 2).T]
+
+    @cached_property
     def pair_reach(self) -> np.ndarray:
         """
         Bound of what each joint changes the distance of each pair by, (n_pairs, n_joints).
 
         A joint that moves both bodies of a pair alike does not change their distance.
         """
-        pairs = [(pair.first, pair.second) for pair in self.geometry.collisionPairs]
-        first, second = self.shape_reach[np.array(pairs, dtype=int).reshape(-1, 2).T]
+        first, second = self._reach_of_both
         return np.where((first > 0.0) != (second > 0.0), first + second, 0.0)
 
     def name_of(self, shape: pin.GeometryObject) -> str:
@@ -313,20 +319,8 @@ class CollisionModel:
         for side, sign in ((0, -1.0), (1, 1.0)):
             wrench = np.hstack([normal, np.cross(lines[:, side], normal)])
             along = np.einsum('ki,kij->kj', wrench, jacobians)
-            slopes += sign * along * self._carried[side][pairs]
+            slopes += sign * along * (self._reach_of_both[side][pairs] > 0.0)
         return slopes
-
-    @cached_property
-    def _carried(self) -> np.ndarray:
-        """(2, n_pairs, n_joints): which joints carry the first and second shape of each pair."""
-        robot, geometry = self.robot, self.geometry
-        carried = np.zeros((2, len(geometry.collisionPairs), robot.n_joints), dtype=bool)
-        for number, pair in enumerate(geometry.collisionPairs):
-            for side, index in enumerate((pair.first, pair.second)):
-                joint = geometry.geometryObjects[index].parentJoint
-                supports = list(robot.model.supports[joint])
-                carried[side, number] = np.isin(robot.joint_ids, supports)
-        return carried
 
     @cached_property
     def spheres(self) -> BoundingSpheres:
@@ -456,16 +450,10 @@ def _coverage(
 
 
 def tracking_tolerances(robot: Robot, tolerance: Sequence[float]) -> np.ndarray:
-    """Return the tolerances of all joints."""
-    given = np.array(tolerance if len(tolerance) else (0.0,), dtype=float)
-    if given.size not in (1, robot.n_joints):
-        raise ExcitationError(
-            f"'tracking_tolerance' has {given.size} values, the robot {robot.n_joints} joints",
-            key='tracking_tolerance',
-            value=tuple(tolerance),
-            remedy=f'give one for all, or one for each of {", ".join(robot.joints)}',
-        )
-    return np.broadcast_to(given, (robot.n_joints,))
+    """Return the tolerances (n_joints,) of all joints; one may be given for all."""
+    given = tuple(tolerance) or (0.0,)
+    given *= robot.n_joints if len(given) == 1 else 1
+    return one_a_joint(robot.joints, 'tracking_tolerance', given)
 
 
 def collision_settings(settings: PlannerSettings) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ One file: one check of a trajectory, and the errors that it raises.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -164,7 +165,7 @@ REST = 1e-6
 JUMP_SECONDS = 1e-4
 """Jumps of the acceleration are rounding where the jerk limit makes them in this time [s]."""
 
-_LIMIT_TOLERANCE = 1e-9
+LIMIT_TOLERANCE = 1e-9
 """Share of a value by which rounding may pass a limit."""
 
 _JERK_TOLERANCE = 1e-6
@@ -178,8 +179,9 @@ class LimitViolation(ExcitationError):
     Beside `joint`, `key` is the quantity and `value` its value; `limit` and `time` [s] say more.
     """
 
-    limit: float
-    time: float
+    def __init__(self, message: str, *, limit: float, time: float, **about: Any) -> None:
+        super().__init__(message, **about)
+        self.limit, self.time = float(limit), float(time)
 
 
 @dataclass(frozen=True)
@@ -313,9 +315,7 @@ def check_trajectory(
     effort:
         Predicts efforts; default by the URDF's parameters.
     collisions:
-        The robot's collision model.  Positions are looked at so densely that no point of the robot
-        moves by more than the clearance from one to the next (`sweep`), so the shapes stay clear
-        of each other in between.
+        The robot's collision model, see `check_collisions`; None leaves distances aside.
 
     Returns
     -------
@@ -374,13 +374,11 @@ def _check_motion(reached: Extremes, limits: Limits) -> None:
         (1.0, limits.upper, reached.highest[0], reached.highest_time[0]),
         (-1.0, limits.lower, reached.lowest[0], reached.lowest_time[0]),
     ):
-        slack = _LIMIT_TOLERANCE * np.maximum(1.0, np.abs(values))
-        over = sign * values - slack > sign * limit
-        _raise_worst('position', over, values, times, limit, limits)
+        _require('position', values, times, limit, limits, sign * (values - limit))
     _require('velocity', *reached.largest(1), limits.velocity, limits)
     _require('acceleration', *reached.largest(2), limits.acceleration, limits)
     _check_jumps(reached, limits)
-    _require('jerk', *reached.largest(3), limits.jerk, limits, _JERK_TOLERANCE)
+    _require('jerk', *reached.largest(3), limits.jerk, limits)
 
 
 def _check_jumps(reached: Extremes, limits: Limits) -> None:
@@ -391,7 +389,7 @@ def _check_jumps(reached: Extremes, limits: Limits) -> None:
     if excess[j] <= 0.0:
         return
     unit = limits.unit('acceleration', j)
-    error = LimitViolation(
+    raise LimitViolation(
         f"acceleration of joint '{limits.joints[j]}' jumps by {reached.jump[j]:.6g} {unit} at "
         f'{reached.jump_time[j]:.3f} s: its jerk is infinite there, and its limit is '
         f'{limits.jerk[j]:.6g} {limits.unit("jerk", j)}',
@@ -400,9 +398,9 @@ def _check_jumps(reached: Extremes, limits: Limits) -> None:
         value=float('inf'),
         remedy='give the points accelerations, zero at both ends, or no jerk limit '
         '(jerk_limits empty, jerk_time none)',
+        limit=limits.jerk[j],
+        time=reached.jump_time[j],
     )
-    error.limit, error.time = float(limits.jerk[j]), float(reached.jump_time[j])
-    raise error
 
 
 def _require(
@@ -411,25 +409,15 @@ def _require(
     times: np.ndarray,
     limit: np.ndarray,
     limits: Limits,
-    rounding: float = _LIMIT_TOLERANCE,
+    excess: np.ndarray | None = None,
 ) -> None:
-    over = np.abs(values) * (1.0 - rounding) > limit
-    _raise_worst(quantity, over, values, times, limit, limits)
-
-
-def _raise_worst(
-    quantity: str,
-    over: np.ndarray,
-    values: np.ndarray,
-    times: np.ndarray,
-    limit: np.ndarray,
-    limits: Limits,
-) -> None:
-    """Raise for the joint that is ``over`` its limit by most, if any is."""
-    if not over.any():
-        return
-    excess = np.where(over, np.abs(np.abs(values) - np.abs(limit)), -np.inf)
+    """Raise for the joint that is beyond its limit by most, if any is; sizes count by default."""
+    excess = np.abs(values) - limit if excess is None else excess
+    rounding = _JERK_TOLERANCE if quantity == 'jerk' else LIMIT_TOLERANCE
+    excess = np.where(excess > rounding * np.maximum(1.0, np.abs(values)), excess, 0.0)
     j = int(np.argmax(excess))
+    if excess[j] == 0.0:
+        return
     unit = limits.unit(quantity, j)
     remedy = 'plan within the limits, or correct the limit if it is wrong'
     if quantity == 'position' and times[j] == 0.0:
@@ -439,16 +427,16 @@ def _raise_worst(
         )
     if quantity == 'effort':
         remedy = 'move slower or with less reach, or correct inertias, limit or effort_margin'
-    error = LimitViolation(
+    raise LimitViolation(
         f"{quantity} of joint '{limits.joints[j]}' is {values[j]:.6g} {unit} at "
         f'{times[j]:.3f} s, beyond its limit of {limit[j]:.6g} {unit}',
         joint=limits.joints[j],
         key=quantity,
         value=float(values[j]),
         remedy=remedy,
+        limit=limit[j],
+        time=times[j],
     )
-    error.limit, error.time = float(limit[j]), float(times[j])
-    raise error
 
 
 def _limit_usage(reached: Extremes, efforts: np.ndarray, limits: Limits) -> LimitUse:

@@ -261,17 +261,6 @@ class PredictedDeviations:
     std: np.ndarray
     values: np.ndarray
 
-    @classmethod
-    def of(
-        cls,
-        names: tuple[str, ...],
-        units: tuple[str, ...],
-        values: np.ndarray,
-        information: np.ndarray,
-    ) -> PredictedDeviations:
-        """Return the deviations that a (b, b) information leaves."""
-        return cls(names, units, np.sqrt(np.diagonal(covariance(information))), values)
-
     @property
     def relative(self) -> np.ndarray:
         """(b,) deviations by the size of the values; infinite where the value is 0."""

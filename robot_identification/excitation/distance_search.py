@@ -85,16 +85,8 @@ class DistanceSearch:
         self._obstacle = np.array(collisions.with_obstacle, dtype=int)
         self.best: dict[bool, tuple[float, Contact]] = {}
 
-    def run(self, begin: np.ndarray, end: np.ndarray) -> Contact | None:
-        """
-        Search in intervals (n,); return the first contact below the clearance, and end with it.
-
-        Parameters
-        ----------
-        begin, end:
-            (n,) places.
-
-        """
+    def run(self, begin: np.ndarray, end: np.ndarray) -> None:
+        """Search in intervals between places (n,); end with a contact below the clearance."""
         clearance = self._model.clearance
         for first in range(0, begin.size if self._model.pairs else 0, _INTERVALS):
             part = slice(first, first + _INTERVALS)
@@ -103,10 +95,8 @@ class DistanceSearch:
                 order = np.argsort(items.bound)
                 chosen, items = items.take(order[:_ITEMS]), items.take(order[_ITEMS:])
                 items = self._open(items.joined(*self._halves(chosen)))
-                for _, contact in self.best.values():
-                    if contact.distance < clearance:
-                        return contact
-        return None
+                if any(contact.distance < clearance for _, contact in self.best.values()):
+                    return
 
     def polish(self, step: float) -> None:
         """Look for smaller distances within ``step`` of the places of the smallest ones."""

@@ -118,18 +118,15 @@ def extremes(trajectory: Trajectory, rate: float) -> Extremes:
         end = begin + length
         # as polynomials of a time in [0, 1]
         c: np.ndarray = coefficients * (length[:, None] ** np.arange(DEGREE + 1))[:, :, None]
-        derivatives = []
-        for _ in QUANTITIES:
-            derivatives.append(c)
-            c = _derived(c) / length[:, None, None]
-        begins, ends = derivatives[2][:, 0], derivatives[2].sum(axis=1)
+        motion = derivatives(c, length)
+        begins, ends = motion[2][:, 0], motion[2].sum(axis=1)
         found.take_jumps(begins - np.concatenate([before, ends[:-1]]), begin)
         before, last = ends[-1:], float(end[-1])
-        for order, c in enumerate(derivatives):
+        for order, c in enumerate(motion):
             for joint in range(n_joints):
                 found.take(order, joint, c[:, 0, joint], begin)
                 found.take(order, joint, c[:, :, joint].sum(axis=1), end)
-        _look_inside(begin, length, derivatives, found)
+        _look_inside(begin, length, motion, found)
     found.take_jumps(-before, np.array([last]))
     return found
 
@@ -166,26 +163,44 @@ def _parts(trajectory: Trajectory) -> Iterator[tuple[float, Trajectory]]:
 
 
 def _look_inside(
-    begin: np.ndarray, length: np.ndarray, derivatives: list[np.ndarray], found: Extremes
+    begin: np.ndarray, length: np.ndarray, motion: list[np.ndarray], found: Extremes
 ) -> None:
     """Look inside of those pieces that may go beyond what their ends reach."""
-    chosen = np.zeros(derivatives[0][:, 0].shape, dtype=bool)
-    for order, c in enumerate(derivatives):
+    chosen = np.zeros(motion[0][:, 0].shape, dtype=bool)
+    for order, c in enumerate(motion):
         enclosing = np.einsum('ji,mik->mjk', _bernstein(c.shape[1] - 1), c)
         chosen |= enclosing.max(axis=1) > found.highest[order]
         chosen |= enclosing.min(axis=1) < found.lowest[order]
     rows, joints = np.nonzero(chosen)
     if not rows.size:
         return
-    picked = [c[rows, :, joints] for c in derivatives]
-    critical = np.broadcast_to(np.array([0.0, 1.0]), (rows.size, 2))
-    for order in reversed(range(len(picked))):
-        critical = _with_roots(_derived(picked[order]), critical)
-        values = _evaluate(picked[order], critical)
-        time = begin[rows, None] + length[rows, None] * critical
+    for order, places, values in critical_values([c[rows, :, joints] for c in motion]):
+        time = begin[rows, None] + length[rows, None] * places
         for joint in np.unique(joints):
             mine = joints == joint
             found.take(order, int(joint), values[mine].ravel(), time[mine].ravel())
+
+
+def derivatives(c: np.ndarray, length: np.ndarray) -> list[np.ndarray]:
+    """Return polynomials (n, 6, ...) of a time in [0, 1], and their derivatives by time [s]."""
+    motion = [c]
+    for _ in QUANTITIES[1:]:
+        c = _derived(c) / length.reshape(-1, *(1,) * (c.ndim - 1))
+        motion.append(c)
+    return motion
+
+
+def critical_values(motion: list[np.ndarray]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """
+    Iterate over the orders of the derivatives, the highest first, with their extremes.
+
+    The polynomials of each order are (n, degree + 1).  Beside the order come places (n, k) in
+    [0, 1], the ends and those where the derivative vanishes among them, and the values there.
+    """
+    places = np.broadcast_to(np.array([0.0, 1.0]), (len(motion[0]), 2))
+    for order in reversed(range(len(motion))):
+        places = _with_roots(_derived(motion[order]), places)
+        yield order, places, _evaluate(motion[order], places)
 
 
 def _derived(c: np.ndarray) -> np.ndarray:
@@ -206,7 +221,7 @@ def _bernstein(degree: int) -> np.ndarray:
 
 def _evaluate(c: np.ndarray, s: np.ndarray) -> np.ndarray:
     """Values (n, k) of polynomials (n, degree + 1) at places (n, k)."""
-    values = np.broadcast_to(c[:, -1:], s.shape)
+    values = c[:, -1:]
     for power in range(c.shape[1] - 2, -1, -1):
         values = values * s + c[:, power, None]
     return values
@@ -236,6 +251,12 @@ def nominal_effort(robot: Robot) -> Effort:
     """Return the prediction of efforts by the URDF's inertias, damping and friction."""
     regressor, values = build(robot), prior(robot)
     return lambda motion: predict(regressor, motion, values)
+
+
+def at_rest(function: Callable[[Motion], np.ndarray], poses: np.ndarray) -> np.ndarray:
+    """Return the efforts that hold poses (k, n_joints), or another function of a motion."""
+    rest = np.zeros_like(poses)
+    return function(Motion(poses, rest, rest))
 
 
 def check_times(trajectory: Trajectory, rate: float) -> np.ndarray:

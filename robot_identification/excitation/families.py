@@ -113,11 +113,6 @@ class MotionFamily:
         """Shape of the coefficients, (d, m)."""
         return self._grid.shape[2], self.moving.size
 
-    @property
-    def size(self) -> int:
-        """Number of variables."""
-        return self.shape[0] * self.shape[1] + (self.moving.size if self.free_start else 0)
-
     def split(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the start (m,) and the variables of the coefficients (d, m)."""
         if not self.free_start:

@@ -151,15 +151,21 @@ def by_joint(robot: Robot, settings: PlannerSettings, key: str, default: np.ndar
         where it has not one value for each joint.
 
     """
-    values: Sequence[float] = getattr(settings, key)
-    if values and len(values) != robot.n_joints:
+    return one_a_joint(robot.joints, key, getattr(settings, key) or default)
+
+
+def one_a_joint(
+    joints: Sequence[str], key: str, values: Sequence[float] | np.ndarray
+) -> np.ndarray:
+    """Return values (n_joints,); raise `ExcitationError` where there is not one a joint."""
+    if len(values) != len(joints):
         raise ExcitationError(
-            f"'{key}' has {len(values)} values, the robot {robot.n_joints} joints",
+            f"'{key}' has {len(values)} values, the robot {len(joints)} joints",
             key=key,
             value=tuple(values),
-            remedy=f'give one for each of {", ".join(robot.joints)}',
+            remedy=f'give one for each of {", ".join(joints)}',
         )
-    return np.array(values if values else default, dtype=float)
+    return np.array(values, dtype=float)
 
 
 def _require_range(robot: Robot, lower: np.ndarray, upper: np.ndarray) -> None:

@@ -30,6 +30,7 @@ from ..regressor.inverse_dynamics import pull_back
 from .bases import Matrices
 from .criteria import (
     by_information,
+    covariance,
     CRITERIA,
     EarlierInformation,
     excess_and_deviations,
@@ -103,9 +104,14 @@ class IdentificationGoal:
         # between the ends, where the robot rests and says nothing new
         motion = trajectory.sample((np.arange(count) + 0.5) / ROW_RATE)
         rows = self.regressor.rows(motion).reshape(count, self.noise.size, -1)
-        rows = (rows[:, :, self.columns] / self.noise[:, None]).reshape(-1, self.columns.size)
-        information = rows.T @ rows + self.earlier
-        return PredictedDeviations.of(self.names, self.units, self.values, information)
+        information, _ = self.information(rows)
+        std = np.sqrt(np.diagonal(covariance(information)))
+        return PredictedDeviations(self.names, self.units, std, self.values)
+
+    def information(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the information (b, b) of (n, n_joints, p) rows, and the weighed base rows."""
+        base = (rows[:, :, self.columns] / self.noise[:, None]).reshape(-1, self.columns.size)
+        return base.T @ base + self.earlier, base
 
 
 def wanted_parameters(
@@ -301,16 +307,8 @@ class Objective:
     ----------
     family:
         What motions there are.
-    regressor, prior:
-        The model, and the parameters that predict efforts.
-    columns:
-        (b,) columns of the regressor whose parameters are estimated.
-    criterion:
-        Function of the information that is minimised.
-    noise:
-        (n_joints,) standard deviation of the efforts of one of ``time``.
-    earlier:
-        (b, b) information of earlier recordings.
+    goal:
+        Goal of the motions; its noise is that of the efforts of one of ``time``.
     time:
         (n_samples,) when the motion is looked at [s].
     effort:
@@ -327,12 +325,7 @@ class Objective:
     """
 
     family: MotionFamily
-    regressor: Regressor
-    columns: np.ndarray
-    prior: ParameterSet
-    criterion: Criterion
-    noise: np.ndarray
-    earlier: np.ndarray
+    goal: IdentificationGoal
     time: np.ndarray
     effort: np.ndarray
     distances: DistancePenalty | None = None
@@ -344,7 +337,7 @@ class Objective:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, '_matrices', self.family.basis.matrices(self.time))
-        names = {name: i for i, name in enumerate(self.regressor.layout.names)}
+        names = {name: i for i, name in enumerate(self.goal.regressor.layout.names)}
         places = [(j, names.get(f'{name}.fc')) for j, name in enumerate(self.family.limits.joints)]
         object.__setattr__(self, '_coulomb', tuple(p for p in places if p[1] is not None))
 
@@ -359,7 +352,8 @@ class Objective:
         Coulomb friction's jump is smoothed: a criterion that jumps has no useful gradient, and a
         drive that hardly moves says little about it.
         """
-        rows = self.regressor.rows(motion).reshape(len(motion), -1, len(self.regressor.layout))
+        regressor = self.goal.regressor
+        rows = regressor.rows(motion).reshape(len(motion), -1, len(regressor.layout))
         for joint, column in self._coulomb:
             rows[:, joint, column] = np.tanh(motion.velocity[:, joint] / self._width(joint))
         return rows
@@ -371,54 +365,43 @@ class Objective:
         What is missing of the friction where its sign is smoothed is added to the size: within the
         width the sign changes, and the effort is the larger one of both sides.
         """
-        effort = rows @ self.prior.values
+        effort = rows @ self.goal.prior.values
         for joint, column in self._coulomb:
-            missing = self.prior.values[column] * (1.0 - np.abs(rows[:, joint, column]))
+            missing = self.goal.prior.values[column] * (1.0 - np.abs(rows[:, joint, column]))
             effort[:, joint] += np.copysign(missing, effort[:, joint])
         return np.asarray(effort)
 
     def _width(self, joint: int) -> float:
         return SIGN_WIDTH * float(self.family.limits.velocity[joint])
 
-    def information(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the information (b, b) and the weighed base rows (n_samples n_joints, b)."""
-        base = rows[:, :, self.columns] / self.noise[:, None]
-        flat = base.reshape(-1, self.columns.size)
-        return flat.T @ flat + self.earlier, flat
-
     def value(self, x: np.ndarray) -> ObjectiveValue:
         """Return the value for variables x."""
-        motion = self.motion(x)
-        rows = self.rows(motion)
-        criterion, _ = self.criterion(self.information(rows)[0])
-        effort, _ = effort_penalty(self._effort(rows), self.effort)
-        distance, *_ = self._distance(motion)
-        return ObjectiveValue(criterion, self.weight * (effort + distance))
+        return self.gradient(x)[0]
 
     def gradient(self, x: np.ndarray) -> tuple[ObjectiveValue, np.ndarray]:
         """Return the value and its gradient by the variables."""
-        motion = self.motion(x)
+        goal, motion = self.goal, self.motion(x)
         rows = self.rows(motion)
-        information, flat = self.information(rows)
-        criterion, by_information = self.criterion(information)
+        information, flat = goal.information(rows)
+        criterion, by_information = goal.criterion(information)
         effort, by_effort = effort_penalty(self._effort(rows), self.effort)
         distance, by_position, by_velocity = self._distance(motion)
         by_rows = np.zeros_like(rows)
         if effort > 0.0:
-            by_rows += self.weight * by_effort[:, :, None] * self.prior.values
+            by_rows += self.weight * by_effort[:, :, None] * goal.prior.values
         by_base = (flat @ (2.0 * by_information)).reshape(len(motion), -1, flat.shape[1])
-        by_rows[:, :, self.columns] += by_base / self.noise[:, None]
+        by_rows[:, :, goal.columns] += by_base / goal.noise[:, None]
         by_signs = [by_rows[:, joint, column].copy() for joint, column in self._coulomb]
         for joint, column in self._coulomb:
             by_rows[:, joint, column] = 0.0
-        by_q, by_dq, by_ddq = pull_back(self.regressor, motion, by_rows)
+        by_q, by_dq, by_ddq = pull_back(goal.regressor, motion, by_rows)
         by_q += self.weight * by_position
         by_dq += self.weight * by_velocity
         for (joint, column), by_sign in zip(self._coulomb, by_signs, strict=True):
             bent = (1.0 - rows[:, joint, column] ** 2) / self._width(joint)
             # the missing friction falls as the smoothed sign grows
             missing = np.sign(rows[:, joint, column]) * np.sign(by_effort[:, joint])
-            missing *= self.weight * by_effort[:, joint] * self.prior.values[column]
+            missing *= self.weight * by_effort[:, joint] * goal.prior.values[column]
             by_dq[:, joint] += (by_sign - missing) * bent
         value = ObjectiveValue(criterion, self.weight * (effort + distance))
         return value, self.family.pull_back(x, self._matrices, (by_q, by_dq, by_ddq))

@@ -32,20 +32,19 @@ points (Gautier and Khalil 1992, section 5.2) does not help where all joints wai
 one: a joint that passes a point at speed goes on with it.  So the times from point to point are
 variables beside the points, and excess of the limits between the points is a penalty with exact
 gradient (`PathProblem`).  `shortest_times` decides on the times at last.
-
-One file: times of the segments and points that allow them depend on each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import reduce
 
 import numpy as np
-from numpy.polynomial import Polynomial
+from numpy.polynomial.polynomial import polyder, polyroots, polytrim, polyval
 
 from ..data.recording import Motion
+from .extremes import critical_values, derivatives
 from .limits import Limits
 from .point_cost import PointCost
 from .sequence import EnergyEquations, Function, PointBounds, renew_points, WaypointSet
@@ -68,126 +67,6 @@ _SHAPES = spline_coefficients(
 """(6, 4) ascending coefficients in s for a unit of q_a, u dq_a, q_b and u dq_b."""
 
 
-class SegmentLimits(NamedTuple):
-    """Limits of one joint."""
-
-    lower: float
-    upper: float
-    velocity: float
-    acceleration: float
-    jerk: float
-
-
-@dataclass(frozen=True)
-class Segment:
-    """
-    The way of one joint from one point to the next.
-
-    Attributes
-    ----------
-    ends, speeds:
-        Position and velocity at both ends [rad, rad/s; m, m/s].
-
-    """
-
-    ends: tuple[float, float]
-    speeds: tuple[float, float]
-
-    @property
-    def rest(self) -> Polynomial:
-        """The position's part b of s that does not depend on the time u."""
-        return Polynomial(_SHAPES[:, [0, 2]] @ self.ends)
-
-    @property
-    def run(self) -> Polynomial:
-        """The position's part m of s that grows with u."""
-        return Polynomial(_SHAPES[:, [1, 3]] @ self.speeds)
-
-    def extremes(self, time: float) -> tuple[float, float, float, float]:
-        """Return lowest and highest position, largest speed and acceleration in a given time."""
-        position = self.rest + time * self.run
-        velocity, acceleration = position.deriv(), position.deriv(2)
-        q = position(_critical(velocity))
-        v = velocity(_critical(acceleration))
-        a = acceleration(_critical(position.deriv(3)))
-        speed, push = np.abs(v).max() / time, np.abs(a).max() / time**2
-        return float(q.min()), float(q.max()), float(speed), float(push)
-
-    def keeps(self, time: float, limits: SegmentLimits) -> bool:
-        """Return whether all limits are kept in a given time."""
-        more = 1.0 + _LIMIT_TOLERANCE
-        jerk = (self.rest + time * self.run).deriv(3)
-        if np.abs(jerk(_critical(jerk.deriv()))).max() / time**3 > more * limits.jerk:
-            return False
-        lowest, highest, speed, push = self.extremes(time)
-        slack = _LIMIT_TOLERANCE * max(1.0, abs(lowest), abs(highest))
-        within = lowest >= limits.lower - slack and highest <= limits.upper + slack
-        return within and speed <= more * limits.velocity and push <= more * limits.acceleration
-
-    def changes(self, limits: SegmentLimits) -> Iterator[float]:
-        """Iterate over the times at which a limit may begin or cease to be kept."""
-        yield from self._position_changes(limits.lower, limits.upper)
-        yield from self._velocity_changes(limits.velocity)
-        yield from self._acceleration_changes(limits.acceleration)
-        if np.isfinite(limits.jerk):
-            yield from self._jerk_changes(limits.jerk)
-
-    def _position_changes(self, lower: float, upper: float) -> Iterator[float]:
-        b, m = self.rest, self.run
-        for limit in (lower, upper):
-            if np.isfinite(limit):
-                s = _inner_roots(b.deriv() * m + (limit - b) * m.deriv())
-                run = m(s)
-                # a run of rounding size asks for no time that there is
-                some = np.abs(run) > np.finfo(float).eps * np.abs(m.coef).max()
-                yield from (limit - b(s[some])) / run[some]
-
-    def _velocity_changes(self, velocity: float) -> Iterator[float]:
-        distance = self.ends[1] - self.ends[0]
-        if distance == 0.0:
-            return
-        # b' = c s^2 (1 - s)^2, so x grows to the least of left / (c s^2 (1 - s)^2)
-        c = 30.0 * abs(distance)
-        left = velocity - np.sign(distance) * self.run.deriv()
-        both = Polynomial([0.0, 1.0, -1.0])
-        s = _inner_roots(left.deriv() * both - 2.0 * left * both.deriv())
-        x = [*(left(s) / (c * both(s) ** 2)), *(0.5 * left.deriv(2)(np.array([0.0, 1.0])) / c)]
-        yield from (1.0 / value for value in x if value > 0.0)
-
-    def _acceleration_changes(self, acceleration: float) -> Iterator[float]:
-        l1, l2, l3 = self._accelerations()
-        x = Polynomial([0.0, 1.0])
-        for limit in (acceleration, -acceleration):
-            # the discriminant over x^2
-            discriminant = (
-                x**2 * l1**2 * (l2**2 - 4.0 * l1 * l3)
-                + x * limit * l2 * (4.0 * l2**2 - 18.0 * l1 * l3)
-                - 27.0 * limit**2 * l3**2
-            )
-            yield from (1.0 / root for root in _real_roots(discriminant) if root > 0.0)
-
-    def _jerk_changes(self, jerk: float) -> Iterator[float]:
-        # dddq = x^2 (l_1 + 2 l_2 s + 3 l_3 s^2)
-        l1, l2, l3 = self._accelerations()
-        square = Polynomial([0.0, 0.0, 1.0])
-        for limit in (jerk, -jerk):
-            for reached in (
-                square * l1 - limit,
-                square * (l1 + 2.0 * l2 + 3.0 * l3) - limit,
-                square * (l2**2 - 3.0 * l1 * l3) + 3.0 * limit * l3,
-            ):
-                yield from (1.0 / root for root in _real_roots(reached) if root > 0.0)
-
-    def _accelerations(self) -> list[Polynomial]:
-        """Return l_1, l_2, l_3, linear in x, of ddq = x (l_1 s + l_2 s^2 + l_3 s^3)."""
-        steady, changing = self.rest.deriv(2).coef, self.run.deriv(2).coef
-        return [
-            Polynomial([changing[i] if i < changing.size else 0.0,
-                        steady[i] if i < steady.size else 0.0])
-            for i in (1, 2, 3)
-        ]  # fmt: skip
-
-
 def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tuple[float, float]]:
     """
     Return the times in which all joints can go from one point to the next.
@@ -195,30 +74,95 @@ def allowed_times(start: np.ndarray, end: np.ndarray, limits: Limits) -> list[tu
     Points are (2, n_joints) position and velocity.  The times are closed intervals in ascending
     order [s].
     """
-    arrays = (limits.lower, limits.upper, limits.velocity, limits.acceleration, limits.jerk)
-    rows = np.transpose([*start, *end, *arrays]).tolist()
-    segments = [
-        (Segment((qa, qb), (va, vb)), SegmentLimits(*bound)) for qa, va, qb, vb, *bound in rows
-    ]
-    changes = {LEAST_INTERVAL, _GREATEST_INTERVAL}
-    for segment, bound in segments:
-        changes |= {
-            float(u) for u in segment.changes(bound) if LEAST_INTERVAL < u < _GREATEST_INTERVAL
-        }
-    times = np.array(sorted(changes))
-    intervals: list[tuple[float, float]] = []
-    for low, high in zip(times[:-1], times[1:], strict=True):
-        middle = np.sqrt(low * high)
-        if all(segment.keeps(middle, bound) for segment, bound in segments):
-            if intervals and intervals[-1][1] == low:
-                intervals[-1] = (intervals[-1][0], float(high))
-            else:
-                intervals.append((float(low), float(high)))
-    return intervals
+    rest, run = (_SHAPES[:, [i, i + 2]] @ np.stack([start[i], end[i]]) for i in (0, 1))
+    sizes = limits.velocity, limits.acceleration, limits.jerk
+    bounds = np.stack([(limits.lower, limits.upper), *((-size, size) for size in sizes)])
+    joints = list(zip(rest.T, run.T, bounds.transpose(2, 0, 1), strict=True))
+    changes = np.concatenate([_changes(*joint) for joint in joints])
+    changes = changes[(changes > LEAST_INTERVAL) & (changes < _GREATEST_INTERVAL)]
+    times = np.unique([LEAST_INTERVAL, *changes, _GREATEST_INTERVAL])
+    middle = np.sqrt(times[:-1] * times[1:])
+    kept = np.ones(middle.size, dtype=bool)
+    for joint in joints:
+        kept[kept] = _keeps(*joint, middle[kept])
+    edges = times[np.flatnonzero(np.diff([False, *kept, False]))].tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _keeps(b: np.ndarray, m: np.ndarray, bounds: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return in which times (k,) a joint keeps its bounds (4, 2) of position to jerk."""
+    kept = np.ones(times.size, dtype=bool)
+    for order, _, values in critical_values(derivatives(b + times[:, None] * m, times)):
+        low, high = bounds[order]
+        slack = _LIMIT_TOLERANCE * (high if order else np.maximum(1.0, np.abs(values)))
+        kept &= ((values >= low - slack) & (values <= high + slack)).all(axis=1)
+    return kept
+
+
+def _changes(b: np.ndarray, m: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Return the times at which a joint may begin or cease to keep one of its bounds (4, 2)."""
+    position, (_, velocity), accelerations, jerks = bounds
+    speed, slope = polyder(b), polyder(m)
+    # ddq = x s (1 - s) (first + last s), both linear in x
+    first, last = np.stack([polyder(m, 2), polyder(b, 2)], axis=1)[[1, 3]] * [[1.0], [-1.0]]
+    both, between = first + last, last - first
+    # u of positions, then x
+    u, x = [], []
+    for limit in position[np.isfinite(position)]:
+        left = np.append(limit - b[0], -b[1:])
+        s = _inner_roots(np.convolve(speed, m) + np.convolve(left, slope))
+        run = polyval(s, m)
+        # a run of rounding size asks for no time that there is
+        some = np.abs(run) > np.finfo(float).eps * np.abs(m).max()
+        u.append(polyval(s[some], left) / run[some])
+    if (distance := b.sum() - b[0]) != 0.0:
+        # b' = c s^2 (1 - s)^2, so x grows to the least of left / (c s^2 (1 - s)^2)
+        c, shape = 30.0 * abs(distance), np.array([0.0, 1.0, -1.0])
+        left = np.append(velocity - np.sign(distance) * slope[0], -np.sign(distance) * slope[1:])
+        s = _inner_roots(
+            np.convolve(polyder(left), shape) - 2.0 * np.convolve(left, polyder(shape))
+        )
+        x.append(polyval(s, left) / (c * polyval(s, shape) ** 2))
+        x.append(0.5 * polyval(np.array([0.0, 1.0]), polyder(left, 2)) / c)
+    for limit in accelerations:
+        # the discriminant over x^2
+        discriminant = np.append([0.0, 0.0], _product(first, first, both, both))
+        discriminant[1:5] += 2.0 * limit * _product(between, first + both, both + last)
+        discriminant[:3] -= 27.0 * limit**2 * _product(last, last)
+        x.append(_real_roots(discriminant))
+    for limit in jerks[np.isfinite(jerks)]:
+        # at the ends, and where the jerk is extreme between them
+        x.append(_real_roots(np.append([-limit, 0.0], first)))
+        x.append(_real_roots(np.append([-limit, 0.0], -both)))
+        peak = np.append([0.0, 0.0], _product(both, both) - _product(first, last))
+        peak[:2] -= 3.0 * limit * last
+        x.append(_real_roots(peak))
+    inverse = np.concatenate(x)
+    return np.concatenate([*u, 1.0 / inverse[inverse > 0.0]])
+
+
+def _product(*polynomials: np.ndarray) -> np.ndarray:
+    """Return the product of polynomials by ascending coefficients."""
+    return reduce(np.convolve, polynomials)
+
+
+def _inner_roots(c: np.ndarray) -> np.ndarray:
+    roots = _real_roots(c)
+    return roots[(roots > 0.0) & (roots < 1.0)]
+
+
+def _real_roots(c: np.ndarray) -> np.ndarray:
+    """Roots with an imaginary part that is rounding, of which double ones have much."""
+    # leading coefficients that are rounding would make roots out of nothing
+    roots = polyroots(polytrim(c, 1e-14 * np.abs(c).max()))
+    near = np.abs(roots.imag) <= 1e-5 * np.maximum(np.abs(roots), 1e-3)
+    return np.asarray(roots.real[near])
 
 
 def shortest_times(
-    sequence: WaypointSet, limits: Limits, go_on: Callable[[], bool] = lambda: True
+    sequence: WaypointSet | PointTrajectory,
+    limits: Limits,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> np.ndarray:
     """
     Return the shortest time (r,) of each segment within the limits, NaN where there is none [s].
@@ -239,7 +183,7 @@ def shortest_times(
 
 
 def trajectory_through(
-    sequence: WaypointSet, times: np.ndarray, limits: Limits
+    sequence: WaypointSet | PointTrajectory, times: np.ndarray, limits: Limits
 ) -> PointTrajectory:
     """Return the quintics through the r + 1 points of a sequence, in times (r,) [s]."""
     return PointTrajectory(
@@ -249,29 +193,6 @@ def trajectory_through(
         sequence.velocity,
         np.zeros_like(sequence.position),
     )
-
-
-def _critical(polynomial: Polynomial) -> np.ndarray:
-    """Places in [0, 1] where an antiderivative may be extreme."""
-    return np.concatenate([[0.0, 1.0], _inner_roots(polynomial)])
-
-
-def _inner_roots(polynomial: Polynomial) -> np.ndarray:
-    roots = _real_roots(polynomial)
-    return roots[(roots > 0.0) & (roots < 1.0)]
-
-
-def _real_roots(polynomial: Polynomial) -> np.ndarray:
-    """Roots with an imaginary part that is rounding, of which double ones have much."""
-    coefficients = polynomial.coef
-    size = np.abs(coefficients).max()
-    if size == 0.0:
-        return np.empty(0)
-    # leading coefficients that are rounding would make roots out of nothing
-    top = np.flatnonzero(np.abs(coefficients) > 1e-14 * size)[-1]
-    roots = Polynomial(coefficients[: top + 1]).roots()
-    near = np.abs(roots.imag) <= 1e-5 * np.maximum(np.abs(roots), 1e-3)
-    return roots.real[near]
 
 
 SAMPLES = 12
@@ -285,24 +206,6 @@ TIME_WEIGHT = 0.02
 
 Obstacles = Callable[[Motion], tuple[float, list[np.ndarray]]]
 """Takes a motion to a penalty and its gradients by position, velocity and acceleration."""
-
-
-@dataclass(frozen=True)
-class TimedWaypoints:
-    """
-    Points and times of a motion from rest to rest.
-
-    Attributes
-    ----------
-    points:
-        r + 3 points, the first and the last one at rest at the start.
-    times:
-        (r + 2,) from point to point [s].
-
-    """
-
-    points: WaypointSet
-    times: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -356,11 +259,11 @@ class PathProblem:
         """Shape of the points' variables, (2, r + 1, n_joints)."""
         return 2, self.n_equations + 1, self.start.size
 
-    def path(self, flat: np.ndarray) -> TimedWaypoints:
-        """Return the path of (d,) variables."""
+    def path(self, flat: np.ndarray) -> PointTrajectory:
+        """Return the path of (d,) variables, through r + 3 points."""
         x, times = self._parted(flat[None])
-        nodes = self._with_ends(self.bounds.sequence(x))
-        return TimedWaypoints(WaypointSet(nodes.position[0], nodes.velocity[0]), times[0])
+        nodes = self._with_ends(self.bounds.sequence(x[0]))
+        return trajectory_through(nodes, times[0], self.limits)
 
     def shrunk(self, flat: np.ndarray, factor: float) -> np.ndarray:
         """Return variables (count, d) with the excursions from the start scaled, in equal time."""
@@ -429,13 +332,13 @@ class PathProblem:
         nodes = self._with_ends(self.bounds.sequence(x))
         way = np.abs(np.diff(nodes.position, axis=1))
         change = np.abs(np.diff(nodes.velocity, axis=1))
-        by_velocity = 1.5 * way / self.limits.velocity
-        by_acceleration = np.sqrt(6.0 * way / self.limits.acceleration)
-        by_change = 2.0 * change / self.limits.acceleration
-        by_jerk = np.cbrt(60.0 * way / self.limits.jerk)
-        needed = np.maximum(np.maximum(by_velocity, by_acceleration), by_change)
-        needed = np.maximum(needed, by_jerk)
-        return np.maximum(needed.max(axis=2), 0.05)
+        needed = (
+            1.5 * way / self.limits.velocity,
+            np.sqrt(6.0 * way / self.limits.acceleration),
+            2.0 * change / self.limits.acceleration,
+            np.cbrt(60.0 * way / self.limits.jerk),
+        )
+        return np.maximum(np.max(needed, axis=(0, 3)), 0.05)
 
     def _penalty(
         self, nodes: WaypointSet, times: np.ndarray

@@ -16,15 +16,15 @@ import time
 import numpy as np
 import pinocchio as pin
 
-from ..data.recording import Motion
 from ..errors import ExcitationError
 from ..model.robot import Robot
 from ..progress import Progress
-from ..regressor import build, ModelSettings, predict, prior
+from ..regressor import ModelSettings
 from .bases import BASES
 from .collisions import CollisionModel, planned_collisions
 from .constraints import Nearest, too_close
 from .criteria import EarlierInformation
+from .extremes import at_rest, nominal_effort
 from .limits import CONTINUOUS_RANGE, Limits, motion_limits, start_position
 from .objective import wanted_parameters
 from .plans import Plan, PlanningTask, PlanningWatch
@@ -104,15 +104,9 @@ def _reachable(robot: Robot, limits: Limits) -> np.ndarray:
     inertia = np.array(
         [np.diagonal(pin.crba(model, data, q)) for q in robot.configuration(poses)]
     )[:, robot.columns]
-    free = np.maximum(limits.effort - np.abs(_gravity(robot, poses)), 0.0)
+    free = np.maximum(limits.effort - np.abs(at_rest(nominal_effort(robot), poses)), 0.0)
     # poses that gravity forbids allow none, and a body without inertia any
     return np.asarray(np.quantile(free / np.maximum(inertia, 1e-9), 0.75, axis=0))
-
-
-def _gravity(robot: Robot, poses: np.ndarray) -> np.ndarray:
-    """Return the efforts (k, n_joints) that hold poses; rest has no friction."""
-    rest = np.zeros_like(poses)
-    return predict(build(robot), Motion(poses, rest, rest), prior(robot))
 
 
 def start_poses(
@@ -144,7 +138,9 @@ def start_poses(
     candidates = np.clip(candidates, limits.lower, limits.upper)
     nearest_first = np.argsort(np.linalg.norm((candidates - start) / half, axis=1))
     candidates = np.concatenate([start[None], candidates[nearest_first]])
-    held = np.flatnonzero((np.abs(_gravity(robot, candidates)) <= limits.effort).all(axis=1))
+    held = np.flatnonzero(
+        (np.abs(at_rest(nominal_effort(robot), candidates)) <= limits.effort).all(axis=1)
+    )
     in_the_way: Counter[str] = Counter()
     for number, i in enumerate(held):
         words = _touching(collisions, candidates[i])
@@ -172,7 +168,7 @@ def _touching(collisions: CollisionModel | None, pose: np.ndarray) -> set[str]:
 
 
 def _require_held(robot: Robot, limits: Limits, pose: np.ndarray) -> None:
-    effort = _gravity(robot, pose[None])[0]
+    effort = at_rest(nominal_effort(robot), pose[None])[0]
     for j, joint in enumerate(robot.joints):
         if abs(effort[j]) > limits.effort[j]:
             raise ExcitationError(

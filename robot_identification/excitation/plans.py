@@ -202,7 +202,7 @@ class PlanChecks:
                     self.limits,
                     rate=self.settings.check_rate,
                     collisions=self.collisions,
-                    effort=self._effort,
+                    effort=self.effort,
                 )
                 outcome: Any = replace(found, stopping=self._stopping(trajectory))
             except (LimitViolation, CollisionError) as error:
@@ -222,11 +222,12 @@ class PlanChecks:
     def effort_shares(self, trajectory: Trajectory) -> np.ndarray:
         """Return the shares (n_joints,) of the effort limits that a motion takes."""
         efforts, _ = largest_efforts(
-            trajectory, self._effort, self.limits.effort, self.settings.check_rate
+            trajectory, self.effort, self.limits.effort, self.settings.check_rate
         )
         return np.abs(efforts) / self.limits.effort
 
-    def _effort(self, motion: Motion) -> np.ndarray:
+    def effort(self, motion: Motion) -> np.ndarray:
+        """Return the efforts (n_samples, n_joints) that are predicted [N m or N]."""
         return predict(self.regressor, motion, self.prior)
 
 

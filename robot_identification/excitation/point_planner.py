@@ -21,9 +21,10 @@ from ..regressor import build, ModelSettings, predict
 from ..regressor.base_search import structure
 from ..regressor.energy import energy_of
 from ..regressor.inverse_dynamics import pull_back
+from .extremes import at_rest
 from .limits import Limits
-from .objective import effort_penalty, IdentificationGoal
-from .path import Obstacles, PathProblem, shortest_times, TimedWaypoints, trajectory_through
+from .objective import effort_penalty
+from .path import Obstacles, PathProblem, shortest_times, trajectory_through
 from .plans import BUFFER, Plan, PlanningTask, shrink_until_feasible
 from .point_cost import PointCost
 from .sequence import descend_all, EnergyEquations, PointBounds, search, WaypointSet
@@ -183,15 +184,14 @@ def _free_share(problem: PathProblem, x: np.ndarray) -> float:
     return share
 
 
-def _timed(path: TimedWaypoints, task: PlanningTask) -> tuple[PointTrajectory, bool]:
+def _timed(path: PointTrajectory, task: PlanningTask) -> tuple[PointTrajectory, bool]:
     """Return a path in the shortest times, or in its own, and whether it passes the checks."""
-    shortest = shortest_times(path.points, task.limits, task.watch.left)
-    trajectory = trajectory_through(path.points, path.times, task.limits)
+    shortest = shortest_times(path, task.limits, task.watch.left)
     if not np.isnan(shortest).any():
-        quick = trajectory_through(path.points, shortest, task.limits)
+        quick = trajectory_through(path, shortest, task.limits)
         if task.checks.passes(quick):
             return quick, True
-    return trajectory, task.checks.passes(trajectory)
+    return path, task.checks.passes(path)
 
 
 # ------------------------------------------------------------------------------ without a search
@@ -336,17 +336,12 @@ def _free_range(task: PlanningTask, start: np.ndarray, joint: int) -> tuple[floa
 
 def _allowed(task: PlanningTask, poses: np.ndarray) -> np.ndarray:
     """Return which poses (k,) can be held and touch nothing."""
-    effort = (_rest_rows(task.wanted, poses) @ task.wanted.prior.values).reshape(poses.shape)
+    effort = at_rest(task.checks.effort, poses)
     allowed = (np.abs(effort) <= task.limits.effort).all(axis=1)
     if task.collisions is not None:
         for contact in task.collisions.contacts(poses):
             allowed[contact.sample] = False
     return np.asarray(allowed)
-
-
-def _rest_rows(wanted: IdentificationGoal, poses: np.ndarray) -> np.ndarray:
-    rest = np.zeros_like(poses)
-    return wanted.regressor.rows(Motion(poses, rest, rest))
 
 
 def _visit(way: _Way, task: PlanningTask) -> None:
@@ -360,8 +355,8 @@ def _visit(way: _Way, task: PlanningTask) -> None:
     poses = poses[_allowed(task, poses)]
     if not len(poses):
         return
-    rows = _rest_rows(wanted, poses)[:, wanted.columns].reshape(len(poses), len(limits.joints), -1)
-    rows = rows / wanted.noise[:, None]
+    rows = at_rest(wanted.regressor.rows, poses)[:, wanted.columns]
+    rows = rows.reshape(len(poses), len(limits.joints), -1) / wanted.noise[:, None]
     # what no pose determines has no part in the choice
     size = np.sqrt((rows**2).sum(axis=(0, 1)))
     determined = size > 1e-9 * size.max()
@@ -379,17 +374,11 @@ def _visit(way: _Way, task: PlanningTask) -> None:
         there = _Way(limits, poses[place])
         if way.time + seconds[place] + there.seconds_to(home) > settings.duration:
             continue
-        ways = (way.position, poses[place]), (poses[place], home)
-        if not all(_reachable(task, *ends) for ends in ways):
+        ways = np.linspace((way.position, poses[place]), (poses[place], home), _SCAN)
+        if not _allowed(task, np.concatenate(ways)).all():
             continue
         way.move(poses[place])
         way.rest(DWELL)
         information = information + np.einsum('jc,jd->cd', rows[place], rows[place])
     if way.points:
         way.move(np.array(home))
-
-
-def _reachable(task: PlanningTask, start: np.ndarray, pose: np.ndarray) -> bool:
-    """Tell whether the straight way from one pose to another is free."""
-    poses = start + np.linspace(0.0, 1.0, _SCAN)[:, None] * (pose - start)
-    return bool(_allowed(task, poses).all())

@@ -7,7 +7,7 @@ motion whose efforts exceed their limits is sought again under limits that are l
 excess, since a motion that is scaled down as a whole loses most of its information.  Work is
 counted in evaluations, so that a search is the same for a seed whatever the load of the machine.
 
-One file: one search, with its constants.
+One file: one search, with its constants, found on the robots of ``benchmarks/excitation.py``.
 """
 
 from __future__ import annotations
@@ -36,73 +36,64 @@ from .plans import (
 )
 from .settings import PlannerSettings
 
+REPORT_PERIOD = 25
+"""Evaluations from one report of the progress to the next."""
 
-@dataclass(frozen=True)
-class SearchTuning:
-    """Constants of the search, found on the robots of ``benchmarks/excitation.py``."""
+RANDOM_MOTIONS = 12
+"""Random motions from which the best are taken to start from."""
 
-    report_period: int = 25
-    """Evaluations from one report of the progress to the next."""
+FIRST_DESCENTS = 2
+"""Motions from which the first descents start."""
 
-    random_motions: int = 12
-    """Random motions from which the best are taken to start from."""
+FIRST_EVALUATIONS = 40
+"""Evaluations of each of these."""
 
-    first_descents: int = 2
-    """Motions from which the first descents start."""
+REFINING_EVALUATIONS = (150, 300)
+"""Evaluations of the descent after these, and of each later one."""
 
-    first_evaluations: int = 40
-    """Evaluations of each of these."""
+CURVATURE_STEPS = 40
+"""Steps that a descent takes the curvature from."""
 
-    refining_evaluations: tuple[int, int] = (150, 300)
-    """Evaluations of the descent after these, and of each later one."""
+REPAIRS = 4
+"""Descents under lowered effort limits or heavier penalties, before a motion is scaled."""
 
-    curvature_steps: int = 40
-    """Steps that a descent takes the curvature from."""
+PENALTY_GROWTH = 3.0
+"""Factor of the weight of the penalties from one of these to the next."""
 
-    repairs: int = 4
-    """Descents under lowered effort limits or heavier penalties, before a motion is scaled."""
+DISTANCE_GROWTH = 1.3
+"""Factor of the distance from which on links count as close, likewise."""
 
-    penalty_growth: float = 3.0
-    """Factor of the weight of the penalties from one of these to the next."""
+SHARPNESS_GROWTH = 2
+"""Factor of the limits' sharpness after the first refined motion and after the second."""
 
-    distance_growth: float = 1.3
-    """Factor of the distance from which on links count as close, likewise."""
+COARSE_STRIDE = 4
+"""Samples from one look at distances to the next, in the first descents."""
 
-    sharpness_growth: int = 2
-    """Factor of the limits' sharpness after the first refined motion and after the second."""
+PERTURBATION = 0.25
+"""Size of a perturbation beside that of the variables."""
 
-    coarse_stride: int = 4
-    """Samples from one look at distances to the next, in the first descents."""
+NEGLIGIBLE_PENALTY = 1e-3
+"""Penalty, of its weight, up to which a motion may pass the checks."""
 
-    perturbation: float = 0.25
-    """Size of a perturbation beside that of the variables."""
+SAMPLE_BOUNDS = (100, 400)
+"""Samples of a motion at which the criterion looks, at least and at most."""
 
-    negligible_penalty: float = 1e-3
-    """Penalty, of its weight, up to which a motion may pass the checks."""
+SAMPLES_PER_PERIOD = 12
+"""Samples for each period of the highest harmonic, between these bounds."""
 
-    sample_bounds: tuple[int, int] = (100, 400)
-    """Samples of a motion at which the criterion looks, at least and at most."""
+SMALLER_SHARE = 0.95
+"""Share of a motion that is tried where the whole does not pass."""
 
-    samples_per_period: int = 12
-    """Samples for each period of the highest harmonic, between these bounds."""
+TRIED_EXCESS = 1.03
+"""Share of the effort limits up to which that is tried."""
 
-    smaller_share: float = 0.95
-    """Share of a motion that is tried where the whole does not pass."""
+USED_SHARE = 1.0 - 1e-4
+"""
+Share of a limit to which a motion is scaled at the end.
 
-    tried_excess: float = 1.03
-    """Share of the effort limits up to which that is tried."""
-
-    used_share: float = 1.0 - 1e-4
-    """
-    Share of a limit to which a motion is scaled at the end.
-
-    A controller interpolates between points, which takes a part of the rest: at most 4e-6 of the
-    acceleration and 3.5e-5 of the jerk (`FourierTrajectory.point_rate`).
-    """
-
-
-TUNING = SearchTuning()
-"""The constants that every search has."""
+A controller interpolates between points, which takes a part of the rest: at most 4e-6 of the
+acceleration and 3.5e-5 of the jerk (`FourierTrajectory.point_rate`).
+"""
 
 
 class _Stopped(Exception):
@@ -175,22 +166,22 @@ class Search:
     def run(self) -> None:
         """Search until the work is done; `best` is None where no motion passes the checks."""
         usual = self.objective
-        self.objective = replace(usual, every=TUNING.coarse_stride)
+        self.objective = replace(usual, every=COARSE_STRIDE)
         try:
             first = self._first()
             self._offer(first[0])
-            found = [self._descend(x, TUNING.first_evaluations) for x in first]
+            found = [self._descend(x, FIRST_EVALUATIONS) for x in first]
             found.sort(key=lambda x: self.objective.value(x).total)
             self.objective = usual
-            best = self._refined(found[0], TUNING.refining_evaluations[0])
+            best = self._refined(found[0], REFINING_EVALUATIONS[0])
             for _ in range(2):
-                sharper = self.objective.family.sharpened(TUNING.sharpness_growth)
+                sharper = self.objective.family.sharpened(SHARPNESS_GROWTH)
                 self.objective = replace(self.objective, family=sharper)
-                best = self._refined(best, TUNING.refining_evaluations[1])
+                best = self._refined(best, REFINING_EVALUATIONS[1])
             while True:
-                scale = TUNING.perturbation * np.abs(best).mean()
+                scale = PERTURBATION * np.abs(best).mean()
                 moved = best + scale * self.rng.standard_normal(best.size)
-                trial = self._refined(moved, TUNING.refining_evaluations[1])
+                trial = self._refined(moved, REFINING_EVALUATIONS[1])
                 if self.objective.value(trial).total < self.objective.value(best).total:
                     best = trial
         except _Stopped:
@@ -200,7 +191,7 @@ class Search:
         """Return the best random motions, made so small that no penalty is left."""
         trials: list[tuple[float, np.ndarray]] = []
         try:
-            for number in range(TUNING.random_motions):
+            for number in range(RANDOM_MOTIONS):
                 start = self.starts[number % len(self.starts)]
                 x = self._retreat(self.objective.family.random(self.rng, start))
                 trials.append((self.objective.value(x).total, x))
@@ -209,7 +200,7 @@ class Search:
             # there is always a first one
             pass
         trials.sort(key=lambda trial: trial[0])
-        return [x for _, x in trials[: TUNING.first_descents]]
+        return [x for _, x in trials[:FIRST_DESCENTS]]
 
     def _retreat(self, x: np.ndarray) -> np.ndarray:
         """
@@ -220,10 +211,7 @@ class Search:
         """
         for factor in (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1):
             smaller = self.objective.family.scaled(x, factor)
-            if (
-                self.objective.value(smaller).penalty
-                <= TUNING.negligible_penalty * self.objective.weight
-            ):
+            if self.objective.value(smaller).penalty <= NEGLIGIBLE_PENALTY * self.objective.weight:
                 break
         return smaller
 
@@ -232,11 +220,11 @@ class Search:
         x = self._descend(x, evaluations)
         weight = self.objective.weight
         try:
-            for _ in range(TUNING.repairs):
+            for _ in range(REPAIRS):
                 found = self._offer(x)
                 if found is None or found.amplitude < 1.0:
                     self._tighten(x)
-                    x = self._descend(x, TUNING.first_evaluations)
+                    x = self._descend(x, FIRST_EVALUATIONS)
                 else:
                     break
             else:
@@ -249,16 +237,12 @@ class Search:
     def _tighten(self, x: np.ndarray) -> None:
         """Tighten what the motion does not keep: efforts by their excess, else distances."""
         shares = self.checks.effort_shares(self.objective.family.trajectory(x))
-        tighter = replace(
-            self.objective, weight=TUNING.penalty_growth * self.objective.weight, every=1
-        )
+        tighter = replace(self.objective, weight=PENALTY_GROWTH * self.objective.weight, every=1)
         if shares.max() > 1.0:
             lower = self.objective.effort * np.minimum(1.0, 0.995 / shares)
             self.objective = replace(tighter, effort=lower)
         else:
-            self.objective = replace(
-                tighter, buffer=TUNING.distance_growth * self.objective.buffer
-            )
+            self.objective = replace(tighter, buffer=DISTANCE_GROWTH * self.objective.buffer)
 
     def _offer(self, x: np.ndarray) -> Feasible | None:
         """Check a motion, and keep it if it is the best so far."""
@@ -277,8 +261,8 @@ class Search:
             trials = [
                 self._valued(each) for each in (scaled_to_limits(found, self.checks.limits), found)
             ]
-        if excess <= TUNING.tried_excess:
-            smaller = self._valued(found.scaled(TUNING.smaller_share), TUNING.smaller_share)
+        if excess <= TRIED_EXCESS:
+            smaller = self._valued(found.scaled(SMALLER_SHARE), SMALLER_SHARE)
             if smaller.criterion < self._least:
                 trials.append(smaller)
         for trial in trials:
@@ -296,9 +280,8 @@ class Search:
         return self._valued(trajectory, amplitude)
 
     def _valued(self, trajectory: Planned, amplitude: float = 1.0) -> Feasible:
-        objective = self.objective
-        rows = objective.rows(trajectory.sample(objective.time))
-        criterion, _ = objective.criterion(objective.information(rows)[0])
+        goal, motion = self.objective.goal, trajectory.sample(self.objective.time)
+        criterion, _ = goal.criterion(goal.information(self.objective.rows(motion))[0])
         return Feasible(trajectory, float(np.exp(criterion)), amplitude)
 
     @property
@@ -310,7 +293,7 @@ class Search:
         if self.done >= self.evaluations or self.watch.ended:
             raise _Stopped
         self.done += 1
-        if self.done % TUNING.report_period == 0:
+        if self.done % REPORT_PERIOD == 0:
             self._report()
 
     def _report(self) -> None:
@@ -340,7 +323,7 @@ class Search:
                 method='L-BFGS-B',
                 options={
                     'maxiter': evaluations,
-                    'maxcor': TUNING.curvature_steps,
+                    'maxcor': CURVATURE_STEPS,
                     'ftol': 1e-7,
                     'gtol': 1e-7,
                 },
@@ -361,17 +344,10 @@ def plan_family(task: PlanningTask) -> Plan:
     moving = np.array([limits.joints.index(name) for name in wanted.moving])
     family = MotionFamily(basis, limits, task.starts[0], moving, free_start=not settings.start)
     highest = 0.5 * family.shape[0] / settings.duration
-    count = int(
-        np.clip(TUNING.samples_per_period * settings.duration * highest, *TUNING.sample_bounds)
-    )
+    count = int(np.clip(SAMPLES_PER_PERIOD * settings.duration * highest, *SAMPLE_BOUNDS))
     objective = Objective(
         family=family,
-        regressor=wanted.regressor,
-        columns=wanted.columns,
-        prior=wanted.prior,
-        criterion=wanted.criterion,
-        noise=wanted.noise * np.sqrt(count / (ROW_RATE * settings.duration)),
-        earlier=wanted.earlier,
+        goal=replace(wanted, noise=wanted.noise * np.sqrt(count / (ROW_RATE * settings.duration))),
         # between the ends, where the robot rests and says nothing new
         time=(np.arange(count) + 0.5) / count * settings.duration,
         effort=limits.effort,
@@ -417,4 +393,4 @@ def scaled_to_limits(trajectory: Planned, limits: Limits) -> Planned:
             ),
         ]
     use = np.nanmax(shares, axis=0)
-    return trajectory.scaled(np.where(use > 0.0, TUNING.used_share / np.maximum(use, 1e-12), 1.0))
+    return trajectory.scaled(np.where(use > 0.0, USED_SHARE / np.maximum(use, 1e-12), 1.0))

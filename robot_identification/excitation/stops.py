@@ -21,13 +21,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import ExcitationError
 from ..model.robot import Robot
 from .collisions import CollisionModel
-from .constraints import LimitViolation, Nearest, STOP_REMEDY, too_close
+from .constraints import LIMIT_TOLERANCE, LimitViolation, Nearest, STOP_REMEDY, too_close
 from .distance_search import DistanceSearch
 from .extremes import check_times, LEAST_RATE
-from .limits import Limits
+from .limits import Limits, one_a_joint
 from .trajectories import Trajectory
 
 STEP = 0.05
@@ -39,9 +38,6 @@ GENTLE = 0.4
 
 AT_ONCE = 1e9
 """Deceleration that counts as infinite [rad/s^2 or m/s^2]."""
-
-_LIMIT_TOLERANCE = 1e-9
-"""Share of a value by which rounding may pass a limit."""
 
 _BLOCK = 65_536
 
@@ -118,14 +114,7 @@ def decelerations(
     """
     if values is None or not len(values):
         return None
-    if len(values) != len(joints):
-        raise ExcitationError(
-            f'{len(values)} stop decelerations are given for {len(joints)} joints',
-            key='stop_deceleration',
-            value=tuple(values),
-            remedy=f'give one for each of {", ".join(joints)}, or none',
-        )
-    found = np.array(values, dtype=float)
+    found = one_a_joint(joints, 'stop_deceleration', values)
     return np.minimum(found, AT_ONCE) if (found > 0.0).all() else None
 
 
@@ -141,7 +130,7 @@ def harsh_stops(limits: Limits, deceleration: Sequence[float] | np.ndarray | Non
             f'acceleration limits: set constraints.decelerate_on_cancel to true, and {remedy}'
         )
     j = int(np.argmax(braking / gentle))
-    if braking[j] <= gentle[j] * (1.0 + _LIMIT_TOLERANCE):
+    if braking[j] <= gentle[j] * (1.0 + LIMIT_TOLERANCE):
         return ''
     unit, limit = limits.unit('acceleration', j), limits.acceleration[j]
     return (
@@ -221,11 +210,11 @@ def _check_ends(stops: Stops, limits: Limits) -> None:
     excess = np.maximum(end - limits.upper, limits.lower - end)
     row, j = np.unravel_index(int(np.argmax(excess)), excess.shape)
     value, joint = float(end[row, j]), limits.joints[j]
-    if excess[row, j] <= _LIMIT_TOLERANCE * max(1.0, abs(value)):
+    if excess[row, j] <= LIMIT_TOLERANCE * max(1.0, abs(value)):
         return
     limit = float(limits.upper[j] if value > limits.upper[j] else limits.lower[j])
     unit, speed = limits.unit('position', int(j)), abs(float(stops.velocity[row, j]))
-    error = LimitViolation(
+    raise LimitViolation(
         f"a stop from {stops.time[row]:.3f} s takes joint '{joint}' to {value:.6g} {unit}, beyond "
         f'its limit of {limit:.6g} {unit}: it brakes from {speed:.4g} {unit}/s with '
         f'{stops.deceleration[j]:.4g} {unit}/s^2',
@@ -233,9 +222,9 @@ def _check_ends(stops: Stops, limits: Limits) -> None:
         key='position',
         value=value,
         remedy=STOP_REMEDY,
+        limit=limit,
+        time=stops.time[row],
     )
-    error.limit, error.time = limit, float(stops.time[row])
-    raise error
 
 
 def _check_distances(stops: Stops, collisions: CollisionModel) -> None:

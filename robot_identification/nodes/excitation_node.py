@@ -49,7 +49,6 @@ from .excitation.motion_checks import CollisionModelCache, MotionCheck, requeste
 from .excitation.motion_watch import ClientWatch
 from .excitation.options import (
     Code,
-    ControllerOptions,
     ExecutionOptions,
     MotionError,
     Report,
@@ -103,7 +102,7 @@ class ExcitationNode(Node):
         self._count = self._planning = self._previewing = 0
         self._running: Report | None = None
         self._states = StateWatch(self)
-        self._controller = Controller(self, self._group, declare_options(self, ControllerOptions))
+        self._controller = Controller(self, self._group, options.controller)
         self._description = RobotDescription(self, self._new_robot, self._group)
         self._client_watch = ClientWatch(self, '~/excite', self._group)
         self._collisions = CollisionModelCache(self.get_logger().warning)
@@ -246,19 +245,13 @@ class ExcitationNode(Node):
             return replace(settings, stop_deceleration=tuple(map(float, found)))
         if len(own) == len(found) and not np.allclose(own, found, rtol=1e-6):
             worst = int(np.argmax(np.abs(np.log(np.maximum(own, 1e-9) / found))))
-            self._say(
+            self._controller.note(
                 f"planner.stop_deceleration of joint '{robot.joints[worst]}' is {own[worst]:g}, "
                 f"and max_deceleration_on_cancel of '{self._controller.name}' is "
                 f'{found[worst]:g}: leave planner.stop_deceleration empty to plan with what the '
                 'controller has'
             )
         return settings
-
-    def _say(self, text: str) -> None:
-        """Log what is to be known of the controller, once."""
-        if text and text not in self._controller.notes:
-            self._controller.notes.add(text)
-            self.get_logger().warning(text)
 
     async def _make_plan(
         self, goal: ServerGoalHandle, robot: Robot, settings: PlannerSettings
@@ -356,10 +349,10 @@ class ExcitationNode(Node):
         interruption = self._interruption(goal, options, robot)
         motion = await check.carry_out(
             self._collisions,
-            partial(find_start, self._controller, self._states, options, tick, self.get_logger()),
+            partial(find_start, self._controller, self._states, options, tick),
             partial(self._in_worker, tick=tick),
         )
-        self._say(check.remark)
+        self._controller.note(check.remark)
         self._require_still(robot)
         reason = interruption()
         if reason is not None:
@@ -408,7 +401,7 @@ class ExcitationNode(Node):
                 await motion.carry_out(self._collisions, here, self._in_worker)
             except MotionError as error:
                 return motion, error
-            self._say(motion.remark)
+            self._controller.note(motion.remark)
             return motion, None
         finally:
             self._previewing -= 1
@@ -419,9 +412,7 @@ class ExcitationNode(Node):
             if self._controller.gone:
                 self.get_logger().info('without the stops: there is no controller to ask')
                 return Start(await require_state(self._states, options, self._tick), None)
-            return await find_start(
-                self._controller, self._states, options, self._tick, self.get_logger()
-            )
+            return await find_start(self._controller, self._states, options, self._tick)
         except MotionError as error:
             self.get_logger().info(f'without the way to the start and the stops: {error.message}')
             return None

@@ -41,7 +41,7 @@ from ..processes import prioritise
 from ..receive_buffers import enlarge_receive_buffers, prefer_sockets
 from ..recursive.elimination import ACCEPTED, WEAK
 from .common import explain, LATCHED, run, steady_timer
-from .common.messages import diagnostic_status, parameter_set_message, time_message
+from .common.messages import diagnostic_status, diagnostics, parameter_set_message, time_message
 from .common.processes import EXIT_USER_ERROR
 from .player import follower_name
 
@@ -165,12 +165,11 @@ class OnlineNode(Node):
         status = self._status(self._diagnosed, now)
         self._diagnosed = now
         self._ask_for_delays(now.clock)
-        stamp = time_message(time.time_ns())
         robot = self._task.problem.robot.name
         entries = [diagnostic(self._task.node, robot, status, self._follower.account)]
         if self._task.options.changes is not None:
             entries.append(change_diagnostic(self._task.node, robot, self._follower.changes))
-        self._diagnostics_out.publish(DiagnosticArray(header=Header(stamp=stamp), status=entries))
+        self._diagnostics_out.publish(diagnostics(self, *entries))
 
     def _ask_for_delays(self, clock: float) -> None:
         """Have the node find the delays of efforts, which takes too long for this process."""

@@ -34,6 +34,7 @@ from ..processes import terminate_with_parent
 from ..progress import no_progress, Progress
 from .client import ServiceCaller
 from .common import LATCHED
+from .common.joint_states import names_of
 from .common.messages import time_message
 from .common.processes import client_node
 
@@ -162,8 +163,7 @@ class _Player:
 
         def is_connected() -> bool:
             found = self._node.get_subscriptions_info_by_topic(self._states.topic_name)
-            names = {f'{i.node_namespace.rstrip("/")}/{i.node_name}' for i in found}
-            is_there = readiness.follower in names or not readiness.is_followed
+            is_there = readiness.follower in names_of(found) or not readiness.is_followed
             # the count is of those that the middleware has connected, whoever they are
             return is_there and self._states.get_subscription_count() >= len(found)
 

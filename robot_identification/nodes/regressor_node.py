@@ -90,7 +90,6 @@ class RegressorNode(Node):
     def _get_regressor(
         self, request: GetRegressor.Request, response: GetRegressor.Response
     ) -> None:
-        self._robot.robot()
         regressor = self._described_regressor()
         signals = request.position, request.velocity, request.acceleration
         motion = motion_of(self._joints(), *signals)
@@ -104,7 +103,8 @@ class RegressorNode(Node):
         return tuple(getattr(self._regressor, 'joints', self._robot.robot().joints))
 
     def _described_regressor(self) -> Regressor:
-        assert self._regressor is not None  # `_on_robot` was called with the robot
+        self._robot.robot()  # raises without one
+        assert self._regressor is not None  # `_on_robot` was called with it
         return self._regressor
 
     # ------------------------------------------------------------------------------- live states

@@ -200,19 +200,22 @@ class ControllerInterfaces:
 
     def _monitor(self) -> None:
         self._finish()
+        feedback = FollowJointTrajectory.Feedback(joint_names=list(self._robot.simulator.joints))
         with self._robot.lock:
             goal, sample = self._robot.controller.goal, self._sample
-            reference, elapsed = self._reference, self._robot.simulator.follower.elapsed
-        if goal is None or sample is None:
-            return
-        feedback = FollowJointTrajectory.Feedback(joint_names=list(self._robot.simulator.joints))
-        feedback.header.stamp = _stamp(sample)
-        feedback.desired = _point(elapsed, *reference)
-        feedback.actual = _point(elapsed, sample.position, sample.velocity)
-        feedback.error = _point(elapsed, reference[0] - sample.position)
+            if goal is None or sample is None:
+                return
+            feedback.desired, feedback.actual, feedback.error = self._points(sample)
+        feedback.header.stamp = time_message(START * 10**9 + round(1e9 * sample.time))
         for request in self._requests.values():
             if request.goal is goal:
                 request.handle.publish_feedback(feedback)
+
+    def _points(self, sample: SimulatedSample) -> tuple[JointTrajectoryPoint, ...]:
+        """Return what is wanted and measured, and the error; called with the lock held."""
+        elapsed, reference = self._robot.simulator.follower.elapsed, self._reference
+        rows = reference, (sample.position, sample.velocity), (reference[0] - sample.position,)
+        return tuple(_point(elapsed, *each) for each in rows)
 
     # ---------------------------------------------------------------------------------- state
 
@@ -222,20 +225,17 @@ class ControllerInterfaces:
 
     def publish_state(self, stamp: Time) -> None:
         """Publish the controller's state at the latest sample."""
-        with self._robot.lock:
-            sample, reference = self._sample, self._reference
-            elapsed = self._robot.simulator.follower.elapsed
-        if sample is None:
-            return
+        simulator = self._robot.simulator
         message = JointTrajectoryControllerState(
-            joint_names=list(self._robot.simulator.joints),
-            speed_scaling_factor=float(self._robot.simulator.follower.speed),
+            joint_names=list(simulator.joints),
+            speed_scaling_factor=float(simulator.follower.speed),
         )
         message.header.stamp = stamp
-        message.reference = _point(elapsed, *reference)
-        message.feedback = _point(elapsed, sample.position, sample.velocity)
-        message.error = _point(elapsed, reference[0] - sample.position)
-        message.output = JointTrajectoryPoint(positions=reference[0].tolist())
+        with self._robot.lock:
+            if self._sample is None:
+                return
+            message.reference, message.feedback, message.error = self._points(self._sample)
+        message.output = JointTrajectoryPoint(positions=message.reference.positions)
         self._states.publish(message)
 
     # ----------------------------------------------------------------------------- parameters
@@ -314,10 +314,6 @@ def _column(rows: Sequence[Any], width: int) -> np.ndarray | None:
         if len(row) == width:
             filled[i] = row
     return filled
-
-
-def _stamp(sample: SimulatedSample) -> Time:
-    return time_message(START * 10**9 + round(1e9 * sample.time))
 
 
 def _point(elapsed: float, *rows: np.ndarray) -> JointTrajectoryPoint:

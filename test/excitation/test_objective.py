@@ -2,22 +2,19 @@
 """The objective and its penalties: gradients, and pairs that never come far apart."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from robot_identification.excitation.bases import FourierBasis
 from robot_identification.excitation.collisions import collision_model
-from robot_identification.excitation.criteria import by_information, CRITERIA
 from robot_identification.excitation.distance_penalty import DistancePenalty, ROOM_SHARE
 from robot_identification.excitation.families import MotionFamily
-from robot_identification.excitation.objective import Objective
+from robot_identification.excitation.objective import Objective, wanted_parameters
 from robot_identification.excitation.planner import plan_limits, start_poses
 from robot_identification.excitation.settings import PlannerSettings, with_floor
 from robot_identification.model.robot import Robot
-from robot_identification.regressor import build, prior
-from robot_identification.regressor.base_search import structure
+from robot_identification.regressor import ModelSettings
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
 
@@ -34,21 +31,14 @@ def arm():
     [(False, 1e-6, 1e-4), (True, 1e-4, 2e-2)],
 )
 def test_the_gradient_holds_with_its_penalties(arm, criterion, distances, step, tolerance):
-    settings = PlannerSettings(duration=6.0)
+    settings = PlannerSettings(duration=6.0, criterion=criterion)
     collisions = collision_model(arm, 0.2, with_floor((), 0.0)) if distances else None
     limits, _ = plan_limits(arm, settings)
     start = start_poses(arm, settings, limits, None)[0]
-    regressor = build(arm)
-    base = structure(regressor, arm)
-    places = np.arange(base.n_base)
+    goal = wanted_parameters(arm, settings, ModelSettings(), limits, None, None)
     objective = Objective(
         family=MotionFamily(FourierBasis(6.0, 1 / 6, 5), limits, start, np.arange(6), True),
-        regressor=regressor,
-        columns=base.independent,
-        prior=prior(arm),
-        criterion=partial(by_information, places=places, function=CRITERIA[criterion].function),
-        noise=0.01 * arm.limits.effort,
-        earlier=np.zeros((base.n_base, base.n_base)),
+        goal=goal,
         time=np.linspace(0.1, 5.9, 100),
         # efforts that are sure to be exceeded
         effort=0.3 * limits.effort,

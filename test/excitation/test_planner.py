@@ -406,5 +406,7 @@ def test_no_joint_accelerates_harder_than_it_brakes_in_a_stop(arm):
     motion = made.trajectory.sample(np.linspace(0.0, made.trajectory.duration, 5000))
     assert (np.abs(motion.acceleration) <= np.array(weak) * (1.0 + 1e-9)).all()
     assert made.findings.stopping > 0.0
-    with pytest.raises(ExcitationError, match='5 stop decelerations are given for 6 joints'):
+    with pytest.raises(
+        ExcitationError, match="'stop_deceleration' has 5 values, the robot 6 joints"
+    ):
         plan(arm, replace(QUICK, stop_deceleration=weak[:5]))

@@ -186,7 +186,7 @@ def test_the_equilibrium_is_had_nearly_for_nothing(equations):
 def test_a_path_keeps_its_limits_between_the_points(equations):
     path = PathProblem(equations, PointCost(), LIMITS, START, 20)
     found = search(path, np.random.default_rng(0), starts=8, rounds=0)
-    points = path.path(found.x[0]).points
+    points = path.path(found.x[0])
     times = shortest_times(points, LIMITS)
     trajectory = trajectory_through(points, times, LIMITS)
     motion = trajectory.sample(np.linspace(0.0, trajectory.duration, 40_001))

@@ -139,7 +139,9 @@ def test_a_gentle_stop_keeps_the_acceleration_limits_of_a_simulated_arm(arm, lim
 
 
 def test_too_few_decelerations_are_named():
-    with pytest.raises(ExcitationError, match='1 stop decelerations are given for 2 joints'):
+    with pytest.raises(
+        ExcitationError, match="'stop_deceleration' has 1 values, the robot 2 joints"
+    ):
         decelerations(('a', 'b'), [1.0])
 
 

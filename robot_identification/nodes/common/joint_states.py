@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 from functools import partial
 import time
 from typing import Any
 
-from rclpy.callback_groups import CallbackGroup
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -23,19 +23,12 @@ JOINT_STATES = QoSProfile(depth=1000)
 """For joint states: a busy interpreter loses samples with a queue of the usual depth of 10."""
 
 
-class ManualCallbackGroup(CallbackGroup):
+class ManualCallbackGroup(ReentrantCallbackGroup):
     """Callback group that no executor waits for or handles: its messages are fetched."""
 
     def can_execute(self, entity: Any) -> bool:
         """Return False."""
         return False
-
-    def beginning_execution(self, entity: Any) -> bool:
-        """Return False."""
-        return False
-
-    def ending_execution(self, entity: Any) -> None:
-        """Do nothing."""
 
 
 class FetchedJointStates:
@@ -60,7 +53,7 @@ class FetchedJointStates:
             node.create_subscription,
             JointState,
             topic,
-            _never_called,
+            lambda _: None,
             callback_group=ManualCallbackGroup(),
             raw=True,
         )
@@ -98,11 +91,12 @@ class FetchedJointStates:
         )
 
 
+def names_of(endpoints: Iterable[Any]) -> list[str]:
+    """Return the full names of the nodes of endpoints in the graph, in order."""
+    return sorted(f'{each.node_namespace.rstrip("/")}/{each.node_name}' for each in endpoints)
+
+
 def waited(info: Mapping[str, int]) -> float:
     """Return how long a message has waited in the middleware [s]."""
     received = info.get('received_timestamp', 0)
     return max(time.time() - 1e-9 * received, 0.0) if received else 0.0
-
-
-def _never_called(message: Any) -> None:
-    """Take the place of a callback."""

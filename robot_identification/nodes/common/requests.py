@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -54,14 +55,6 @@ def data_directories(node: Node, more: Iterable[Path]) -> DataDirectories:
     return directories
 
 
-class YieldToExecutor:
-    """Awaitable that gives the executor back until something wakes it."""
-
-    def __await__(self) -> Generator[None, None, None]:
-        """Return to the executor once."""
-        yield
-
-
 class RequestQueue:
     """
     Queue of requests that are worked on one after the other, in a thread beside the executor.
@@ -106,7 +99,7 @@ class RequestQueue:
             future = self._worker.submit(function)
             future.add_done_callback(self._end)
             while not future.done():
-                await YieldToExecutor()
+                await asyncio.sleep(0)  # the executor goes on, until something wakes it
             return future.result()
         except CancelledError:
             raise IdentificationError('the node is shutting down') from None
@@ -125,7 +118,7 @@ class RequestQueue:
         self._worker.shutdown(wait=False, cancel_futures=True)
         end = time.monotonic() + seconds
         while self._unanswered and time.monotonic() < end:
-            await YieldToExecutor()
+            await asyncio.sleep(0)
 
 
 def serve_action(

@@ -10,7 +10,7 @@ One file: its parameters, goal and cancel are asked of one controller.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 import time
 from typing import Any
@@ -29,6 +29,7 @@ from rclpy.task import Future
 from ...excitation.trajectories import PointTrajectory
 from ...live.latest_states import REST_SECONDS
 from ..common import LATCHED
+from ..common.joint_states import names_of
 from ..common.messages import (
     duration_message,
     message_of,
@@ -38,7 +39,7 @@ from ..common.messages import (
 )
 from ..common.requests import SERVICES
 from .controller_state import columns_of, ControllerState, Ending, Progress, PublishedState
-from .options import Code, ControllerOptions, MotionError, Tick
+from .options import Code, code_name, MotionError, Tick
 from .remote_nodes import call_service, wait_for
 
 APPEARS_SECONDS = 5.0
@@ -64,7 +65,7 @@ DAY = 86_400.0
 """How far from now stamps of a system clock may be [s]."""
 
 LIST_CONTROLLERS = 'controller_manager_msgs/srv/ListControllers'
-USUAL_MANAGER = 'controller_manager'
+USUAL_MANAGER = '/controller_manager'
 
 REMEDIES = {
     'inactive': 'activate it: ros2 control switch_controllers --activate {name}{manager}',
@@ -94,8 +95,8 @@ class Controller:
         Full name of its node.
     action:
         Full name of its action.
-    notes:
-        What was noted of it in the log, each once.
+    statuses:
+        Of its goals, by their ids.
     uses_sim_time:
         Its parameter, once it was asked; None where it has not answered.
 
@@ -106,12 +107,12 @@ class Controller:
 
     """
 
-    def __init__(self, node: Node, group: CallbackGroup, options: ControllerOptions) -> None:
+    def __init__(self, node: Node, group: CallbackGroup, name: str) -> None:
         self._kind = require_follow_joint_trajectory()
         self._node, self._group = node, group
-        self.name: str = node.resolve_service_name(options.controller)
+        self.name: str = node.resolve_service_name(name)
         self.action = f'{self.name}/follow_joint_trajectory'
-        self.notes: set[str] = set()
+        self._notes: set[str] = set()
         self.uses_sim_time: bool | None = None
         self._client = ActionClient(node, self._kind, self.action, callback_group=group)
         # kept for good: destroying a client with an answer on its way can end the process
@@ -126,7 +127,8 @@ class Controller:
         )
         self._managers: dict[str, Any] = {}
         self._status_topic = f'{self.action}/_action/status'
-        self._statuses: tuple[set[bytes], dict[bytes, int]] = set(), {}
+        self._senders: set[bytes] = set()
+        self.statuses: dict[bytes, int] = {}
         node.create_subscription(
             GoalStatusArray, self._status_topic, self._note, LATCHED, callback_group=group
         )
@@ -196,12 +198,20 @@ class Controller:
                 f"{', '.join(publishers)} can command the controller by the topic '{topic}': end "
                 'that'
             )
-        if any(status in ACTIVE for status in self._current().values()):
+        # those of a controller that is gone say nothing
+        gone = self._senders and self._senders.isdisjoint(self._servers())
+        if not gone and any(status in ACTIVE for status in self.statuses.values()):
             return _shared(
                 f"a goal is active on the action '{self.action}'{self._clients()}: wait for its "
                 'end, or cancel it by robot-identification node stop'
             )
         return None
+
+    def note(self, text: str) -> None:
+        """Log what is to be known of the controller, once; '' is nothing."""
+        if text and text not in self._notes:
+            self._notes.add(text)
+            self._node.get_logger().warning(text)
 
     def state(self, joints: Sequence[str]) -> ControllerState | None:
         """Return the latest state in the order of the joints; None where none is published."""
@@ -230,27 +240,14 @@ class Controller:
 
     def _note(self, message: GoalStatusArray) -> None:
         """Keep the goals' statuses, and who may have sent them."""
-        statuses = {
+        self._senders = self._servers()
+        self.statuses = {
             bytes(each.goal_info.goal_id.uuid): each.status for each in message.status_list
         }
-        self._statuses = self._servers(), statuses
 
     def _servers(self) -> set[bytes]:
         found = self._node.get_publishers_info_by_topic(self._status_topic)
         return {bytes(each.endpoint_gid) for each in found}
-
-    def _current(self) -> dict[bytes, int]:
-        """Return the statuses of goals by id, without those of a controller that is gone."""
-        senders, statuses = self._statuses
-        return {} if senders and senders.isdisjoint(self._servers()) else statuses
-
-    def status_of(self, goal: bytes) -> int | None:
-        """Return the status of a goal; None where it is not known."""
-        return self._statuses[1].get(goal)
-
-    def note_end(self, goal: bytes, status: int) -> None:
-        """Keep the status in which a goal ended: that on the topic may come later."""
-        self._statuses[1][goal] = status
 
     def _clients(self) -> str:
         """Return who may have sent a goal that is active, in words."""
@@ -263,13 +260,10 @@ class Controller:
         """Require that the joints are the controller's, in any order."""
         theirs = values.get('joints')
         if not theirs:
-            note = (
+            self.note(
                 f"the controller's joints cannot be compared with the motion's, since "
                 f"'{self.name}' does not return its parameter joints"
             )
-            if note not in self.notes:
-                self.notes.add(note)
-                self._node.get_logger().warning(note)
             return
         missing = [joint for joint in joints if joint not in theirs]
         surplus = [joint for joint in theirs if joint not in joints]
@@ -314,38 +308,34 @@ class Controller:
 
         An inactive joint_trajectory_controller still has its action, and refuses every goal.
         """
-        kind = list_controllers()
-        if kind is None:
+        try:
+            from controller_manager_msgs.srv import ListControllers as Kind
+        except ImportError:
             return
-        namespace, _, name = self.name.rpartition('/')
-        for service in self._services(namespace):
+        node, (namespace, _, name) = self._node, self.name.rpartition('/')
+        for service, kinds in node.get_service_names_and_types():
+            if LIST_CONTROLLERS not in kinds or service.rsplit('/', 2)[0] != namespace:
+                continue
             if service not in self._managers:
-                self._managers[service] = self._node.create_client(
-                    kind, service, callback_group=self._group
-                )
+                made = node.create_client(Kind, service, callback_group=self._group)
+                self._managers[service] = made
             client = self._managers[service]
-            answer = await call_service(client, kind.Request(), tick, ANSWER_SECONDS)
+            answer = await call_service(client, Kind.Request(), tick, ANSWER_SECONDS)
             manager = service.rpartition('/')[0]
             if answer is None:
-                self._node.get_logger().warning(
+                node.get_logger().warning(
                     f"'{manager}' does not answer whether the controller '{self.name}' is active"
                 )
                 continue
             state = next((c.state for c in answer.controller if c.name == name), 'active')
             if state != 'active':
+                words = REMEDIES.get(state, "see its controller manager's log, and start it anew")
+                option = '' if manager == USUAL_MANAGER else f' --controller-manager {manager}'
                 raise MotionError(
                     Code.NO_CONTROLLER,
                     f"the controller '{self.name}' is {state}, so nothing would move: "
-                    f'{remedy(state, name, manager)}',
+                    f'{words.format(name=name, manager=option)}',
                 )
-
-    def _services(self, namespace: str) -> list[str]:
-        """Return the services that list the controllers of a namespace."""
-        return [
-            service
-            for service, kinds in self._node.get_service_names_and_types()
-            if LIST_CONTROLLERS in kinds and service.rsplit('/', 2)[0] == namespace
-        ]
 
     # ----------------------------------------------------------------------- during a motion
 
@@ -452,7 +442,7 @@ class SentGoal:
         """End of the goal; None while it is followed."""
         if self._ending is None and self.accepted:
             # the result may be lost on its way, or follow the status
-            status = self._controller.status_of(bytes(self._id.uuid))
+            status = self._controller.statuses.get(bytes(self._id.uuid))
             if status is not None and status in TERMINAL:
                 self._over = min(self._over, time.monotonic())
                 if time.monotonic() - self._over > RESULT_SECONDS:
@@ -482,11 +472,10 @@ class SentGoal:
 
     def _ended(self, future: Future) -> None:
         answer = future.result()
-        self._controller.note_end(bytes(self._id.uuid), answer.status)
+        # that on the topic may come later
+        self._controller.statuses[bytes(self._id.uuid)] = answer.status
         result = answer.result
-        codes = type(result)
-        names = (name for name in dir(codes) if name.isupper())
-        code = next((n for n in names if getattr(codes, n) == result.error_code), '')
+        code = code_name(result.error_code, type(result))
         self._ending = Ending(answer.status, code, result.error_string)
 
     def _note(self, message: Any) -> None:
@@ -506,24 +495,3 @@ class SentGoal:
 
 def _shared(text: str) -> MotionError:
     return MotionError(Code.CONTROLLER_SHARED, text)
-
-
-def names_of(endpoints: Iterable[Any]) -> list[str]:
-    """Return the full names of the nodes of endpoints in the graph."""
-    return sorted(f'{each.node_namespace.rstrip("/")}/{each.node_name}' for each in endpoints)
-
-
-def list_controllers() -> Any | None:
-    """Return the service's type; None where ``controller_manager_msgs`` is not installed."""
-    try:
-        from controller_manager_msgs.srv import ListControllers
-    except ImportError:
-        return None
-    return ListControllers
-
-
-def remedy(state: str, name: str, manager: str) -> str:
-    """Return how a controller in a state becomes active, by its manager's full name."""
-    words = REMEDIES.get(state, "see its controller manager's log, and start it anew")
-    option = '' if manager == f'/{USUAL_MANAGER}' else f' --controller-manager {manager}'
-    return words.format(name=name, manager=option)

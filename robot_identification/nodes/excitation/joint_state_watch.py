@@ -6,7 +6,7 @@ from __future__ import annotations
 from rclpy.node import Node
 
 from ...live.latest_states import LatestStates
-from ..common.joint_states import FetchedJointStates, waited
+from ..common.joint_states import FetchedJointStates, names_of, waited
 
 QUEUE = 50
 """Joint states that may wait to be fetched: efforts are averaged over all of them."""
@@ -28,8 +28,7 @@ class StateWatch(LatestStates):
     @property
     def publishers(self) -> str:
         """Names of the nodes that publish the joint states."""
-        found = self._node.get_publishers_info_by_topic(self.topic_name)
-        names = sorted(f'{each.node_namespace.rstrip("/")}/{each.node_name}' for each in found)
+        names = names_of(self._node.get_publishers_info_by_topic(self.topic_name))
         return ', '.join(names) or 'no node in the graph'
 
     @property

@@ -113,7 +113,13 @@ class MotionRun:
             await self._accepted(goal)
             await self._followed(goal)
             self.report.result.duration = self.states.time - begin
-            await self._settle(motion)
+            if not await self._rested(motion):
+                raise MotionError(
+                    Code.TRACKING_ERROR,
+                    'the robot does not come to rest within settle_time '
+                    f'({self.options.settle_time:g} s) after the end of the trajectory: see its '
+                    'controller, or raise rest_tolerance',
+                )
         except Exception as error:
             # a fault of ours, too: nobody would watch the motion any more
             self.report.result.duration = self.states.time - begin
@@ -154,10 +160,11 @@ class MotionRun:
                 )
             await self.tick()
         if not goal.accepted:
+            clocks = self.controller.clocks(self.states.sample().stamp)
             raise MotionError(
                 Code.CONTROLLER_FAILED,
                 f"the controller refuses the goal of action '{self.controller.action}': see its "
-                f'log{self._clocks()}',
+                f'log{clocks and f"; {clocks}"}',
             )
 
     async def _followed(self, goal: SentGoal) -> None:
@@ -184,16 +191,6 @@ class MotionRun:
             raise self._failure(ending)
         self.report.feedback.progress = 1.0
 
-    async def _settle(self, motion: CheckedMotion) -> None:
-        """Wait until the robot rests at the end."""
-        if not await self._rested(motion):
-            raise MotionError(
-                Code.TRACKING_ERROR,
-                'the robot does not come to rest within settle_time '
-                f'({self.options.settle_time:g} s) after the end of the trajectory: see its '
-                'controller, or raise rest_tolerance',
-            )
-
     def _failure(self, ending: Ending) -> MotionError:
         """Return the error of a goal that the controller has given up."""
         if ending.code in TOLERANCES:
@@ -211,11 +208,6 @@ class MotionRun:
     def _raise(reason: MotionError | None) -> None:
         if reason is not None:
             raise reason
-
-    def _clocks(self) -> str:
-        """Return in words that the controller's clock is another one, if it is."""
-        text = self.controller.clocks(self.states.sample().stamp)
-        return text and f'; {text}'
 
     # ------------------------------------------------------------------------------------ the end
 

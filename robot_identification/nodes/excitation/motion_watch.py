@@ -20,6 +20,7 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from std_msgs.msg import Empty
 
+from ..common.joint_states import names_of
 from .controller_state import Progress
 from .joint_state_watch import StateWatch
 from .motion_checks import CheckedMotion
@@ -112,7 +113,8 @@ class MotionWatch:
         self._counted = self.states.count
         self._contradictions: deque[float] = deque()
         effort = self.states.effort(self.options.effort_time)
-        self._measured = None if effort is None else np.isfinite(effort)
+        none = np.zeros(len(motion.trajectory.joints), dtype=bool)
+        self._watched = none if effort is None else np.isfinite(effort)
         self._zero = True
         # growth of the unpredicted efforts, as shares of their limits
         self._strain: deque[tuple[float, np.ndarray]] = deque()
@@ -321,7 +323,7 @@ class MotionWatch:
             return None
         motion, options = self._motion, self.options
         joints, limit = motion.trajectory.joints, motion.effort_limit
-        bad = ~np.isfinite(measured) & (np.isinf(measured) | self._watched())
+        bad = ~np.isfinite(measured) & (np.isinf(measured) | self._watched)
         if bad.any():
             worst = int(bad.argmax())
             return MotionError(
@@ -397,24 +399,18 @@ class MotionWatch:
         effort = self.states.effort(self.options.effort_time)
         if effort is None and self.states.sample().effort.size:
             return None  # those of before the motion are forgotten, and its first is on its way
-        if effort is None or not (self._watched() | np.isinf(effort)).any():
+        watched = self._watched
+        if effort is None or not (watched | np.isinf(effort)).any():
             self._log_once('efforts are not watched: the joint states have none')
             return None
         # mock hardware sends zeros for good, which show no contact
-        watched = self._watched()
         self._zero &= bool(watched.any() and (effort[watched] == 0.0).all())
         if self._zero:
             self._log_once('efforts are not watched as long as all of them are 0')
             return None
-        if not self._watched().all():
+        if not watched.all():
             self._log_once('efforts are watched of some joints only: the others have none')
         return effort
-
-    def _watched(self) -> np.ndarray:
-        """Return which joints (n_joints,) had efforts when the motion began."""
-        if self._measured is None:
-            return np.zeros(len(self._motion.trajectory.joints), dtype=bool)
-        return self._measured
 
     def _log_once(self, text: str) -> None:
         if not self._logged:
@@ -445,7 +441,7 @@ class ClientWatch:
 
     def restart(self) -> None:
         """Forget the last motion's client."""
-        self._known: dict[bytes, str] = {}
+        self._known: set[bytes] = set()
         self._looked = -1.0
         self._seen = time.monotonic()
         self._alive: float | None = None
@@ -470,7 +466,7 @@ class ClientWatch:
                 self._seen = now
         if now - self._seen <= GONE_SECONDS:
             return None
-        names = ', '.join(sorted(set(self._known.values())))
+        names = ', '.join(dict.fromkeys(self._names))
         return MotionError(
             Code.CLIENT_LOST,
             f'the client is gone ({names}): to go on without one, set stop_when_client_leaves to '
@@ -479,12 +475,10 @@ class ClientWatch:
 
     def _present(self) -> bool:
         """Return whether one of the clients of the beginning is still there."""
-        listeners = {
-            bytes(info.endpoint_gid): f'{info.node_namespace.rstrip("/")}/{info.node_name}'
-            for info in self._node.get_subscriptions_info_by_topic(self._topic)
-        }
+        found = self._node.get_subscriptions_info_by_topic(self._topic)
+        listeners = {bytes(info.endpoint_gid) for info in found}
         if not self._known:
             # discovery may be later than the goal; without any listener nobody is missed
-            self._known = listeners
+            self._known, self._names = listeners, names_of(found)
             return True
-        return not self._known.keys().isdisjoint(listeners)
+        return not self._known.isdisjoint(listeners)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the controller and of the execution of a motion, its errors and its report."""
+"""Settings of the execution of a motion, its errors and its report."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ...options.fields import option
 
 
 @dataclass(frozen=True)
-class ControllerOptions:
-    """Settings of the controller that executes the motions."""
+class ExecutionOptions:
+    """Settings of the execution of a checked trajectory."""
 
     controller: str = option(
         'joint_trajectory_controller',
@@ -23,12 +23,6 @@ class ControllerOptions:
         '<controller>/follow_joint_trajectory; its state and its parameters are asked for, too',
         read_only=True,
     )
-
-
-@dataclass(frozen=True)
-class ExecutionOptions:
-    """Settings of the execution of a checked trajectory."""
-
     execute: bool = option(
         False, doc='Whether the node may move the robot; while false, goals can only be dry runs'
     )
@@ -152,9 +146,9 @@ Code = Excite.Result
 """Has the codes as its constants."""
 
 
-def code_name(code: int) -> str:
-    """Return the name of a code of the action's result."""
-    names = (name for name in dir(Code) if name.isupper() and getattr(Code, name) == code)
+def code_name(code: int, kind: type = Code) -> str:
+    """Return the name of a code of an action's result."""
+    names = (name for name in dir(kind) if name.isupper() and getattr(kind, name) == code)
     return next(names, str(code))
 
 

@@ -110,29 +110,14 @@ class PreviewService:
         elif fault is None and motion.findings is not None:
             nearest = motion.findings.nearest
         failed = cause if isinstance(cause, (CollisionError, LimitViolation)) else None
-        markers = marker_array(
-            link_paths(motion.robot, whole),
-            motion.settings.all_obstacles,
-            nearest,
-            stamp,
-            failed,
-        )
-        self._markers.publish(markers)
-        self._ghost.show(
-            whole, motion.robot.locked, read_options(self._node, PreviewOptions, PREFIX)
-        )
+        paths, obstacles = link_paths(motion.robot, whole), motion.settings.all_obstacles
+        self._markers.publish(marker_array(paths, obstacles, nearest, stamp, failed))
+        options = read_options(self._node, PreviewOptions, PREFIX)
+        self._ghost.show(whole, motion.robot.locked, options)
 
 
 class PreviewPlayback:
-    """
-    Publisher of joint states that go through a motion, for a second robot_state_publisher.
-
-    Parameters
-    ----------
-    node, group:
-        Who publishes, and the callback group of the timer.
-
-    """
+    """Publisher of joint states that go through a motion, for a second robot_state_publisher."""
 
     def __init__(self, node: Node, group: CallbackGroup) -> None:
         self._node = node
@@ -219,7 +204,7 @@ PLANE_WIDTH = 3.0
 
 _PLANE_THICKNESS = 0.002
 _STILL = 1e-3
-_SLOW, _MEDIUM, _FAST = (0.1, 0.3, 1.0), (0.2, 0.8, 0.3), (1.0, 0.2, 0.1)
+_SLOW, _MEDIUM, _FAST = (0.1, 0.3, 1.0, 1.0), (0.2, 0.8, 0.3, 1.0), (1.0, 0.2, 0.1, 1.0)
 _START, _END = (0.1, 0.8, 0.2, 0.7), (0.9, 0.1, 0.1, 0.7)
 _SOLID = (0.55, 0.55, 0.6, 0.45)
 _NEAREST = (1.0, 0.0, 1.0, 1.0)
@@ -267,7 +252,7 @@ def _lines(header: Header, paths: LinkPaths) -> Iterable[Marker]:
         width = TIP_WIDTH if i >= first_tip else LINE_WIDTH
         colors = _colors(paths.speed[:, i] / fastest)
         yield _marker(
-            header, 'path', i, Marker.LINE_STRIP, (width, 0.0, 0.0), colors[0],
+            header, 'path', i, Marker.LINE_STRIP, (width, 0.0, 0.0), _SLOW,
             points=[_point(p) for p in place], colors=colors,
         )  # fmt: skip
 
@@ -294,7 +279,7 @@ def _obstacles(header: Header, obstacles: Sequence[Obstacle]) -> Iterable[Marker
             size = (PLANE_WIDTH, PLANE_WIDTH, _PLANE_THICKNESS)
             pose = _plane_pose(obstacle)
         yield _marker(
-            frame, 'obstacles', i, kind, size, _color(_SOLID), pose,
+            frame, 'obstacles', i, kind, size, _SOLID, pose,
             frame_locked=bool(obstacle.link), text=obstacle.name,
         )  # fmt: skip
 
@@ -309,7 +294,7 @@ def _plane_pose(obstacle: Obstacle) -> pin.SE3:
 def _nearest(header: Header, first_id: int, nearest: Nearest) -> list[Marker]:
     first, second = nearest.points
     line = _marker(
-        header, 'nearest', first_id, Marker.LINE_LIST, (LINE_WIDTH, 0.0, 0.0), _color(_NEAREST),
+        header, 'nearest', first_id, Marker.LINE_LIST, (LINE_WIDTH, 0.0, 0.0), _NEAREST,
         points=[_point(first), _point(second)],
     )  # fmt: skip
     words = f'{1000.0 * nearest.planned:.0f} mm'
@@ -322,16 +307,14 @@ def _nearest(header: Header, first_id: int, nearest: Nearest) -> list[Marker]:
 def _text(header: Header, ns: str, id_: int, place: np.ndarray, words: str) -> Marker:
     pose = pin.SE3(np.eye(3), place + np.array([0.0, 0.0, TEXT_HEIGHT]))
     size = (0.0, 0.0, TEXT_HEIGHT)
-    return _marker(
-        header, ns, id_, Marker.TEXT_VIEW_FACING, size, _color(_NEAREST), pose, text=words
-    )
+    return _marker(header, ns, id_, Marker.TEXT_VIEW_FACING, size, _NEAREST, pose, text=words)
 
 
 def _ball(
     header: Header, ns: str, id_: int, place: np.ndarray, size: float, color: Sequence[float]
 ) -> Marker:
     pose = pin.SE3(np.eye(3), place)
-    return _marker(header, ns, id_, Marker.SPHERE, (size,) * 3, _color(color), pose)
+    return _marker(header, ns, id_, Marker.SPHERE, (size,) * 3, color, pose)
 
 
 def _marker(
@@ -340,7 +323,7 @@ def _marker(
     id_: int,
     kind: int,
     size: Sequence[float],
-    color: ColorRGBA,
+    color: Sequence[float],
     pose: pin.SE3 | None = None,
     **fields: Any,
 ) -> Marker:
@@ -354,7 +337,7 @@ def _marker(
         type=kind,
         pose=Pose(position=_point(pose.translation), orientation=Quaternion(x=x, y=y, z=z, w=w)),
         scale=Vector3(x=sx, y=sy, z=sz),
-        color=color,
+        color=_color(color),
         **fields,
     )
 
@@ -362,8 +345,8 @@ def _marker(
 def _colors(shares: np.ndarray) -> list[ColorRGBA]:
     """Return colours from blue at rest over green to red at 1."""
     stops = np.array([_SLOW, _MEDIUM, _FAST])
-    rgb = np.stack([np.interp(shares, (0.0, 0.5, 1.0), stops[:, i]) for i in range(3)], axis=1)
-    return [_color((*row, 1.0)) for row in rgb.tolist()]
+    rgba = np.stack([np.interp(shares, (0.0, 0.5, 1.0), part) for part in stops.T], axis=1)
+    return [_color(row) for row in rgba]
 
 
 def _color(rgba: Sequence[float]) -> ColorRGBA:

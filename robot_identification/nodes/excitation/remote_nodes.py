@@ -82,7 +82,6 @@ class MotionRecording:
     def __post_init__(self) -> None:
         self._statuses: Subscription | None = None
         self._ended: RecorderStatus | None = None
-        self._silence, self._looked = 0.0, 0.0
 
     async def start(self) -> None:
         """Start the recording; raise `MotionError` if the recorder does not."""
@@ -173,5 +172,5 @@ class MotionRecording:
         if answer is None:
             raise MotionError(code, f"service '{name}' has not answered in time")
         if not answer.success:
-            raise MotionError(Code.RECORDER_FAILED, f"service '{name}' refuses: {answer.message}")
+            raise MotionError(code, f"service '{name}' refuses: {answer.message}")
         return answer

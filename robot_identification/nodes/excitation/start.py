@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ CONTEST_SECONDS = 1.0
 
 
 async def find_start(
-    controller: Controller, states: StateWatch, options: ExecutionOptions, tick: Tick, logger: Any
+    controller: Controller, states: StateWatch, options: ExecutionOptions, tick: Tick
 ) -> Start:
     """
     Require a controller that is ready and a robot at rest; return where it rests.
@@ -41,10 +40,7 @@ async def find_start(
     joints = states.joints
     deceleration = await controller.prepare(joints, tick)
     position = await require_state(states, options, tick)
-    clocks = controller.clocks(states.sample().stamp)
-    if clocks and clocks not in controller.notes:
-        controller.notes.add(clocks)
-        logger.warning(clocks)
+    controller.note(controller.clocks(states.sample().stamp))
     state = await _resting_state(controller, joints, options, tick)
     if state is None:
         alone = (
@@ -92,23 +88,22 @@ def _require_agreement(
     position = states.sample().position
     away = np.abs(position - state.measured)
     worst = int(away.argmax())
-    if away[worst] <= tolerance:
-        away = np.abs(state.reference - state.measured)
-        worst = int(away.argmax())
-        if away[worst] > tolerance:
-            raise MotionError(
-                Code.NOT_AT_START,
-                f"'{controller.name}' wants joint '{states.joints[worst]}' at "
-                f'{state.reference[worst]:.4g} and measures it at {state.measured[worst]:.4g}: '
-                'see whether its drives are on, tune it, or raise start_tolerance',
-            )
-        return
-    raise MotionError(
-        Code.UNTRUSTED_STATE,
-        f"the joint states have joint '{states.joints[worst]}' at {position[worst]:.4g}, and "
-        f"'{controller.name}/controller_state' at {state.measured[worst]:.4g}: see who publishes "
-        f'them; they come from {states.publishers}',
-    )
+    if away[worst] > tolerance:
+        raise MotionError(
+            Code.UNTRUSTED_STATE,
+            f"the joint states have joint '{states.joints[worst]}' at {position[worst]:.4g}, and "
+            f"'{controller.name}/controller_state' at {state.measured[worst]:.4g}: see who "
+            f'publishes them; they come from {states.publishers}',
+        )
+    away = np.abs(state.reference - state.measured)
+    worst = int(away.argmax())
+    if away[worst] > tolerance:
+        raise MotionError(
+            Code.NOT_AT_START,
+            f"'{controller.name}' wants joint '{states.joints[worst]}' at "
+            f'{state.reference[worst]:.4g} and measures it at {state.measured[worst]:.4g}: see '
+            'whether its drives are on, tune it, or raise start_tolerance',
+        )
 
 
 async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tick) -> np.ndarray:

@@ -22,7 +22,7 @@ from rclpy.task import Future
 from robot_identification.excitation.trajectories import point_to_point, to_points
 from robot_identification.nodes.excitation import controller
 from robot_identification.nodes.excitation.controller import Controller
-from robot_identification.nodes.excitation.options import Code, ControllerOptions, MotionError
+from robot_identification.nodes.excitation.options import Code, MotionError
 
 
 class Pause:
@@ -49,9 +49,9 @@ class Manager:
         return response
 
 
-def ask(ros, **options):
+def ask(ros, name):
     """Ask for a controller; return the `MotionError`, or None."""
-    question = Controller(ros.node, None, ControllerOptions(**options))
+    question = Controller(ros.node, None, name)
 
     async def work():
         try:
@@ -78,7 +78,7 @@ def test_only_an_active_controller_passes(ros):
     elsewhere = Manager(ros, '/left/manager', arm='unconfigured')
     wait_for(ros, '/controller_manager/list_controllers', '/left/manager/list_controllers')
 
-    error = ask(ros, controller='arm')
+    error = ask(ros, 'arm')
     assert error.code == Code.NO_CONTROLLER
     assert str(error) == (
         "the controller '/arm' is inactive, so nothing would move: activate it: "
@@ -87,14 +87,14 @@ def test_only_an_active_controller_passes(ros):
     assert (manager.asked, elsewhere.asked) == (1, 0)
 
     # of another namespace, of another name; the command has to say where
-    text = str(ask(ros, controller='/left/arm'))
+    text = str(ask(ros, '/left/arm'))
     assert "'/left/arm' is unconfigured" in text
     assert 'set_controller_state arm inactive --controller-manager /left/manager' in text
 
     # active, or nothing that this manager knows of
-    assert ask(ros, controller='hand') is None
-    assert ask(ros, controller='foot') is None
-    assert ask(ros, controller='/right/arm') is None
+    assert ask(ros, 'hand') is None
+    assert ask(ros, 'foot') is None
+    assert ask(ros, '/right/arm') is None
 
 
 def test_a_manager_that_does_not_answer_is_waited_for_a_little_only(ros, monkeypatch, capfd):
@@ -107,7 +107,7 @@ def test_a_manager_that_does_not_answer_is_waited_for_a_little_only(ros, monkeyp
     ros_future = Future(executor=ros.executor)
     ros.node.create_service(ListControllers, '/controller_manager/list_controllers', never)
     wait_for(ros, '/controller_manager/list_controllers')
-    assert ask(ros, controller='arm') is None
+    assert ask(ros, 'arm') is None
     ros_future.set_result(None)
     assert "'/controller_manager' does not answer whether" in capfd.readouterr().err
 
@@ -200,7 +200,7 @@ def arm(ros):
     """Give a stand-in and its client, of a name that no earlier test had, which may leave late."""
     name = f'arm_{next(NUMBERS)}'
     stand_in = StandIn(ros, name, joints=list(JOINTS))
-    controller = Controller(ros.node, None, ControllerOptions(controller=name))
+    controller = Controller(ros.node, None, name)
     ros.wait_until(lambda: not controller.gone and controller.shared() is None, what='the action')
     return stand_in, controller
 

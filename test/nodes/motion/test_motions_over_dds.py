@@ -78,6 +78,14 @@ QUICK_LEASE = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
+def missed_soon(folder):
+    """Return what a process needs in its environment to be missed soon once it is killed."""
+    profile = folder / 'lease.xml'
+    profile.write_text(QUICK_LEASE)
+    names = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
+    return dict.fromkeys(names, str(profile))
+
+
 class Motion:
     """A motion that the node was asked for."""
 
@@ -150,7 +158,7 @@ class Cell:
         self.robot = ros.start('simulation', parameters=parameters, wait=False)
         self.node = self.start_node()
 
-    def start_node(self):
+    def start_node(self, **environment):
         limits = 'velocity_limits', 'acceleration_limits', 'lower_limits', 'upper_limits'
         values = {
             'robot_description': str(self.urdf),
@@ -168,7 +176,12 @@ class Cell:
             **{f'planner.{name}': list(getattr(SETTINGS, name)) for name in limits},
         }
         node = self.ros.start(
-            'excitation', '-r', 'joint_states:=passed', parameters=values, wait=False
+            'excitation',
+            '-r',
+            'joint_states:=passed',
+            parameters=values,
+            wait=False,
+            **environment,
         )
         self.ros.wait_until(
             lambda: 'with joints' in node.output or node.returncode is not None, 60.0, 'the robot'
@@ -269,10 +282,7 @@ def cell(running):
 
 def test_a_client_that_is_killed_is_missed(cell, tmp_path):
     """The first test, since a client of this process would be taken for its client, too."""
-    profile = tmp_path / 'lease.xml'
-    profile.write_text(QUICK_LEASE)
-    names = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
-    environment = {**os.environ, **dict.fromkeys(names, str(profile))}
+    environment = {**os.environ, **missed_soon(tmp_path)}
     with subprocess.Popen(
         [sys.executable, '-c', CLIENT], stdin=subprocess.PIPE, text=True, env=environment
     ) as client:
@@ -565,24 +575,47 @@ def test_a_motion_whose_recorder_is_killed_is_canceled(cell, tmp_path):
     assert result.recording_path == str(tmp_path / 'lost')
 
 
-def test_a_node_that_is_killed_leaves_a_controller_that_finishes_the_path(cell, tmp_path):
-    parameters = {'use_sim_time': True, 'output': str(tmp_path)}
-    recorder = cell.ros.start('recorder', parameters=parameters)
+def kill(cell, share, **fields):
+    """Kill the node at a share of a motion; hold the arm to the path, and to rest at its end."""
     before = len(cell.states)
-    begun = cell.begin(0.2, record=True, recording_name='cut')
+    begun = cell.begin(share, **fields)
     cell.node.stop(signal.SIGKILL)
     cell.require_rest()
     assert not begun.done
-    end = cell.path.position[-1]
-    np.testing.assert_allclose(cell.states[-1].position, end, atol=5e-3)
+    np.testing.assert_allclose(cell.states[-1].position, cell.path.position[-1], atol=5e-3)
     track = cell.path.sample(np.linspace(0.0, cell.path.duration, 1000)).position
     places = np.array([state.position for state in cell.states[before:]])
     away = np.abs(track[None] - places[:, None]).max(axis=2).min(axis=1)
     # on the path, once it was at its start
     on_path = int(np.argmax(np.abs(places - track[0]).max(axis=1) < 0.01))
     assert away[on_path:].max() < 0.03
+
+
+@pytest.mark.soak
+def test_a_node_that_is_killed_at_random_instants_leaves_the_arm_on_its_path(
+    cell, tmp_path, request
+):
+    cell.node.stop()
+    for share in np.random.default_rng(2).uniform(
+        0.01, 0.85, request.config.getoption('--instants')
+    ):
+        # a node that was killed is its namesake until it is missed
+        cell.node = cell.start_node(**missed_soon(tmp_path))
+        cell.dry_run_until(0)
+        del cell.states[:-1]
+        kill(cell, share)
+        cell.require_limits()
+        cell.require_distances()
+    cell.node = cell.start_node()
+    cell.dry_run_until(0)
+
+
+def test_a_node_that_is_killed_leaves_a_controller_that_finishes_the_path(cell, tmp_path):
+    parameters = {'use_sim_time': True, 'output': str(tmp_path)}
+    recorder = cell.ros.start('recorder', parameters=parameters)
+    kill(cell, 0.2, record=True, recording_name='cut')
     # nobody stops the recorder, so it goes on until it is ended itself
     assert recorder.stop() == 0
     with AnyReader([tmp_path / 'cut']) as bag:
         states = [bag.deserialize(data, link.msgtype) for link, _, data in bag.messages()]
-    np.testing.assert_allclose(states[-1].position, end, atol=5e-3)
+    np.testing.assert_allclose(states[-1].position, cell.path.position[-1], atol=5e-3)
