@@ -40,10 +40,7 @@ from ..common.messages import (
 from ..common.requests import SERVICES
 from .controller_state import columns_of, ControllerState, Ending, Progress, PublishedState
 from .options import Code, code_name, MotionError, Tick
-from .remote_nodes import call_service, wait_for
-
-APPEARS_SECONDS = 5.0
-"""Longest time for the controller to appear [s]."""
+from .remote_nodes import APPEARS_SECONDS, call_service, wait_for
 
 ANSWER_SECONDS = 1.5
 """Longest time for an answer of the controller or its manager [s]."""

@@ -21,8 +21,8 @@ from .options import Code, code_name, MotionError, Report, Tick
 RECORDER_SECONDS = 10.0
 """Longest time for an answer of the recorder, which flushes its file [s]."""
 
-RECORDER_APPEARS = 3.0
-"""Longest time for the recorder to appear [s]."""
+APPEARS_SECONDS = 5.0
+"""Longest time for another node to appear [s]: Fast DDS announces it again every 3 s."""
 
 RECORDER_SILENT = 4.0
 """Time without a status, which comes every second, after which the recorder is missed [s]."""
@@ -160,7 +160,7 @@ class MotionRecording:
                 'recorder, or do not ask for a recording',
                 self.tick,
                 code,
-                RECORDER_APPEARS,
+                APPEARS_SECONDS,
             )
             idle = False
             answer = await call_service(client, request, self.tick, RECORDER_SECONDS)
