@@ -36,7 +36,7 @@ def test_experiment_file_gives_the_defaults(ros, identify, arm, tmp_path):
         'effort: [e1, e2, e3]}]\n'
         'signals: {cutoff: 7.0, decimate_to: null}\n'
         'estimation: {method: ols, essential: null}\n'
-        'auto: false\noutput: out\n'
+        'output: out\n'
     )
     time, motion = arm.sines(3)
     table = np.column_stack([time, motion.position, np.cos(motion.position)])
