@@ -17,15 +17,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
-import warnings
 
 import numpy as np
 
 from ..data.parts import head
 from ..data.recording import Motion, Recording, RecordingSource, Samples
 from ..data.recording_config import TIME_UNITS
-from ..data.sampling import clock_of, likely_unit, sample_rate
-from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
+from ..data.sampling import clock_of, likely_unit
+from ..errors import one_of, RecordingError, SettingsError
 from ..estimation.estimate import Estimate
 from ..estimation.system import LinearSystem
 from ..model.friction import friction_symbols, POSITIVE
@@ -33,8 +32,7 @@ from ..model.parameters import body_links, ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, predict, prior
 from ..regressor.rigid import tree_of
-from ..signals import SignalSettings, stretches
-from ..signals.decimation import thinned
+from ..signals import process, SignalSettings
 
 ROWS = 60_000
 """Rows that are looked at, of all recordings together."""
@@ -76,9 +74,12 @@ WHOLE = 1.5
 
 _STATES = ('position', 'velocity', 'acceleration')
 _SAMPLES, _FOLDS = 300, 4
-_CUTOFF, _TRIM = 8.0, 0.25
-_RATE = 200.0
-"""Rate that recordings are reduced to first, at least [Hz]."""
+_CUTOFF, _TRIM = 8.0, 0.2
+_FINEST = 0.04
+"""Periods of the cut-off frequency over which rows are averaged first."""
+
+_BRIDGED, _SHORTEST = 0.2, 2.0
+"""Gaps that are bridged, and stretches between longer ones that are used [s]."""
 
 DELAYS = (-0.1, -0.07, -0.05, -0.03, -0.015, 0.015, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
 """By which efforts may be late [s]."""
@@ -445,13 +446,35 @@ def observe(
 
 
 def _filtered(recording: Recording) -> Iterator[Samples]:
-    """Iterate over the low-passed stretches of a recording; none that cannot be filtered."""
-    with suppress(RecordingError, SettingsError), warnings.catch_warnings():
-        warnings.simplefilter('ignore', IdentificationWarning)  # the fit tells of short ones
-        cutoff = min(_CUTOFF, 0.2 * sample_rate(recording))
-        settings = SignalSettings(cutoff=cutoff, decimate_to=None, trim=_TRIM)
-        thin = thinned(recording, _RATE, np.inf)
-        yield from list(stretches(thin, settings, driven=np.zeros(len(recording.joints), bool)))
+    """Iterate over the low-passed stretches of a recording."""
+    if len(recording) < 20:
+        return
+    steps = np.diff(recording.time)
+    step = float(np.median(steps))
+    settings = SignalSettings(cutoff=min(_CUTOFF, 0.2 / step), decimate_to=None, trim=_TRIM)
+    cuts = np.flatnonzero(steps > max(_BRIDGED, 5.0 * step)) + 1
+    wide = max(1, round(_FINEST / _CUTOFF / step))
+    for a, b in zip([0, *cuts], [*cuts, len(recording)], strict=True):
+        time, *signals = (
+            _means(array[a:b], wide)
+            for array in (recording.time, recording.position, recording.effort)
+        )
+        if len(time) < 2 or time[-1] - time[0] < _SHORTEST:
+            continue
+        even = np.arange(time[0], time[-1], wide * step)
+        position, effort = (
+            np.stack([np.interp(even, time, column) for column in signal.T], axis=1)
+            for signal in signals
+        )
+        whole = Recording(even, position, effort, recording.joints, source=recording.source)
+        with suppress(RecordingError, SettingsError):
+            yield process(whole, settings)
+
+
+def _means(array: np.ndarray, k: int) -> np.ndarray:
+    """Return the means of each k rows; what is left at the end is left out."""
+    rows = array[: len(array) // k * k]
+    return np.asarray(rows.reshape(-1, k, *array.shape[1:]).mean(axis=1))
 
 
 @dataclass(frozen=True)
