@@ -287,7 +287,7 @@ class Arm:
         node: Any = Node()
         motion = await replace(self.check).carry_out(
             CollisionModelCache(print),
-            partial(find_start, controller, states, OPTIONS, tick, node.get_logger()),
+            partial(find_start, controller, states, OPTIONS, tick),
             run_here,
         )
         run = MotionRun(node, states, controller, OPTIONS, tick, lambda: None, report)
