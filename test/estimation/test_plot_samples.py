@@ -123,7 +123,7 @@ def test_memory_does_not_grow_with_the_number_of_recordings(problem, monkeypatch
             most = max(most, sum(each() is not None for each in alive))
 
     together = combine(systems())
-    assert together.rows.tolist() == (64 * part.rows).tolist()
+    assert together.factor.rows.tolist() == (64 * part.factor.rows).tolist()
     assert 250 < len(together.trace) <= 500
     assert set(together.trace.segment) == set(range(64))
     # a tree of factors, six deep, and the system that is being taken in
