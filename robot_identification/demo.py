@@ -278,9 +278,9 @@ class Demonstration:
         _print('\nTrue and identified masses of the links:\n')
         _print(masses.table())
         _print(
-            f'\n{int(masses.within.sum())} of {len(masses.links)} lie within their 95 % interval. '
-            'What the motion does not determine of a\nmass is taken from the URDF, with its '
-            'uncertainty in the interval.'
+            f'\n{int(masses.within.sum())} of {int(masses.known.sum())} lie within their 95 % '
+            'interval. What the motion does not determine of a\nmass is taken from the URDF, with '
+            "its uncertainty in the interval; a mass marked by - is all the URDF's."
         )
         comparison = compare(result, truth)
         _print('\nTrue and identified base parameters (m, mx, ... in SI units):\n')

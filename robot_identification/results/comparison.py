@@ -112,7 +112,7 @@ def compare(result: StoredResult, truth: Mapping[str, float]) -> TruthComparison
 
 @dataclass(frozen=True)
 class MassComparison:
-    """Identified masses of links (n,) against the true ones [kg]."""
+    """Identified masses of links (n,) against the true ones [kg]; ``std`` NaN where kept."""
 
     links: tuple[str, ...]
     prior: np.ndarray
@@ -121,23 +121,33 @@ class MassComparison:
     std: np.ndarray
 
     @property
+    def known(self) -> np.ndarray:
+        """(n,) bool, links whose mass the motion shows; that of others is the prior's."""
+        return np.isfinite(self.std)
+
+    @property
     def within(self) -> np.ndarray:
         """(n,) bool, links whose 95 % interval contains the true mass."""
         return np.asarray(np.abs(self.identified - self.true) <= BAND * self.std)
 
     def table(self) -> str:
-        """Return the table as text; ``!`` marks intervals that do not contain the true mass."""
+        """
+        Return the table as text.
+
+        ``!`` marks intervals that do not contain the true mass, ``-`` masses that are the prior's.
+        """
         lines = [
             f'    {"link":14} {"URDF kg":>10} {"true kg":>10} {"identified":>11} {"std":>9}'
             f'   {"95 % interval":^21}'
         ]
         rows = zip(self.links, self.prior, self.true, self.identified, self.std, self.within)
         for link, nominal, true, mass, std, within in rows:
+            start = f'{_short(link, 14):14} {nominal:10.3f} {true:10.3f} {mass:11.3f}'
+            if np.isnan(std):
+                lines.append(f'  - {start}')
+                continue
             interval = f'{mass - BAND * std:8.3f} to {mass + BAND * std:8.3f}'
-            lines.append(
-                f'  {" " if within else "!"} {_short(link, 14):14} {nominal:10.3f} {true:10.3f} '
-                f'{mass:11.3f} {std:9.3f}   {interval:^21}'
-            )
+            lines.append(f'  {" " if within else "!"} {start} {std:9.3f}   {interval:^21}')
         return '\n'.join(lines)
 
 

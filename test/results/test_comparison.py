@@ -117,12 +117,14 @@ def test_the_table_marks_what_is_significant_and_what_is_outside():
 
 def test_masses_are_marked_where_their_interval_misses_the_truth():
     masses = MassComparison(
-        ('link_1', 'link_2'),
-        np.ones(2),
-        np.array([1.0, 2.0]),
-        np.array([1.1, 3.0]),
-        np.ones(2) / 4,
+        ('link_1', 'link_2', 'base'),
+        np.ones(3),
+        np.array([1.0, 2.0, 1.5]),
+        np.array([1.1, 3.0, 1.0]),
+        np.array([0.25, 0.25, np.nan]),
     )
-    assert masses.within.tolist() == [True, False]
-    _, first, second = masses.table().splitlines()
+    assert masses.within.tolist() == [True, False, False]
+    assert masses.known.tolist() == [True, True, False]
+    _, first, second, third = masses.table().splitlines()
     assert first.startswith('    link_1') and second.startswith('  ! link_2')
+    assert third.startswith('  - base') and 'nan' not in third
