@@ -118,7 +118,7 @@ def test_the_whole_way(demo):
     assert len(off) > 20
     assert sum(value > 3.0 for value in off) <= 2
     assert max(off) < 4.5
-    masses = re.findall(r'^  ([ !]) link_\d +[\d.]+ +[\d.]+ +[\d.]+', text, re.MULTILINE)
+    masses = re.findall(r'^  ([ !-]) link_\d +[\d.]+ +[\d.]+ +[\d.]+', text, re.MULTILINE)
     assert len(masses) == 6 and masses.count('!') <= 1
     (result,) = running.folder.glob('results/*/result.yaml')
     document = yaml.safe_load(result.read_text())
