@@ -186,15 +186,17 @@ def moveit_limits(result: ResultView, share: float = SHARE, percentile: float = 
             'has_velocity_limits': bool(speed),
             'max_velocity': speed,
             'has_acceleration_limits': True,
-            'max_acceleration': float(f'{acceleration:.4g}'),
+            # never above what was found, so that a check of the file agrees
+            'max_acceleration': float(f'{0.9995 * acceleration:.4g}'),
             'has_jerk_limits': False,
         }
         for joint, speed, acceleration in zip(
             space.joints, fastest.tolist(), accelerations.tolist(), strict=True
         )
     }
+    name = ' '.join(result.robot.name.split())
     return (
-        f'# Accelerations of {result.robot.name} for which {share:g} % of its efforts suffice in '
+        f'# Accelerations of {name} for which {share:g} % of its efforts suffice in '
         f'{percentile:g} %\n'
         f"# of {STATES} random states within the URDF's limits, whatever their signs.\n"
     ) + dump({'joint_limits': joints})
@@ -231,13 +233,16 @@ def read_accelerations(path: str | os.PathLike, joints: tuple[str, ...]) -> np.n
         own = limits.get(joint)
         value = own.get('max_acceleration') if isinstance(own, Mapping) else None
         used = isinstance(own, Mapping) and own.get('has_acceleration_limits') is True
-        if not used or isinstance(value, bool) or not isinstance(value, (int, float)):
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        given = float(value) if number else np.nan  # type: ignore[arg-type]
+        if not used or not 0.0 < given < np.inf:
             raise IdentificationError(
                 f"'{path}' has no acceleration of joint '{joint}'",
                 file=str(path),
-                remedy=f'give has_acceleration_limits and max_acceleration of {one_of(joints)}',
+                remedy='give has_acceleration_limits: true and a max_acceleration above 0 of '
+                f'{one_of(joints)}',
             )
-        found.append(float(value))
+        found.append(given)
     return np.array(found)
 
 

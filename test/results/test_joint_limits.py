@@ -71,6 +71,11 @@ def test_no_acceleration_can_be_raised_alone(physical):
         assert space.sufficient(more).all(axis=1).mean() < 0.95
 
 
+def test_a_name_of_two_lines_stays_in_the_comment(physical):
+    named = replace(physical, robot=replace(physical.robot, name='arm\njoint_limits: {}'))
+    assert yaml.safe_load(moveit_limits(named)) == yaml.safe_load(moveit_limits(physical))
+
+
 def test_a_file_of_moveit_is_written_and_read_again(physical, tmp_path):
     text = export(physical, 'moveit')
     assert text == moveit_limits(physical)
@@ -82,8 +87,8 @@ def test_a_file_of_moveit_is_written_and_read_again(physical, tmp_path):
     path.write_text(text)
     found = workspace(physical).acceleration_limits()
     np.testing.assert_allclose(read_accelerations(path, physical.robot.joints), found, rtol=1e-3)
-    table, suffices = report_on(physical, path, percentile=94.5)
-    assert suffices and '80 % of the efforts suffice in 95.' in table or 'in 94.' in table
+    table, suffices = report_on(physical, path)
+    assert suffices and '80 % of the efforts suffice in 95.' in table
     path.write_text(text.replace('max_acceleration: ', 'max_acceleration: 9'))
     table, suffices = report_on(physical, path)
     assert not suffices and physical.robot.joints[0] in table
@@ -108,6 +113,14 @@ def test_efforts_that_do_not_hold_the_arm_name_the_joint(physical):
         ('[1', 'joint_limits.yaml'),
         ('a: 1', 'has no joint_limits'),
         ('joint_limits: {joint_1: {max_acceleration: 2}}', "no acceleration of joint 'joint_1'"),
+        *(
+            (
+                'joint_limits: {joint_1: {has_acceleration_limits: true, max_acceleration: '
+                f'{value}}}}}',
+                "no acceleration of joint 'joint_1'",
+            )
+            for value in ('.nan', '.inf', '-1.0', 'fast')
+        ),
     ],
 )
 def test_a_file_without_accelerations_is_refused(physical, tmp_path, text, words):
