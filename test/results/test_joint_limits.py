@@ -8,6 +8,7 @@ import pinocchio
 import pytest
 from robot_identification.errors import IdentificationError
 from robot_identification.model.parameters import ParameterSet
+from robot_identification.regressor import ElasticJoints
 from robot_identification.results import joint_limits
 from robot_identification.results.formats import export
 from robot_identification.results.joint_limits import (
@@ -103,6 +104,9 @@ def test_efforts_that_do_not_hold_the_arm_name_the_joint(physical):
     none = replace(robot.limits, effort=np.full(3, np.inf))
     with pytest.raises(IdentificationError, match='no limits of efforts'):
         moveit_limits(replace(physical, robot=replace(robot, limits=none)))
+    elastic = replace(physical.model, elastic=ElasticJoints())
+    with pytest.raises(IdentificationError, match='elastic joints or closed loops'):
+        moveit_limits(replace(physical, model=elastic))
     with pytest.raises(IdentificationError, match='at most 100'):
         moveit_limits(physical, share=120.0)
 
