@@ -348,6 +348,6 @@ def driven_time(world: World) -> Iterator[None]:
     with (
         mock.patch.object(time, 'monotonic', lambda: world.wall),
         mock.patch.object(time, 'time', lambda: world.wall),
-        mock.patch.object(excitation_states, 'FetchedJointStates', lambda *_, **__: world.topic),
+        mock.patch.object(excitation_states, 'FetchedMessages', lambda *_, **__: world.topic),
     ):
         yield

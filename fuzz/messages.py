@@ -74,6 +74,7 @@ class Nodes:
         self.states = self.client.create_publisher(JointState, 'joint_states', 1000)
         self.kinds = {
             'identification/identify': srv.Identify,
+            'identification/identify_tool': srv.IdentifyTool,
             'identification/check_consistency': srv.CheckConsistency,
             'identification/validate': srv.Validate,
             'identification/export_urdf': srv.ExportUrdf,

@@ -127,7 +127,7 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
         ),
     ),
     'recorder': (
-        _subscribes('joint_states', 'What is recorded; other names, or more, by topics'),
+        _subscribes('joint_states', 'What is recorded; others by topics, wrench_topics'),
         _publishes('~/status', 'The running or latest recording: messages, rate, gaps, drops'),
         _service('~/start', 'Start a recording'),
         _service('~/stop', 'End the recording and close its bag'),
@@ -148,6 +148,7 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
         _publishes('~/online/status', 'The live identification: rate, lost and late, timing'),
         _publishes(_diagnostics, 'State of the estimates, each second'),
         _service('~/identify', 'Identify from a recording'),
+        _service('~/identify_tool', 'Identify a tool from a force-torque sensor'),
         _service('~/validate', 'Predict the efforts of another recording'),
         _service('~/check_consistency', 'Whether bodies can have the parameters'),
         _service('~/export_urdf', 'The URDF with identified parameters'),

@@ -59,6 +59,7 @@ REQUESTS: Mapping[str, Interface] = {
     'record': Interface(f'{_OWN}/srv/StartRecording', 'recorder/start', 'name'),
     'end': Interface(f'{_OWN}/srv/StopRecording', 'recorder/stop'),
     'identify': Interface(f'{_OWN}/srv/Identify', 'identification/identify', 'source'),
+    'tool': Interface(f'{_OWN}/srv/IdentifyTool', 'identification/identify_tool', 'source'),
     'validate': Interface(f'{_OWN}/srv/Validate', 'identification/validate', 'source'),
     'check': Interface(f'{_OWN}/srv/CheckConsistency', 'identification/check_consistency'),
     'export': Interface(f'{_OWN}/srv/ExportUrdf', 'identification/export_urdf', 'path'),

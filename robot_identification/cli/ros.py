@@ -34,6 +34,7 @@ VERBS = {
     'record': 'start a recording',
     'end': 'end the recording',
     'identify': 'identify the parameters from a recording',
+    'tool': 'identify a tool from a force-torque sensor at the wrist',
     'validate': 'predict the efforts of another recording',
     'check': 'check whether the parameters are physical',
     'export': 'write the identified URDF',

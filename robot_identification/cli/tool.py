@@ -17,7 +17,6 @@ from .command import (
     QUIET,
     show,
     warn,
-    write,
 )
 
 
@@ -41,18 +40,16 @@ def tool(options: argparse.Namespace) -> int:
     robot-identification tool experiment.yaml --set data.tool.rotation=true
     robot-identification export results/tool.yaml --format gravity
     """
-    from ..identification.tool_pipeline import identify_tool
-    from ..options.document import dump
+    from ..identification.tool_pipeline import identify_tool, save_tool
     from ..results.saving import require_writable
 
     experiment = experiment_of(options, check_data=False)
     folder = output_folder(options, experiment)
     require_writable(folder)
     result = identify_tool(experiment)
-    assert result.tool is not None
+    found = result.identified
     if not options.quiet:
-        show(result.tool.summary())
-    warn(result.tool.load.warnings)
-    folder.mkdir(parents=True, exist_ok=True)
-    write(folder / 'tool.yaml', dump(result.document))
+        show(found.summary())
+    warn(found.load.warnings)
+    save_tool(result, folder)
     return EXIT_OK

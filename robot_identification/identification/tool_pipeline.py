@@ -15,9 +15,10 @@ from ..data.drives import Drives
 from ..errors import IdentificationError, SettingsError
 from ..loads.tool import Tool, tool
 from ..model.robot import read_robot, Robot, robot_document
-from ..options.document import plain
+from ..options.document import dump, plain
 from ..results.result import MARK
 from ..untrusted.files import load_yaml, read_text
+from ..untrusted.writing import write_named
 from ..version import __version__
 
 KIND = 'tool'
@@ -42,6 +43,12 @@ class ToolResult:
     robot: Robot
     document: Mapping[str, Any]
     tool: Tool | None = None
+
+    @property
+    def identified(self) -> Tool:
+        """The tool of a result that was not read from a file."""
+        assert self.tool is not None
+        return self.tool
 
     def to_document(self) -> Mapping[str, Any]:
         """Return the content of the file."""
@@ -81,6 +88,13 @@ def identify_tool(experiment: Experiment) -> ToolResult:
         'payload': found.load.to_dict(),
     }
     return ToolResult(robot, plain(document), found)
+
+
+def save_tool(result: ToolResult, folder: Path) -> Path:
+    """Write ``tool.yaml`` into a folder, which is made; return its path."""
+    path = folder / 'tool.yaml'
+    write_named(path, dump(result.document), with_folder=True)
+    return path
 
 
 def read_tool_result(path: str | os.PathLike) -> ToolResult | None:

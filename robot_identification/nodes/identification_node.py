@@ -45,6 +45,7 @@ from ..errors import (
 from ..estimators import without_unkept_bounds
 from ..identification import pipeline
 from ..identification.revalidation import add_validation
+from ..identification.tool_pipeline import identify_tool, save_tool
 from ..model.consistency import check
 from ..results.headline import figures_of, headline
 from ..results.result import Result
@@ -62,6 +63,7 @@ from .common.messages import (
     messages_of,
     parameters_from_message,
     standard_parameters_message,
+    tool_answer,
 )
 from .common.requests import RequestQueue
 from .identification_settings import Settings
@@ -89,6 +91,7 @@ class IdentificationNode(Node):
         requests = ReentrantCallbackGroup()  # a request does not keep others from being refused
         for kind, name, function in (
             (srv.Identify, 'identify', self._identify),
+            (srv.IdentifyTool, 'identify_tool', self._identify_tool),
             (srv.CheckConsistency, 'check_consistency', self._check_consistency),
             (srv.Validate, 'validate', self._validate),
             (srv.ExportUrdf, 'export_urdf', self._export_urdf),
@@ -135,7 +138,7 @@ class IdentificationNode(Node):
     # ----------------------------------------------------------------------------------- requests
 
     def _identify(self, request: srv.Identify.Request, response: srv.Identify.Response) -> str:
-        overrides = overrides_of([(item.key, item.value) for item in request.options])
+        overrides = _overrides(request)
         if request.method:
             overrides['estimation.method'] = request.method
         entries = self._settings.entries(self._source(request.source))
@@ -164,6 +167,26 @@ class IdentificationNode(Node):
         response.rank = int(result.structure.n_base)
         response.result_path = str(folder) if written else ''
         return '; '.join([headline(result), *unused, *remarks])
+
+    def _identify_tool(
+        self, request: srv.IdentifyTool.Request, response: srv.IdentifyTool.Response
+    ) -> str:
+        source = self._source(request.source)
+        experiment = self._settings.tool_experiment(
+            source, request.frame, request.rotation, _overrides(request)
+        )
+        name = Path(source).stem if source else 'tool'
+        folder = self._settings.output(f'{name}_tool')
+        require_writable(folder)
+        self._progress(0.0, f'identifying a tool from {source or "the experiment file"}')
+        result = identify_tool(experiment)
+        found, remarks = result.identified, list(result.identified.load.warnings)
+        try:
+            response.result_path = str(save_tool(result, folder))
+        except IdentificationError as error:
+            remarks.append(str(error))
+        tool_answer(found, response)
+        return '; '.join([f'{found.load.mass:.4g} kg at {found.load.frame}', *remarks])
 
     def _check_consistency(
         self, request: srv.CheckConsistency.Request, response: srv.CheckConsistency.Response
@@ -303,6 +326,11 @@ class IdentificationNode(Node):
         if self._stopping:
             raise IdentificationError('the node is shutting down')
         self._state = replace(self._state, progress=fraction, step=text)
+
+
+def _overrides(request: Any) -> dict[str, str]:
+    """Return the settings that a request's options name."""
+    return overrides_of([(item.key, item.value) for item in request.options])
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from rclpy.node import Node
 
-from ..config.experiment import DataSettings, Experiment
+from ..config.experiment import DataSettings, Experiment, ToolRecordings
 from ..config.experiment_file import experiment_from
 from ..config.requests import entry_like, named_files, restrict_files
 from ..data.drives import EFFORT_KINDS
@@ -34,6 +34,8 @@ from ..untrusted.directories import given_path
 from .common import declare_options, read_options
 from .common.requests import data_directories
 from .common.robot_description import RobotDescription, RobotOptions
+
+_WRENCH = 'force_torque_sensor_broadcaster/wrench'
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,12 @@ class IdentificationOptions:
         '',
         doc="Topic of the motors' states in bags, where joints are elastic; empty: that of the "
         "experiment file, or else the full name of this node's motor_states",
+    )
+    wrench_topic: str = option(
+        '',
+        doc='Topic of the wrenches in bags, for a tool; empty: that of data.tool in the '
+        "experiment file, or else the full name of this node's "
+        'force_torque_sensor_broadcaster/wrench',
     )
     output: str = option(
         '',
@@ -200,6 +208,37 @@ class Settings:
                 'no recording is known',
                 remedy='name a bag or CSV file as source, or record with the recorder node',
             )
+        return (self._entry(source, (*own, *self._data.validation)),)
+
+    def tool_experiment(
+        self, source: str, frame: str, rotation: bool, overrides: Mapping[str, str]
+    ) -> Experiment:
+        """
+        Return the settings of a request for a tool; the experiment file's where they are empty.
+
+        Raises as `entries` and `experiment`.
+        """
+        own, given = self._data.tool, read_options(self._node, IdentificationOptions).wrench_topic
+        section = own or ToolRecordings()
+        if source:
+            known = (*section.recordings, *self._data.identification)
+            section = replace(section, recordings=(self._entry(source, known),))
+        elif not section.recordings:
+            raise RecordingError(
+                'no recording of wrenches is known',
+                remedy='name a bag as source, or record with wrench_topics of the recorder node',
+            )
+        if given or own is None:
+            topic = self._node.resolve_topic_name(given or _WRENCH)
+            section = replace(section, topic=topic)
+        section = replace(
+            section, frame=frame or section.frame, rotation=rotation or section.rotation
+        )
+        experiment = self.experiment(overrides)
+        return replace(experiment, data=replace(experiment.data, tool=section))
+
+    def _entry(self, source: str, known: Sequence[RecordingEntry]) -> RecordingEntry:
+        """Return how to read a recording, as a known one of its kind is read."""
         given = given_path(source, 'source')
         path = self.files.resolve(given, 'source', inside=True)
         why = unusable(path)
@@ -208,12 +247,12 @@ class Settings:
             raise RecordingError(
                 f"recording '{shown}' {why}", file=str(given), remedy='correct the path'
             )
-        entry, is_alike = entry_like(path, (*own, *self._data.validation), self._base)
+        entry, is_alike = entry_like(path, known, self._base)
         topic = read_options(self._node, IdentificationOptions).topic
         if entry.kind() == 'rosbag2' and (topic or not is_alike):
             topic = topic or 'joint_states'
             entry = replace(entry, topic=self._node.resolve_topic_name(topic))
-        return (entry,)
+        return entry
 
     def description(self) -> str | None:
         """Return the URDF that has arrived last; None where the robot is not from a topic."""

@@ -32,7 +32,7 @@ from ..online.filters import BEYOND
 from ..options.fields import option
 from ..results.stored_result import read_result
 from ..signals.windows import too_sparse
-from .common import declare_options, FetchedJointStates, JOINT_STATES, LATCHED, run, steady_timer
+from .common import declare_options, FetchedMessages, JOINT_STATES, LATCHED, run, steady_timer
 from .common.messages import diagnostic_status, diagnostics
 
 SILENCE = 2.0
@@ -108,7 +108,7 @@ class ObserverNode(Node):
             self._use(Path(self._options.result).expanduser())
         self._show(())
         # best effort matches drivers of any reliability
-        self._states = FetchedJointStates(self, depth=DEPTH, reliable=False)
+        self._states = FetchedMessages(self, depth=DEPTH, reliable=False)
         # in wall time: a simulation that stands still is reported, too
         steady_timer(self, PERIOD, self._fetch)
         steady_timer(self, 1.0, self._on_timer)

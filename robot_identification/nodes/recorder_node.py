@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Node ``recorder``: joint states into rosbag2 (mcap) files.
+Node ``recorder``: joint states and wrenches into rosbag2 (mcap) files.
 
 The serialised messages go unchanged to `BagRecorder`; see there for what is lost when the process
 is killed.  A thread fetches them from the middleware, several at a time: an executor would be
@@ -16,14 +16,18 @@ from pathlib import Path
 import sys
 import threading
 
+from geometry_msgs.msg import WrenchStamped
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
 from ..data.bag_recorder import BagRecorder, RecordingStatus
 from ..data.bag_writer import Qos, Topic
+from ..data.joint_state import JOINT_STATE
+from ..data.wrench_messages import WRENCH_STAMPED
 from ..errors import RecordingError, SettingsError
 from ..live.counts import LostMessageCounter
 from ..options.fields import option
@@ -33,7 +37,7 @@ from ..untrusted.directories import given_path
 from ..untrusted.files import plain_name
 from .common import (
     declare_options,
-    FetchedJointStates,
+    FetchedMessages,
     LATCHED,
     read_options,
     run,
@@ -42,7 +46,7 @@ from .common import (
 )
 from .common.requests import data_directories
 
-JOINT_STATE = 'sensor_msgs/msg/JointState'
+_CLASSES = {JOINT_STATE: JointState, WRENCH_STAMPED: WrenchStamped}
 
 COUNTS = (
     'messages', 'dropped', 'lost', 'overflowed', 'waiting', 'disordered', 'gaps', 'rate',
@@ -63,6 +67,12 @@ class RecorderOptions:
     topics: tuple[str, ...] = option(
         ('joint_states',),
         doc='Topics of type sensor_msgs/JointState to record; a second one may have motor states',
+        read_only=True,
+    )
+    wrench_topics: tuple[str, ...] = option(
+        (),
+        doc='Topics of type geometry_msgs/WrenchStamped to record beside them, of force-torque '
+        'sensors; empty for none',
         read_only=True,
     )
     output: str = option('recordings', doc='Folder in which the recordings are made')
@@ -97,11 +107,13 @@ class RecorderOptions:
     )
 
     def __post_init__(self) -> None:
-        if not self.topics or len(set(self.topics)) != len(self.topics) or '' in self.topics:
+        every = (*self.topics, *self.wrench_topics)
+        if not self.topics or len(set(every)) != len(every) or '' in every:
+            key = 'wrench_topics' if self.wrench_topics else 'topics'
             raise SettingsError(
-                f"'topics' is {list(self.topics)}",
-                key='topics',
-                value=self.topics,
+                f"'{key}' is {list(getattr(self, key))}",
+                key=key,
+                value=getattr(self, key),
                 remedy='name one topic or several different ones',
             )
 
@@ -122,7 +134,13 @@ class RecorderNode(Node):
         options = declare_options(self, RecorderOptions)
         folders = (given_path(options.output, 'output'),)
         self._files = data_directories(self, folders)
-        self._inputs = [FetchedJointStates(self, topic, depth=_DEPTH) for topic in options.topics]
+        named = dict.fromkeys(options.topics, JOINT_STATE)
+        named.update(dict.fromkeys(options.wrench_topics, WRENCH_STAMPED))
+        self._kinds = tuple(named.values())
+        self._inputs = [
+            FetchedMessages(self, topic, _CLASSES[kind], depth=_DEPTH)
+            for topic, kind in named.items()
+        ]
         self._topics = [subscription.topic_name for subscription in self._inputs]
         self._sequences = [LostMessageCounter() for _ in self._inputs]
         self._alone = [True] * len(self._inputs)
@@ -190,7 +208,10 @@ class RecorderNode(Node):
             )
         options = read_options(self, RecorderOptions)
         self._sim_time = self.get_parameter('use_sim_time').value
-        topics = [Topic(topic, JOINT_STATE, self._offered(topic)) for topic in self._topics]
+        topics = [
+            Topic(topic, kind, self._offered(topic))
+            for topic, kind in zip(self._topics, self._kinds, strict=True)
+        ]
         folder = self._files.resolve(given_path(options.output, 'output'), 'output')
         name = plain_name(name, "the recording's name")
         recorder = BagRecorder.in_new_folder(

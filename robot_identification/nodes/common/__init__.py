@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rclpy.qos import DurabilityPolicy, QoSProfile
 
-from .joint_states import FetchedJointStates, JOINT_STATES
+from .joint_states import FetchedMessages, JOINT_STATES
 from .parameters import declare_options, read_options
 from .processes import run, steady_timer
 from .requests import explain, serve, serve_action
@@ -18,7 +18,7 @@ __all__ = [
     'declare_options',
     'explain',
     'JOINT_STATES',
-    'FetchedJointStates',
+    'FetchedMessages',
     'LATCHED',
     'read_options',
     'run',

@@ -31,7 +31,7 @@ class ManualCallbackGroup(ReentrantCallbackGroup):
         return False
 
 
-class FetchedJointStates:
+class FetchedMessages:
     """
     Subscription whose raw messages are fetched from the middleware; no executor waits for them.
 
@@ -44,14 +44,15 @@ class FetchedJointStates:
         self,
         node: Node,
         topic: str = 'joint_states',
+        kind: type = JointState,
         *,
         depth: int = JOINT_STATES.depth,
         reliable: bool = True,
     ) -> None:
-        self._node, self._depth, self._reliable = node, depth, reliable
+        self._node, self._kind, self._depth, self._reliable = node, kind, depth, reliable
         self._make = partial(
             node.create_subscription,
-            JointState,
+            kind,
             topic,
             lambda _: None,
             callback_group=ManualCallbackGroup(),
@@ -68,7 +69,7 @@ class FetchedJointStates:
         handle = self._subscription.handle
         with contextlib.suppress(InvalidHandle), handle:
             for _ in range(self._depth):
-                taken = handle.take_message(JointState, True)
+                taken = handle.take_message(self._kind, True)
                 if taken is None:
                     return
                 yield taken
@@ -82,8 +83,8 @@ class FetchedJointStates:
             return
         self._reliable = False
         self._node.get_logger().warning(
-            f"'{self.topic_name}' is published best effort: it is received, but joint states may "
-            'get lost on the way; have the driver publish reliably if it can'
+            f"'{self.topic_name}' is published best effort: it is received, but messages may get "
+            'lost on the way; have the driver publish reliably if it can'
         )
         self._node.destroy_subscription(self._subscription)
         self._subscription = self._make(

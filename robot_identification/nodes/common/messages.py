@@ -15,6 +15,7 @@ from typing import Any, TYPE_CHECKING
 
 from builtin_interfaces.msg import Duration, Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from geometry_msgs.msg import Inertia, Vector3, Wrench
 import numpy as np
 from rclpy.node import Node
 from robot_identification_msgs import msg as messages
@@ -27,6 +28,7 @@ from ...model.parameters import ParameterLayout, ParameterSet
 if TYPE_CHECKING:  # processes that only need times start quicker
     from ...estimation.estimate import Estimate
     from ...excitation.trajectories import PointTrajectory
+    from ...loads.tool import Tool
     from ...regressor.base_parameters import BaseStructure
 
 MOST_PARAMETERS = 10_000
@@ -335,3 +337,27 @@ def regressor_message(
         data=array('d', np.ascontiguousarray(rows, dtype=float).tobytes()),
         effort=array('d', b'' if effort is None else np.asarray(effort, dtype=float).tobytes()),
     )
+
+
+def tool_answer(tool: Tool, response: Any) -> None:
+    """Fill a tool into the answer of ``identify_tool``; what is not known is NaN."""
+    body, nan = tool.load.body, math.nan
+    response.level, response.verdict, response.frame = tool.level, tool.sentence, tool.load.frame
+    response.inertia_known, response.mass_std = tool.inertia_known, tool.load.mass_std
+    values = np.full(10, nan)
+    if body is not None and tool.load.told[:4].all():
+        values[:4] = body.mass, *body.center_of_mass
+    if body is not None and tool.inertia_known:
+        values[4:] = body.inertia[np.triu_indices(3)]
+    mass, *centre = values[:4].tolist()
+    names = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
+    moments = dict(zip(names, values[4:].tolist(), strict=True))
+    response.body = Inertia(
+        m=mass, com=Vector3(**dict(zip('xyz', centre, strict=True))), **moments
+    )
+    force, torque = (
+        Vector3(**dict(zip('xyz', half, strict=True)))
+        for half in tool.offset.reshape(2, 3).tolist()
+    )
+    response.offset = Wrench(force=force, torque=torque)
+    response.sign, response.relative_error = tool.sign, tool.error

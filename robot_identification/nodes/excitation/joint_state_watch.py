@@ -6,7 +6,7 @@ from __future__ import annotations
 from rclpy.node import Node
 
 from ...live.latest_states import LatestStates
-from ..common.joint_states import FetchedJointStates, names_of, waited
+from ..common.joint_states import FetchedMessages, names_of, waited
 
 QUEUE = 50
 """Joint states that may wait to be fetched: efforts are averaged over all of them."""
@@ -19,7 +19,7 @@ class StateWatch(LatestStates):
         self._node = node
         # lost messages are of no use, and a reliable reader that is not read may stall for good
         # after a gap in the network
-        messages = FetchedJointStates(node, depth=QUEUE, reliable=False)
+        messages = FetchedMessages(node, depth=QUEUE, reliable=False)
         super().__init__(
             messages.topic_name,
             lambda: ((message, waited(info)) for message, info in messages.taken()),

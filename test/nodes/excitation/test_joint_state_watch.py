@@ -54,7 +54,7 @@ def driver():
 
 @pytest.fixture
 def states(driver, clock, monkeypatch):
-    monkeypatch.setattr(excitation_states, 'FetchedJointStates', lambda *_, **__: driver)
+    monkeypatch.setattr(excitation_states, 'FetchedMessages', lambda *_, **__: driver)
     driver.watch = excitation_states.StateWatch(None)
     driver.watch.watch(('joint_1',))
     return driver.watch
