@@ -76,6 +76,7 @@ KINDS = ('joint_torque', 'motor_torque', 'motor_current')
     flag('--degrees', 'positions are in degrees'),
     argument('--ticks', 'positions are in ticks of encoders with N ticks a turn', positive, 'N'),
     argument('--rate', 'sampling rate of tables without time stamps', positive, 'HZ'),
+    flag('--tool', 'the recordings have wrenches of a force-torque sensor at the wrist'),
     *COMMANDS,
     argument('-o --out', 'file to write', Path, 'FILE', default=Path('experiment.yaml')),
     flag('--force', 'replace the file if it exists'),
@@ -94,6 +95,8 @@ def init(options: argparse.Namespace) -> int:
     or a bag with the states of a trajectory controller or a topic of commands): give the
     servos' gains.
 
+    With --tool, recordings of joint states and wrenches make the experiment of 'tool'.
+
     Examples
     --------
     robot-identification init robot.urdf run1.csv run2.csv
@@ -101,9 +104,11 @@ def init(options: argparse.Namespace) -> int:
         --effort-kind joint_torque
     robot-identification init ur.urdf run.csv --effort-kind motor_current \
         --gains 14.9 13.3 11.1 10.6 11.0 11.5
+    robot-identification init arm.urdf swing.csv --tool
     robot-identification init go2.xml go2.npz --kp 20 --kd 1.5 --for mjcf
     """
     from ..config.draft import draft, DraftSettings
+    from ..config.tool_draft import draft_tool, has_wrenches
     from ..results.saving import require_writable
 
     if options.out.exists() and not options.force:
@@ -120,7 +125,7 @@ def init(options: argparse.Namespace) -> int:
                 remedy='rename it',
             )
     require_writable(options.out.parent)
-    commands = drafted_commands(options)
+    commands = None if options.tool else drafted_commands(options)
     if commands is not None:
         return _written(
             options.out, commands.summary(), commands.text(options.urdf, options.out.parent)
@@ -135,6 +140,15 @@ def init(options: argparse.Namespace) -> int:
         ticks=options.ticks,
         target=options.target,
     )
+    if options.tool:
+        tool = draft_tool(options.urdf, options.recordings, settings)
+        text = tool.text(options.urdf, options.out.parent)
+        return _written(options.out, tool.summary(), text, 'tool')
+    if any(map(has_wrenches, options.recordings)):
+        print(
+            'remark: there are wrenches of a force-torque sensor, too; what hangs behind it is '
+            'identified by the experiment that init --tool makes\n'
+        )
     found = draft(options.urdf, options.recordings, settings)
     print(found.summary())
     if settings.effort_kind is None:
@@ -142,15 +156,16 @@ def init(options: argparse.Namespace) -> int:
     return _written(options.out, '', found.text(options.urdf, options.out.parent))
 
 
-def _written(path: Path, summary: str, text: str) -> int:
+def _written(path: Path, summary: str, text: str, following: str = 'identify') -> int:
     """Check and write an experiment file."""
     from ..config.experiment_file import experiment_from
     from ..options.document import parse_document
 
-    experiment_from(parse_document(text, str(path)), path.parent)
+    document = parse_document(text, str(path))
+    experiment_from(document, path.parent, check_data=following == 'identify')
     print(f'{summary}\n')
     write(path, text)
-    print(f'next: robot-identification identify {path}')
+    print(f'next: robot-identification {following} {path}')
     return EXIT_OK
 
 

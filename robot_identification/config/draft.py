@@ -163,11 +163,11 @@ class Draft:
             '# Written by `robot-identification init`; every key: docs/reference/experiment.md',
             '# Cut-off, dead zone and friction terms are left out: `auto` chooses them.',
             'robot:',
-            f'  urdf: {_relative(urdf, folder)}',
-            f"  joints: {_flow(list(robot.joints))}  # the order of the data's columns",
+            f'  urdf: {relative_path(urdf, folder)}',
+            f"  joints: {flow(list(robot.joints))}  # the order of the data's columns",
         ]
         if robot.locked:
-            lines.append(f'  locked: {_flow(dict(robot.locked))}  # rad or m; not identified')
+            lines.append(f'  locked: {flow(dict(robot.locked))}  # rad or m; not identified')
             lines += [f'  # {text}' for text in self.omissions if 'locked' in text]
         lines += [
             '  gravity: [0.0, 0.0, -9.81]  # m/s^2 in the base frame',
@@ -200,28 +200,28 @@ class Draft:
         comment = f'  # {_clock_text(entry, recording)}'
         lines = []
         if entry.file is not None:
-            lines.append(f'file: {_relative(Path(entry.file), folder)}{comment}')
+            lines.append(f'file: {relative_path(Path(entry.file), folder)}{comment}')
             comment = ''
         kind = entry.kind()
         lines.append(f'format: {kind}{comment}')
         if kind == 'rosbag2':
-            lines.append(f'topic: {_flow(entry.topic)}')
+            lines.append(f'topic: {flow(entry.topic)}')
         if entry.time is not None:
             if isinstance(entry.time, tuple):
-                lines.append(f'time: {_flow(list(entry.time))}  # seconds, nanoseconds')
+                lines.append(f'time: {flow(list(entry.time))}  # seconds, nanoseconds')
             else:
-                lines += [f'time: {_flow(entry.time)}', f'time_unit: {entry.time_unit}']
+                lines += [f'time: {flow(entry.time)}', f'time_unit: {entry.time_unit}']
         if entry.rate is not None:
             lines.append(f'rate: {entry.rate}  # Hz')
         for name in SIGNALS:
             signal = getattr(entry, name)
             if isinstance(signal, SignalColumns) and signal.file is not None:
-                lines += [f'{name}:', f'  file: {_relative(Path(signal.file), folder)}']
-                lines.append(f'  columns: {_flow(list(signal.columns or ()))}')
+                lines += [f'{name}:', f'  file: {relative_path(Path(signal.file), folder)}']
+                lines.append(f'  columns: {flow(list(signal.columns or ()))}')
             elif signal is not None:
                 columns = columns_of(signal)
                 whole = isinstance(signal, str)
-                lines.append(f'{name}: {_flow(signal if whole else list(columns or ()))}')
+                lines.append(f'{name}: {flow(signal if whole else list(columns or ()))}')
         return [f'    {"- " if k == 0 else "  "}{line}' for k, line in enumerate(lines)]
 
 
@@ -270,7 +270,8 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
                 raise recording_error(entry.name, text, remedy)
         check_settings(settings, joints)
         drives = position_drives(settings, joints)
-        entries = tuple(with_time_unit(entry, joints, drives) for entry in entries)
+        counts = (drives or Drives()).recorded(len(joints))
+        entries = tuple(with_time_unit(entry, joints, counts) for entry in entries)
         recordings = read_first_rows([open_recording(e, joints, drives) for e in entries])
         still = _still(whole, recordings)
         if still:
@@ -406,9 +407,9 @@ def drive_lines(drives: Drives) -> list[str]:
         part = getattr(drives, name)
         if part is not None:
             lines += [f'    {name}:  # {_MEANING[name]}', '      matrix:']
-            lines += [f'        - {_flow(list(row))}' for row in part.matrix]
+            lines += [f'        - {flow(list(row))}' for row in part.matrix]
             if getattr(part, 'offset', None) is not None:
-                lines.append(f'      offset: {_flow(list(part.offset))}')
+                lines.append(f'      offset: {flow(list(part.offset))}')
     return lines
 
 
@@ -478,13 +479,14 @@ def _clock_text(entry: RecordingEntry, recording: Recording) -> str:
     return f'{clock.rate:.4g} Hz, {clock.duration:.4g} s{unit}'
 
 
-def _relative(path: Path, folder: Path) -> str:
+def relative_path(path: Path, folder: Path) -> str:
+    """Return a path, or an address, relative to a folder, as YAML."""
     if '://' in str(path):
         return str(path)
-    return _flow(os.path.relpath(path.absolute(), folder.absolute()))
+    return flow(os.path.relpath(path.absolute(), folder.absolute()))
 
 
-def _flow(value: Any) -> str:
+def flow(value: Any) -> str:
     """Return a value as YAML in one line."""
     text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
     return text.removesuffix('...\n').strip()

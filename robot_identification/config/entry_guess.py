@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..data.csv import read_head
-from ..data.drives import Drives
 from ..data.readers import array_shapes, read_parquet_head, read_tables
 from ..data.recognition import ColumnGuess, guess_by_content, guess_by_name, named_by_cells
 from ..data.recording import recording_error
@@ -20,6 +20,9 @@ from ..errors import one_of, SettingsError
 
 _HEAD = 2000
 """Rows by which columns without meaningful names are distinguished."""
+
+_FIRST = 50
+"""Rows that are read where names alone are asked for."""
 
 _BY_HAND = (
     'name the columns after signal and joint, or write the entry (docs/reference/experiment.md)'
@@ -184,14 +187,26 @@ def merge_signal_tables(
     return [(one, guess), *alone]
 
 
+def signal_names(file: Path) -> dict[str, tuple[int, ...] | None]:
+    """Return the columns of a table by name, with the shapes of arrays of an npz."""
+    if RecordingEntry(file=str(file)).kind() == 'npz':
+        return dict(array_shapes(file))
+    if file.suffix == '.parquet':
+        return dict.fromkeys(read_parquet_head(file, _FIRST))
+    return {str(name): None for name in read_head(file, _FIRST)[0]}
+
+
 def with_time_unit(
-    entry: RecordingEntry, joints: tuple[str, ...], drives: Drives | None
+    entry: RecordingEntry, joints: tuple[str, ...], counts: Mapping[str, int]
 ) -> RecordingEntry:
-    """Return the entry with the unit of its stamps, by their size and the rate that is likely."""
+    """
+    Return the entry with the unit of its stamps, by their size and the rate that is likely.
+
+    ``counts`` are the numbers of recorded columns by signal.
+    """
     if entry.time is None or isinstance(entry.time, tuple):
         return entry
     # unchecked: stamps in another unit may be larger than any in seconds
-    counts = (drives or Drives()).recorded(len(joints))
     tables = read_tables(entry, joints, counts, Path('.'), _HEAD)
     time = next((table.time for table in tables), np.empty(0))
     time = time[np.isfinite(time)]

@@ -10,23 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-import os
 from pathlib import Path
 import re
 from typing import Any
 
 import numpy as np
-import yaml
 
-from ..data.csv import read_head
-from ..data.readers import array_shapes, read_arrays, read_parquet_head
+from ..data.readers import array_shapes, read_arrays
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry, Signal
 from ..errors import one_of, SettingsError
 from ..model.urdf_files import mjcf_facts
 from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings
 from .commands import read_commands
-from .draft import check_settings, DraftSettings, drive_lines, position_drives
+from .draft import (
+    check_settings,
+    DraftSettings,
+    drive_lines,
+    flow,
+    position_drives,
+    relative_path,
+)
+from .entry_guess import signal_names
 from .experiment import RobotSettings
 from .experiment_file import MODELINE
 
@@ -39,8 +44,6 @@ _WORDS = {
     'time': 'time t timestamp timestamps stamp stamps',
 }
 _MEANING = {word: kind for kind, words in _WORDS.items() for word in words.split()}
-
-_HEAD = 50
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,8 @@ class ServoDraft:
             MODELINE,
             '# Written by `robot-identification init`; every key: docs/reference/experiment.md',
             'robot:',
-            f'  urdf: {_relative(urdf, folder)}',
-            f"  joints: {_flow(list(self.joints))}  # the order of the data's columns",
+            f'  urdf: {relative_path(urdf, folder)}',
+            f"  joints: {flow(list(self.joints))}  # the order of the data's columns",
         ]
         if self.robot.clamped:
             lines.append('  clamped: true  # the base floats in the file, and is on a stand here')
@@ -96,8 +99,8 @@ class ServoDraft:
         lines += [
             f'  effort_kind: {SERVO_COMMAND}',
             '  servo:',
-            f'    stiffness: {_flow(_brief(servo.stiffness))}  # kp, N m/rad',
-            f'    damping: {_flow(_brief(servo.damping))}  # kd, N m s/rad',
+            f'    stiffness: {flow(_brief(servo.stiffness))}  # kp, N m/rad',
+            f'    damping: {flow(_brief(servo.damping))}  # kd, N m s/rad',
             '    # limit: 20.0  # largest effort of the servos, N m',
             '    # gains: scale  # estimate a factor on the gains, where they are uncertain',
             '    # friction: coulomb_by_position  # where friction differs along the stroke',
@@ -129,7 +132,7 @@ def has_commands(file: Path, joints: Sequence[str]) -> bool:
 
             topics = bag_topics(file).values()
             return CONTROLLER_STATE in topics and JOINT_STATE not in topics
-        found = _signals(_names(file), joints, file)
+        found = _signals(signal_names(file), joints, file)
     except Exception:  # the draft of efforts says what is wrong with the file
         return False
     return 'command' in found and 'effort' not in found
@@ -238,15 +241,6 @@ def _has_arrays(file: Path) -> bool:
     return RecordingEntry(file=str(file)).kind() == 'npz'
 
 
-def _names(file: Path) -> dict[str, tuple[int, ...] | None]:
-    """Return the columns of a table by name, with the shapes of arrays of an npz."""
-    if _has_arrays(file):
-        return dict(array_shapes(file))
-    if file.suffix == '.parquet':
-        return dict.fromkeys(read_parquet_head(file, _HEAD))
-    return {str(name): None for name in read_head(file, _HEAD)[0]}
-
-
 def _kind(words: Sequence[str]) -> str:
     """Return the signal that words name; empty for none."""
     kinds = {_MEANING[word] for word in words if word in _MEANING}
@@ -289,7 +283,7 @@ def command_entry(file: Path, joints: Sequence[str], rate: float | None) -> Reco
     """Return the entry of a recording, its columns by the words of their names."""
     if _is_bag(file):
         return _bag_entry(file, joints)
-    names = _names(file)
+    names = signal_names(file)
     found = _signals(names, joints, file)
     found.pop('effort', None)
     for name in ('position', 'command'):
@@ -353,7 +347,7 @@ def _shown(columns: Any) -> str:
 
 
 def _entry_lines(entry: RecordingEntry, folder: Path) -> list[str]:
-    lines = [f'file: {_relative(Path(entry.name), folder)}']
+    lines = [f'file: {relative_path(Path(entry.name), folder)}']
     if entry.topic != RecordingEntry.topic:
         lines.append(f'topic: {entry.topic}')
     if entry.rate is not None:
@@ -361,15 +355,5 @@ def _entry_lines(entry: RecordingEntry, folder: Path) -> list[str]:
     for name in _KEYS:
         columns = getattr(entry, name)
         if columns is not None:
-            lines.append(f'{name}: {_flow(_brief(columns))}')
+            lines.append(f'{name}: {flow(_brief(columns))}')
     return [f'    {"- " if k == 0 else "  "}{line}' for k, line in enumerate(lines)]
-
-
-def _relative(path: Path, folder: Path) -> str:
-    return _flow(os.path.relpath(path.absolute(), folder.absolute()))
-
-
-def _flow(value: Any) -> str:
-    """Return a value as YAML in one line."""
-    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
-    return text.removesuffix('...\n').strip()

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draft of an experiment file from recordings of joint states and the wrenches of a sensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+import re
+
+from ..data.recording import recording_error
+from ..data.recording_config import RecordingEntry, Signal
+from ..errors import collected_warnings, IdentificationError
+from ..loads.tool import CHANNELS
+from ..model.robot import Robot
+from ..results.urdf_export import robot_with_inertia
+from .draft import check_settings, DraftSettings, drive_lines, flow, position_drives, relative_path
+from .entry_guess import guess_entry, signal_names, with_time_unit
+from .experiment_file import MODELINE
+
+_PART = re.compile(r'(?:^|[^a-z])(f|force|t|m|torque|moment)s?[^a-z0-9]*([xyz])$')
+"""Ends of names such as ``fx``, ``wrench.force.x``, ``sensor_torque_z``."""
+
+_NUMBERED = re.compile(r'^(.*(?:wrench|force|ft).*?)[_.\[]?([0-6])\]?$')
+"""Names such as ``actual_TCP_force_0``."""
+
+_SENSOR = re.compile(r'(?:^|_)(?:ft|force|wrench)(?:_|$)|sensor')
+
+
+@dataclass(frozen=True)
+class ToolDraft:
+    """
+    An experiment for a tool that was drafted from files.
+
+    Attributes
+    ----------
+    robot:
+        The robot.
+    entries:
+        The recordings, with paths as they were given; ``effort`` has the wrench.
+    topic:
+        Of the wrenches in bags; empty for tables.
+    frame:
+        Link that is taken for the sensor's.
+    settings:
+        Units and zeros of the positions.
+
+    """
+
+    robot: Robot
+    entries: tuple[RecordingEntry, ...]
+    topic: str
+    frame: str
+    settings: DraftSettings
+
+    def summary(self) -> str:
+        """Return what was found, as text."""
+        lines = [f'robot {self.robot.name}: {len(self.robot.joints)} joints']
+        for entry in self.entries:
+            wrench = self.topic or ', '.join(map(str, _columns(entry.effort)))
+            lines.append(f'{entry.name}: wrenches in {wrench}')
+        lines.append(f"the sensor is taken to be at link '{self.frame}' (data.tool.frame)")
+        return '\n'.join(lines)
+
+    def text(self, urdf: Path, folder: Path) -> str:
+        """Return the experiment file; paths in it are relative to its ``folder``."""
+        lines = [
+            MODELINE,
+            '# Written by `robot-identification init`; every key: docs/reference/experiment.md',
+            'robot:',
+            f'  urdf: {relative_path(urdf, folder)}',
+            f"  joints: {flow(list(self.robot.joints))}  # the order of the data's columns",
+            '  effort_kind: joint_torque  # of no matter here: no efforts are used',
+        ]
+        drives = position_drives(self.settings, self.robot.joints)
+        lines += [] if drives is None else drive_lines(drives)
+        lines += [
+            'data:',
+            '  tool:',
+            f'    frame: {flow(self.frame)}  # the link of the URDF at the sensor',
+            "    # rotation: true  # if the sensor's axes may be turned against that link's",
+            *([f'    topic: {flow(self.topic)}'] if self.topic else []),
+            '    recordings:',
+        ]
+        for entry in self.entries:
+            lines += self._entry(entry, folder)
+        return '\n'.join([*lines, 'output: results', ''])
+
+    def _entry(self, entry: RecordingEntry, folder: Path) -> list[str]:
+        fields = {'file': relative_path(Path(str(entry.file)), folder)}
+        if self.topic:
+            fields['topic'] = flow(entry.topic)
+        elif entry.rate is not None:
+            fields['rate'] = f'{entry.rate}  # Hz'
+        else:
+            whole = list(entry.time) if isinstance(entry.time, tuple) else entry.time
+            fields['time'] = flow(whole)
+            if not isinstance(entry.time, tuple):
+                fields['time_unit'] = entry.time_unit
+        for name in ('position', 'velocity', 'effort'):
+            signal = getattr(entry, name)
+            if signal is not None:
+                fields[name] = flow(signal if isinstance(signal, str) else list(signal))
+        rows = [f'{key}: {value}' for key, value in fields.items()]
+        return [f'      {"- " if k == 0 else "  "}{row}' for k, row in enumerate(rows)]
+
+
+def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> ToolDraft:
+    """
+    Draft an experiment for a tool from recordings of joint states and wrenches.
+
+    Parameters
+    ----------
+    urdf:
+        URDF or xacro file.
+    files:
+        Recordings.
+    settings:
+        Facts that the files do not contain; those on efforts are not used.
+
+    Raises
+    ------
+    IdentificationError
+        naming the file whose wrenches or positions cannot be recognised.
+
+    """
+    with collected_warnings():
+        robot = robot_with_inertia(str(urdf))
+    topics: set[str] = set()
+    entries = []
+    for file in files:
+        entry, guess = guess_entry(file, robot.joints, settings.rate)
+        if guess.joints != robot.joints:
+            robot = robot_with_inertia(str(urdf), guess.joints)
+        check_settings(replace(settings, gains=None), robot.joints)
+        if entry.kind() == 'rosbag2':
+            topics.add(_wrench_topic(file))
+        else:
+            wrench = wrench_columns(signal_names(file).items())
+            if not wrench:
+                text = 'has no columns of forces and torques that can be recognised'
+                remedy = 'name six in data.tool.recordings[].effort (docs/how_to/tool.md)'
+                raise recording_error(file, text, remedy)
+            entry = replace(entry, effort=wrench)
+            count = {'position': robot.n_joints, 'effort': len(CHANNELS)}
+            count['velocity'] = robot.n_joints if entry.velocity is not None else 0
+            entry = with_time_unit(entry, robot.joints, count)
+        entries.append(entry)
+    if len(topics) > 1:
+        raise recording_error(files[0], f'other bags have wrenches on other topics: {topics}')
+    links = [link for link in robot.link_frames if _SENSOR.search(link.lower())]
+    frame = next(iter(links), robot.links[-1])
+    return ToolDraft(robot, tuple(entries), next(iter(topics), ''), frame, settings)
+
+
+def has_wrenches(file: Path) -> bool:
+    """Return whether wrenches are recognised in a table or a bag; False for damaged ones."""
+    try:
+        if RecordingEntry(file=str(file)).kind() == 'rosbag2':
+            return bool(_wrench_topic(file))
+        return wrench_columns(signal_names(file).items()) is not None
+    except IdentificationError:  # whoever reads it says what is wrong
+        return False
+
+
+def wrench_columns(names: Iterable[tuple[str, tuple[int, ...] | None]]) -> Signal | None:
+    """Return the six columns, or the one array of six, by names and shapes; None for none."""
+    by_axes: dict[str, dict[str, str]] = {}
+    numbered: dict[str, list[str]] = {}
+    for name, shape in names:
+        lower = name.lower()
+        if shape is not None and len(shape) == 2:
+            if shape[1] == len(CHANNELS) and re.search('wrench|force|ft', lower):
+                return name
+            continue
+        if found := _PART.search(lower):
+            kind = 'force' if found[1].startswith('f') else 'torque'
+            by_axes.setdefault(lower[: found.start()], {})[f'{kind}_{found[2]}'] = name
+        elif found := _NUMBERED.search(lower):
+            numbered.setdefault(found[1], []).append(name)
+    for group in by_axes.values():
+        if len(group) == len(CHANNELS):
+            return tuple(group[channel] for channel in CHANNELS)
+    six = (tuple(group) for group in numbered.values() if len(group) == len(CHANNELS))
+    return next(six, None)
+
+
+def _wrench_topic(bag: Path) -> str:
+    from ..data.bag import bag_topics  # libraries of bags: slow
+    from ..data.wrench_messages import WRENCH_STAMPED
+
+    found = [name for name, kind in bag_topics(bag).items() if kind == WRENCH_STAMPED]
+    if len(found) != 1:
+        text = 'has no wrenches' if not found else f'has wrenches on {", ".join(found)}'
+        remedy = f'record one topic of type {WRENCH_STAMPED}, or name it in data.tool.topic'
+        raise recording_error(bag, text, remedy)
+    return found[0]
+
+
+def _columns(signal: Signal | None) -> Sequence[object]:
+    return [signal] if isinstance(signal, str) else list(signal or ())
