@@ -163,7 +163,7 @@ def has_wrenches(file: Path) -> bool:
         return False
 
 
-def wrench_columns(names: Iterable[tuple[str, tuple[int, ...] | None]]) -> Signal | None:
+def wrench_columns(names: Iterable[tuple[str, tuple[int, ...] | None]]) -> Signal:
     """Return the six columns, or the one array of six, by names and shapes; None for none."""
     by_axes: dict[str, dict[str, str]] = {}
     numbered: dict[str, list[str]] = {}
@@ -197,5 +197,5 @@ def _wrench_topic(bag: Path) -> str:
     return found[0]
 
 
-def _columns(signal: Signal | None) -> Sequence[object]:
-    return [signal] if isinstance(signal, str) else list(signal or ())
+def _columns(signal: Signal) -> Sequence[object]:
+    return signal if isinstance(signal, tuple) else [signal]

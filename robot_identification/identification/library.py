@@ -242,15 +242,14 @@ def _completed(
                 continue
             joints = _joints(section)
             drives = section.get('drives')
-            drives = (
-                from_mapping(Drives, _as_in_a_file(drives), 'robot.drives') if drives else None
-            )
+            drives = from_mapping(Drives, _as_in_a_file(drives or {}), 'robot.drives')
             ((found, guess),) = merge_signal_tables(
                 [guess_entry(Path(entry.name), joints, entry.rate)]
             )
             signals = {name: getattr(found, name) for name in ('time', 'rate', *SIGNALS)}
             entry = replace(entry, **signals)
-            entry = with_time_unit(entry, guess.joints, drives and replace(drives, effort=None))
+            counts = replace(drives, effort=None).recorded(len(guess.joints))
+            entry = with_time_unit(entry, guess.joints, counts)
             _keep_joints(section, guess, entry.name)
             remarks.append(_remark(entry.name, guess, entry.time_unit))
             content = to_mapping(entry).items()
