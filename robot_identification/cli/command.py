@@ -268,8 +268,13 @@ PLANNING = (
         nargs='+',
         default=[],
     ),
+    argument('--srdf', "MoveIt's SRDF: pairs of links that it disables may touch", Path, 'FILE'),
+    argument('--scene', "obstacles of a planning scene that MoveIt's RViz exported", Path, 'FILE'),
 )
 """Settings of the planner, which `planning_of` reads."""
+
+GROUP = argument('--group', 'planning group of the SRDF: its joints move, others are locked')
+"""For commands that plan."""
 
 REQUIREMENTS = (
     argument(
@@ -322,7 +327,13 @@ def planning_of(options: argparse.Namespace, names: Sequence[str] = ()) -> Any:
 
     given = {f'planner.{name}': getattr(options, name) for name in names}
     given = {key: value for key, value in given.items() if value is not None}
-    return load_planning(options.settings, {**overrides_of(options), **given})
+    planning = load_planning(options.settings, {**overrides_of(options), **given})
+    if options.srdf is None and options.scene is None and getattr(options, 'group', None) is None:
+        return planning
+    from ..config.moveit import with_moveit
+
+    group = getattr(options, 'group', None)
+    return with_moveit(planning, options.srdf, options.scene, group, group and options.robot)
 
 
 def output_folder(options: argparse.Namespace, experiment: Any) -> Path:

@@ -22,6 +22,7 @@ from .command import (
     EXIT_REJECTED,
     fail,
     flag,
+    GROUP,
     needing_ros,
     not_negative,
     PLANNING,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 @command(
     argument('robot', 'a URDF or xacro file, or an experiment file, whose robot is taken'),
     *PLANNING,
+    GROUP,
     argument('--out', 'folder for the files', Path, 'DIR', default=Path('plan')),
     argument('--duration', 'length of the motion', positive, 'S'),
     argument('--seed', 'of the random start values', whole),

@@ -287,22 +287,27 @@ def set_pairs(
     clearance: float,
     standing: Collection[int],
     floor: int | None = None,
-) -> list[tuple[int, int]]:
+    allowed: Collection[frozenset[str]] = (),
+) -> tuple[list[tuple[int, int]], int]:
     """
-    Choose the pairs that are looked at; return those that are left out as always close.
+    Choose the pairs that are looked at; return those always close, and how many are allowed.
 
     Pairs of the robot's own shapes that cannot say anything are left out: of links that are joined
     by a joint, and of those that are within the clearance of each other in nearly all of many
     random positions.  Shapes in ``standing``, which stand still, are looked at for every link that
     moves; of the floor alone, links are left out that are always close to it, as they mostly stand
-    on it.
+    on it.  So are pairs of links that are ``allowed`` to touch.
     """
     parents = robot.model.parents
     joints = [shape.parentJoint for shape in geometry.geometryObjects]
-    own, declared = [], []
+    links = [robot.model.frames[shape.parentFrame].name for shape in geometry.geometryObjects]
+    own, declared, n_allowed = [], [], 0
     for first, second in combinations(range(len(joints)), 2):
         a, b = joints[first], joints[second]
         if a == b:
+            continue
+        if {links[first], links[second]} in allowed:
+            n_allowed += 1
             continue
         if first in standing or second in standing:
             declared.append((first, second))
@@ -312,7 +317,7 @@ def set_pairs(
     close = _closeness(robot, geometry, clearance)
     kept = [pair for pair, share in zip(own, close, strict=True) if share < PERMANENT]
     _write_pairs(geometry, [*kept, *declared])
-    return sorted(set(own) - set(kept))
+    return sorted(set(own) - set(kept)), n_allowed
 
 
 def _write_pairs(geometry: pin.GeometryModel, pairs: list[tuple[int, int]]) -> None:

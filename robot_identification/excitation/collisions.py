@@ -80,8 +80,8 @@ class Coverage:
 
     Attributes
     ----------
-    checked, joined, close:
-        Numbers of pairs: looked at; of links that are joined by a joint; always close.
+    checked, joined, close, allowed:
+        Numbers of pairs: looked at; of links joined by a joint; always close; allowed to touch.
     unchecked:
         Links with collision shapes that could not be loaded, which is accepted.
     lost:
@@ -96,6 +96,7 @@ class Coverage:
     close: int = 0
     unchecked: tuple[str, ...] = ()
     lost: int = 0
+    allowed: int = 0
     bare: tuple[str, ...] = ()
 
     @property
@@ -105,14 +106,15 @@ class Coverage:
 
     def summary(self) -> str:
         """Return a line on it."""
-        parts = [
-            f'{count} {words}'
-            for count, words in ((self.joined, 'joined by a joint'), (self.close, 'always close'))
-            if count
-        ]
+        counts = {
+            'joined by a joint': self.joined,
+            'always close': self.close,
+            'allowed to touch': self.allowed,
+        }
+        parts = [f'{count} {words}' for words, count in counts.items() if count]
         if self.unchecked:
             parts.append(f'{self.lost} of links without their meshes: {", ".join(self.unchecked)}')
-        total = self.checked + self.joined + self.close + self.lost
+        total = self.checked + self.joined + self.close + self.allowed + self.lost
         beside = f' ({", ".join(parts)})' if parts else ''
         bare = f', none of {one_of(self.bare)}, without collision shapes' if self.bare else ''
         return f'{self.checked} of {total} pairs of shapes checked{beside}{bare}'
@@ -334,6 +336,7 @@ def collision_model(
     obstacles: Sequence[Obstacle] = (),
     tolerance: Sequence[float] = (),
     unchecked: Collection[str] = (),
+    allowed: Collection[str] = (),
 ) -> CollisionModel:
     """
     Read the collision shapes of a robot's URDF, and put the obstacles among them.
@@ -353,6 +356,8 @@ def collision_model(
         or for all; empty for none [rad or m].
     unchecked:
         Links that need not be checked where their meshes are not found.
+    allowed:
+        Pairs of links that may touch (`PlannerSettings.allowed_pairs`).
 
     Raises
     ------
@@ -385,7 +390,8 @@ def collision_model(
         )
     places = {o.name: add_obstacle(robot, geometry, o) for o in obstacles}
     standing = {places[o.name] for o in obstacles if not o.link and o.name != FLOOR}
-    left_out = set_pairs(robot, geometry, clearance, standing, places.get(FLOOR))
+    pairs = {frozenset(pair.split()) for pair in allowed}
+    left_out, n_allowed = set_pairs(robot, geometry, clearance, standing, places.get(FLOOR), pairs)
     model = CollisionModel(
         robot,
         geometry,
@@ -393,7 +399,7 @@ def collision_model(
         tracking_tolerances(robot, tolerance),
         shape_reach(robot, geometry),
         obstacles=tuple(obstacles),
-        coverage=_coverage(robot, geometry, shapes.lost, len(left_out)),
+        coverage=_coverage(robot, geometry, shapes.lost, len(left_out), n_allowed),
     )
     floor = places.get(FLOOR)
     on_it = (sum(pair) - floor for pair in left_out if floor in pair) if floor else ()
@@ -432,7 +438,7 @@ def _require_meshes(robot: Robot, lost: Sequence[LostMesh], unchecked: Collectio
 
 
 def _coverage(
-    robot: Robot, geometry: pin.GeometryModel, lost: Sequence[LostMesh], close: int
+    robot: Robot, geometry: pin.GeometryModel, lost: Sequence[LostMesh], close: int, n_allowed: int
 ) -> Coverage:
     joints = [shape.parentJoint for shape in geometry.geometryObjects]
     everyone = [*joints, *(robot.link_frames[mesh.link].parentJoint for mesh in lost)]
@@ -446,7 +452,8 @@ def _coverage(
         for link, joint in zip(robot.links, robot.joint_ids, strict=True)
         if joint not in everyone and robot.model.inertias[joint].mass > 0.0
     )
-    return Coverage(checked, found - checked - close, close, names, total - found, bare)
+    joined = found - checked - close - n_allowed
+    return Coverage(checked, joined, close, names, total - found, n_allowed, bare)
 
 
 def tracking_tolerances(robot: Robot, tolerance: Sequence[float]) -> np.ndarray:
@@ -463,11 +470,11 @@ def collision_settings(settings: PlannerSettings) -> tuple[Any, ...]:
         settings.all_obstacles,
         settings.tracking_tolerance,
         settings.unchecked_links,
+        settings.allowed_pairs,
     )
 
 
 def planned_collisions(robot: Robot, settings: PlannerSettings) -> CollisionModel | None:
     """Return the collision model that settings ask for; None where they switch the check off."""
-    if not settings.check_collisions:
-        return None
-    return collision_model(robot, *collision_settings(settings))
+    checked = settings.check_collisions
+    return collision_model(robot, *collision_settings(settings)) if checked else None

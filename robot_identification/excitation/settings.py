@@ -367,6 +367,9 @@ class PlannerSettings:
         doc='Links whose collision meshes may be missing: they are not checked, and the page of '
         'the plan says so; others without their mesh end the planning',
     )
+    allowed_pairs: tuple[str, ...] = option(
+        (), doc='Pairs of links that may touch, two names with a blank between, as of an SRDF'
+    )
     floor: float | None = option(
         None,
         doc='Height of a floor that no link may touch, in the base frame; none where it is null',
