@@ -83,13 +83,21 @@ def commands(duration, seed=0, period=PERIOD):
     return time, 0.18 * waves.sum(axis=1).T + np.array([0.5, -1.0, 0.4, -0.9])
 
 
-def recorded(duration=8.0, seed=0, delay=0.008, noise=2e-4, **truth):
-    """Simulate a recording; the delay is a whole number of steps and may be negative."""
+def recorded(duration=8.0, seed=0, delay=0.008, noise=2e-4, command=None, **truth):
+    """
+    Simulate a recording of commands, random ones or those that are given at `PERIOD`.
+
+    The delay is a whole number of steps and may be negative.
+    """
     values = {'armature': ARMATURE, 'viscous': VISCOUS, 'coulomb': COULOMB, **truth}
     step = values.get('step', STEP)
     model = mujoco.MjModel.from_xml_string(mjcf(**values))
     data = mujoco.MjData(model)
-    time, command = commands(duration + 1.0, seed)
+    given = command is not None
+    if given:
+        time = PERIOD * np.arange(len(command))
+    else:
+        time, command = commands(duration + 1.0, seed)
     data.qpos[:] = command[0]
     every, late = round(PERIOD / step), round(delay / step)
     positions = np.zeros_like(command)
@@ -99,7 +107,7 @@ def recorded(duration=8.0, seed=0, delay=0.008, noise=2e-4, **truth):
         data.ctrl[:] = command[min(max((k - late) // every, 0), len(time) - 1)]
         mujoco.mj_step(model, data)
     positions += noise * np.random.default_rng(seed + 1).standard_normal(positions.shape)
-    used = slice(round(0.5 / PERIOD), round((duration + 0.5) / PERIOD))
+    used = slice(None) if given else slice(round(0.5 / PERIOD), round((duration + 0.5) / PERIOD))
     return CommandRecording(time[used], positions[used], command[used], JOINTS, source='legs')
 
 

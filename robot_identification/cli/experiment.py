@@ -42,7 +42,7 @@ from .command import (
     without_collection,
     write,
 )
-from .servo import COMMANDS, drafted_commands, identify_commands
+from .servo import COMMANDS, drafted_commands, identify_commands, TARGET
 
 KINDS = ('joint_torque', 'motor_torque', 'motor_current')
 
@@ -331,6 +331,7 @@ def diagnose(options: argparse.Namespace) -> int:
         default=[],
     ),
     argument('--out', "folder for the results (default: the file's own)", Path, 'DIR'),
+    TARGET,
     OVERRIDES,
     flag(
         '--no-auto',
@@ -376,6 +377,8 @@ def identify(options: argparse.Namespace) -> int:
         from ..results.saving import require_writable, save
         from ..results.verdict import verdict
 
+    if options.target is not None:
+        options.overrides = [*options.overrides, f'simulation.target={options.target}']
     if options.no_auto:
         options.overrides = [*options.overrides, 'auto=false']
     if options.experiment.suffix == SUFFIX:
@@ -420,7 +423,7 @@ def identify(options: argparse.Namespace) -> int:
     # the verdict has said what was left out
     said = saved.failures if options.quiet else (*saved.failures, *result.omissions)
     warn(text for text in warnings if text not in said)
-    for path in (saved.result, saved.verdict, saved.urdf, saved.report):
+    for path in (saved.result, saved.verdict, saved.urdf, saved.target, saved.report):
         if path is not None:
             print(f'wrote {path}')
     code = require(

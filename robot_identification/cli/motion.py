@@ -32,6 +32,7 @@ from .command import (
     warn,
     whole,
 )
+from .servo import save_commands, servos_to_plan
 
 if TYPE_CHECKING:
     from ..calibration.calibrate import Executor
@@ -55,6 +56,12 @@ if TYPE_CHECKING:
         default=[],
     ),
     argument('--method', 'kind of trajectory (planner.method)'),
+    argument(
+        '--rate',
+        "rate of the controller's commands, for an experiment file of servos",
+        positive,
+        'HZ',
+    ),
     QUIET,
 )
 def plan(options: argparse.Namespace) -> int:
@@ -71,11 +78,15 @@ def plan(options: argparse.Namespace) -> int:
       trajectory.csv    position, velocity and acceleration, 100 a second or more
       trajectory.yaml   a trajectory_msgs/msg/JointTrajectory, for 'ros2 topic pub' and
                         'ros2 action send_goal' (docs/explanation/excitation.md)
+    and for an experiment file of servos (effort_kind: servo_command)
+      commands.csv      positions to command at --rate, along the path at several speeds,
+      commands.json     whose simulated response keeps the limits (docs/how_to/commands.md)
 
     Examples
     --------
     robot-identification plan robot.urdf --duration 30 --set planner.floor=0.0
     robot-identification plan experiment.yaml --settings nodes.yaml --out plans/first
+    robot-identification plan servos.yaml --rate 50 --duration 10
     """
     from ..config.problem import planned_robot
     from ..excitation.collisions import planned_collisions
@@ -86,19 +97,26 @@ def plan(options: argparse.Namespace) -> int:
     from ..results.saving import require_writable
 
     planning = planning_of(options, ('duration', 'seed', 'time_budget', 'method'))
+    servos = servos_to_plan(options)
     robot, model = planned_robot(options.robot, planning)
+    if servos is not None:
+        robot = servos.limited(robot)
     require_writable(options.out)
     factors = [read_factor(path) for path in options.earlier]
     earlier = earlier_information(factors) if factors else None
     with collected_warnings() as notes:
         with progress_bar(enabled=not options.quiet) as progress, interruptible() as stopped:
             made = plan(robot, planning.planner, progress, stopped, model=model, earlier=earlier)
-        files = save_plan(
-            options.out, made, robot, model, planned_collisions(robot, planning.planner)
-        )
+        collisions = planned_collisions(robot, planning.planner)
+        files = save_plan(options.out, made, robot, model, collisions)
+        if servos is not None:
+            commands = servos.plan(robot, made, collisions)
+            files += save_commands(commands, options.out)
     warn(text for text in dict.fromkeys(notes) if text not in made.warnings)
     if not options.quiet:
         print(made.summary())
+        if servos is not None:
+            print(commands.summary())
     for path in files:
         print(f'wrote {path}')
     return EXIT_OK

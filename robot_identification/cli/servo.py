@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import warnings
 
 from ..errors import SettingsError
+from ..model.targets import TARGETS
 from ..progress import progress_bar
 from .command import (
     argument,
@@ -25,7 +26,17 @@ if TYPE_CHECKING:
     from ..config.experiment import Experiment
     from ..config.servo_draft import ServoDraft
     from ..data.commands import CommandRecording
+    from ..identification.servo_planning import ServoPlanning
     from ..results.servo_result import StoredServoResult
+    from ..servo.plan import CommandPlan
+
+TARGET = argument(
+    '--for',
+    'simulator or description that the parameters are for (simulation.target): no terms are '
+    'estimated that it lacks',
+    choices=tuple(TARGETS),
+    dest='target',
+)
 
 COMMANDS = (
     argument(
@@ -37,13 +48,7 @@ COMMANDS = (
         nargs='+',
     ),
     argument('--kd', 'their derivative gain [N m s/rad] (default: 0)', float, 'KD', nargs='+'),
-    argument(
-        '--for',
-        'simulator that the parameters are for; of servos, mjcf takes step and integrator of the '
-        'robot file; with efforts, no terms are estimated that it lacks',
-        choices=('mjcf',),
-        dest='target',
-    ),
+    TARGET,
     argument(
         '--timestep',
         "step of that simulator (default: the robot file's, if it is MJCF)",
@@ -97,6 +102,7 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
         damping=options.kd,
         rate=options.rate,
         timestep=options.timestep,
+        target=options.target,
         units=DraftSettings(
             gear_ratios=options.gear_ratios and tuple(options.gear_ratios),
             position_offsets=options.position_offsets and tuple(options.position_offsets),
@@ -131,6 +137,44 @@ def identify_commands(options: argparse.Namespace, experiment: Experiment) -> in
     for path in written:
         print(f'wrote {path}')
     return EXIT_OK
+
+
+def servos_to_plan(options: argparse.Namespace) -> ServoPlanning | None:
+    """Return the servos of the experiment file that a plan is for; None for other robots."""
+    from ..config.experiment_file import load_experiment
+
+    experiment = None
+    if Path(options.robot).suffix in ('.yaml', '.yml'):
+        experiment = load_experiment(options.robot, check_data=False)
+    if experiment is None or experiment.robot.servo is None:
+        if options.rate is not None:
+            raise SettingsError(
+                f"'--rate' is given, but '{options.robot}' is no experiment file of servos",
+                remedy='leave it out: efforts or trajectories have no rate of commands',
+            )
+        return None
+    from ..identification.servo_planning import ServoPlanning  # MuJoCo is an extra
+
+    if options.rate is None:
+        raise SettingsError(
+            "'--rate' is missing: servos hold each command until the next one",
+            remedy="give the rate of the controller's commands [Hz]",
+        )
+    return ServoPlanning(experiment, options.rate)
+
+
+def save_commands(commands: CommandPlan, folder: Path) -> tuple[Path, ...]:
+    """Write ``commands.csv`` and ``commands.json`` of a plan."""
+    from ..results.saving import reported_failures
+    from ..untrusted.writing import write_together
+
+    files: dict[Path, str | bytes] = {
+        folder / 'commands.csv': commands.csv(),
+        folder / 'commands.json': commands.json(),
+    }
+    with reported_failures(folder):
+        write_together(files)
+    return tuple(files)
 
 
 def replay_servo(options: argparse.Namespace) -> int:

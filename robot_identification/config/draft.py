@@ -44,10 +44,6 @@ _THOUSAND = 400.0, 2500.0
 """Sizes of gravity in the efforts that speak for mN m, with masses of the URDF that are rough."""
 
 
-MJCF_TERMS = ('friction: [viscous, coulomb]', 'breakaway: 0.0', 'joint_springs: []')
-"""Keys of ``robot`` for what MJCF has; keys that are given are not chosen by ``auto``."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class DraftSettings:
     """
@@ -70,7 +66,8 @@ class DraftSettings:
     ticks:
         Ticks of the encoders by turn, of positions in ticks; None for rad.
     target:
-        ``mjcf`` for terms that MuJoCo has, which alone are estimated; None for any.
+        One of `robot_identification.model.targets.TARGETS`, whose terms alone are estimated; None
+        for any.
 
     """
 
@@ -185,8 +182,8 @@ class Draft:
             )
         several = len(self.entries) > 1
         if settings.target is not None:
-            lines += ['  # only what MJCF has, so that its simulation has all that is estimated:']
-            lines += [f'  {line}' for line in MJCF_TERMS]
+            text = 'no terms that it lacks are estimated: its simulation has all that is'
+            lines.append(f'simulation: {{target: {settings.target}}}  # {text}')
         lines += ['data:', '  identification:']
         for k, entry in enumerate(self.entries):
             if several and k == len(self.entries) - 1:

@@ -392,7 +392,7 @@ class Experiment:
     )
     simulation: SimulatorSettings = option(
         factory=SimulatorSettings,
-        doc='The simulator that parameters of servos are for (robot.servo)',
+        doc='The simulator that the parameters are for',
     )
     fleet: FleetSettings = option(
         factory=FleetSettings, doc='Of many recordings of many robots, for the command fleet'

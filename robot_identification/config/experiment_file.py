@@ -33,6 +33,7 @@ from ..errors import (
 )
 from ..estimators import EstimationSettings, ESTIMATORS, ROLLOUT
 from ..model.robot import Robot
+from ..model.targets import TARGETS
 from ..options.document import Document, nearest, override, read_document
 from ..options.fields import from_mapping, json_schema, key_error, settings_error, walk
 from ..regressor import build
@@ -41,6 +42,7 @@ from ..untrusted.files import user_path
 from .commands import check_commands
 from .experiment import Experiment, RobotSettings
 from .sources import check_recording
+from .target import check_target, limit_to_target
 from .wrenches import check_wrench
 
 SCHEMA = Path(__file__).with_name('experiment.schema.json')
@@ -137,6 +139,7 @@ def experiment_from(
     content = copy.deepcopy(document.content)
     try:
         override(content, overrides or {})
+        limit_to_target(content)
         experiment = from_mapping(Experiment, content)
         experiment = replace(experiment, path=path, base=Path(base), content=content)
         experiment = replace(experiment, estimation=_absolute_files(experiment))
@@ -254,6 +257,7 @@ def _check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool 
     settings, data = experiment.robot, experiment.data
     _check_drives(settings, robot)
     _check_servo(experiment, robot)
+    check_target(settings, experiment.simulation.target)
     _check_model(settings, robot)
     by_joint(experiment.signals, 'dead_zone', robot.joints)
     _check_files(experiment)
@@ -336,7 +340,9 @@ def _check_servo(experiment: Experiment, robot: Robot) -> None:
         if getattr(experiment.data, key) is not None:
             text = "is given, but 'robot.effort_kind' is servo_command"
             raise key_error(f'data.{key}', text, 'leave it out: commands do not determine masses')
-    if settings.mjcf(experiment.base) is None:
+    target = experiment.simulation.target
+    foreign = target is not None and not TARGETS[target].mjcf
+    if foreign or settings.mjcf(experiment.base) is None:
         experiment.simulation.require()
 
 

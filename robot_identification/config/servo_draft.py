@@ -20,8 +20,9 @@ from ..data.readers import array_shapes, read_arrays
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry, Signal
 from ..errors import one_of, SettingsError
+from ..model.targets import TARGETS
 from ..model.urdf_files import mjcf_facts
-from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings
+from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings, SimulatorSettings
 from .commands import read_commands
 from .draft import (
     check_settings,
@@ -34,6 +35,7 @@ from .draft import (
 from .entry_guess import signal_names
 from .experiment import RobotSettings
 from .experiment_file import MODELINE
+from .target import check_target
 
 _WORDS = {
     'command': 'des desired cmd command commanded commands target targets action actions '
@@ -60,7 +62,9 @@ class ServoDraft:
     joints:
         The robot's joints, in the order of the columns.
     simulation:
-        Step and integrator, and where they are from.
+        The simulator.
+    source:
+        Where its step is from.
     remarks:
         On what was found and taken.
 
@@ -69,7 +73,8 @@ class ServoDraft:
     robot: RobotSettings
     entries: tuple[RecordingEntry, ...]
     joints: tuple[str, ...]
-    simulation: tuple[float, str, str]
+    simulation: SimulatorSettings
+    source: str
     remarks: tuple[str, ...]
 
     def summary(self) -> str:
@@ -83,7 +88,7 @@ class ServoDraft:
 
     def text(self, urdf: Path, folder: Path) -> str:
         """Return the experiment file; paths in it are relative to its ``folder``."""
-        servo, (timestep, integrator, source) = self.robot.servo, self.simulation
+        servo, simulator = self.robot.servo, self.simulation
         assert servo is not None
         lines = [
             MODELINE,
@@ -105,7 +110,10 @@ class ServoDraft:
             '    # gains: scale  # estimate a factor on the gains, where they are uncertain',
             '    # friction: coulomb_by_position  # where friction differs along the stroke',
             '    # commands: interpolated  # for logs that are thinned',
-            f'simulation: {{timestep: {timestep!r}, integrator: {integrator}}}  # {source}',
+            'simulation:',
+            *([f'  target: {simulator.target}'] if simulator.target else []),
+            f'  timestep: {simulator.timestep!r}  # s; {self.source}',
+            f'  integrator: {simulator.integrator}',
             'data:',
             '  identification:',
         ]
@@ -147,6 +155,7 @@ def draft_servo(
     damping: Sequence[float] | None,
     rate: float | None = None,
     timestep: float | None = None,
+    target: str | None = None,
     units: DraftSettings | None = None,
 ) -> ServoDraft:
     """
@@ -164,6 +173,8 @@ def draft_servo(
         Sampling rate of tables without stamps [Hz].
     timestep:
         Step of the simulator [s]; None for that of the MJCF.
+    target:
+        Simulator, one of `robot_identification.model.targets.TARGETS`; None for any.
     units:
         Units and zeros of positions and commands; None for rad at the joints.
 
@@ -176,13 +187,15 @@ def draft_servo(
     settings = RobotSettings(
         urdf=str(urdf.absolute()), effort_kind=SERVO_COMMAND, servo=ServoSettings(stiffness=1.0)
     )
+    check_target(settings, target)
     path, remarks = settings.mjcf(), []
     facts = None if path is None else mjcf_facts(path)
-    if facts is None and timestep is None:
+    foreign = target is not None and not TARGETS[target].mjcf
+    if timestep is None and (facts is None or foreign):
         raise SettingsError(
             "'--timestep' is missing: parameters of servos hold for one step of the simulator",
             key='simulation.timestep',
-            remedy='give the step of the simulator that they are for [s]',
+            remedy=f'give that of {TARGETS[target].title if target else "yours"} [s]',
         )
     if facts is not None and facts.floating:
         settings = replace(settings, clamped=True)
@@ -209,14 +222,14 @@ def draft_servo(
     entries = tuple(command_entry(file, joints, rate) for file in files)
     for entry in entries:
         remarks += _delays(entry, tuple(joints))
-    if facts is None:
-        simulation = (float(timestep or 0.0), 'implicitfast', 'the step as given')
-    else:
-        source = f'of {urdf.name}' if timestep is None else 'the step as given'
-        number = INTEGRATORS[facts.integrator]
-        simulation = (timestep or facts.timestep, number, source)
+    integrator = 'implicitfast' if facts is None else INTEGRATORS[facts.integrator]
+    source = f'of {urdf.name}' if timestep is None else 'as given'
+    if timestep is None:
+        assert facts is not None
+        timestep = facts.timestep
+    simulation = SimulatorSettings(target, float(timestep), integrator)
     return ServoDraft(
-        replace(settings, servo=servo), entries, tuple(joints), simulation, tuple(remarks)
+        replace(settings, servo=servo), entries, tuple(joints), simulation, source, tuple(remarks)
     )
 
 

@@ -60,7 +60,7 @@ def identify_servo(
     assert settings is not None  # the experiment checks it
     with collected_warnings() as notes:
         robot = experiment.build_robot()
-        nominal, simulator = _facts(experiment, robot)
+        nominal, simulator = nominal_servos(experiment, robot)
         seen, unseen = (
             [*_read(experiment, kind, robot), *(recordings or {}).get(kind, ())]
             for kind in ('identification', 'validation')
@@ -103,8 +103,10 @@ def identify_servo(
     )
 
 
-def _facts(experiment: Experiment, robot: Robot) -> tuple[ServoParameters, SimulatorSettings]:
-    """Return the nominal parameters of the joints, and the simulator."""
+def nominal_servos(
+    experiment: Experiment, robot: Robot
+) -> tuple[ServoParameters, SimulatorSettings]:
+    """Return the parameters of the joints in the robot's file, and the simulator."""
     drawn = [robot.contents.joints[joint] for joint in robot.joints]
     armature = np.zeros(robot.n_joints)
     simulator = experiment.simulation

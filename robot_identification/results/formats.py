@@ -91,6 +91,12 @@ def _moveit(result: Any) -> str:
     return moveit_limits(result)
 
 
+def _isaaclab(result: Any) -> str:
+    from .actuators import isaaclab_efforts
+
+    return isaaclab_efforts(result.robot, result.standard, result.model)
+
+
 def _servo(name: str) -> Callable[[Any], str]:
     def write(result: Any) -> str:
         from . import servo_exports
@@ -135,7 +141,7 @@ FORMATS = {
         "MoveIt's joint_limits.yaml, with accelerations that efforts allow over the workspace",
         _moveit,
     ),
-    'isaaclab': Format('servos as actuators of Isaac Lab', write_servos=_servo('isaaclab')),
+    'isaaclab': Format('joints as actuators of Isaac Lab', _isaaclab, _servo('isaaclab')),
     'mjlab': Format('servos as actuators of mjlab', write_servos=_servo('mjlab')),
     'ur': Format('a load as set_target_payload of URScript, with inertia', write_load=_load('ur')),
     'franka': Format(

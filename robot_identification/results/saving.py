@@ -12,6 +12,7 @@ from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,15 +21,27 @@ from ..estimation.validation import PredictedEfforts
 from ..options.document import dump
 from ..untrusted.names import csv_cell
 from ..untrusted.writing import whole_file, write_whole
+from .formats import export
 from .report import html
 from .result import Result
 from .urdf_export import identified_urdf
 from .verdict import verdict_json
 
+if TYPE_CHECKING:
+    from .servo_result import ServoResult
+
 KINDS = ('measured', 'predicted')
 """Columns of each joint in a table of predictions, called ``<joint>.<kind>``."""
 
 _NOT_WRITTEN = ' is not written: '
+
+_TARGETS = {
+    'mjcf': ('mjcf', 'identified.xml'),
+    'mjlab': ('mjcf', 'identified.xml'),
+    'sdf': ('sdf', 'identified.sdf'),
+    'isaaclab': ('isaaclab', 'actuators.py'),
+}
+"""Format and file beside the URDF for each target of an experiment."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,8 @@ class SavedFiles:
     report, urdf, verdict:
         ``report.html``, ``identified.urdf`` and ``verdict.json``; None for one that could not be
         made or written.
+    target:
+        The robot for ``simulation.target``, such as ``identified.xml``; None for none.
     warnings:
         One remark for each thing that could not be written or drawn.
 
@@ -52,6 +67,7 @@ class SavedFiles:
     report: Path | None
     urdf: Path | None
     verdict: Path | None
+    target: Path | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -60,9 +76,11 @@ class SavedFiles:
         return tuple(text for text in self.warnings if _NOT_WRITTEN in text)
 
 
-def save(result: Result, folder: Path | str) -> SavedFiles:
+def save(result: Result | ServoResult, folder: Path | str) -> SavedFiles:
     """
     Write ``result.yaml``, ``verdict.json``, ``identified.urdf`` and ``report.html`` to ``folder``.
+
+    For servos identified from commands, ``identified.xml`` stands in place of the verdict's file.
 
     The numbers are written first.  What fails after that, an URDF that cannot express the
     parameters, a figure, a disk that is full, is a remark, and is added to ``result.yaml``.  Where
@@ -78,6 +96,8 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
 
     """
     folder = Path(folder)
+    if not isinstance(result, Result):
+        return _save_servos(result, folder)
     names = ('result.yaml', 'verdict.json', 'identified.urdf', 'report.html')
     saved, judged, urdf, report = (folder / name for name in names)
     with reported_failures(folder):
@@ -87,15 +107,31 @@ def save(result: Result, folder: Path | str) -> SavedFiles:
             earlier.unlink(missing_ok=True)
     exported = partial(identified_urdf, result.robot, result.standard, result.model)
     notes = unique_texts(_write(judged, partial(verdict_json, result)), _write(urdf, exported))
+    target = None
+    simulation = (result.experiment or {}).get('simulation') or {}
+    if simulation.get('target') in _TARGETS:
+        format, name = _TARGETS[simulation['target']]
+        target = folder / name
+        target.unlink(missing_ok=True)
+        notes = unique_texts(notes, _write(target, partial(export, result, format)))
     result = replace(result, warnings=unique_texts(result.warnings, notes))
     notes = unique_texts(notes, _write(report, partial(html, result)))
     if notes:
         result = replace(result, warnings=unique_texts(result.warnings, notes))
         notes = unique_texts(notes, _write(saved, lambda: dump(result.to_document())))
-    made_report, made_urdf, made_verdict = (
-        path if path.exists() else None for path in (report, urdf, judged)
+    made = (path if path and path.exists() else None for path in (report, urdf, judged, target))
+    return SavedFiles(saved, *made, warnings=notes)
+
+
+def _save_servos(result: ServoResult, folder: Path) -> SavedFiles:
+    from .servo_exports import save_servo_result  # MuJoCo is an extra
+
+    with reported_failures(folder):
+        paths = {path.name: path for path in save_servo_result(result, folder)}
+    target = paths.get('actuators.py', paths['identified.xml'])
+    return SavedFiles(
+        paths['result.yaml'], paths['report.html'], paths['identified.urdf'], None, target
     )
-    return SavedFiles(saved, made_report, made_urdf, made_verdict, notes)
 
 
 def require_writable(folder: Path | str) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-import re
 from typing import Any
 import warnings
 
@@ -19,6 +18,7 @@ from ..servo.model import FRICTION_STIFFNESS
 from ..servo.parameter_sets import parameter_sets
 from ..servo.parameters import FreeParameters, ServoParameters
 from ..untrusted.writing import write_whole
+from .actuators import actuator_file, ISAACLAB
 from .figure import Figure, headline, MEASURED, PREDICTED, RESIDUAL, SOFT
 from .mjcf_export import mjcf
 from .report import write_figures
@@ -61,7 +61,8 @@ def servo_mjcf(result: AnyServoResult) -> str:
     for j, joint in enumerate(robot.joints):
         attributes = {'name': joint, 'joint': joint}
         if limits is not None:
-            attributes |= {'forcelimited': 'true', 'forcerange': f'{-limits[j]!r} {limits[j]!r}'}
+            bound = float(limits[j])
+            attributes |= {'forcelimited': 'true', 'forcerange': f'{-bound!r} {bound!r}'}
         if parameters.offset[j]:
             # of a position actuator's form, with a constant
             numbers = (-float(parameters.offset[j]), -float(kp[j]), -float(kd[j]))
@@ -108,12 +109,7 @@ def isaaclab(result: AnyServoResult) -> str:
 
     Delays are whole steps there; that of the commands is rounded.
     """
-    head = (
-        '# Fields of isaaclab.actuators of Isaac Lab 2.2 and later with Isaac Sim 5, where',
-        '# friction is an effort; PhysX integrates it in another way than MuJoCo.',
-    )
     fields = {
-        'joints': 'joint_names_expr',
         'limit': 'effort_limit',
         'armature': 'armature',
         'coulomb': 'friction',
@@ -122,7 +118,8 @@ def isaaclab(result: AnyServoResult) -> str:
         'least': 'min_delay',
         'most': 'max_delay',
     }
-    return _actuators(result, 'isaaclab.actuators', 'DelayedPDActuatorCfg', fields, head)
+    names = 'isaaclab.actuators', 'DelayedPDActuatorCfg', 'joint_names_expr'
+    return _actuators(result, names, fields, ISAACLAB)
 
 
 def mjlab(result: AnyServoResult) -> str:
@@ -136,7 +133,6 @@ def mjlab(result: AnyServoResult) -> str:
         '# of `robot-identification export --format mjcf`.',
     )
     fields = {
-        'joints': 'target_names_expr',
         'limit': 'effort_limit',
         'armature': 'armature',
         'coulomb': 'frictionloss',
@@ -144,17 +140,17 @@ def mjlab(result: AnyServoResult) -> str:
         'least': 'delay_min_lag',
         'most': 'delay_max_lag',
     }
-    return _actuators(result, 'mjlab.actuator', 'BuiltinPositionActuatorCfg', fields, head)
+    names = 'mjlab.actuator', 'BuiltinPositionActuatorCfg', 'target_names_expr'
+    return _actuators(result, names, fields, head)
 
 
 def _actuators(
     result: AnyServoResult,
-    module: str,
-    name: str,
+    names: tuple[str, str, str],
     fields: Mapping[str, str],
     head: Sequence[str],
 ) -> str:
-    """Return a Python file with a mapping from joints to actuators of a class of a module."""
+    """Return a file of actuators; names are module, class, and its field for joints."""
     robot, servo, parameters = result.robot, result.servo, result.parameters
     kp = servo.per_joint('stiffness', robot.joints) * parameters.stiffness
     kd = servo.per_joint('damping', robot.joints) * parameters.damping
@@ -162,19 +158,19 @@ def _actuators(
     timestep, integrator = result.simulator.require()
     steps = max(0, round(parameters.delay / timestep))
     lines = [
-        f'"""Servos of {robot.name}, identified from commands by robot_identification."""',
-        '',
         *head,
         f'# Identified for a step of {1e3 * timestep:g} ms with {integrator}. The delay is '
         f'{1e3 * parameters.delay:.3g} ms: {steps} steps.',
     ]
     lacking = {'friction that depends on the position': parameters.slope.any()}
     lacking['a constant effort'] = parameters.offset.any()
-    lines += [f'# Left out: {what}.' for what, there in lacking.items() if there]
-    lines += ['', f'from {module} import {name}', '', 'ACTUATORS = {']
+    for what in (what for what, there in lacking.items() if there):
+        lines.append(f'# Left out: {what}.')
+        text = f'{names[0]} has no place for {what}: it is left out'
+        warnings.warn(text, IdentificationWarning, stacklevel=3)
+    joints = {}
     for j, joint in enumerate(robot.joints):
         known = {
-            'joints': (re.escape(joint),),
             'armature': float(parameters.armature[j]),
             'coulomb': float(parameters.coulomb[j]),
             'dynamic': float(parameters.coulomb[j]),
@@ -186,10 +182,10 @@ def _actuators(
             known['limit'] = float(limits[j])
         values: dict[str, object] = {'stiffness': float(kp[j]), 'damping': float(kd[j])}
         values |= {field: known[key] for key, field in fields.items() if key in known}
-        lines.append(f'    {joint!r}: {name}(')
-        lines += [f'        {field}={value!r},' for field, value in values.items()]
-        lines.append('    ),')
-    return '\n'.join([*lines, '}', ''])
+        joints[joint] = values
+    title = f'Servos of {robot.name}, identified from commands by robot_identification'
+    module, name, joint_field = names
+    return actuator_file(title, module, name, lines, joint_field, joints)
 
 
 def sets_document(result: StoredServoResult, count: int) -> str:
@@ -262,15 +258,20 @@ def save_servo_result(result: ServoResult, folder: Path) -> tuple[Path, ...]:
     """
     Write ``result.yaml``, ``identified.xml``, ``identified.urdf`` and ``report.html``.
 
-    Raises OSError where the folder cannot be written to.
+    For a target that is set up in Python, ``actuators.py``, too.  Raises OSError where the folder
+    cannot be written to.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, text in (
+    files = [
         ('result.yaml', dump(result.to_document())),
         ('identified.xml', servo_mjcf(result)),
         ('identified.urdf', servo_urdf(result)),
-    ):
+    ]
+    for target, write in (('isaaclab', isaaclab), ('mjlab', mjlab)):
+        if result.simulator.target == target:
+            files.append(('actuators.py', write(result)))
+    for name, text in files:
         write_whole(folder / name, text)
         written.append(folder / name)
     title = f'Servos of {result.robot.name} from commands'

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import SettingsError
+from ..model.targets import TARGETS
 from ..options.fields import key_error, option
 
 SERVO_COMMAND = 'servo_command'
@@ -100,8 +101,14 @@ class ServoSettings:
 
 @dataclass(frozen=True)
 class SimulatorSettings:
-    """Settings of the simulator that parameters are identified for; they hold for its step."""
+    """Settings of the simulator that parameters are for; those of servos hold for its step."""
 
+    target: str | None = option(
+        None,
+        doc='Simulator or description that parameters are for: terms that it lacks are not '
+        'chosen by `auto`, and refused where they are asked for; null for any',
+        choices=tuple(TARGETS),
+    )
     timestep: float | None = option(
         None,
         doc='Step of the simulator; null for that of the MJCF',

@@ -26,8 +26,8 @@ def test_an_added_format_is_written(monkeypatch):
 
 def test_formats_of_others_are_refused_with_those_that_there_are():
     servos = type('Servos', (), {'servo': None})()
-    with pytest.raises(SettingsError, match="'isaaclab' is no format of an export: .*plotjuggler"):
-        export(Result(), 'isaaclab')
+    with pytest.raises(SettingsError, match="'mjlab' is no format of an export: .*plotjuggler"):
+        export(Result(), 'mjlab')
     with pytest.raises(SettingsError, match="'sdf' is no format of an export of servos .*mjlab"):
         export(servos, 'sdf')
 

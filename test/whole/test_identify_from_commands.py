@@ -8,7 +8,7 @@ import json
 import mujoco
 import numpy as np
 import pytest
-from robot_identification import identify
+from robot_identification import identify, save
 from robot_identification.cli.main import main
 from robot_identification.config.commands import read_commands
 from robot_identification.config.experiment_file import experiment_from, load_experiment
@@ -82,6 +82,7 @@ def test_the_result_has_the_true_parameters(document):
 
 def test_step_and_integrator_are_those_of_the_mjcf(document):
     assert document['settings']['simulation'] == {
+        'target': None,
         'timestep': 0.001,
         'integrator': 'implicitfast',
     }
@@ -154,6 +155,13 @@ def test_actuators_for_training_are_python_of_documented_classes(folder, capsys,
         assert values['stiffness'] == KP
         assert values['armature'] == pytest.approx(ARMATURE[j], rel=0.1, abs=0.002)
         assert values[viscous] == pytest.approx(VISCOUS[j], rel=0.1, abs=0.01)
+
+
+def test_limits_of_servos_are_those_of_the_actuators(folder):
+    stored = read_servo_result(folder / 'results' / 'result.yaml')
+    limited = replace(stored, servo=replace(stored.servo, limit=3.5))
+    model = mujoco.MjModel.from_xml_string(export(limited, 'mjcf'))
+    np.testing.assert_array_equal(model.actuator_forcerange, [[-3.5, 3.5]] * 4)
 
 
 def test_a_stored_result_exports_like_a_new_one(folder):
@@ -366,5 +374,7 @@ def test_the_library_identifies_from_arrays_and_files(folder, monkeypatch):
     result = identify('legs.xml', arrays, validation=entry, settings=settings)
     assert not result.held_out
     assert result.total_error() < 0.3 * result.total_error('nominal')
+    saved = save(result, folder / 'saved')
+    assert saved.target.name == 'identified.xml' and saved.report.exists()
     with pytest.raises(IdentificationError, match='has no command'):
         identify('legs.xml', {'time': r.time, 'position': r.position}, settings=settings)

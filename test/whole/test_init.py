@@ -52,7 +52,9 @@ def test_terms_that_the_target_lacks_are_not_estimated(fresh):
     fresh.run(*command)
     experiment = load_experiment(fresh.folder / 'experiment.yaml')
     assert experiment.robot.friction == ('viscous', 'coulomb')
-    assert {'robot.friction', 'robot.breakaway', 'robot.joint_springs'} <= experiment.given
+    assert experiment.simulation.target == 'mjcf'
+    done = fresh.run('identify', 'experiment.yaml', '--no-auto', '--for', 'isaaclab')
+    assert 'actuators.py' in done.stdout
 
 
 def test_a_file_is_not_replaced_unless_it_is_asked_for(workspace):

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python files with an actuator for each joint, for simulators that are set up in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+import re
+import warnings
+
+from ..errors import IdentificationWarning, ModelError, one_of
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
+from ..model.targets import TARGETS
+from ..regressor import ModelSettings
+
+ISAACLAB = (
+    '# Fields of isaaclab.actuators of Isaac Lab 2.2 and later with Isaac Sim 5, where',
+    '# friction is an effort; PhysX integrates it in another way than MuJoCo.',
+)
+"""Comment on the fields of Isaac Lab."""
+
+
+def actuator_file(
+    title: str,
+    module: str,
+    name: str,
+    head: Sequence[str],
+    joint_field: str,
+    joints: Mapping[str, Mapping[str, object]],
+) -> str:
+    """
+    Return a Python file with a mapping from joints to actuators of a class of a module.
+
+    Parameters
+    ----------
+    title:
+        First line of the file.
+    module, name:
+        Of the class.
+    head:
+        Comments.
+    joint_field:
+        Field of the class with expressions for names of joints.
+    joints:
+        Values of the other fields, by joint.
+
+    """
+    lines = [f'"""{title}."""', '', *head, '', f'from {module} import {name}', '', 'ACTUATORS = {']
+    for joint, values in joints.items():
+        lines.append(f'    {joint!r}: {name}(')
+        all_values = {joint_field: (re.escape(joint),), **values}
+        lines += [f'        {field}={value!r},' for field, value in all_values.items()]
+        lines.append('    ),')
+    return '\n'.join([*lines, '}', ''])
+
+
+def isaaclab_efforts(robot: Robot, parameters: ParameterSet, model: ModelSettings) -> str:
+    """
+    Return actuators of Isaac Lab for joints that are driven by efforts.
+
+    Bodies are those of the exported URDF.
+
+    Raises
+    ------
+    ModelError
+        for a robot whose joints have no parameters of their own: closed loops, elastic joints.
+
+    Warns
+    -----
+    IdentificationWarning
+        naming terms that Isaac Lab lacks.
+
+    """
+    if model.delta is not None or model.elastic is not None or robot.passive:
+        raise ModelError(
+            f"robot '{robot.name}' has closed loops or elastic joints, which are not written for "
+            'Isaac Lab',
+            remedy='export --format mjcf has them',
+        )
+    lacking = TARGETS['isaaclab'].lacking(model.friction)
+    if lacking:
+        text = f'Isaac Lab has no {one_of(lacking)}: left out'
+        warnings.warn(text, IdentificationWarning, stacklevel=3)
+
+    def value(joint: str, symbol: str) -> float:
+        return max(0.0, parameters.get(f'{joint}.{symbol}'))
+
+    joints = {
+        joint: {
+            'stiffness': 0.0,
+            'damping': 0.0,
+            'armature': value(joint, 'Ia'),
+            'friction': value(joint, 'fc'),
+            'dynamic_friction': value(joint, 'fc'),
+            'viscous_friction': value(joint, 'fv'),
+        }
+        for joint in robot.joints
+    }
+    head = (*ISAACLAB, '# Gains are 0: joints are driven by efforts.')
+    return actuator_file(
+        f'Drives of {robot.name}, identified by robot_identification',
+        'isaaclab.actuators',
+        'ImplicitActuatorCfg',
+        head,
+        'joint_names_expr',
+        joints,
+    )
