@@ -119,8 +119,10 @@ def save(result: Result | ServoResult, folder: Path | str) -> SavedFiles:
     if notes:
         result = replace(result, warnings=unique_texts(result.warnings, notes))
         notes = unique_texts(notes, _write(saved, lambda: dump(result.to_document())))
-    made = (path if path and path.exists() else None for path in (report, urdf, judged, target))
-    return SavedFiles(saved, *made, warnings=notes)
+    made_report, made_urdf, made_verdict, made_target = (
+        path if path and path.exists() else None for path in (report, urdf, judged, target)
+    )
+    return SavedFiles(saved, made_report, made_urdf, made_verdict, made_target, notes)
 
 
 def _save_servos(result: ServoResult, folder: Path) -> SavedFiles:

@@ -222,8 +222,9 @@ class ServoResult:
             slow = ('delay', KINDS['viscous'].symbol, KINDS['armature'].symbol)
             confused = {first.rpartition('.')[2], second.rpartition('.')[2]} <= {*slow}
             step = 'record faster motion: slow motion confuses delay, viscous friction, armature'
-            key = {'next_step': step, 'key': 'data.identification'} if confused else {}
-            remarks.append(Reason('correlation', text, remark=True, **key))
+            key = 'data.identification' if confused else ''
+            step = step if confused else ''
+            remarks.append(Reason('correlation', text, remark=True, next_step=step, key=key))
         if 'damping' not in free.kinds and self.servo.gains == 'scale':
             text = 'no velocity is commanded: only the sum of kd and viscous friction is known'
             remarks.append(Reason('gains', text, remark=True))

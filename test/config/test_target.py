@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an experiment's target has is estimated, what it lacks is left out or refused."""
+"""Targets of experiments: terms that they lack are left out, or refused where asked for."""
 
 from pathlib import Path
 
