@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What MoveIt's files say for a plan: an SRDF's groups and allowed pairs, a scene's obstacles.
+MoveIt's files for a plan: groups and allowed pairs of an SRDF, obstacles of a scene.
 
 A scene is the text that MoveIt's RViz panel exports (``.scene``), in either of its two forms: with
 one pose a shape, or with a pose of the object, poses of its shapes in that, and subframes.
