@@ -56,6 +56,10 @@ if TYPE_CHECKING:
         default=[],
     ),
     argument('--method', 'kind of trajectory (planner.method)'),
+    flag(
+        '--tool',
+        'swing the last four joints, for a tool at a force-torque sensor, as for a payload',
+    ),
     argument(
         '--rate',
         "rate of the controller's commands, for an experiment file of servos",
@@ -86,6 +90,7 @@ def plan(options: argparse.Namespace) -> int:
     --------
     robot-identification plan robot.urdf --duration 30 --set planner.floor=0.0
     robot-identification plan experiment.yaml --settings nodes.yaml --out plans/first
+    robot-identification plan robot.urdf --tool --duration 15
     robot-identification plan servos.yaml --rate 50 --duration 10
     """
     from ..config.problem import planned_robot
@@ -96,7 +101,8 @@ def plan(options: argparse.Namespace) -> int:
     from ..results.plan_page import save_plan
     from ..results.saving import require_writable
 
-    planning = planning_of(options, ('duration', 'seed', 'time_budget', 'method'))
+    options.parameters = ['payload'] if options.tool else None
+    planning = planning_of(options, ('duration', 'seed', 'time_budget', 'method', 'parameters'))
     servos = servos_to_plan(options)
     robot, model = planned_robot(options.robot, planning)
     if servos is not None:

@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.cli.main import main
 from robot_identification.data.recording import Recording
 from robot_identification.errors import IdentifiabilityError, ModelError
 from robot_identification.loads.tool import tool, with_wrench
 from robot_identification.model.robot import Robot
+from robot_identification.results.plan_file import as_points, read_plan
 from robot_identification.signals import SignalSettings
 from scipy.signal import lfilter
 
@@ -33,20 +35,24 @@ def robot():
 
 
 def recording(
-    robot, seed, *, sign=-1.0, turn=None, memory=0.0, noise=1.0, poses=False, moving=None,
-    bodies=((1.0, TOOL),),
+    robot, seed, *, planned=None, sign=-1.0, turn=None, memory=0.0, noise=1.0, poses=False,
+    moving=None, bodies=((1.0, TOOL),),
 ):  # fmt: skip
     """
     Record a motion, or poses that are held, with wrenches by Newton and Euler.
 
-    ``turn`` takes what is measured into the frame.
+    ``turn`` takes what is measured into the frame; ``planned`` is a trajectory to follow.
     """
     rng = np.random.default_rng(seed)
     n, rate, duration = robot.n_joints, 200.0, 12.0
     time = np.arange(0.0, duration, 1.0 / rate)
     q, v, a = np.zeros((3, time.size, n))
     size = np.ones(n) if moving is None else np.array(moving)
-    if poses:
+    if planned is not None:
+        time = np.arange(0.0, planned.duration, 1.0 / rate)
+        motion = planned.sample(time)
+        q, v, a = motion.position, motion.velocity, motion.acceleration
+    elif poses:
         held = time.size // 8
         q += np.repeat(rng.uniform(-2.0, 2.0, (8, n)), held, axis=0)
         time = time + np.repeat(np.arange(8.0), held)  # the motions between were not recorded
@@ -148,3 +154,17 @@ def test_what_cannot_be_is_named(robot):
     still = recording(robot, 5, moving=[1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     with pytest.raises(IdentifiabilityError, match='stays in one plane'):
         tool([still], robot, SIGNALS, frame='sensor', rotation=True)
+
+
+def test_a_planned_motion_tells_it(robot, tmp_path):
+    """`plan --tool` moves the last four joints, and what is measured then is enough."""
+    (tmp_path / 'arm.urdf').write_text(robot.urdf)
+    words = ['plan', str(tmp_path / 'arm.urdf'), '--tool', '--duration', '8', '--quiet']
+    words += ['--set', 'planner.max_iterations=40', '--out', str(tmp_path / 'plan')]
+    assert main(words) == 0
+    planned = as_points(read_plan(tmp_path / 'plan' / 'plan.yaml').trajectory)
+    rest = planned.sample(np.linspace(0.0, planned.duration, 50)).position[:, :2]
+    assert np.ptp(rest, axis=0).max() == 0.0
+    found = tool([recording(robot, 1, planned=planned)], robot, SIGNALS, frame='sensor')
+    assert found.level == 'good' and found.load.mass == pytest.approx(TOOL.mass, rel=0.01)
+    assert np.abs(errors(found)).max() < 5.0
