@@ -105,7 +105,7 @@ def section() -> Section:
                 case.name,
                 *(f'{error:.2f}' for error in errors.values()),
                 f'{case.error:g}',
-                f'{1e3 * even.parameters.delay:.2f}',
+                f'{1e3 * even.parameters.delay[0]:.2f}',
                 str(even.fit.rollouts),
                 f'{seconds:.1f}',
             )
@@ -125,7 +125,7 @@ def section() -> Section:
             )
             for kind, value in differences.items()
         ]
-        delays = [f'{1e3 * fit.parameters.delay:.2f}' for fit in (even, odd)]
+        delays = [f'{1e3 * fit.parameters.delay[0]:.2f}' for fit in (even, odd)]
         repeats.append(
             (case.name, *(f'{value:.1f} %' for value in differences.values()), ' / '.join(delays))
         )

@@ -87,7 +87,7 @@ def recorded(duration=8.0, seed=0, delay=0.008, noise=2e-4, command=None, **trut
     """
     Simulate a recording of commands, random ones or those that are given at `PERIOD`.
 
-    The delay is a whole number of steps and may be negative.
+    Delays, one or one a joint, are whole numbers of steps and may be negative.
     """
     values = {'armature': ARMATURE, 'viscous': VISCOUS, 'coulomb': COULOMB, **truth}
     step = values.get('step', STEP)
@@ -99,12 +99,13 @@ def recorded(duration=8.0, seed=0, delay=0.008, noise=2e-4, command=None, **trut
     else:
         time, command = commands(duration + 1.0, seed)
     data.qpos[:] = command[0]
-    every, late = round(PERIOD / step), round(delay / step)
+    every = round(PERIOD / step)
+    late = np.round(np.broadcast_to(delay, 4) / step).astype(int)
     positions = np.zeros_like(command)
     for k in range(len(time) * every):
         if k % every == 0:
             positions[k // every] = data.qpos
-        data.ctrl[:] = command[min(max((k - late) // every, 0), len(time) - 1)]
+        data.ctrl[:] = command[np.clip((k - late) // every, 0, len(time) - 1), range(4)]
         mujoco.mj_step(model, data)
     positions += noise * np.random.default_rng(seed + 1).standard_normal(positions.shape)
     used = slice(None) if given else slice(round(0.5 / PERIOD), round((duration + 0.5) / PERIOD))

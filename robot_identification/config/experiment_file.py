@@ -329,6 +329,7 @@ def _check_servo(experiment: Experiment, robot: Robot) -> None:
         return
     for name in ('stiffness', 'damping', *(['limit'] if settings.servo.limit else [])):
         settings.servo.per_joint(name, robot.joints)
+    settings.servo.bus_numbers(robot.joints)
     if 'estimation.method' in experiment.given and not rollout:
         text = f"is {method}, but 'robot.effort_kind' is servo_command"
         raise key_error('estimation.method', text, 'leave it out: rollout is the method for it')

@@ -22,7 +22,7 @@ from .actuators import actuator_file, ISAACLAB
 from .figure import Figure, headline, MEASURED, PREDICTED, RESIDUAL, SOFT
 from .mjcf_export import mjcf
 from .report import write_figures
-from .servo_result import MotionTrace, ServoResult, StoredServoResult
+from .servo_result import delay_document, MotionTrace, ServoResult, StoredServoResult
 from .urdf_export import identified_urdf, set_comment
 
 AnyServoResult = ServoResult | StoredServoResult
@@ -75,7 +75,15 @@ def servo_mjcf(result: AnyServoResult) -> str:
             continue
         attributes |= {'kp': repr(float(kp[j])), 'kv': repr(float(kd[j]))}
         etree.SubElement(actuators, 'position', attributes)
-    lines = [f'commands act {parameters.delay!r} s later than they are sent']
+    late = delay_document(parameters, robot.joints)
+    lines = [
+        f'commands {of}act {delay!r} s later than they are sent'
+        for of, delay in (
+            ((f'of {joint} ', delay) for joint, delay in late.items())
+            if isinstance(late, dict)
+            else (('', late),)
+        )
+    ]
     if parameters.slope.any():
         lines += [
             f'{joint}: Coulomb friction changes by {slope:.6g} N m/rad from position {at:.6g}'
@@ -156,11 +164,13 @@ def _actuators(
     kd = servo.per_joint('damping', robot.joints) * parameters.damping
     limits = None if servo.limit is None else servo.per_joint('limit', robot.joints)
     timestep, integrator = result.simulator.require()
-    steps = max(0, round(parameters.delay / timestep))
+    steps = [max(0, round(delay / timestep)) for delay in parameters.delay.tolist()]
+    delays = sorted(set(zip(parameters.delay.tolist(), steps, strict=True)))
     lines = [
         *head,
         f'# Identified for a step of {1e3 * timestep:g} ms with {integrator}. The delay is '
-        f'{1e3 * parameters.delay:.3g} ms: {steps} steps.',
+        + ', '.join(f'{1e3 * delay:.3g} ms: {count} steps' for delay, count in delays)
+        + '.',
     ]
     lacking = {'friction that depends on the position': parameters.slope.any()}
     lacking['a constant effort'] = parameters.offset.any()
@@ -175,8 +185,8 @@ def _actuators(
             'coulomb': float(parameters.coulomb[j]),
             'dynamic': float(parameters.coulomb[j]),
             'viscous': float(parameters.viscous[j]),
-            'least': steps,
-            'most': steps,
+            'least': steps[j],
+            'most': steps[j],
         }
         if limits is not None:
             known['limit'] = float(limits[j])
@@ -195,7 +205,8 @@ def sets_document(result: StoredServoResult, count: int) -> str:
     Beside them are the errors of unseen positions, as noise, and the coverage that was measured.
     """
     robot = result.robot
-    free = FreeParameters(result.kinds, result.parameters, robot.joints)
+    bus = result.servo.bus_numbers(robot.joints)
+    free = FreeParameters(result.kinds, result.parameters, robot.joints, bus)
     vector = free.vector(result.parameters)
     random = np.random.default_rng(0)
     sets = parameter_sets(free, vector, result.blocks, count, random)
@@ -214,7 +225,7 @@ def sets_document(result: StoredServoResult, count: int) -> str:
         'coverage': asdict(result.coverage),
         'sets': [
             {
-                'delay': each.delay,
+                'delay': delay_document(each, robot.joints),
                 'joints': {joint: joint_values(each, j) for j, joint in enumerate(robot.joints)},
             }
             for each in sets

@@ -258,10 +258,12 @@ class ServoResult:
     def summary(self) -> str:
         """Return verdict, table and what the numbers rest on, as text."""
         free, parameters = self.fit.free, self.parameters
-        delay = self.fit.std[free.names.index('delay')]
         start, nominal = self.total_error('start'), self.total_error('nominal')
         lines = [
-            f'delay of the commands {1e3 * parameters.delay:.2f} +- {1e3 * delay:.2g} ms',
+            *(
+                f'delay of {joints} {1e3 * parameters.delay[j]:.2f} +- {1e3 * std:.2g} ms'
+                for joints, j, std in self._delays()
+            ),
             f'error of unseen motion {1e3 * self.total_error():.2f} mrad; robot file '
             f'{1e3 * nominal:.2f}, least squares alone {1e3 * start:.2f}',
             f'for a step of {1e3 * (self.simulator.timestep or 0):g} ms with '
@@ -291,6 +293,16 @@ class ServoResult:
         texts = [line for text in lines for line in wrapped(text, '')]
         return '\n\n'.join([self.verdict().summary(), self.table(), '\n'.join(texts)])
 
+    def _delays(self) -> list[tuple[str, int, float]]:
+        """Return the joints of each bus in words, the first of them, and the delay's deviation."""
+        found, joints = [], self.robot.joints
+        for (kind, acting, _), std in zip(self.fit.free, self.fit.std, strict=True):
+            if kind == 'delay':
+                names = ', '.join(joints[j] for j in acting)
+                whole = len(acting) == len(joints)
+                found.append(('the commands' if whole else names, int(acting[0]), float(std)))
+        return found
+
     def to_document(self) -> dict[str, Any]:
         """Return plain numbers, texts, lists and mappings, in the order of the file."""
         fit = self.fit
@@ -298,7 +310,7 @@ class ServoResult:
             MARK: {'version': __version__, 'format': FORMAT, 'kind': SERVO},
             'name': self.name,
             'verdict': self.verdict().to_dict(),
-            'delay': fit.parameters.delay,
+            'delay': delay_document(fit.parameters, self.robot.joints),
             'joints': {
                 joint: self._joint_document(j) for j, joint in enumerate(self.robot.joints)
             },
@@ -416,6 +428,13 @@ def displaced(inertial: np.ndarray, shift: np.ndarray) -> np.ndarray:
     return np.array([mass, *(mass * new), *(inertial[4:] + change)])
 
 
+def delay_document(parameters: ServoParameters, joints: Sequence[str]) -> float | dict[str, float]:
+    """Return the delay of all commands [s], or that of each joint where they differ."""
+    if np.ptp(parameters.delay) == 0.0:
+        return float(parameters.delay[0])
+    return dict(zip(joints, parameters.delay.tolist(), strict=True))
+
+
 def joint_errors(errors: Sequence[RolloutError]) -> np.ndarray:
     """Return (n,) errors of positions over all recordings [rad or m]."""
     weights = np.array([error.samples for error in errors], dtype=float)
@@ -455,6 +474,9 @@ def read_servo_result(path: str | os.PathLike) -> StoredServoResult:
             for kind in KINDS
             if kind != 'delay'
         }
+        late = document['delay']
+        late = late if isinstance(late, Mapping) else dict.fromkeys(document['joints'], late)
+        delay = np.array([late[joint] for joint in document['joints']], dtype=float)
         return StoredServoResult(
             name=document['name'],
             robot=read_robot(document['robot']),
@@ -462,7 +484,7 @@ def read_servo_result(path: str | os.PathLike) -> StoredServoResult:
             simulator=from_mapping(
                 SimulatorSettings, document['settings']['simulation'], 'simulation'
             ),
-            parameters=ServoParameters(delay=float(document['delay']), **values),
+            parameters=ServoParameters(delay=delay, **values),
             nominal=_nominal([joint.get('before') for joint in joints]),
             reference=np.array(document['reference'], dtype=float),
             rmse=np.array([joint['unseen_error'] for joint in joints], dtype=float),

@@ -112,7 +112,7 @@ def fit_servo(
     fits = fit_pseudo_efforts(model, stretches, servo, kinds)
     delay = _best_delay(model, stretches, fits)
     start = fits.parameters(delay)
-    free = FreeParameters(kinds, start, robot.joints)
+    free = FreeParameters(kinds, start, robot.joints, servo.bus_numbers(robot.joints))
     fit = fit_rollouts(
         model,
         stretches,

@@ -182,16 +182,17 @@ class ServoModel:
         if recording.feedforward is not None:
             signal = signal + recording.feedforward
         stamps = recording.time - recording.time[0]
-        edges = np.arange(self.n_steps(recording) + 1) * self.timestep - parameters.delay
+        steps = np.arange(self.n_steps(recording) + 1) * self.timestep
+        edges = steps[:, None] - parameters.delay
         if not self.held:
-            return _interpolated(0.5 * (edges[1:] + edges[:-1]), stamps, signal)
+            return interpolated(0.5 * (edges[1:] + edges[:-1]), stamps, signal)
         # integral of the held commands from the first stamp on
-        steps = np.diff(np.append(stamps, stamps[-1] + recording.period))
-        integral = np.vstack((np.zeros(signal.shape[1]), np.cumsum(signal * steps[:, None], 0)))
-        knots = np.append(stamps, stamps[-1] + steps[-1])
-        inside = _interpolated(edges, knots, integral)
-        inside += np.minimum(edges, 0.0)[:, None] * signal[0]
-        inside += np.maximum(edges - knots[-1], 0.0)[:, None] * signal[-1]
+        held = np.diff(np.append(stamps, stamps[-1] + recording.period))
+        integral = np.vstack((np.zeros(signal.shape[1]), np.cumsum(signal * held[:, None], 0)))
+        knots = np.append(stamps, stamps[-1] + held[-1])
+        inside = interpolated(edges, knots, integral)
+        inside += np.minimum(edges, 0.0) * signal[0]
+        inside += np.maximum(edges - knots[-1], 0.0) * signal[-1]
         return np.diff(inside, axis=0) / self.timestep
 
     def n_steps(self, recording: CommandRecording) -> int:
@@ -229,22 +230,33 @@ class ServoModel:
         controls: np.ndarray,
     ) -> np.ndarray:
         """Return (n_sets, n_steps, 1 + 2 n) time, positions and velocities after each step."""
-        if not any(each.slope.any() for each in sets):
-            return np.asarray(rollout.rollout(models, self._data, start, controls)[0])
-        stride = max(1, round(FRICTION_STEP / self.timestep))
-        states, parts = start, []
-        for first in range(0, controls.shape[1], stride):
-            # that at the middle of the piece, if the velocity stays
-            half = 0.5 * stride * self.timestep
-            n = self.robot.n_joints
-            position = states[:, 1 + self.dofs] + half * states[:, 1 + n + self.dofs]
-            for model, each, q in zip(models, sets, position, strict=True):
-                friction = each.coulomb + each.slope * (q - self.reference)
-                model.dof_frictionloss[self.dofs] = np.maximum(friction, 0.0)
-            some = np.ascontiguousarray(controls[:, first : first + stride])
-            parts.append(np.asarray(rollout.rollout(models, self._data, states, some)[0]))
-            states = np.ascontiguousarray(parts[-1][:, -1])
-        return np.concatenate(parts, axis=1)
+        threads = min(len(models), len(self._data))
+        data = self._data[:threads]
+        with rollout.Rollout(nthread=threads if threads > 1 else 0) as pool:
+            if not any(each.slope.any() for each in sets):
+                return np.asarray(pool.rollout(models, data, start, controls)[0])
+            stride = max(1, round(FRICTION_STEP / self.timestep))
+            half, n = 0.5 * stride * self.timestep, self.robot.n_joints
+            coulomb, slope = (
+                np.stack([getattr(each, kind) for each in sets]) for kind in ('coulomb', 'slope')
+            )
+            losses = [model.dof_frictionloss for model in models]
+            states = np.empty((len(models), controls.shape[1], 1 + 2 * n))
+            for first in range(0, controls.shape[1], stride):
+                # that at the middle of the piece, if the velocity stays
+                position = start[:, 1 + self.dofs] + half * start[:, 1 + n + self.dofs]
+                friction = np.maximum(coulomb + slope * (position - self.reference), 0.0)
+                for loss, values in zip(losses, friction, strict=True):
+                    loss[self.dofs] = values
+                some = np.ascontiguousarray(controls[:, first : first + stride])
+                part = np.empty((len(models), some.shape[1], 1 + 2 * n))
+                # the checks of so many pieces take as long as the steps
+                pool.rollout(
+                    models, data, start, some, nstep=some.shape[1], state=part, skip_checks=True
+                )
+                states[:, first : first + stride] = part
+                start = np.ascontiguousarray(part[:, -1])
+            return states
 
     @cached_property
     def _data(self) -> list:
@@ -277,6 +289,7 @@ def _without_log() -> Iterator[None]:
         mujoco.set_mju_user_warning(before)
 
 
-def _interpolated(at: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return (n, k) values between knots, column by column."""
-    return np.column_stack([np.interp(at, knots, column) for column in values.T])
+def interpolated(at: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return (n, k) values between knots at (n, k) or (n, 1) places, column by column."""
+    columns = zip(np.broadcast_to(at, (len(at), values.shape[1])).T, values.T, strict=True)
+    return np.column_stack([np.interp(places, knots, column) for places, column in columns])

@@ -37,7 +37,7 @@ class ServoParameters:
     coulomb:
         (n,) Coulomb friction at the reference position [N m or N].
     delay:
-        Time by which commands act later than their stamps [s]; negative delays occur.
+        (n,) time by which commands act later than their stamps [s]; negative delays occur.
     center:
         (3 n,) displacements of the centres of mass in the links' frames [m], link by link.
     offset:
@@ -52,7 +52,7 @@ class ServoParameters:
     armature: np.ndarray
     viscous: np.ndarray
     coulomb: np.ndarray
-    delay: float
+    delay: np.ndarray
     center: np.ndarray
     offset: np.ndarray
     stiffness: np.ndarray
@@ -62,11 +62,12 @@ class ServoParameters:
     @classmethod
     def with_neutral(cls, n_joints: int, **values: np.ndarray | float) -> ServoParameters:
         """Return parameters that are 0, factors that are 1, but for those given."""
-        known: dict[str, np.ndarray | float] = {
-            name: np.full(n_joints * kind.width, kind.neutral) for name, kind in KINDS.items()
-        }
-        known['delay'] = 0.0
-        return cls(**{**known, **values})  # type: ignore[arg-type]
+        return cls(
+            **{
+                name: np.full(n_joints * kind.width, values.get(name, kind.neutral), dtype=float)
+                for name, kind in KINDS.items()
+            }
+        )
 
     @property
     def n_joints(self) -> int:
@@ -167,10 +168,8 @@ class Scales:
     def of_kind(self, kind: str) -> np.ndarray:
         """Return the change of each parameter of a kind that changes efforts by a tenth."""
         tenth = 0.1 * self.effort
-        if kind == 'delay':
-            return np.array([0.003])
-        if kind == 'center':
-            return np.full(3 * tenth.size, 0.02)
+        if kind in ('delay', 'center'):
+            return np.full(tenth.size * KINDS[kind].width, 0.003 if kind == 'delay' else 0.02)
         by = {
             'armature': self.acceleration,
             'viscous': self.velocity,
@@ -194,45 +193,54 @@ class FreeParameters:
         All parameters; those of other kinds keep these values.
     joints:
         Names of the joints.
+    bus:
+        (n,) number of the bus of each joint, from 0 in their order: those of one have one delay.
 
     """
 
     kinds: tuple[str, ...]
     base: ServoParameters
     joints: tuple[str, ...]
+    bus: np.ndarray
 
-    def __iter__(self) -> Iterator[tuple[str, int, int]]:
-        """Iterate over kind, joint (-1 for all) and component of the vector's entries."""
+    def __iter__(self) -> Iterator[tuple[str, np.ndarray, int]]:
+        """Iterate over kind, joints that it acts on, and component of the vector's entries."""
         for kind in self.kinds:
             if kind == 'delay':
-                yield kind, -1, 0
+                for k in range(self.bus.max() + 1):
+                    yield kind, np.flatnonzero(self.bus == k), 0
                 continue
             for j in range(len(self.joints)):
                 for component in range(KINDS[kind].width):
-                    yield kind, j, component
+                    yield kind, np.array([j]), component
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names ``<joint>.<symbol>``; the delay's is its own."""
+        """Names ``<joint>.<symbol>``, a delay's by the first joint of its bus if it has others."""
         names = []
-        for kind, j, component in self:
+        for kind, joints, component in self:
             symbol = KINDS[kind].symbol
             symbol += AXES[component] if KINDS[kind].width == 3 else ''
-            names.append(symbol if j < 0 else f'{self.joints[j]}.{symbol}')
+            alone = kind == 'delay' and not self.bus.any()
+            names.append(symbol if alone else f'{self.joints[joints[0]]}.{symbol}')
         return tuple(names)
 
     def vector(self, parameters: ServoParameters) -> np.ndarray:
         """Return the free entries of parameters."""
-        return np.concatenate([parameters.values(kind) for kind in self.kinds])
+        return np.concatenate([self.entries(kind, parameters.values(kind)) for kind in self.kinds])
+
+    def entries(self, kind: str, values: np.ndarray) -> np.ndarray:
+        """Return the entries of the vector of a kind whose values are given."""
+        return values[np.unique(self.bus, return_index=True)[1]] if kind == 'delay' else values
 
     def parameters(self, vector: np.ndarray) -> ServoParameters:
         """Return all parameters with the free ones from a vector."""
         values: dict[str, Any] = {}
         start = 0
         for kind in self.kinds:
-            size = self.base.values(kind).size
+            size = self.entries(kind, self.base.values(kind)).size
             part = np.array(vector[start : start + size])
-            values[kind] = float(part[0]) if kind == 'delay' else part
+            values[kind] = part[self.bus] if kind == 'delay' else part
             start += size
         return replace(self.base, **values)
 

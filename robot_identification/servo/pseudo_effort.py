@@ -28,7 +28,7 @@ from ..data.recording import Motion
 from ..errors import IdentifiabilityError
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout
 from ..regressor import build, ModelSettings
-from .model import ServoModel
+from .model import interpolated, ServoModel
 from .parameters import CORRELATION_TIME, FreeParameters, Scales, ServoParameters
 from .settings import ServoSettings
 
@@ -85,7 +85,10 @@ class PseudoEffortFits:
 
     def parameters(self, delay: float) -> ServoParameters:
         """Return the estimate for one of `DELAYS` [s]."""
-        return replace(self.free.parameters(self._solved(delay)[0]), delay=delay)
+        return replace(
+            self.free.parameters(self._solved(delay)[0]),
+            delay=np.full(len(self.free.joints), delay),
+        )
 
     def rmse(self, delay: float) -> float:
         """Return the root mean square residual in positions [rad or m]."""
@@ -150,7 +153,12 @@ def fit_pseudo_efforts(
     """
     robot = model.robot
     wanted = tuple(kind for kind in kinds if kind in SYMBOLS or kind in ('center', 'slope'))
-    free = FreeParameters(wanted, ServoParameters.with_neutral(robot.n_joints), robot.joints)
+    free = FreeParameters(
+        wanted,
+        ServoParameters.with_neutral(robot.n_joints),
+        robot.joints,
+        settings.bus_numbers(robot.joints),
+    )
     total = sum(len(recording) for recording in recordings)
     stride = max(1, -(-total // ROWS))
     size = len(free.names)
@@ -198,7 +206,7 @@ def _equations(
         pad = min(len(values) - 1, round(0.75 / period))
         return np.asarray(signal.sosfiltfilt(sections, values, axis=0, padlen=pad))
 
-    q = filtered(_interpolated(time, recording.time, recording.position))
+    q = filtered(interpolated(time[:, None], recording.time, recording.position))
     v = np.gradient(q, period, axis=0)
     a = np.gradient(v, period, axis=0)
     motion = Motion(q, v, a)
@@ -213,7 +221,7 @@ def _equations(
         late = time - delay - (0.5 * period if model.held else 0.0)
 
         def commanded(values: np.ndarray) -> np.ndarray:
-            return filtered(_interpolated(late, recording.time, values))[::stride]
+            return filtered(interpolated(late[:, None], recording.time, values))[::stride]
 
         effort = model.stiffness * (commanded(recording.command) - thin.position)
         effort -= model.damping * thin.velocity
@@ -291,8 +299,3 @@ def _scales(motions: Sequence[Motion], efforts: Sequence[np.ndarray]) -> Scales:
         np.maximum(effort, 1e-9),
         *(np.maximum(signals[name].std(axis=0), 1e-9) for name in signals),
     )
-
-
-def _interpolated(at: np.ndarray, knots: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return (n, k) values between knots, column by column."""
-    return np.column_stack([np.interp(at, knots, column) for column in values.T])

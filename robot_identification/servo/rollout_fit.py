@@ -45,6 +45,11 @@ TOLERANCE = 3e-3
 LEAST_DAMPING = 1e-3
 """Damping after a step that has not lowered the sum of squares."""
 
+LINEAR = 0.9
+"""
+Share of the predicted decrease above which a step keeps the Jacobian: residuals are linear there.
+"""
+
 REWEIGHTED = 0.8
 """Share of the error before below which priors are weighted anew."""
 
@@ -149,11 +154,13 @@ def fit_rollouts(
                 break
             continue
         tried = residuals.residual(vector + step)
-        if tried @ tried >= error @ error:
+        decrease = error @ error - tried @ tried
+        if decrease <= 0.0:
             damping = max(10.0 * damping, LEAST_DAMPING)
             continue
         vector, error, damping = vector + step, tried, 0.1 * damping
-        jacobian = residuals.jacobian(vector)
+        if decrease < LINEAR * gain:
+            jacobian = residuals.jacobian(vector)
     return residuals.result(vector, error, jacobian)
 
 
@@ -196,7 +203,9 @@ class _Residuals:
     ) -> None:
         self.model, self.recordings, self.free = model, recordings, free
         self.progress, self.rollouts, self.evaluations = progress, 0, 0
-        self.scale = np.concatenate([scales.of_kind(kind) for kind in free.kinds])
+        self.scale = np.concatenate(
+            [free.entries(kind, scales.of_kind(kind)) for kind in free.kinds]
+        )
         self.start = free.vector(free.base) / self.scale
         # priors are about the robot file and the given gains, not about the start
         self.neutral = np.array([KINDS[kind].neutral for kind, _, _ in free]) / self.scale
@@ -214,8 +223,10 @@ class _Residuals:
         """Return groups of columns that one rollout perturbs."""
         branches = self.model.branches
         groups: dict[tuple[str, int, int], list[int]] = {}
-        for column, (kind, j, component) in enumerate(self.free):
-            place = -1 if j < 0 else int((branches[:j] == branches[j]).sum())
+        for column, (kind, joints, component) in enumerate(self.free):
+            j = joints[0]
+            # buses may share branches
+            place = j if kind == 'delay' else int((branches[:j] == branches[j]).sum())
             groups.setdefault((kind, place, component), []).append(column)
         return list(groups.values())
 
@@ -251,16 +262,15 @@ class _Residuals:
             other[columns] += step
             moved.append(other)
             steps.append(step)
-        branches, joints = self.model.branches, [j for _, j, _ in self.free]
+        branches = self.model.branches
+        moving = [np.isin(branches, branches[joints]) for _, joints, _ in self.free]
         parts = []
         for simulated in self._simulated(moved):
             block = np.zeros((*simulated[0].shape, len(vector)))
             for columns, position, step in zip(self.colours, simulated[1:], steps, strict=True):
                 change = (position - simulated[0]) / step
                 for column in columns:
-                    j = joints[column]
-                    rows = slice(None) if j < 0 else branches == branches[j]
-                    block[:, rows, column] = change[:, rows]
+                    block[:, moving[column], column] = change[:, moving[column]]
             parts.append(block.reshape(-1, len(vector)))
         return np.vstack((*parts, np.diag(self.prior)))
 

@@ -77,6 +77,11 @@ class ServoSettings:
         '(coulomb_by_position), which MJCF has no element for',
         choices=('coulomb', 'coulomb_by_position'),
     )
+    buses: tuple[tuple[str, ...], ...] | None = option(
+        None,
+        doc='Joints of each bus, whose commands have a delay of their own; null for one delay of '
+        'all commands',
+    )
     commands: str = option(
         'held',
         doc='How commands act between their stamps: held from one to the next, as a controller '
@@ -97,6 +102,23 @@ class ServoSettings:
             text = f'has {values.size} numbers for {len(joints)} joints'
             raise key_error(f'robot.servo.{name}', text, remedy, value=getattr(self, name))
         return np.broadcast_to(values, (len(joints),)).copy()
+
+    def bus_numbers(self, joints: Sequence[str]) -> np.ndarray:
+        """
+        Return (n_joints,) numbers of the joints' buses, from 0 in the order of the joints.
+
+        Raises SettingsError unless every joint is in one bus.
+        """
+        buses = (tuple(joints),) if self.buses is None else self.buses
+        named = [joint for bus in buses for joint in bus]
+        for joint in (*joints, *named):
+            count = named.count(joint)
+            if count != 1 or joint not in joints:
+                text = f"has joint '{joint}' {count} times"
+                remedy = f'give each of {", ".join(joints)} once'
+                raise key_error('robot.servo.buses', text, remedy, value=self.buses)
+        in_order = sorted(filter(None, buses), key=lambda bus: min(map(joints.index, bus)))
+        return np.array([[joint in bus for bus in in_order].index(True) for joint in joints])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from robot_identification.data.commands import CommandRecording, stretches_of
 from robot_identification.data.recording import Motion
-from robot_identification.errors import IdentifiabilityError, RecordingError
+from robot_identification.errors import IdentifiabilityError, RecordingError, SettingsError
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.servo import rollout_fit
 from robot_identification.servo.identification import fit_servo, rollout_errors
@@ -44,7 +44,7 @@ def test_parameters_are_the_true_ones_within_their_deviations(found):
         errors = np.abs(found.parameters.values(kind) - true)
         assert (errors < 4.0 * deviation + 0.01 * true).all(), (kind, errors, deviation)
         assert (deviation < 0.1 * true.max()).all()
-    assert abs(found.parameters.delay - 0.008) < 4.0 * std['delay'] + 1e-4
+    assert abs(found.parameters.delay[0] - 0.008) < 4.0 * std['delay'] + 1e-4
     assert std['delay'] < 1e-3
 
 
@@ -64,10 +64,36 @@ def test_unseen_motion_is_predicted_better_than_by_least_squares(found):
     assert fitted.total < 0.5 * start.total
 
 
+def test_each_bus_has_its_delay():
+    """Hips and knees, so that both buses act on each branch."""
+    late = np.array([0.004, 0.012, 0.004, 0.012])
+    settings = replace(SERVO, buses=(JOINTS[1::2], JOINTS[::2]))
+    fit = fit_servo(robot(), [recorded(5.0, delay=late)], settings, SIMULATOR).fit
+    std = dict(zip(fit.free.names, fit.std, strict=True))
+    for j, joint in enumerate(JOINTS):
+        deviation = std[f'{JOINTS[j % 2]}.delay']
+        assert abs(fit.parameters.delay[j] - late[j]) < 4.0 * deviation + 1e-4, joint
+        assert deviation < 1e-3
+    assert fit.correlation.shape == (len(fit.free.names),) * 2
+
+
+@pytest.mark.parametrize(
+    ('buses', 'message'),
+    [
+        ((JOINTS[:3],), "'right_knee' 0 times"),
+        ((JOINTS, JOINTS[:1]), "'left_hip' 2 times"),
+        ((JOINTS, ('elbow',)), "'elbow' 1 times"),
+    ],
+)
+def test_every_joint_has_to_be_in_one_bus(buses, message):
+    with pytest.raises(SettingsError, match=f'robot.servo.buses.*{message}'):
+        replace(SERVO, buses=buses).bus_numbers(JOINTS)
+
+
 def test_negative_delays_are_found(recording):
     early = recorded(5.0, delay=-0.006)
     fit = fit_servo(robot(), [early], SERVO, SIMULATOR)
-    assert abs(fit.parameters.delay + 0.006) < 4e-4
+    assert abs(fit.parameters.delay[0] + 0.006) < 4e-4
 
 
 def test_thinned_commands_shift_the_delay_by_half_their_period(recording):
@@ -78,9 +104,9 @@ def test_thinned_commands_shift_the_delay_by_half_their_period(recording):
     )
     held = fit_servo(robot(), [thin], GIVEN, SIMULATOR)
     between = fit_servo(robot(), [thin], replace(GIVEN, commands='interpolated'), SIMULATOR)
-    assert held.parameters.delay == pytest.approx(0.008 - 2.5 * 0.005, abs=1.5e-3)
+    assert held.parameters.delay[0] == pytest.approx(0.008 - 2.5 * 0.005, abs=1.5e-3)
     # interpolated commands lack the delay of the hold itself, half a period
-    assert between.parameters.delay == pytest.approx(0.008 + 0.5 * 0.005, abs=1.5e-3)
+    assert between.parameters.delay[0] == pytest.approx(0.008 + 0.5 * 0.005, abs=1.5e-3)
 
 
 def test_periods_begin_anew_after_gaps(recording):
@@ -123,7 +149,8 @@ def test_samples_that_are_held_out_do_not_act(recording):
     held = recording.with_blocks_held_out(1.0)
     spoilt = replace(held, position=held.position + np.where(held.held_out, 1.0, 0.0)[:, None])
     model = ServoModel.from_robot(robot(), GIVEN, SIMULATOR)
-    free = FreeParameters(('coulomb',), ServoParameters.with_neutral(4, coulomb=COULOMB), JOINTS)
+    base = ServoParameters.with_neutral(4, coulomb=COULOMB)
+    free = FreeParameters(('coulomb',), base, JOINTS, np.zeros(4, int))
     scales = Scales(*np.ones((4, 4)))
     same, other = (
         rollout_fit.fit_rollouts(model, [each], free, GIVEN, scales) for each in (held, spoilt)
@@ -137,7 +164,7 @@ def test_the_coloured_jacobian_is_the_whole_one(recording, monkeypatch):
     base = ServoParameters.with_neutral(
         4, armature=ARMATURE, viscous=VISCOUS, coulomb=COULOMB, delay=0.008
     )
-    free = FreeParameters(kinds, base, JOINTS)
+    free = FreeParameters(kinds, base, JOINTS, np.array([0, 1, 0, 1]))
     scales = Scales(*np.ones((4, 4)))
     part = recording.rows(0, 300)
 

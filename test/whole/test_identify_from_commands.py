@@ -15,6 +15,7 @@ from robot_identification.config.experiment_file import experiment_from, load_ex
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
 from robot_identification.identification.servo_pipeline import identify_servo
 from robot_identification.results.formats import export
+from robot_identification.results.servo_exports import sets_document
 from robot_identification.results.servo_result import read_servo_result
 from robot_identification.results.stored_result import read_result
 import yaml
@@ -167,6 +168,23 @@ def test_limits_of_servos_are_those_of_the_actuators(folder):
 def test_a_stored_result_exports_like_a_new_one(folder):
     stored = read_servo_result(folder / 'results' / 'result.yaml')
     assert export(stored, 'mjcf') == (folder / 'results' / 'identified.xml').read_text()
+
+
+def test_delays_of_buses_go_where_the_joints_go(folder, document):
+    delays = dict(zip(JOINTS, (0.004, 0.012, 0.004, 0.012), strict=True))
+    servo = {**document['settings']['servo'], 'buses': [[*JOINTS[::2]], [*JOINTS[1::2]]]}
+    changed = {**document, 'delay': delays, 'settings': {**document['settings'], 'servo': servo}}
+    changed['fit'] = {**document['fit'], 'blocks': []}
+    (folder / 'buses.yaml').write_text(yaml.safe_dump(changed, sort_keys=False))
+    stored = read_servo_result(folder / 'buses.yaml')
+    assert [*stored.parameters.delay] == [*delays.values()]
+    for joint, delay in delays.items():
+        assert f'commands of {joint} act {delay} s later' in export(stored, 'mjcf')
+    for name, field in (('mjlab', 'delay_min_lag'), ('isaaclab', 'min_delay')):
+        calls = [n for n in ast.walk(ast.parse(export(stored, name))) if isinstance(n, ast.Call)]
+        steps = [ast.literal_eval(w.value) for c in calls for w in c.keywords if w.arg == field]
+        assert steps == [4, 12, 4, 12]
+    assert yaml.safe_load(sets_document(stored, 2))['sets'][0]['delay'] == delays
 
 
 def test_replay_has_the_errors_of_the_identification_and_draws_them(folder, document, capsys):
