@@ -48,6 +48,7 @@ BENCHMARKS = (
     'checked_plans',
     'all_arms',
     'calibration',
+    'feedforward',
     'energy_tx40',
     'whole_commands',
     'commands',
