@@ -83,9 +83,9 @@ def section() -> Section:
     return Section(
         title='Tracking with feed-forward efforts',
         text='The demonstration arm in MuJoCo, whose true parameters differ from its URDF, '
-        'follows a motion that its identification has not seen, as a joint_trajectory_controller with '
-        'effort interfaces would have it: feedback of positions and velocities of 3 Hz at 1 kHz '
-        f'and the `effort` of points each {1e3 * POINTS:.0f} ms, interpolated. Root mean '
+        'follows a motion that its identification has not seen, as a joint_trajectory_controller '
+        'with effort interfaces would have it: feedback of positions and velocities of 3 Hz at '
+        f'1 kHz and the `effort` of points each {1e3 * POINTS:.0f} ms, interpolated. Root mean '
         'squares of the tracking error.',
         tables=[Table(['error [mrad]', *robot.joints, 'all'], lines)],
         figures=[
