@@ -195,7 +195,8 @@ def replay_servo(options: argparse.Namespace) -> int:
     if options.out is not None:
         title = f'Motion of {result.robot.name} by commands'
         figures = motion_figures(played.traces, played.joints)
-        page = write_figures(options.out, title, played.sources[0], figures)
+        summary = played.summary()
+        page = write_figures(options.out, title, played.sources[0], figures, summary)
         print(f'wrote {page}')
     return EXIT_OK
 

@@ -62,7 +62,6 @@ class ServoPlanning:
         servo = self.experiment.robot.servo
         assert servo is not None
         nominal, simulator = nominal_servos(self.experiment, robot)
-        # the simulated servos have the limits of the plan's robot
-        limited = replace(servo, limit=tuple(robot.limits.effort.tolist()))
-        model = ServoModel.from_robot(robot, limited, simulator)
+        # without limits, the response shows by how much they would be passed
+        model = ServoModel.from_robot(robot, replace(servo, limit=None), simulator)
         return plan_commands(model, nominal, path.trajectory, path.limits, self.rate, collisions)

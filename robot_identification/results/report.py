@@ -239,10 +239,14 @@ def figure_store() -> tuple[FigureStore | None, tuple[str, ...]]:
 
 
 def write_figures(
-    path: str | os.PathLike, title: str, text: str, figures: Sequence[Figure]
+    path: str | os.PathLike,
+    title: str,
+    text: str,
+    figures: Sequence[Figure],
+    summary: str = '',
 ) -> Path:
     """
-    Write a page of figures alone, and return its path, which ends in ``.html``.
+    Write a page of figures, below a summary if there is one; return its path, ``.html``.
 
     Raises
     ------
@@ -260,7 +264,12 @@ def write_figures(
             remedy='end it in .html; a figure on the page has a button that saves it as SVG',
         )
     page = render(
-        'figures.html', title=title, text=text, drawn=list(figures), figures=FigureStore()
+        'figures.html',
+        title=title,
+        text=text,
+        summary=summary,
+        drawn=list(figures),
+        figures=FigureStore(),
     )
     try:
         write_whole(path, page)

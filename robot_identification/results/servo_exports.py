@@ -288,6 +288,8 @@ def save_servo_result(result: ServoResult, folder: Path) -> tuple[Path, ...]:
     title = f'Servos of {result.robot.name} from commands'
     figures = motion_figures(result.traces, result.robot.joints)
     written.append(
-        write_figures(folder / 'report.html', title, result.verdict().sentence, figures)
+        write_figures(
+            folder / 'report.html', title, result.verdict().sentence, figures, result.summary()
+        )
     )
     return tuple(written)

@@ -163,7 +163,8 @@ def plan_commands(
     Parameters
     ----------
     model, nominal:
-        The servos, and the parameters that the response is simulated with.
+        The servos, without limits of efforts, and the parameters that the response is simulated
+        with.
     path:
         From rest to rest.
     limits:
@@ -233,7 +234,7 @@ def respond(
     position = next(iter(model.rollouts([parameters], recording)))
     velocity = np.gradient(position, step, axis=0)
     kp, kd = model.stiffness * parameters.stiffness, model.damping * parameters.damping
-    effort = np.clip(kp * (fine - position) - kd * velocity, -model.limit, model.limit)
+    effort = kp * (fine - position) - kd * velocity
     moving = slice(int(HOLD / step), -int(HOLD / step))
     excursion = np.maximum(fine[moving].std(axis=0), 1e-12)
     gain = position[moving].std(axis=0) / excursion

@@ -85,6 +85,7 @@ def test_the_response_keeps_the_limits_in_plain_mujoco(commands):
     assert np.abs(data.qvel).max() < 0.05 * VELOCITY  # at rest
 
 
+@pytest.mark.soak
 def test_a_robot_that_is_moved_by_them_is_identified(commands):
     """Armature and friction differ from the nominal ones, which the plan was made with."""
     recording = recorded(command=np.array(commands['commands']), limit=LIMIT)

@@ -118,8 +118,9 @@ def test_the_exported_mjcf_has_the_reported_error_in_plain_mujoco(folder, docume
     assert np.sqrt((errors**2).mean()) == pytest.approx(document['unseen_error']['fit'], rel=0.15)
 
 
-def test_the_page_draws_every_joint(folder):
+def test_the_page_has_the_table_and_draws_every_joint(folder):
     page = (folder / 'results' / 'report.html').read_text()
+    assert 'delay of the commands' in page and 'not for prediction of efforts' in page
     assert all(f'simulated position of {joint}' in page for joint in JOINTS)
 
 
