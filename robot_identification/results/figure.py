@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure as PlotlyFigure
 
 MEASURED, PREDICTED, RESIDUAL = 'var(--measured)', 'var(--predicted)', 'var(--residual)'
-GOOD, WEAK, NONE, PALE = 'var(--good-bar)', 'var(--weak-bar)', 'var(--none-bar)', 'var(--pale)'
+GOOD, WEAK, POOR = 'var(--good-bar)', 'var(--weak-bar)', 'var(--poor-bar)'
+NONE, PALE = 'var(--none-bar)', 'var(--pale)'
 TEXT, SOFT, LINE, CARD = 'var(--text)', 'var(--soft)', 'var(--line)', 'var(--card)'
 
 ROW = 20

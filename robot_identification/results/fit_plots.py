@@ -31,6 +31,9 @@ RESPONSES = (PREDICTED, RESIDUAL, GOOD, MEASURED)
 RESPONSE_POINTS = 400
 """Frequencies that a curve of a response is drawn through."""
 
+EDGE = 0.02
+"""Share of a segment at each end that sets no scale."""
+
 MOST_POINTS = 7_000
 """Points that a line is drawn through."""
 
@@ -157,8 +160,8 @@ def response_figures(
 
 def _effort_panels(
     trace: FitTrace, joint: int, fit: JointFit, unit: str, most: int
-) -> tuple[str, str, list[dict[str, Any]], list[dict[str, Any]], list[float] | None]:
-    """Return headline, unit, traces of effort and of residual, and the range of the latter."""
+) -> tuple[str, str, list[dict[str, Any]], list[dict[str, Any]], tuple[list[float] | None, ...]]:
+    """Return headline, unit, traces of effort and of residual, and the ranges of both."""
     rows = _outermost(trace, joint, most)
     breaks = np.flatnonzero(np.diff(trace.segment[rows])) + 1
     time = np.insert(_running_time(trace)[rows], breaks, np.nan)
@@ -178,8 +181,8 @@ def _effort_panels(
         line(trace.measured[rows, joint], 'measured', MEASURED, 3.0, opacity=0.45),
         line(trace.predicted[rows, joint], 'predicted', PREDICTED, 1.2),
     ]
-    residual = trace.residual[:, joint]
-    differences, limits = [line(residual[rows], 'residual', RESIDUAL, 1.0)], None
+    residual, inner = trace.residual[:, joint], _off_edges(trace.segment)
+    differences = [line(residual[rows], 'residual', RESIDUAL, 1.0)]
     if not keep.all():
         inserted = np.insert(residual[rows], breaks, np.nan)
         # the pale line has all values; below the pointer each is shown once
@@ -187,12 +190,12 @@ def _effort_panels(
         every['hovertemplate'] = '%{y:.4g}<extra>residual</extra>'
         used = line(np.where(keep, inserted, np.nan), 'residual', RESIDUAL, 1.0)
         differences = [every, {**used, 'hovertemplate': None, 'hoverinfo': 'skip'}]
-        # friction of a joint at rest is not modelled: what it does must not set the scale
-        largest = float(np.abs(residual[trace.keep[:, joint]]).max(initial=0.0))
-        limits = [-1.3 * largest, 1.3 * largest] if largest > 0.0 else None
     # rows without effort, such as those of links on elastic joints, have no relative error
     error = f' · {fit.relative_error:.1f} %' if math.isfinite(fit.relative_error) else ''
     head = f'<b>{escaped(fit.joint)}</b>{error} · rms {fit.rmse:.3g} {unit}'
+    both = np.column_stack([trace.measured[:, joint], trace.predicted[:, joint]])
+    # friction of a joint at rest is not modelled: what it does must not set the scale
+    limits = _limits(both, inner), _limits(residual, inner & trace.keep[:, joint])
     return head, unit, efforts, differences, limits
 
 
@@ -218,7 +221,7 @@ def _stacked(panels: Sequence[Any], legend: bool) -> tuple[list[dict[str, Any]],
             axes[f'yaxis{suffix}'] = {
                 'domain': domain, 'nticks': 6 if k == 0 else 4,
                 'title': {'text': f'{"effort" if k == 0 else "residual"}<br>[{unit}]'},
-                **({'range': limits} if k == 1 and limits else {}),
+                **({'range': limits[k]} if limits[k] else {}),
             }  # fmt: skip
         notes.append({
             'text': text, 'xref': 'paper', 'yref': 'paper', 'x': 0.0, 'y': top, 'xanchor': 'left',
@@ -243,6 +246,26 @@ def _stacked(panels: Sequence[Any], legend: bool) -> tuple[list[dict[str, Any]],
         **axes,
     }  # fmt: skip
     return traces, layout
+
+
+def _off_edges(segment: np.ndarray) -> np.ndarray:
+    """Return which samples are not at an end of their segment, where filters ring; (n,) bool."""
+    starts = np.flatnonzero(np.diff(segment, prepend=np.nan))
+    lengths = np.diff(np.append(starts, segment.size))
+    first, length = np.repeat(starts, lengths), np.repeat(lengths, lengths)
+    place = np.arange(segment.size) - first
+    edge = np.ceil(EDGE * length)
+    return (place >= edge) & (place < length - edge)
+
+
+def _limits(values: np.ndarray, chosen: np.ndarray) -> list[float] | None:
+    """Return the range of an axis for the chosen rows, if others are far outside; else None."""
+    if not chosen.any():
+        return None
+    low, high = float(values[chosen].min()), float(values[chosen].max())
+    room = 0.3 * (high - low)
+    within = low - room <= values.min() and values.max() <= high + room
+    return None if within or not room else [low - 0.5 * room, high + 0.5 * room]
 
 
 def _outermost(trace: FitTrace, joint: int, most: int) -> np.ndarray:

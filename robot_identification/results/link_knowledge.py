@@ -55,13 +55,18 @@ class LinkKnowledge:
     others: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        return f'{self.link}: {self.sentence}'
+
+    @property
+    def sentence(self) -> str:
+        """What is known of the link, in words."""
         if self.kind == PRIOR:
-            return f'{self.link}: unknown, mass and centre of mass are those of the prior'
+            return 'unknown, mass and centre of mass are those of the prior'
         if self.kind == KNOWN:
-            return f'{self.link}: known by itself'
+            return 'known by itself'
         if not self.others:
-            return f'{self.link}: first moments are known, the mass is that of the prior'
-        return f'{self.link}: known together with {one_of(self.others, 3)}, not by itself'
+            return 'first moments are known, the mass is that of the prior'
+        return f'known together with {one_of(self.others, 3)}, not by itself'
 
 
 def link_knowledge(

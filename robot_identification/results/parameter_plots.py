@@ -26,14 +26,15 @@ from .figure import (
     escaped,
     Figure,
     GOOD,
-    headline,
     MEASURED,
     NONE,
     PALE,
+    POOR,
     PREDICTED,
     raised,
     RESIDUAL,
     ROW,
+    TEXT,
     WEAK,
 )
 from .robot_scene import link_shapes, mesh_of, thinned
@@ -41,30 +42,44 @@ from .robot_scene import link_shapes, mesh_of, thinned
 MOST_TRIANGLES = 8_000
 """Triangles of the robot's shapes, all together."""
 
+USUAL_LIMIT = 30.0
+"""Relative standard deviation up to which a parameter counts as well known [%]."""
+
 _KINDS = (('before', RESIDUAL, 'diamond', 0.3), ('after', PREDICTED, 'circle', 0.35))
 _AROUND, _ALONG = 24, 13
 
 
-def deviation_figure(
-    estimate: Estimate, essential: np.ndarray | None = None, limit: float | None = None
-) -> Figure:
+def precision(relative_std: float, limit: float | None = None) -> str:
+    """
+    Return ``good``, ``weak`` or ``poor``, the class of a relative standard deviation [%].
+
+    Good are those up to ``limit``, by default `USUAL_LIMIT`, poor those above 100 % or unknown.
+    """
+    if relative_std <= (USUAL_LIMIT if limit is None else limit):
+        return 'good'
+    return 'weak' if relative_std <= 100.0 else 'poor'
+
+
+def deviation_figure(estimate: Estimate, limit: float | None = None) -> Figure:
     """
     Return the relative standard deviation of each base parameter as bars on a logarithmic axis.
 
-    ``essential`` is which of the b parameters are essential, (b,) bool; None where that was not
-    asked.  ``limit`` is the largest deviation of an essential parameter, drawn as a line [%].
+    ``limit`` is the largest deviation of an essential parameter, drawn as a line; None where
+    these were not asked for [%].
     """
     names = estimate.base.layout.names
     known = np.isfinite(estimate.relative_std)
     shown = np.where(known, np.clip(estimate.relative_std, 1e-3, 1e4), np.nan)
     lowest = math.floor(math.log10(shown[known].min(initial=1.0)))
     highest = math.log10(max(100.0, 1.5 * shown[known].max(initial=1.0)))
-    wanted = np.ones(len(names), dtype=bool) if essential is None else np.asarray(essential)
-    states = (
-        ('estimated' if essential is None else 'essential', GOOD, wanted & estimate.excited),
-        ('not essential', WEAK, ~wanted & estimate.excited),
-        ('not excited', NONE, ~estimate.excited),
-    )
+    classes = np.array([precision(value, limit) for value in estimate.relative_std])
+    classes[~estimate.excited] = 'none'
+    states = [
+        (f'up to {USUAL_LIMIT if limit is None else limit:g} %', GOOD, classes == 'good'),
+        ('up to 100 %', WEAK, classes == 'weak'),
+        ('more', POOR, classes == 'poor'),
+        ('not excited', NONE, classes == 'none'),
+    ]
     traces = [
         {
             'type': 'bar', 'orientation': 'h', 'name': name,
@@ -82,7 +97,8 @@ def deviation_figure(
             'title': {'text': 'relative standard deviation [%]'}, 'type': 'log', 'dtick': 1,
             'tickformat': '~g', 'range': [lowest, highest],
         },
-        'shapes': [] if limit is None else [_rule(limit)],
+        'showlegend': True,
+        'shapes': [] if limit is None else [_rule(limit, 'limit of essential ones')],
     }  # fmt: skip
     return Figure('Relative standard deviation of each base parameter', traces, layout)
 
@@ -143,15 +159,15 @@ def singular_value_figure(structure: BaseStructure) -> Figure:
         text += f', gap {structure.gap:.0e}'.replace('e+', 'e')
     traces = [
         {'x': index[part], 'y': values[part], 'mode': 'markers',
-         'marker': {'color': colour, 'size': 6},
+         'marker': {'color': colour, 'size': 6}, 'showlegend': False,
          'hovertemplate': 'number %{x}: %{y:.3g}<extra></extra>'}
         for part, colour in ((slice(rank), RESIDUAL), (slice(rank, None), NONE))
     ]  # fmt: skip
     layout = {
-        'height': 280, 'showlegend': False, 'title': headline(text),
+        'height': 280, 'showlegend': True,
         'xaxis': {'title': {'text': 'number'}},
         'yaxis': {'title': {'text': 'singular value'}, 'type': 'log', 'dtick': 3},
-        'shapes': [_rule(rank + 0.5)],
+        'shapes': [_rule(rank + 0.5, text)],
     }  # fmt: skip
     return Figure('Singular values of the regressor at random states', traces, layout)
 
@@ -166,7 +182,8 @@ def link_figure(robot: Robot, before: ParameterSet, after: ParameterSet) -> Figu
     data = robot.model.createData()
     pin.forwardKinematics(robot.model, data, pin.neutral(robot.model))
     places = {link: data.oMi[i] for link, i in zip(robot.links, robot.joint_ids, strict=True)}
-    traces = [_robot_trace(robot, data)]
+    shapes = _robot_trace(robot, data)
+    traces = [shapes if shapes['x'].size else _skeleton_trace(robot, data)]
     for (kind, colour, symbol, opacity), parameters in zip(_KINDS, (before, after), strict=True):
         links = [link for link in body_links(parameters.layout) if link in places]
         inertials = {link: parameters.inertial(link) for link in links}
@@ -204,9 +221,8 @@ def link_figure(robot: Robot, before: ParameterSet, after: ParameterSet) -> Figu
 
 def _scene(traces: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return axes that show everything to scale, the longest side as long as there is room."""
-    points = [np.array([part[axis] for axis in 'xyz']) for part in traces if part['x'].size]
-    everything = np.hstack(points) if points else np.zeros((3, 1))
-    low, high = everything.min(axis=1) - 0.01, everything.max(axis=1) + 0.01
+    everything = np.hstack([np.array([part[axis] for axis in 'xyz']) for part in traces])
+    low, high = np.nanmin(everything, axis=1) - 0.01, np.nanmax(everything, axis=1) + 0.01
     ratio = (high - low) / (high - low).max()
     axes = {
         f'{name}axis': {'visible': False, 'showspikes': False, 'range': [start, end]}
@@ -265,6 +281,27 @@ def _robot_trace(robot: Robot, data: pin.Data) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _skeleton_trace(robot: Robot, data: pin.Data) -> dict[str, Any]:
+    """Return a line from each joint to those behind it, with the names of the links they move."""
+    model, links = robot.model, dict(zip(robot.joint_ids, robot.links, strict=True))
+    named: dict[tuple[float, ...], list[str]] = {}
+    points = []
+    for index in range(1, model.njoints):
+        parent, place = data.oMi[model.parents[index]].translation, data.oMi[index].translation
+        points += [parent.copy(), place.copy(), np.full(3, np.nan)]
+        # names of joints at the same place would cover one another
+        named.setdefault(tuple(place.round(3)), []).append(links[index])
+    names = {place: ', '.join(escaped(link) for link in there) for place, there in named.items()}
+    return {
+        'type': 'scatter3d', 'mode': 'lines+markers+text', 'name': 'joints',
+        **dict(zip('xyz', np.array(points).T.copy(), strict=True)),
+        'text': ['' if np.isnan(p[0]) else names.pop(tuple(p.round(3)), '') for p in points],
+        'textposition': 'middle right', 'textfont': {'size': 11, 'color': TEXT},
+        'line': {'color': 'var(--link)', 'width': 8},
+        'marker': {'color': 'var(--link)', 'size': 4}, 'hoverinfo': 'skip',
+    }  # fmt: skip
+
+
 def _joined(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """Return meshes as one."""
     if not parts:
@@ -291,10 +328,10 @@ def _described(link: str, kind: str, inertial: np.ndarray) -> str:
 # ------------------------------------------------------------------------------------------ parts
 
 
-def _rule(x: float) -> dict[str, Any]:
-    """Return a dashed vertical line."""
-    return {'type': 'line', 'x0': x, 'x1': x, 'y0': 0, 'y1': 1, 'yref': 'paper',
-            'line': {'color': PREDICTED, 'width': 1, 'dash': 'dash'}}  # fmt: skip
+def _rule(x: float, name: str) -> dict[str, Any]:
+    """Return a dashed vertical line with a name in the legend."""
+    return {'type': 'line', 'name': name, 'showlegend': True, 'x0': x, 'x1': x, 'y0': 0, 'y1': 1,
+            'yref': 'paper', 'line': {'color': PREDICTED, 'width': 1, 'dash': 'dash'}}  # fmt: skip
 
 
 def _named(names: Sequence[str]) -> dict[str, Any]:

@@ -62,6 +62,7 @@ def html(result: Result) -> str:
         verdict=verdict(result),
         uses=USES,
         bodies=result.link_table(),
+        knowledge=[known.sentence for known in result.link_knowledge()],
         tiles=list(_tiles(result)),
         notes=unique_texts(
             *(each.notes for each in (result.estimate, result.essential) if each is not None)
@@ -203,14 +204,12 @@ def _parameters(result: Result) -> Iterator[dict[str, Any]]:
     """Rows of the table of base parameters."""
     estimate, essential = result.estimate, result.essential
     mask = None if essential is None else essential.essential
+    settings = result.estimation.essential
+    limit = None if settings is None else settings.max_relative_std
     prior = result.structure.project(result.prior).values
     for i, parameter in enumerate(estimate):
         kept = None if mask is None else bool(mask[i])
-        state, word = 'good', 'estimated' if kept is None else 'essential'
-        if not estimate.excited[i]:
-            state, word = 'poor', 'not excited'
-        elif kept is False:
-            state, word = 'weak', 'not essential'
+        word = 'estimated' if kept is None else 'essential' if kept else 'not essential'
         yield {
             'name': parameter.name,
             'expression': '' if parameter.expression == parameter.name else parameter.expression,
@@ -223,8 +222,8 @@ def _parameters(result: Result) -> Iterator[dict[str, Any]]:
             'low': parameter.bootstrap_low,
             'high': parameter.bootstrap_high,
             'essential': None if essential is None or not kept else essential.base.values[i],
-            'state': state,
-            'word': word,
+            'precision': parameter_plots.precision(parameter.relative_std, limit),
+            'word': word if estimate.excited[i] else 'not excited',
             'reason': estimate.reasons[i],
         }
 
@@ -281,7 +280,6 @@ def write_figures(
 def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the figures by name, and why some of them are missing."""
     estimate, names = result.estimate, result.units
-    essential = None if result.essential is None else result.essential.essential
     settings = result.estimation.essential
     limit = None if settings is None else settings.max_relative_std
     prior = result.structure.project(result.prior)
@@ -319,7 +317,7 @@ def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
         'validations': [efforts('validation', i) for i in range(1, len(seen))],
         'prior': drawn('prior', parameter_plots.prior_figure, estimate, prior),
         'deviations': drawn(
-            'deviations', parameter_plots.deviation_figure, estimate, essential, limit
+            'deviations', parameter_plots.deviation_figure, estimate, limit
         ),
         'singular_values': drawn(
             'singular_values', parameter_plots.singular_value_figure, result.structure

@@ -68,6 +68,21 @@ def test_rows_left_out_are_pale_and_set_no_scale():
     assert first.layout['yaxis2']['range'][1] < 1.0
 
 
+def test_a_spike_at_the_edge_sets_no_scale_and_one_within_does():
+    for row, clipped in ((0, True), (497, True), (250, False)):
+        given = trace()
+        predicted = np.array(given.predicted)
+        predicted[row, 0] = 1e3
+        first, second = fit_plots.effort_figures(
+            replace(given, predicted=predicted), fits(), ['N m'] * 2
+        )
+        assert lines(first, 'predicted')[0]['y'][row] == 1e3
+        for name in ('yaxis', 'yaxis2'):
+            assert ('range' in first.layout[name]) == clipped
+            assert 'range' not in second.layout[name]
+            assert not clipped or first.layout[name]['range'][1] < 100.0
+
+
 def test_lines_are_interrupted_between_segments():
     figure, _ = fit_plots.effort_figures(trace(segments=(0, 1, 2)), fits(), ['N m'] * 2)
     assert np.isnan(figure.traces[0]['x']).sum() == 2

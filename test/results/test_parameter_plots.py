@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+import re
 
 import numpy as np
 import pinocchio as pin
@@ -47,21 +48,28 @@ def estimate(units):
     )
 
 
-def test_deviations_are_bars_by_state():
+def test_deviations_are_bars_by_their_size():
     given = estimate(['kg'] * 30)
     excited = np.arange(30) > 0
-    unknown = np.where(excited, given.relative_std, np.nan)
-    given = replace(given, excited=excited, relative_std=unknown)
-    essential = given.relative_std < 8.0
-    figure = parameter_plots.deviation_figure(given, essential, 8.0)
+    relative = np.where(excited, given.relative_std, np.nan)
+    relative[7] = 969.0
+    given = replace(given, excited=excited, relative_std=relative)
+    figure = parameter_plots.deviation_figure(given, 8.0)
     names = given.base.layout.names
     shown = {y: x for part in figure.traces for y, x in zip(part['y'], part['x'], strict=True)}
     assert set(shown) == set(names)
     assert [shown[name] for name in names[1:]] == given.relative_std[1:].tolist()
-    (bars,) = lines(figure, 'essential')
-    assert bars['y'] == [name for name, is_so in zip(names, essential, strict=True) if is_so]
+    (good,), (weak,), (poor,) = (
+        lines(figure, name) for name in ('up to 8 %', 'up to 100 %', 'more')
+    )
+    assert good['y'] == [names[i] for i in np.flatnonzero(relative <= 8.0)]
+    between = (relative > 8.0) & (relative <= 100.0)
+    assert weak['y'] == [names[i] for i in np.flatnonzero(between)]
+    assert names[7] in poor['y']
+    assert poor['y'] == [names[i] for i in np.flatnonzero(relative > 100.0)]
     assert lines(figure, 'not excited')[0]['y'] == [names[0]]
-    assert figure.layout['shapes'][0]['x0'] == 8.0
+    (rule,) = figure.layout['shapes']
+    assert rule['x0'] == 8.0 and rule['name'] == 'limit of essential ones' and rule['showlegend']
     assert 10.0 ** figure.layout['xaxis']['range'][0] <= np.nanmin(given.relative_std)
 
 
@@ -119,7 +127,7 @@ def test_singular_values():
     counting, rest = figure.traces
     np.testing.assert_array_equal(counting['y'], values[:3])
     assert rest['x'].tolist() == [4, 5]
-    assert figure.layout['title']['text'] == 'rank 3, gap 1e15'
+    assert figure.layout['shapes'][0]['name'] == 'rank 3, gap 1e15'
 
 
 ARM = Path(__file__).resolve().parents[2] / 'urdf' / 'demo_arm.urdf'
@@ -172,3 +180,19 @@ def test_centres_of_mass_are_where_pinocchio_has_them(robot):
     surfaces = [part['name'] for part in figure.traces if part['type'] == 'mesh3d']
     n = robot.n_joints
     assert surfaces == ['shapes', *['inertia before'] * n, *['inertia after'] * (n - 1)]
+
+
+def test_robots_without_shapes_are_drawn_as_skeletons_with_names():
+    bare = re.sub(r'<(visual|collision)>.*?</\1>', '', ARM.read_text(), flags=re.DOTALL)
+    robot = Robot.from_urdf(bare)
+    before = prior(robot, ModelSettings())
+    skeleton = link_figure(robot, before, before).traces[0]
+    data = robot.model.createData()
+    pin.forwardKinematics(robot.model, data, pin.neutral(robot.model))
+    points = np.column_stack([skeleton[axis] for axis in 'xyz'])
+    for number, index in enumerate(robot.joint_ids):
+        bone = points[3 * number : 3 * number + 2]
+        parent = robot.model.parents[index]
+        np.testing.assert_allclose(bone, [data.oMi[i].translation for i in (parent, index)])
+    named = ', '.join(filter(None, skeleton['text']))
+    assert sorted(named.split(', ')) == sorted(robot.links)

@@ -240,6 +240,26 @@ def test_it_opens_with_the_verdict_then_the_links_then_the_figures(result, page)
         assert number(row.after.mass) in links
 
 
+def test_colours_are_those_of_the_deviation_that_is_shown(result):
+    """A parameter that is kept as essential may still be poorly known by the estimate shown."""
+    relative = np.array(result.estimate.relative_std)
+    kept = int(np.flatnonzero(result.essential.essential)[0])
+    relative[kept] = 969.0
+    page = html(replace(result, estimate=replace(result.estimate, relative_std=relative)))
+    name = result.structure.names[kept]
+    (row,) = re.findall(rf'<tr><td><code>{re.escape(name)}</code></td>.*?</tr>', page, re.DOTALL)[
+        :1
+    ]
+    assert '<td class="n poor">969</td>' in row and '<td class="state">essential</td>' in row
+
+
+def test_each_link_has_its_sentence(result, page):
+    for known in result.link_knowledge():
+        head = f'<tr><td><code>{known.link}</code></td><td class="soft">'
+        (row,) = re.findall(f'{re.escape(head)}.*?</tr>', page, re.DOTALL)
+        assert known.sentence in row
+
+
 def test_settings_are_those_of_an_experiment_file(result):
     content = yaml.safe_load(settings_text(result))
     content['robot']['effort_kind'] = 'joint_torque'
@@ -352,7 +372,7 @@ report.others = all('[data-joint=joint_2]').map((div) => div.hidden);
 everything.click();
 report.shown = all('[data-joint=joint_1]').map((div) => div.hidden);
 
-const table = all('#parameters ~ .scroll table')[0];
+const table = all('#parameters ~ details table')[0];
 const names = () => [...table.tBodies[0].rows].map((row) => row.cells[0].innerText.trim());
 const values = () => [...table.tBodies[0].rows].map((row) =>
   Number(row.cells[2].innerText.replace('\u2212', '-')));
