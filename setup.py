@@ -13,7 +13,7 @@ from setuptools import find_packages, setup
 
 NAME = 'robot_identification'
 HERE = Path(__file__).resolve().parent
-EXTRAS = ('sim', 'fleet', 'notebook', 'parquet')
+EXTRAS = ('fast', 'sim', 'fleet', 'notebook', 'parquet')
 OLDEST = {
     'mcap': '1.5',
     'mujoco': '3.2',

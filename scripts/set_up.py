@@ -32,6 +32,7 @@ OLDEST, NEWEST = (3, 10), (3, 13)  # Python versions with ROS wheels
 OLDEST_CMAKE = (3, 20)
 WHEELS = (
     'runtime.txt',
+    'fast.txt',
     'sim.txt',
     'fleet.txt',
     'notebook.txt',

@@ -187,7 +187,7 @@ def pins(name):
     return [match.groups() for match in found]
 
 
-EXTRAS = ('sim', 'fleet', 'notebook', 'parquet')
+EXTRAS = ('fast', 'sim', 'fleet', 'notebook', 'parquet')
 RUNTIME = ('runtime.txt', *(f'{extra}.txt' for extra in EXTRAS))
 ROS_WHEELS = ('ros-jazzy-wheels.txt', 'ros-kilted-wheels.txt')
 

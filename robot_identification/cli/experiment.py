@@ -13,12 +13,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 import os
 from pathlib import Path
 import sys
 from typing import Any
 
-from ..errors import one_of, SettingsError, unique_texts
+from ..errors import missing_extra, one_of, SettingsError, unique_texts
 from ..progress import progress_bar
 from ..untrusted.writing import encoded
 from .command import (
@@ -394,6 +395,8 @@ def identify(options: argparse.Namespace) -> int:
         run = partial(identify, experiment)
         folder = output_folder(options, experiment)
     require_writable(folder)
+    if not options.quiet and find_spec('numba') is None:
+        warn([f'{missing_extra("numba", "fast")}; without it regressors take longer'])
     with progress_bar(enabled=not options.quiet) as progress:
         result = run(progress=progress)
         progress(1.0, 'writing the results')

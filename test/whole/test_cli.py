@@ -10,8 +10,10 @@ import shutil
 
 import numpy as np
 import pytest
+from robot_identification.cli import experiment
 from robot_identification.cli.main import main
 from robot_identification.errors import ConsistencyError
+from robot_identification.identification import pipeline
 from robot_identification.results import saving
 import yaml
 
@@ -178,6 +180,17 @@ def test_a_promised_file_that_is_not_written_is_an_error(workspace, monkeypatch,
     assert main(['identify', str(workspace.experiment), '--quiet']) == 5
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == "error: identified.urdf is not written: link 'link_1' has a mass of -1 kg"
+
+
+def test_what_would_be_faster_is_named_before_the_work_starts(workspace, monkeypatch, capsys):
+    def refused(*_, **__):
+        raise ConsistencyError('no need to go on')
+
+    monkeypatch.setattr(experiment, 'find_spec', lambda _: None)
+    monkeypatch.setattr(pipeline, 'identify', refused)
+    assert main(['identify', str(workspace.experiment)]) != 0
+    told = capsys.readouterr().err
+    assert "warning: 'numba' is not installed: pip install 'robot-identification[fast]'" in told
 
 
 def test_export_to_a_file_and_to_standard_output(identified):
