@@ -27,7 +27,7 @@ from ..model.robot import Robot
 from ..regressor import build, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
-from .hypotheses import along, Correction, fault_of, hypotheses, NONE
+from .hypotheses import Correction, fault_of, gravity_change, hypotheses, NONE
 from .hypothesis_fit import (
     data_cost,
     FLOOR,
@@ -38,10 +38,10 @@ from .hypothesis_fit import (
     residual_squares,
 )
 from .recording_faults import (
+    diagnosis_samples,
     DiagnosisSamples,
     forgotten_loads,
     in_seconds,
-    observe,
     read_first_rows,
     recording_faults,
     RecordingFault,
@@ -198,7 +198,9 @@ def diagnose(
     if model.elastic is None:  # else a recording has the motors, too
         found += recording_faults(robot, recordings)
     robot = with_usual_gravity(robot)
-    observed = observe(recordings, np.asarray(delay)) if _comparable(robot, model) else None
+    observed = (
+        diagnosis_samples(recordings, np.asarray(delay)) if _comparable(robot, model) else None
+    )
     if observed is None:
         return Diagnosis(tuple(found), np.empty(0))
     misfit = np.empty(0)
@@ -208,25 +210,25 @@ def diagnose(
         for whole, terms in (
             ((True, rigid), (False, model)) if model.joint_springs else ((False, model),)
         ):
-            trial = Trial.of(robot, observed, terms, prior)
-            misfit = trial.base.misfit
-            if whole and not trial.explanations(whole):
+            comparison = HypothesisComparison.from_samples(robot, observed, terms, prior)
+            misfit = comparison.base.misfit
+            if whole and not comparison.explanations(whole):
                 continue
-            best = trial.explanations()
+            best = comparison.explanations()
             if best and not (whole and best[0].change.joints):
-                found[:0] = trial.faults(best)
+                found[:0] = comparison.faults(best)
                 if not best[0].moderate:
                     break
             if not whole and (not best or best[0].moderate):
-                masses = ParameterSet(trial.prior.layout, trial.base.chi)
-                found += forgotten_loads(robot, trial.prior, masses)
+                masses = ParameterSet(comparison.prior.layout, comparison.base.chi)
+                found += forgotten_loads(robot, comparison.prior, masses)
     return Diagnosis(tuple(found), misfit)
 
 
 @dataclass(frozen=True)
-class Trial:
+class HypothesisComparison:
     """
-    Samples under one model, for one change after the other; made by `Trial.of`.
+    Comparison of changes by fits to the same samples; made by `from_samples`.
 
     Attributes
     ----------
@@ -254,13 +256,13 @@ class Trial:
     base: HypothesisFit
 
     @classmethod
-    def of(
+    def from_samples(
         cls,
         robot: Robot,
         observed: DiagnosisSamples,
         settings: ModelSettings,
         prior: ParameterSet | None = None,
-    ) -> Trial:
+    ) -> HypothesisComparison:
         """Fit the samples as they are."""
         # terms that depend on what was before, or on slopes, would need all samples
         plain = ModelSettings(
@@ -270,7 +272,7 @@ class Trial:
         if prior is not None:
             known = {name: prior[name] for name in bodies.layout if name in prior.layout}
             bodies = bodies.updated(known)
-        model = HypothesisModel.of(robot, plain, bodies)
+        model = HypothesisModel.from_prior(robot, plain, bodies)
         regressor = build(robot, plain)
         rows = _rows(regressor, observed.motion)
         grams = gram_matrices(rows, observed.effort)
@@ -292,9 +294,9 @@ class Trial:
         first, bound = [], self.base.cost - _WORTH_REFINING
         for least, change in self._shortlisted(tried):
             if least < bound:
-                first.append(self.explained(change))
+                first.append(self.explanation_by(change))
                 bound = min(bound, first[-1].fit.cost + _ROOM)
-        first.append(self._turned(Explanation(along(self.robot.gravity), self.base, 0.0)))
+        first.append(self._turned(Explanation(gravity_change(self.robot.gravity), self.base, 0.0)))
         first = sorted((each for each in first if each.gain > _WORTH_REFINING), key=_rank)
         refined = [self._refined(each) for each in first[:_FINALISTS]] + first[_FINALISTS:]
         refined = sorted((each for each in refined if self._admissible(each)), key=_rank)
@@ -324,7 +326,7 @@ class Trial:
             order = [i for i in order if not changes[i].joints or i in single[:SHORTLISTED]]
         return [(costs[i], changes[i]) for i in order]
 
-    def explained(self, change: Correction) -> Explanation:
+    def explanation_by(self, change: Correction) -> Explanation:
         """Fit the samples under a change."""
         grams, effort = self._grams(change), change.efforts(self.observed)
         try:
@@ -457,7 +459,7 @@ class Trial:
         def cost(step: float) -> float:
             change = explanation.change.resized(step)
             assert change is not None
-            tried.append(self.explained(change))
+            tried.append(self.explanation_by(change))
             return -tried[-1].gain
 
         if explanation.change.resized(0.0) is not None:
@@ -490,10 +492,10 @@ class Trial:
             turn = np.linalg.lstsq(columns, residual.ravel(), rcond=1e-6)[0]
             turned = np.array(best.change.gravity) + turn
             turned *= size / max(float(np.linalg.norm(turned)), 1e-9)
-            trial = self.explained(along(turned))
-            if trial.gain < best.gain + 0.5:
+            found = self.explanation_by(gravity_change(turned))
+            if found.gain < best.gain + 0.5:
                 break
-            best = trial
+            best = found
         return best
 
 

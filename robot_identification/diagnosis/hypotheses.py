@@ -145,9 +145,9 @@ def hypotheses(gravity: np.ndarray, revolute: tuple[bool, ...]) -> Iterator[Corr
         yield Correction('degrees', position=_scaled(n, turning, np.pi / 180.0))
     size = float(np.linalg.norm(gravity)) or 9.81
     axes = (tuple(sign * size * axis) for axis in np.eye(3) for sign in (1, -1))
-    yield along((0.0, 0.0, 0.0))
+    yield gravity_change((0.0, 0.0, 0.0))
     for direction in sorted({tuple(-gravity), *axes} - {tuple(gravity)}):
-        yield along(direction)
+        yield gravity_change(direction)
 
 
 def _scaled(n: int, joints: Sequence[int], factor: float) -> np.ndarray:
@@ -169,7 +169,7 @@ def position_offset(n: int, joint: int, angle: float) -> Correction:
     return Correction('position_offset', (joint,), angle, offset=angle * np.eye(n)[joint])
 
 
-def along(gravity: tuple[float, ...] | np.ndarray) -> Correction:
+def gravity_change(gravity: tuple[float, ...] | np.ndarray) -> Correction:
     """Return the change to another gravity [m/s^2]."""
     vector = tuple(float(value) + 0.0 for value in gravity)
     return Correction(

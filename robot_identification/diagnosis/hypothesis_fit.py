@@ -89,7 +89,7 @@ class HypothesisFit:
 @dataclass(frozen=True)
 class HypothesisModel:
     """
-    Model under which hypotheses are compared; made by `HypothesisModel.of`.
+    Model under which hypotheses are compared; made by `from_prior`.
 
     Attributes
     ----------
@@ -110,7 +110,9 @@ class HypothesisModel:
     units: np.ndarray
 
     @classmethod
-    def of(cls, robot: Robot, model: ModelSettings, prior: ParameterSet) -> HypothesisModel:
+    def from_prior(
+        cls, robot: Robot, model: ModelSettings, prior: ParameterSet
+    ) -> HypothesisModel:
         """Set up the model of a robot without loops, with standard parameters as its prior."""
         bodies = reference_bodies(robot, prior)
         columns = np.arange(len(prior.layout))

@@ -416,7 +416,7 @@ class DiagnosisSamples:
         return self.moved[0.0]
 
 
-def observe(
+def diagnosis_samples(
     recordings: Sequence[Recording], known: np.ndarray | float = 0.0
 ) -> DiagnosisSamples | None:
     """
@@ -531,7 +531,7 @@ def effort_evidence(robot: Robot, recordings: Sequence[Recording]) -> EffortEvid
         Positions at the joints and efforts as recorded, one a joint.
 
     """
-    observed = observe(recordings)
+    observed = diagnosis_samples(recordings)
     if observed is None:
         return EffortEvidence((), np.empty(0))
     motion, plain = observed.motion, ModelSettings(friction=(), rotor_inertia=False)

@@ -60,7 +60,7 @@ class BoundingSpheres:
     planes: tuple[tuple[int, np.ndarray, np.ndarray, float], ...]
 
     @classmethod
-    def of(
+    def from_geometry(
         cls, robot: Robot, geometry: pin.GeometryModel, pairs: Sequence[int]
     ) -> BoundingSpheres:
         """Cover the shapes of a geometry model; bounds are those of some of its pairs."""

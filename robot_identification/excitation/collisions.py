@@ -327,7 +327,7 @@ class CollisionModel:
     @cached_property
     def spheres(self) -> BoundingSpheres:
         """Bounds of all pairs."""
-        return BoundingSpheres.of(self.robot, self.geometry, range(len(self.pairs)))
+        return BoundingSpheres.from_geometry(self.robot, self.geometry, range(len(self.pairs)))
 
 
 def collision_model(

@@ -63,7 +63,7 @@ class DistancePenalty:
         for part in np.array_split(random_positions(robot, MANY), 10):
             nearest = np.minimum(nearest, self.collisions.spheres.distances(part).min(axis=1))
         near = everyone[nearest < FAR_APART]
-        return near, BoundingSpheres.of(robot, self.collisions.geometry, near.tolist())
+        return near, BoundingSpheres.from_geometry(robot, self.collisions.geometry, near.tolist())
 
     def buffers(self, buffer: float) -> np.ndarray:
         """

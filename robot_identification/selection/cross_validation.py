@@ -163,7 +163,7 @@ class FoldedRows:
         return BANDWIDTHS * independence(2) * periods >= ENOUGH * most
 
     @classmethod
-    def of(
+    def from_recordings(
         cls,
         sources: Sequence[RecordingSource],
         regressor: Regressor,

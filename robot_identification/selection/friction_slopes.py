@@ -147,7 +147,7 @@ def find_slopes(
     spread = {term: np.full(len(owners), np.nan) for term in terms}
     notes = []
     for place, (owner, row) in enumerate(owners.items()):
-        profile = _Profile.of(factors[row].result(), counted[row], _signs(model, terms))
+        profile = _Profile.from_factor(factors[row].result(), counted[row], _signs(model, terms))
         given = {term: slopes[term][place] for term in SLOPES if term in model.friction}
         found, deviation = _best(profile, terms, given)
         for term, value, std in zip(terms, found, deviation, strict=True):
@@ -221,7 +221,7 @@ class _Profile:
     signs: np.ndarray  # (m,) that the amplitudes can have
 
     @classmethod
-    def of(cls, factor: np.ndarray, rows: float, signs: np.ndarray) -> _Profile:
+    def from_factor(cls, factor: np.ndarray, rows: float, signs: np.ndarray) -> _Profile:
         """Make the profile from R of [other columns | candidates | effort]."""
         others = factor[:, : -NODES - 1]
         u = range_basis(others, rounding=TOLERANCE)

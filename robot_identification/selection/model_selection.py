@@ -315,7 +315,7 @@ class _SettingsSearch:
         if key not in self._structures:
             self._structures[key] = structure(regressor, robot, grouping=model.grouping)
         base, moving = self._structures[key], DEAD_ZONES[-1] * self.units
-        rows = FoldedRows.of(
+        rows = FoldedRows.from_recordings(
             self.sources, regressor, base, robot, model, neutral, moving, self.zone
         )
         channel = (np.broadcast_to(getattr(signals, key), robot.n_joints) for key in _CHANNEL)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from robot_identification.diagnosis.diagnose import diagnose, Trial
+from robot_identification.diagnosis.diagnose import diagnose, HypothesisComparison
 from robot_identification.diagnosis.hypotheses import (
     Correction,
     exchanged,
@@ -13,7 +13,7 @@ from robot_identification.diagnosis.hypotheses import (
     nearest_axis,
     position_offset,
 )
-from robot_identification.diagnosis.recording_faults import observe
+from robot_identification.diagnosis.recording_faults import diagnosis_samples
 from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.regressor import ModelSettings
 
@@ -88,18 +88,22 @@ def test_sizes_are_found():
     made = arm(FIVE_JOINTS)
     position = made.recording.position.copy()
     position[:, 1] += np.radians(65.0)
-    trial = Trial.of(
-        made.robot, observe([replace(made.recording, position=position)]), ModelSettings()
+    comparison = HypothesisComparison.from_samples(
+        made.robot,
+        diagnosis_samples([replace(made.recording, position=position)]),
+        ModelSettings(),
     )
-    best = trial.explanations()[0].change
+    best = comparison.explanations()[0].change
     assert (best.code, best.joints) == ('position_offset', (1,))
     assert np.degrees(best.size) == pytest.approx(-65.0, abs=6.0)
 
 
 def test_direction_of_gravity_is_found():
     fault = faulty('direction of gravity', FIVE_JOINTS)
-    trial = Trial.of(fault.robot, observe([fault.recording]), ModelSettings())
-    gravity = np.array(trial.explanations()[0].change.gravity)
+    comparison = HypothesisComparison.from_samples(
+        fault.robot, diagnosis_samples([fault.recording]), ModelSettings()
+    )
+    gravity = np.array(comparison.explanations()[0].change.gravity)
     true = arm(FIVE_JOINTS).truth.gravity.linear
     angle = np.arccos(gravity @ true / np.linalg.norm(gravity) / np.linalg.norm(true))
     assert np.degrees(angle) < 5.0
@@ -107,7 +111,7 @@ def test_direction_of_gravity_is_found():
 
 def test_changes_undo_what_they_are_called_after():
     made = arm(THREE_JOINTS)
-    observed = observe([made.recording])
+    observed = diagnosis_samples([made.recording])
     order = exchanged(3, 0, 2)
     swapped = Correction('joints_swapped', (0, 2), position=order, effort=order)
     twice = swapped.motion(swapped.motion(observed.motion))

@@ -10,9 +10,9 @@ import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.diagnosis.recording_faults import (
+    diagnosis_samples,
     effort_evidence,
     in_seconds,
-    observe,
     recording_faults,
 )
 from robot_identification.estimators import EstimationSettings
@@ -186,7 +186,7 @@ def test_observed_samples_belong_together_at_every_rate(rate):
     position = np.sin(speed * time)[:, None]
     velocity = speed * np.cos(speed * time)[:, None]
     vibration = np.cos(2.0 * np.pi * 400.0 * time)[:, None] if rate > 800.0 else 0.0
-    observed = observe([Recording(time, position, velocity + vibration, ('hinge',))])
+    observed = diagnosis_samples([Recording(time, position, velocity + vibration, ('hinge',))])
     motion = observed.motion
     assert motion.velocity == pytest.approx(observed.moved[0.0], abs=2e-3 * speed)
     assert motion.acceleration == pytest.approx(-(speed**2) * motion.position, abs=2e-3 * speed**2)

@@ -30,7 +30,7 @@ def test_bounds_are_below_the_distances(path):
     robot = Robot.from_urdf(path)
     model = collision_model(robot, 0.01, OBSTACLES)
     geometry = model.geometry
-    spheres = BoundingSpheres.of(robot, geometry, range(len(model.pairs)))
+    spheres = BoundingSpheres.from_geometry(robot, geometry, range(len(model.pairs)))
     low, high = np.maximum(robot.limits.lower, -3.0), np.minimum(robot.limits.upper, 3.0)
     position = np.random.default_rng(0).uniform(low, high, (60, robot.n_joints))
     bounds = spheres.distances(position)

@@ -160,7 +160,7 @@ def test_deviations_are_those_of_repeated_noise(arm, model):
         factor = np.zeros((r.shape[0] + 1,) * 2)
         factor[:-1, :-1], factor[:-1, -1] = r, right
         factor[-1, -1] = np.linalg.norm(noisy - q @ right)
-        profile = friction_slopes._Profile.of(factor, effort.size, np.array([1.0, -1.0]))
+        profile = friction_slopes._Profile.from_factor(factor, effort.size, np.array([1.0, -1.0]))
         slopes, std = friction_slopes._best(profile, tuple(friction_slopes.SLOPES), {})
         found.append(np.log(slopes))
         told.append(std)
