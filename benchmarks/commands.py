@@ -23,6 +23,7 @@ from robot_identification.servo.identification import fit_servo, rollout_errors,
 from robot_identification.servo.parameters import ServoParameters
 from robot_identification.servo.settings import ServoSettings, SimulatorSettings
 
+from . import mujoco_sysid
 from .harness import Figure, Section, Table
 from .real_recordings import DATA
 
@@ -40,6 +41,11 @@ on the odd ones. Periods are the triangles of 3.0, 2.8, ... 0.4 s of the quadrup
 and blocks of 2 s of the simulated SO-101's. *Rigid bodies* has neither armature nor friction nor
 delay, *robot file* what the MJCF has, *least squares* the start from pseudo-efforts. Processor
 time is that of one identification, held to {SECONDS:g} s.
+
+MuJoCo's own system identification, `mujoco.sysid`, identifies armature, damping, frictionloss and
+one delay from the same rows, with {mujoco_sysid.ITERATIONS} steps of its optimiser from the values
+of the MJCF. Centres of mass and priors are not among its parameters here, so that its errors are
+those of a smaller model; it perturbs each parameter in a rollout of its own.
 
 Repeatability compares the identifications of even and odd periods: the median over the joints of
 the difference by the mean."""
@@ -84,7 +90,7 @@ def section() -> Section:
     """Identify each recording on even and on odd periods."""
     if not FOLDER.is_dir():
         return Section('Servos from commands', f'No figures: there is no {FOLDER.name} folder.')
-    rows, repeats, figures = [], [], []
+    rows, repeats, others, figures = [], [], [], []
     for case in CASES:
         even, seconds = _identified(case, odd=True)
         odd, _ = _identified(case, odd=False)
@@ -100,6 +106,20 @@ def section() -> Section:
             name: 1e3 * rollout_errors(even.model, [unseen], each, held_out=True)[0].total
             for name, each in known.items()
         }
+        if case.friction == 'coulomb' and mujoco_sysid.AVAILABLE:
+            began = time.process_time()
+            found, count = mujoco_sysid.identified(
+                FOLDER / f'{case.robot}.xml', even.model, unseen, known['robot file']
+            )
+            used = time.process_time() - began
+            other = rollout_errors(even.model, [unseen], found, held_out=True)[0].total
+            others += [
+                (case.name, tool, f'{error:.2f}', str(rollouts), f'{seconds_:.1f}')
+                for tool, error, rollouts, seconds_ in (
+                    ('this package', errors['identified'], even.fit.rollouts, seconds),
+                    ('mujoco.sysid', 1e3 * other, count, used),
+                )
+            ]
         rows.append(
             (
                 case.name,
@@ -130,12 +150,15 @@ def section() -> Section:
             (case.name, *(f'{value:.1f} %' for value in differences.values()), ' / '.join(delays))
         )
     columns = ('error [mrad]', 'rigid bodies', 'robot file', 'least squares', 'identified')
+    versus = ('recording', 'tool', 'error of unseen motion [mrad]', 'rollouts')
+    versus += ('processor time [s]',)
     columns += ('to reach', 'delay [ms]', 'rollouts', 'processor time [s]')
     return Section(
         title='Servos from commands',
-        text=TEXT,
+        text=TEXT if others else f'{TEXT}\n\n`mujoco.sysid` could not be imported.',
         tables=(
             Table(columns, rows),
+            *([Table(versus, others)] if others else []),
             Table(('even and odd periods', 'Coulomb', 'armature', 'delays [ms]'), repeats),
         ),
         figures=figures,

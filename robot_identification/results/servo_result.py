@@ -22,7 +22,7 @@ from ..model.robot import read_robot, Robot, robot_document
 from ..options.document import plain
 from ..options.fields import from_mapping, to_mapping
 from ..regressor import prior
-from ..servo.identification import RolloutError
+from ..servo.identification import joint_errors, RolloutError
 from ..servo.model import ServoModel
 from ..servo.parameter_sets import Coverage
 from ..servo.parameters import KINDS, ServoParameters
@@ -433,13 +433,6 @@ def delay_document(parameters: ServoParameters, joints: Sequence[str]) -> float 
     if np.ptp(parameters.delay) == 0.0:
         return float(parameters.delay[0])
     return dict(zip(joints, parameters.delay.tolist(), strict=True))
-
-
-def joint_errors(errors: Sequence[RolloutError]) -> np.ndarray:
-    """Return (n,) errors of positions over all recordings [rad or m]."""
-    weights = np.array([error.samples for error in errors], dtype=float)
-    squares = np.stack([error.rmse**2 for error in errors])
-    return np.asarray(np.sqrt(weights @ squares / weights.sum()))
 
 
 def _nominal(joints: Sequence[Mapping[str, float] | None]) -> ServoParameters | None:

@@ -173,11 +173,16 @@ def rollout_errors(
     return tuple(found)
 
 
+def joint_errors(errors: Sequence[RolloutError]) -> np.ndarray:
+    """Return (n,) errors of positions over all recordings [rad or m]."""
+    weights = np.array([error.samples for error in errors], dtype=float)
+    squares = np.stack([error.rmse**2 for error in errors])
+    return np.asarray(np.sqrt(weights @ squares / weights.sum()))
+
+
 def _total_error(
     model: ServoModel, recordings: Sequence[CommandRecording], parameters: ServoParameters
 ) -> float:
     """Return the root mean square error over all recordings and joints [rad or m]."""
-    errors = rollout_errors(model, recordings, parameters)
-    weights = np.array([error.samples for error in errors], dtype=float)
-    squares = np.array([error.total**2 for error in errors])
-    return float(np.sqrt(weights @ squares / weights.sum()))
+    errors = joint_errors(rollout_errors(model, recordings, parameters))
+    return float(np.sqrt((errors**2).mean()))

@@ -70,11 +70,6 @@ class ServoParameters:
         )
 
     @property
-    def n_joints(self) -> int:
-        """Number of joints."""
-        return self.armature.size
-
-    @property
     def centers(self) -> np.ndarray:
         """(n, 3) displacements of the centres of mass [m]."""
         return self.center.reshape(-1, 3)

@@ -90,10 +90,6 @@ class PseudoEffortFits:
             delay=np.full(len(self.free.joints), delay),
         )
 
-    def rmse(self, delay: float) -> float:
-        """Return the root mean square residual in positions [rad or m]."""
-        return float(np.sqrt(self._solved(delay)[1] / self.rows))
-
     @cached_property
     def _solutions(self) -> dict[float, tuple[np.ndarray, float]]:
         return {}
