@@ -63,6 +63,10 @@ def pytest_addoption(parser):
     )
 
 
+SWEEP = 3600.0
+"""Time that a test of `make soak` may take where it names none [s]."""
+
+
 def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: item.path.stem not in LONG_FILES)
     for item in items:
@@ -71,6 +75,9 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker('ros')
         if item.get_closest_marker('ros') and place not in DDS_PLACES:
             raise pytest.UsageError(f'{item.nodeid}: tests over DDS belong to {DDS_PLACES}')
+        # of a sweep, the timeout tells a hang from a busy machine, and nothing else
+        if item.get_closest_marker('soak') and not item.get_closest_marker('timeout'):
+            item.add_marker(pytest.mark.timeout(SWEEP))
 
 
 def pytest_collection_finish():

@@ -18,11 +18,10 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
-import rclpy
-from rclpy.signals import SignalHandlerOptions
 from robot_identification import demo
 from robot_identification.model.urdf_files import resolve_package_path
 from robot_identification.nodes.client import RequestFailedError
+from robot_identification.nodes.common.processes import client_node
 from robot_identification.processes import NodeProcesses, NodeStoppedError
 from robot_identification_msgs.action import Excite
 from robot_identification_msgs.srv import StopRecording
@@ -61,9 +60,11 @@ class Demonstration(demo.Demonstration):
 class Killing:
     """The steps's steps, each of them done again after a node was killed in it."""
 
-    def __init__(self, folder, environment):
+    def __init__(self, folder, environment, node):
         self.processes = NodeProcesses(folder / 'logs', environment)
-        self.steps = Demonstration(folder, self.processes, seed=1, duration=4.0, max_iterations=2)
+        self.steps = Demonstration(
+            folder, node, self.processes, seed=1, duration=4.0, max_iterations=2
+        )
         self.parameters = self.steps.nodes(URDF)
 
     def killed_while(self, node, step, ready=lambda: True):
@@ -110,13 +111,10 @@ class Killing:
 
 @pytest.fixture
 def killing(ros_domain, attentive, tmp_path):
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
-    try:
-        running = Killing(tmp_path, attentive)
+    with client_node('demo') as node:
+        running = Killing(tmp_path, attentive, node)
         with running.processes:
             yield running
-    finally:
-        rclpy.try_shutdown()
 
 
 @pytest.mark.timeout(600)
