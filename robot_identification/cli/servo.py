@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 import warnings
@@ -48,6 +49,20 @@ COMMANDS = (
         nargs='+',
     ),
     argument('--kd', 'their derivative gain [N m s/rad] (default: 0)', float, 'KD', nargs='+'),
+    argument(
+        '--bam',
+        "both gains from parameter files of Rhoban's bam, one or one a joint; with "
+        '--volts-per-rad',
+        Path,
+        'FILE',
+        nargs='+',
+    ),
+    argument(
+        '--volts-per-rad',
+        'voltage of the motors by position error: supply voltage x P x factor of the firmware',
+        positive,
+        'V',
+    ),
     TARGET,
     argument(
         '--timestep',
@@ -79,6 +94,7 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
     from ..model.urdf_files import urdf_of_mjcf
     from ..results.urdf_export import robot_with_inertia
 
+    remarks = _gains_of_bam(options)
     asked = options.kp or options.kd or options.timestep
     if options.effort_kind is not None:
         if asked:
@@ -94,7 +110,7 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
         joints = robot_with_inertia(source).joints
     if not asked and not has_commands(options.recordings[0], joints):
         return None
-    return draft_servo(
+    drafted = draft_servo(
         options.urdf,
         options.recordings,
         joints,
@@ -110,6 +126,25 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
             ticks=options.ticks,
         ),
     )
+    return replace(drafted, remarks=(*drafted.remarks, *remarks))
+
+
+def _gains_of_bam(options: argparse.Namespace) -> tuple[str, ...]:
+    """Set gains to those of bam's files; return what else these have."""
+    from ..config.bam import read_bam
+
+    if (options.bam is None) != (options.volts_per_rad is None):
+        given, other = ('bam', 'volts-per-rad') if options.bam else ('volts-per-rad', 'bam')
+        raise SettingsError(f"'--{given}' needs '--{other}'", remedy='give both, or --kp and --kd')
+    if options.bam is None:
+        return ()
+    if options.kp or options.kd:
+        text = "'--bam' is given beside gains"
+        raise SettingsError(text, remedy='leave out either it, or --kp and --kd')
+    servos = [read_bam(path, options.volts_per_rad) for path in options.bam]
+    options.kp = [servo.stiffness for servo in servos]
+    options.kd = [servo.damping for servo in servos]
+    return tuple(dict.fromkeys(servo.remark for servo in servos))
 
 
 def identify_commands(options: argparse.Namespace, experiment: Experiment) -> int:

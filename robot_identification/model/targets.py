@@ -82,7 +82,8 @@ TARGETS = {
             'coulomb': '`<joint frictionloss>` with `solreffriction`',
             'center': '`<inertial pos>`',
             'gains': '`<position kp kv forcerange>`',
-            'delay': 'in a comment: hold commands back',
+            'delay': 'in a comment: hold commands back, or give the actuators `delay` and '
+            '`nsample`',
             'servo_offset': '`biasprm` of a general actuator',
             'coupled_drives': '`<tendon><fixed>`',
         },

@@ -374,6 +374,55 @@ def test_init_takes_ticks_and_zeros_of_servos(folder, monkeypatch, capsys):
     assert "'--degrees' and '--ticks' are both given" in capsys.readouterr().err
 
 
+def bam_file(path, **values):
+    """Write a parameter file as bam does."""
+    content = {'kt': 1.2, 'R': 2.4, 'armature': 0.02, 'friction_base': 0.05}
+    content |= {'friction_viscous': 0.06, 'model': 'm1', 'actuator': 'sts3215', **values}
+    path.write_text(json.dumps(content))
+    r = np.load(path.with_name('a.npz'))
+    np.savez(path.with_name('log.npz'), time=r['t'], dof_pos=r['q'], des_dof_pos=r['u'])
+
+
+def test_init_takes_gains_from_files_of_bam(folder, monkeypatch, capsys):
+    """A motor of 1.2 N m/A and 2.4 ohm at 20 V/rad has 10 N m/rad and 0.6 N m s/rad by its EMF."""
+    monkeypatch.chdir(folder)
+    bam_file(folder / 'm1.json', max_velocity=5.3)
+    bam_file(folder / 'm3.json', error_gain_ratio=1.1, load_friction_base=0.1, model='m3')
+    given = ['init', 'legs.xml', 'log.npz', '--out', 'bam.yaml', '--bam']
+    files = ['m1.json', 'm3.json', 'm1.json', 'm1.json']
+    assert main([*given, *files, '--volts-per-rad', '20']) == 0
+    out = capsys.readouterr().out
+    assert 'm1), to compare with: armature 0.02 kg m^2' in out
+    assert 'no place here for max_velocity' in out and 'load_friction_base' in out
+    servo = load_experiment('bam.yaml').robot.servo
+    np.testing.assert_allclose(servo.stiffness, [10.0, 11.0, 10.0, 10.0])
+    np.testing.assert_allclose(servo.per_joint('damping', JOINTS), 0.6)
+
+
+@pytest.mark.parametrize(
+    ('values', 'options', 'message'),
+    [
+        (
+            {'actuator': 'erob80_50'},
+            ['--volts-per-rad', '20'],
+            "actuator 'erob80_50' of bam has no",
+        ),
+        ({'kt': None}, ['--volts-per-rad', '20'], 'is no parameter file of bam'),
+        ({}, [], "'--bam' needs '--volts-per-rad'"),
+        ({}, ['--volts-per-rad', '20', '--kp', '3'], "'--bam' is given beside gains"),
+    ],
+)
+def test_files_of_bam_that_give_no_gains_are_named(
+    folder, monkeypatch, capsys, values, options, message
+):
+    monkeypatch.chdir(folder)
+    bam_file(folder / 'wrong.json', **values)
+    assert main(
+        ['init', 'legs.xml', 'log.npz', '--out', 'w.yaml', '--bam', 'wrong.json', *options]
+    )
+    assert message in capsys.readouterr().err
+
+
 def test_init_needs_the_step_beside_a_urdf(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     (folder / 'legs.urdf').write_text(urdf())
