@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 TARGET = argument(
     '--for',
-    'simulator or description that the parameters are for (simulation.target): no terms are '
-    'estimated that it lacks',
+    'simulator or description that the parameters are for (simulation.target): no friction and '
+    'springs are estimated that it lacks',
     choices=tuple(TARGETS),
     dest='target',
 )

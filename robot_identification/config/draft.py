@@ -182,7 +182,7 @@ class Draft:
             )
         several = len(self.entries) > 1
         if settings.target is not None:
-            text = 'no terms that it lacks are estimated: its simulation has all that is'
+            text = 'friction and springs that it lacks are not estimated'
             lines.append(f'simulation: {{target: {settings.target}}}  # {text}')
         lines += ['data:', '  identification:']
         for k, entry in enumerate(self.entries):

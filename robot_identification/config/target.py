@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator or description that an experiment is for: what is left out, what is refused."""
+"""
+The simulator or description that an experiment is for: what is left out, what is refused.
+
+Offsets and rotor inertias of recorded efforts are estimated for any target: masses would take
+their place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..errors import one_of
+from ..model.friction import CONSTANT, FRICTION
 from ..model.targets import TARGETS
 from ..options.fields import key_error
 from ..regressor.settings import ModelSettings
 from ..servo.settings import SERVO_COMMAND, ServoSettings
 from .experiment import RobotSettings
 
-_TERMS = {'rotor_inertia': 'armature'}
-"""Terms of keys of ``robot``, where they have other names."""
-
-_ABSENT: dict[str, Any] = {'breakaway': 0.0, 'joint_springs': [], 'rotor_inertia': False}
+_ABSENT: dict[str, Any] = {'breakaway': 0.0, 'joint_springs': []}
 """Values of keys of ``robot`` for models without their terms."""
 
 
@@ -29,10 +32,11 @@ def limit_to_target(content: dict[str, Any]) -> None:
     if robot.get('effort_kind') == SERVO_COMMAND:
         return
     target = TARGETS[name]
-    terms = [term for term in ModelSettings().friction if not target.lacking([term])]
-    robot.setdefault('friction', terms)
+    usual = ModelSettings().friction
+    lacking = target.lacking(_placed(usual))
+    robot.setdefault('friction', [term for term in usual if term not in lacking])
     for key, value in _ABSENT.items():
-        if target.lacking([_TERMS.get(key, key)]):
+        if target.lacking([key]):
             robot.setdefault(key, value)
 
 
@@ -45,20 +49,27 @@ def check_target(robot: RobotSettings, name: str | None) -> None:
         if target.lacking([term]):
             having = [other for other, each in TARGETS.items() if not each.lacking([term])]
             remedy = f'set simulation.target (--for) to {one_of(having)}' if having else ''
-            if key != 'robot.effort_kind':
+            if key == 'robot.effort_kind':
+                text = f'is {SERVO_COMMAND}, but {target.title} has no place for {term} of servos'
+            else:
+                text = f'asks for {term}, which {target.title} has no place for'
                 remedy = f'leave {term} out{", or " if having else ""}{remedy}'
-            text = f'asks for {term}, which {target.title} has no place for'
             raise key_error(key, text, remedy)
+
+
+def _placed(terms: Iterable[str]) -> list[str]:
+    """Return the terms of friction without offsets."""
+    return [term for term in terms if FRICTION[term].kind != CONSTANT]
 
 
 def _effort_terms(robot: RobotSettings) -> Iterator[tuple[str, str]]:
     """Iterate over key and term of what a model for efforts has beside rigid bodies."""
-    for term in robot.friction:
+    for term in _placed(robot.friction):
         yield 'robot.friction', term
     for key in (*_ABSENT, 'coupled_drives'):
         value = getattr(robot, key)
         if any(value) if isinstance(value, tuple) else value:
-            yield f'robot.{key}', _TERMS.get(key, key)
+            yield f'robot.{key}', key
 
 
 def _servo_terms(servo: ServoSettings) -> Iterator[tuple[str, str]]:

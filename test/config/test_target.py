@@ -26,16 +26,13 @@ def experiment(robot, target, timestep=None):
 @pytest.mark.parametrize('target', TARGETS)
 def test_auto_chooses_no_terms_that_a_target_lacks(target):
     found = experiment(EFFORTS, target)
-    assert found.robot.friction == ('viscous', 'coulomb')
+    assert found.robot.friction == ('viscous', 'coulomb', 'offset')
     assert found.given >= CHOSEN  # what is given is not chosen
-    lacks_rotors = target in ('urdf', 'sdf')
-    assert ('robot.rotor_inertia' in found.given) == lacks_rotors
-    assert found.robot.rotor_inertia == (not lacks_rotors)
+    assert 'robot.rotor_inertia' not in found.given  # masses would take its place
 
 
 def test_without_a_target_all_are_left_to_auto():
     found = experiment(EFFORTS, None)
-    assert 'offset' in found.robot.friction
     assert not found.given & CHOSEN
 
 
@@ -45,7 +42,7 @@ def test_without_a_target_all_are_left_to_auto():
         ('mjcf', {'friction': ['viscous', 'load']}, "'robot.friction' asks for load, which MJCF"),
         ('isaaclab', {'breakaway': 0.01}, "'robot.breakaway' asks for breakaway, which Isaac"),
         ('mjlab', {'joint_springs': ['joint_1']}, "'robot.joint_springs' asks for joint_springs"),
-        ('urdf', {'rotor_inertia': True}, "'robot.rotor_inertia' asks for armature, which URDF"),
+        ('urdf', {'friction': ['root']}, "'robot.friction' asks for root, which URDF"),
         (
             'sdf',
             {'coupled_drives': [{'motor': 'joint_1', 'joints': ['joint_1', 'joint_2']}]},
@@ -61,16 +58,17 @@ def test_terms_that_a_target_lacks_are_refused(target, settings, message):
 
 
 def test_the_remedy_names_targets_that_have_the_term():
+    drives = [{'motor': 'joint_1', 'joints': ['joint_1', 'joint_2']}]
     with pytest.raises(SettingsError) as refused:
-        experiment(EFFORTS | {'rotor_inertia': True}, 'urdf')
-    assert 'mjcf, isaaclab, mjlab' in refused.value.remedy
+        experiment(EFFORTS | {'coupled_drives': drives}, 'urdf')
+    assert 'set simulation.target (--for) to mjcf, mjlab' in refused.value.remedy
 
 
 @pytest.mark.parametrize(
     ('target', 'servo', 'message'),
     [
-        ('urdf', {}, "'robot.effort_kind' asks for armature, which URDF has no place"),
-        ('sdf', {}, "'robot.effort_kind' asks for armature, which Gazebo"),
+        ('urdf', {}, 'servo_command, but URDF has no place for armature of servos'),
+        ('sdf', {}, 'servo_command, but Gazebo .* has no place for armature'),
         ('mjcf', {'friction': 'coulomb_by_position'}, 'asks for coulomb_by_position, which MJCF'),
         ('isaaclab', {'offset': True}, "'robot.servo.offset' asks for servo_offset, which Isaac"),
     ],

@@ -51,7 +51,7 @@ def test_terms_that_the_target_lacks_are_not_estimated(fresh):
     command = ('init', URDF, 'first.csv', '--effort-kind', 'joint_torque', '--for', 'mjcf')
     fresh.run(*command)
     experiment = load_experiment(fresh.folder / 'experiment.yaml')
-    assert experiment.robot.friction == ('viscous', 'coulomb')
+    assert experiment.robot.friction == ('viscous', 'coulomb', 'offset')
     assert experiment.simulation.target == 'mjcf'
     done = fresh.run('identify', 'experiment.yaml', '--no-auto', '--for', 'isaaclab')
     assert 'actuators.py' in done.stdout
