@@ -59,7 +59,7 @@ class LinkKnowledge:
 
     @property
     def sentence(self) -> str:
-        """What is known of the link, in words."""
+        """Sentence on the knowledge of the link, without its name."""
         if self.kind == PRIOR:
             return 'unknown, mass and centre of mass are those of the prior'
         if self.kind == KNOWN:
