@@ -184,12 +184,15 @@ class EffortDelay:
         (n,) [s]; positive where the effort is late, NaN where the rows do not determine it.
     std:
         (n,) its standard deviation [s].
+    gain:
+        How many times smaller the residual of all joints together is with these delays.
 
     """
 
     joints: tuple[str, ...]
     delay: np.ndarray
     std: np.ndarray
+    gain: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return (delay, std) by joint."""
@@ -211,6 +214,7 @@ class _Step(NamedTuple):
     inverse: np.ndarray  # (t, n) of R of what is left of the t rates that are identified
     taken_up: np.ndarray  # (b, t) what the parameters take up of these rates' columns
     variance: float  # of the weighted residual
+    without: float  # the same where nothing is late
     share: float  # number of rows by the degrees of freedom that are left
 
 
@@ -245,15 +249,17 @@ def effort_delay(
     bounds = [0, *breaks.tolist(), len(trace)]
     parts = [slice(a, b) for a, b in zip(bounds, bounds[1:]) if b - a >= _LEAST_SEGMENT_ROWS]
     if not parts:
-        return EffortDelay(joints, *np.full((2, len(joints)), np.nan))
+        return EffortDelay(joints, *np.full((2, len(joints)), np.nan), 1.0)
     smooth = _smoothed(trace, parts)
     splines = [_spline(smooth.effort[part]) for part in parts]
     spacing = float(np.median(np.diff(trace.time[parts[0]])))
     delay, base = np.zeros(len(joints)), np.asarray(base, dtype=float)
     rows = _moved(smooth, parts, splines, delay / spacing)
     weights = _weights(rows, base)
-    for _ in range(_ROUNDS):
+    without = np.nan
+    for turn in range(_ROUNDS):
         step = _step(rows, parts, spacing, base, weights)
+        without = step.without if turn == 0 else without
         base = step.base
         delay = delay + np.nan_to_num(step.delay)
         if (np.abs(step.delay[step.identified]) < _SETTLED * spacing).all():
@@ -262,7 +268,8 @@ def effort_delay(
     std = _std(rows, weights, step, np.inf if independent is None else independent)
     model = trace.pattern.product(trace.entries, base)
     identified = np.isfinite(std) & _resolved(model, parts)
-    return EffortDelay(joints, *np.where(identified, [delay, std], np.nan))
+    gain = float(np.sqrt(without / max(step.variance, np.finfo(float).tiny)))
+    return EffortDelay(joints, *np.where(identified, [delay, std], np.nan), gain)
 
 
 def _spline(rows: np.ndarray) -> np.ndarray:
@@ -363,6 +370,7 @@ def _step(
         inverse=np.linalg.pinv(alone[:, identified]),
         taken_up=taken_up[:, :-1],
         variance=float(rest @ rest) / freedom,
+        without=float(whole[b:, -1] @ whole[b:, -1]) / freedom,
         share=count / freedom,
     )
 

@@ -17,6 +17,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from ..diagnosis.recording_faults import WHOLE
 from ..errors import one_of
 from ..estimation.estimate import Estimate, Fit
 from ..estimation.plot_samples import PlotSamples
@@ -315,6 +316,8 @@ def delay(result: Result) -> Iterator[Reason]:
     late = result.effort_delay
     if late is None or any(finding.code == 'effort_delay' for finding in result.diagnosis):
         return
+    if not late.gain > 1.0:  # with these delays nothing fits better
+        return
     with np.errstate(invalid='ignore'):
         sure = np.abs(late.delay) > SURE * late.std
     lag = np.where(sure, np.abs(late.delay), 0.0)
@@ -327,11 +330,17 @@ def delay(result: Result) -> Iterator[Reason]:
         key='signals.effort_delay',
     )
     if typical > LONG_DELAY:
+        slight = late.gain < WHOLE
+        effect = (
+            f'without, the residual is {100.0 * (1.0 - 1.0 / late.gain):.2g} % smaller'
+            if slight
+            else 'inertia and friction are biased'
+        )
         yield Reason(
             'delay',
             f'efforts and positions are {1e3 * typical:.2g} ms apart (median of the joints): '
-            'inertia and friction are biased',
-            rules_out=ALL,
+            f'{effect}',
+            rules_out=() if slight else ALL,
             value=typical,
             threshold=LONG_DELAY,
             unit='s',

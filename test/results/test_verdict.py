@@ -204,10 +204,9 @@ def test_a_delay_that_the_settings_make_up_for_is_a_reservation(good):
     assert verdict(mended).level == USABLE and verdict(mended).uses == tuple(USES)
 
 
-def with_delay(result, *delays, std=0.001):
-    return replace(
-        result, effort_delay=EffortDelay(ROBOT.joints, np.array(delays), np.full(3, std))
-    )
+def with_delay(result, *delays, std=0.001, gain=2.0):
+    late = EffortDelay(ROBOT.joints, np.array(delays), np.full(3, std), gain)
+    return replace(result, effort_delay=late)
 
 
 def test_delays_count_where_they_are_sure_and_move_the_effort(good):
@@ -219,6 +218,9 @@ def test_delays_count_where_they_are_sure_and_move_the_effort(good):
     assert verdict(one).level == USABLE
     assert reasons(one, 'delay')[0].joints == ('joint_3',)
     assert verdict(with_delay(good, np.nan, np.nan, np.nan)).level == GOOD
+    # as any other finding, by what the whole robot gains
+    assert verdict(with_delay(good, 0.02, 0.02, 0.02, gain=1.2)).level == USABLE
+    assert verdict(with_delay(good, 0.02, 0.02, 0.02, gain=0.99)).level == GOOD
 
 
 def with_errors(thing, error, joint=None):
@@ -462,7 +464,7 @@ def test_a_step_is_named_once_and_the_gravest_reason_first(good):
 
 
 def test_the_file_is_strict_and_has_the_documented_keys(good):
-    broken = replace(good, effort_delay=EffortDelay(ROBOT.joints, *np.full((2, 3), np.nan)))
+    broken = replace(good, effort_delay=EffortDelay(ROBOT.joints, *np.full((2, 3), np.nan), 1.0))
     text = verdict_json(broken)
     document = json.loads(text, parse_constant=pytest.fail)
     page = (Path(__file__).parents[2] / 'docs' / 'reference' / 'verdict.md').read_text(
