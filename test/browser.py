@@ -10,7 +10,13 @@ import threading
 
 import pytest
 
-BROWSERS = ('chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable')
+BROWSERS = (
+    'chromium',
+    'chromium-headless-shell',
+    'chromium-browser',
+    'google-chrome',
+    'google-chrome-stable',
+)
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 
 _BEFORE = """<script>
@@ -38,6 +44,9 @@ _COMMAND = (
     '--disable-extensions', '--no-first-run', '--window-size=2100,1300', '--enable-logging=stderr',
     '--remote-debugging-port=0',
 )  # fmt: skip
+
+# the second is for the headless shell, which has no mode of its own
+_DARK = ('--force-dark-mode', '--blink-settings=preferredColorScheme=0')
 
 _LONGEST = 150.0
 
@@ -71,7 +80,7 @@ def run_in_browser(page, script, folder, cases):
     for name, (width, scheme) in cases.items():
         frame = folder / f'{name}.html'
         frame.write_text(_FRAME % width)
-        dark = ('--force-dark-mode',) if scheme == 'dark' else ()
+        dark = _DARK if scheme == 'dark' else ()
         profile = f'--user-data-dir={folder / name}'
         running[name] = subprocess.Popen(
             [BROWSER, *_COMMAND, *dark, profile, frame.as_uri()],

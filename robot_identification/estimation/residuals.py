@@ -249,7 +249,8 @@ def effort_delay(
     bounds = [0, *breaks.tolist(), len(trace)]
     parts = [slice(a, b) for a, b in zip(bounds, bounds[1:]) if b - a >= _LEAST_SEGMENT_ROWS]
     if not parts:
-        return EffortDelay(joints, *np.full((2, len(joints)), np.nan), 1.0)
+        unknown = np.full(len(joints), np.nan)
+        return EffortDelay(joints, unknown, unknown.copy(), 1.0)
     smooth = _smoothed(trace, parts)
     splines = [_spline(smooth.effort[part]) for part in parts]
     spacing = float(np.median(np.diff(trace.time[parts[0]])))
@@ -269,7 +270,8 @@ def effort_delay(
     model = trace.pattern.product(trace.entries, base)
     identified = np.isfinite(std) & _resolved(model, parts)
     gain = float(np.sqrt(without / max(step.variance, np.finfo(float).tiny)))
-    return EffortDelay(joints, *np.where(identified, [delay, std], np.nan), gain)
+    found, deviation = np.where(identified, [delay, std], np.nan)
+    return EffortDelay(joints, found, deviation, gain)
 
 
 def _spline(rows: np.ndarray) -> np.ndarray:

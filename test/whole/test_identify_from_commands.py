@@ -426,10 +426,12 @@ def test_files_of_bam_that_give_no_gains_are_named(
 def test_init_needs_the_step_beside_a_urdf(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     (folder / 'legs.urdf').write_text(urdf())
+    r = recorded(3.0)
+    np.savez('stepless.npz', time=r.time, dof_pos=r.position, des_dof_pos=r.command)
     gains = ['--kp', str(KP), '--out', 'urdf.yaml']
-    assert main(['init', 'legs.urdf', 'log.npz', *gains]) != 0
+    assert main(['init', 'legs.urdf', 'stepless.npz', *gains]) != 0
     assert "'--timestep' is missing" in capsys.readouterr().err
-    assert main(['init', 'legs.urdf', 'log.npz', '--timestep', '0.005', *gains]) == 0
+    assert main(['init', 'legs.urdf', 'stepless.npz', '--timestep', '0.005', *gains]) == 0
 
 
 def test_the_library_identifies_from_arrays_and_files(folder, monkeypatch):
