@@ -45,6 +45,9 @@ unexport VIRTUAL_ENV _ROS_WHEELS_BOOTSTRAP_COMPLETE
 # the hundreds of processes that tests start compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
+# What the distribution's middleware is called tells which of its variables it reads.
+export ROS_DISTRO := $(ROS)
+
 # Nodes write their logs here: without it they need HOME.
 export ROS_LOG_DIR ?= $(CURDIR)/log/ros
 

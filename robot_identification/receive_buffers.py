@@ -27,7 +27,13 @@ PROFILE = Path(__file__).with_name('fastdds_receiver.xml')
 
 _LIMIT = Path('/proc/sys/net/core/rmem_max')
 _VARIABLES = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
+_OLD = ('humble', 'iron', 'jazzy')
 _DEFAULT_PROFILES = ('DEFAULT_FASTRTPS_PROFILES.xml', 'DEFAULT_FASTDDS_PROFILES.xml')
+
+
+def profile_variables() -> tuple[str, ...]:
+    """Return the variables that name a profile; later distributions warn of the old one."""
+    return _VARIABLES if os.environ.get('ROS_DISTRO', 'jazzy') in _OLD else _VARIABLES[1:]
 
 
 def prefer_sockets() -> bool:
@@ -46,7 +52,7 @@ def prefer_sockets() -> bool:
         return False
     if limit <= 2 * SHARED_MEMORY_SIZE:
         return False
-    os.environ.update(dict.fromkeys(_VARIABLES, str(PROFILE)))
+    os.environ.update(dict.fromkeys(profile_variables(), str(PROFILE)))
     return True
 
 

@@ -141,7 +141,10 @@ def ros_domain(tmp_path_factory):
                 patch.setenv('ROS_LOG_DIR', str(tmp_path_factory.mktemp('ros_log')))
                 patch.setenv('RCUTILS_COLORIZED_OUTPUT', '0')
                 profile = fastdds_profile(tmp_path_factory.mktemp('dds'))
-                patch.setenv('FASTRTPS_DEFAULT_PROFILES_FILE', str(profile))
+                from robot_identification.receive_buffers import profile_variables
+
+                for name in profile_variables():
+                    patch.setenv(name, str(profile))
                 yield domain
             return
     raise RuntimeError('no free ROS domain')

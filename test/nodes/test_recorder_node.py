@@ -20,6 +20,7 @@ from builtin_interfaces.msg import Time
 from mcap.exceptions import McapError
 from mcap.reader import NonSeekingReader
 from robot_identification.data.bag_writer import type_hash
+from robot_identification.receive_buffers import profile_variables
 from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from rosbags.highlevel import AnyReader
@@ -321,7 +322,7 @@ def test_every_message_that_the_middleware_lost_is_counted(ros, tmp_path):
     process = ros.start(
         'recorder',
         parameters={'output': str(tmp_path / 'bags')},
-        FASTRTPS_DEFAULT_PROFILES_FILE=str(tmp_path / 'user.xml'),
+        **dict.fromkeys(profile_variables(), str(tmp_path / 'user.xml')),
     )
     status = ros.latched(RecorderStatus, '/recorder/status')
     publisher = ros.publisher(JointState, 'joint_states', 500, wait_for_subscribers=1)

@@ -76,7 +76,7 @@ def test_packets_without_room_are_counted(small_socket):
 @pytest.fixture
 def environment(monkeypatch, tmp_path):
     """Give an environment without profiles, and a system whose limit can be set."""
-    for name in receive_buffers._VARIABLES:
+    for name in (*receive_buffers._VARIABLES, 'ROS_DISTRO'):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     limit = tmp_path / 'rmem_max'
@@ -85,6 +85,13 @@ def environment(monkeypatch, tmp_path):
     # what the function sets is taken back, too
     monkeypatch.setattr(receive_buffers.os, 'environ', dict(os.environ))
     return limit
+
+
+def test_the_old_name_is_left_where_it_is_deprecated(environment):
+    receive_buffers.os.environ['ROS_DISTRO'] = 'kilted'
+    assert prefer_sockets()
+    names = {name for name in receive_buffers.os.environ if name.endswith('PROFILES_FILE')}
+    assert names == {'FASTDDS_DEFAULT_PROFILES_FILE'}
 
 
 def test_sockets_are_preferred_where_they_hold_more(environment):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from robot_identification.receive_buffers import profile_variables
 
 PROFILE = """<?xml version="1.0" encoding="UTF-8"?>
 <dds xmlns="http://www.eprosima.com">
@@ -50,8 +51,7 @@ def attentive(tmp_path_factory):
     path = tmp_path_factory.mktemp('profile') / 'profile.xml'
     path.write_text(PROFILE)
     return {
-        'FASTRTPS_DEFAULT_PROFILES_FILE': str(path),
-        'FASTDDS_DEFAULT_PROFILES_FILE': str(path),
+        **dict.fromkeys(profile_variables(), str(path)),
         # what the profile says of transports is replaced otherwise
         'ROS_AUTOMATIC_DISCOVERY_RANGE': 'SYSTEM_DEFAULT',
     }

@@ -33,6 +33,7 @@ from robot_identification.data.bag import bag_info
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.trajectories import point_to_point, to_points
 from robot_identification.nodes.common.messages import message_of, seconds
+from robot_identification.receive_buffers import profile_variables
 from robot_identification_msgs.action import Excite, PlanExcitation
 from rosbags.highlevel import AnyReader
 from sensor_msgs.msg import JointState
@@ -82,8 +83,7 @@ def missed_soon(folder):
     """Return what a process needs in its environment to be missed soon once it is killed."""
     profile = folder / 'lease.xml'
     profile.write_text(QUICK_LEASE)
-    names = ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE')
-    return dict.fromkeys(names, str(profile))
+    return dict.fromkeys(profile_variables(), str(profile))
 
 
 class Motion:
