@@ -265,7 +265,7 @@ def test_stop_cancels_every_goal_and_waits_for_its_end(ros, controller):
     assert both.wait(60.0) == 0
     # those that have ended are no goals to it
     assert both.lines[-1] == f"'/left/leg': 1 goal canceled; {UNSEEN}"
-    assert [h.status for h in controller['handles']] == [GoalStatus.STATUS_CANCELED] * 3
+    assert not any(h.is_active for h in controller['handles'])
 
 
 def test_a_controller_that_is_discovered_late_is_stopped_too(ros, controller, monkeypatch):
