@@ -51,5 +51,5 @@ def tool(options: argparse.Namespace) -> int:
     if not options.quiet:
         show(found.summary())
     warn(found.load.warnings)
-    save_tool(result, folder)
+    print(f'wrote {save_tool(result, folder)}')
     return EXIT_OK

@@ -96,9 +96,10 @@ class Srdf:
                 yield from self._joints(part.get('name', ''), urdf, (*above, group))
             elif part.tag == 'chain':
                 base, tip = part.get('base_link', ''), part.get('tip_link', '')
-                chain, link = [], tip
+                chain: list[str] = []
+                link = tip
                 while link != base:
-                    if link not in carriers:
+                    if link not in carriers or len(chain) == len(carriers):  # or in a circle
                         raise ModelError(
                             f"planning group '{group}': link '{tip}' does not hang on '{base}'",
                             link=tip,

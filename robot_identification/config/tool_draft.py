@@ -21,7 +21,8 @@ from .experiment_file import MODELINE
 _PART = re.compile(r'(?:^|[^a-z])(f|force|t|m|torque|moment)s?[^a-z0-9]*([xyz])$')
 """Ends of names such as ``fx``, ``wrench.force.x``, ``sensor_torque_z``."""
 
-_NUMBERED = re.compile(r'^(.*(?:wrench|force|ft).*?)[_.\[]?([0-6])\]?$')
+_WORD = re.compile(r'(?:^|[^a-z])(?:wrench|force|ft)(?:[^a-z]|$)')
+_NUMBERED = re.compile(r'^(.*?)[_.\[]?([0-6])\]?$')
 """Names such as ``actual_TCP_force_0``."""
 
 _SENSOR = re.compile(r'(?:^|_)(?:ft|force|wrench)(?:_|$)|sensor')
@@ -170,13 +171,13 @@ def wrench_columns(names: Iterable[tuple[str, tuple[int, ...] | None]]) -> Signa
     for name, shape in names:
         lower = name.lower()
         if shape is not None and len(shape) == 2:
-            if shape[1] == len(CHANNELS) and re.search('wrench|force|ft', lower):
+            if shape[1] == len(CHANNELS) and _WORD.search(lower):
                 return name
             continue
         if found := _PART.search(lower):
             kind = 'force' if found[1].startswith('f') else 'torque'
             by_axes.setdefault(lower[: found.start()], {})[f'{kind}_{found[2]}'] = name
-        elif found := _NUMBERED.search(lower):
+        elif _WORD.search(lower) and (found := _NUMBERED.search(lower)):
             numbered.setdefault(found[1], []).append(name)
     for group in by_axes.values():
         if len(group) == len(CHANNELS):

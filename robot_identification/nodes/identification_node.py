@@ -186,7 +186,7 @@ class IdentificationNode(Node):
         except IdentificationError as error:
             remarks.append(str(error))
         tool_answer(found, response)
-        return '; '.join([f'{found.load.mass:.4g} kg at {found.load.frame}', *remarks])
+        return '; '.join([found.sentence, *remarks])
 
     def _check_consistency(
         self, request: srv.CheckConsistency.Request, response: srv.CheckConsistency.Response

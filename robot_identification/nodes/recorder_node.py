@@ -109,7 +109,10 @@ class RecorderOptions:
     def __post_init__(self) -> None:
         every = (*self.topics, *self.wrench_topics)
         if not self.topics or len(set(every)) != len(every) or '' in every:
-            key = 'wrench_topics' if self.wrench_topics else 'topics'
+            own = (
+                self.topics and len(set(self.topics)) == len(self.topics) and '' not in self.topics
+            )
+            key = 'wrench_topics' if own else 'topics'
             raise SettingsError(
                 f"'{key}' is {list(getattr(self, key))}",
                 key=key,

@@ -332,7 +332,7 @@ def delay(result: Result) -> Iterator[Reason]:
     if typical > LONG_DELAY:
         slight = late.gain < WHOLE
         effect = (
-            f'without, the residual is {100.0 * (1.0 - 1.0 / late.gain):.2g} % smaller'
+            f'corrected, the residual falls by {100.0 * (1.0 - 1.0 / late.gain):.2g} %'
             if slight
             else 'inertia and friction are biased'
         )

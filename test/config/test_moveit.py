@@ -117,6 +117,20 @@ def test_groups_are_their_moving_joints(srdf):
             found.joints(group, urdf)
 
 
+def test_a_circle_of_joints_ends(srdf):
+    urdf = parse_urdf(
+        '<robot name="r"><link name="a"/><link name="b"/>'
+        '<joint name="p" type="fixed"><parent link="a"/><child link="b"/></joint>'
+        '<joint name="q" type="fixed"><parent link="b"/><child link="a"/></joint></robot>'
+    )
+    path = srdf.with_name('circle.srdf')
+    path.write_text(
+        '<robot name="r"><group name="g"><chain base_link="c" tip_link="b"/></group></robot>'
+    )
+    with pytest.raises(ModelError, match='does not hang'):
+        read_srdf(path).joints('g', urdf)
+
+
 def test_pairs_that_are_disabled_are_not_checked_and_counted(srdf):
     robot = Robot.from_urdf(URDF)
     plain = planned_collisions(robot, PlanningSettings().planner)

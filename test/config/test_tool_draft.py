@@ -42,6 +42,9 @@ def test_names_of_a_wrench(names):
 def test_an_array_of_wrenches():
     assert wrench_columns([('q', (100, 6)), ('wrench', (100, 6))]) == 'wrench'
     assert wrench_columns([('q', (100, 6)), ('tau', (100, 6))]) is None
+    # a left arm has no sensor by its name
+    assert wrench_columns([('left_q', (100, 6))]) is None
+    assert wrench_columns([(f'left_{k}', None) for k in range(6)]) is None
 
 
 @pytest.fixture(scope='module')

@@ -173,6 +173,13 @@ def test_delays_of_any_part_of_a_sample_are_found(delays):
     np.testing.assert_allclose(found.delay, delays, atol=5e-5)
 
 
+def test_the_gain_is_what_the_residual_of_all_joints_falls_by():
+    late = effort_delay(*trace_of((0.03, 0.03), noise=0.05))
+    assert late.gain > 1.5
+    on_time = effort_delay(*trace_of((0.0, 0.0), noise=0.05))
+    assert on_time.gain == pytest.approx(1.0, abs=0.01)
+
+
 def test_a_late_effort_is_not_known_beyond_the_ends():
     # as many rows late as are left out at the ends of a stretch, and some more
     delays = (0.15, -0.15)
