@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ def read_bam(path: Path, volts_per_rad: float) -> BamServo:
             file=str(path),
             remedy='give a JSON file with actuator, model, kt, R and friction',
         ) from error
-    if actuator not in DRIVEN_BY_VOLTAGE or not (constant > 0.0 and resistance > 0.0):
+    by_rad = volts_per_rad * values.get('error_gain_ratio', 1.0)
+    usable = all(0.0 < value < math.inf for value in (constant, resistance, by_rad))
+    if actuator not in DRIVEN_BY_VOLTAGE or not usable:
         raise SettingsError(
             f"'{path}': actuator '{actuator}' of bam has no gains by kt and R",
             file=str(path),
@@ -89,5 +92,4 @@ def read_bam(path: Path, volts_per_rad: float) -> BamServo:
     remark = f'{path.name} (model {content.get("model")}), to compare with: {", ".join(known)}'
     if others:
         remark += f'; no place here for {one_of(others)}'
-    by_rad = volts_per_rad * values.get('error_gain_ratio', 1.0)
     return BamServo(constant / resistance * by_rad, constant**2 / resistance, remark)

@@ -27,7 +27,7 @@ def limit_to_target(content: dict[str, Any]) -> None:
     """Set keys of ``robot`` that are left out to what the experiment's target has."""
     simulation, robot = content.get('simulation'), content.get('robot')
     name = simulation.get('target') if isinstance(simulation, dict) else None
-    if name not in TARGETS or not isinstance(robot, dict):
+    if not isinstance(name, str) or name not in TARGETS or not isinstance(robot, dict):
         return
     if robot.get('effort_kind') == SERVO_COMMAND:
         return

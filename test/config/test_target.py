@@ -31,6 +31,11 @@ def test_auto_chooses_no_terms_that_a_target_lacks(target):
     assert 'robot.rotor_inertia' not in found.given  # masses would take its place
 
 
+def test_what_is_no_target_is_named():
+    with pytest.raises(SettingsError, match='simulation.target'):
+        experiment(EFFORTS, ['mjcf'])
+
+
 def test_without_a_target_all_are_left_to_auto():
     found = experiment(EFFORTS, None)
     assert not found.given & CHOSEN

@@ -4,6 +4,7 @@
 import ast
 from dataclasses import replace
 import json
+import math
 
 import mujoco
 import numpy as np
@@ -408,6 +409,8 @@ def test_init_takes_gains_from_files_of_bam(folder, monkeypatch, capsys):
             "actuator 'erob80_50' of bam has no",
         ),
         ({'kt': None}, ['--volts-per-rad', '20'], 'is no parameter file of bam'),
+        ({'error_gain_ratio': math.nan}, ['--volts-per-rad', '20'], 'has no gains by kt and R'),
+        ({'kt': math.inf}, ['--volts-per-rad', '20'], 'has no gains by kt and R'),
         ({}, [], "'--bam' needs '--volts-per-rad'"),
         ({}, ['--volts-per-rad', '20', '--kp', '3'], "'--bam' is given beside gains"),
     ],
