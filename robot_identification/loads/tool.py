@@ -111,6 +111,16 @@ class Tool:
         return bool(self.load.told.all())
 
     @property
+    def known_body(self) -> np.ndarray:
+        """(10,) mass, centre of mass, ixx, ixy, ixz, iyy, iyz, izz about it; NaN if not known."""
+        values, body = np.full(10, np.nan), self.load.body
+        if body is not None and self.load.told[:4].all():
+            values[:4] = body.mass, *body.center_of_mass
+        if body is not None and self.inertia_known:
+            values[4:] = body.inertia[np.triu_indices(3)]
+        return values
+
+    @property
     def error(self) -> float:
         """Residual by that of the offsets alone, of forces or torques, the larger one [%]."""
         fits = (self.load.fit, self.load.fit_without)

@@ -78,7 +78,7 @@ class IdentificationNode(Node):
 
     def __init__(self) -> None:
         super().__init__('identification')
-        self._settings = Settings(self)
+        self._settings = settings = Settings(self)
         self._latest: Latest | None = None
         self._recorder: RecorderStatus | None = None
         self._state = State()
@@ -101,7 +101,6 @@ class IdentificationNode(Node):
             serve(self, kind, f'~/{name}', work, queue=self._queue, callback_group=requests)
         # by the wall: the state has to show where a simulation's clock stands still, too
         steady_timer(self, 1.0, self._on_timer)
-        settings = self._settings
         self._online = OnlineService(self, self._problem, settings.description, settings.output)
 
     async def on_shutdown(self) -> None:

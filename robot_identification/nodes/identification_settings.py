@@ -35,8 +35,6 @@ from .common import declare_options, read_options
 from .common.requests import data_directories
 from .common.robot_description import RobotDescription, RobotOptions
 
-_WRENCH = 'force_torque_sensor_broadcaster/wrench'
-
 
 @dataclass(frozen=True)
 class IdentificationOptions:
@@ -218,22 +216,22 @@ class Settings:
 
         Raises as `entries` and `experiment`.
         """
-        own, given = self._data.tool, read_options(self._node, IdentificationOptions).wrench_topic
+        own, named = self._data.tool, read_options(self._node, IdentificationOptions).wrench_topic
         section = own or ToolRecordings()
+        recordings, topic = section.recordings, section.topic
         if source:
-            known = (*section.recordings, *self._data.identification)
-            section = replace(section, recordings=(self._entry(source, known),))
-        elif not section.recordings:
+            recordings = (self._entry(source, (*recordings, *self._data.identification)),)
+        elif not recordings:
             raise RecordingError(
                 'no recording of wrenches is known',
                 remedy='name a bag as source, or record with wrench_topics of the recorder node',
             )
-        if given or own is None:
-            topic = self._node.resolve_topic_name(given or _WRENCH)
-            section = replace(section, topic=topic)
+        if named or own is None:  # the usual name, in the node's namespace
+            topic = self._node.resolve_topic_name(named or topic.lstrip('/'))
         section = replace(
-            section, frame=frame or section.frame, rotation=rotation or section.rotation
+            section, recordings=recordings, topic=topic, frame=frame or section.frame
         )
+        section = replace(section, rotation=rotation or section.rotation)
         experiment = self.experiment(overrides)
         return replace(experiment, data=replace(experiment.data, tool=section))
 

@@ -8,7 +8,6 @@ Its names begin with that of the controller: the action ``follow_joint_trajector
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 import threading
 from typing import Any
@@ -27,6 +26,7 @@ from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ..errors import ExcitationError, IdentificationError
+from ..results.joint_trajectory import state_of, STATES
 from ..simulation import SimulatedSample, Simulator, Waypoints
 from ..simulation.controller import Constraints, Goal, Outcome, Tolerances, TrajectoryController
 from .common import explain, steady_timer
@@ -292,8 +292,8 @@ def waypoints_of(message: JointTrajectory) -> Waypoints:
         )
     time = np.array([seconds(point.time_from_start) for point in points])
     position, velocity, acceleration = (
-        _column([getattr(point, name) for point in points], len(joints))
-        for name in ('positions', 'velocities', 'accelerations')
+        state_of([getattr(point, state) for point in points], state, len(joints))
+        for state in STATES
     )
     none = np.empty((0, len(joints)))
     return Waypoints(joints, time, none if position is None else position, velocity, acceleration)
@@ -305,19 +305,7 @@ def start_of(message: JointTrajectory) -> float | None:
     return 1e-9 * (stamp - START * 10**9) if stamp else None
 
 
-def _column(rows: Sequence[Any], width: int) -> np.ndarray | None:
-    """(points, joints) of one quantity; NaN where a point has not as many numbers as joints."""
-    if not any(len(row) for row in rows):
-        return None
-    filled = np.full((len(rows), width), np.nan)
-    for i, row in enumerate(rows):
-        if len(row) == width:
-            filled[i] = row
-    return filled
-
-
 def _point(elapsed: float, *rows: np.ndarray) -> JointTrajectoryPoint:
     """Return a point with positions, velocities and accelerations, as many as there are rows."""
-    names = ('positions', 'velocities', 'accelerations')
-    values = {name: row.tolist() for name, row in zip(names, rows, strict=False)}
+    values = {state: row.tolist() for state, row in zip(STATES, rows, strict=False)}
     return JointTrajectoryPoint(time_from_start=duration_message(elapsed), **values)

@@ -16,12 +16,10 @@ from typing import Any, NoReturn
 import numpy as np
 import yaml
 
-from ..errors import IdentificationError, one_of, reading_failure
+from ..errors import IdentificationError, reading_failure
 from ..untrusted.files import load_yaml, read_text
+from .joint_trajectory import columns_of, state_of, STATES
 from .tables import ResultView
-
-STATES = ('positions', 'velocities', 'accelerations')
-"""What the points need."""
 
 
 def read_trajectory(path: str | os.PathLike) -> dict[str, Any]:
@@ -76,41 +74,29 @@ def with_efforts(
     joints = result.robot.joints
     names, points = trajectory['joint_names'], trajectory['points']
     names = [str(name) for name in names] if isinstance(names, list) else []
-    if sorted(names) != sorted(joints):
-        _refuse(
-            f'the trajectory has the joints {one_of(names) or "none"}, '
-            f'the result {one_of(joints)}',
-            'give a trajectory of all joints of the result',
-        )
+    columns = columns_of(names, joints)
     if not isinstance(points, list) or not points:
         _refuse('the trajectory has no points', 'give at least one')
-    order = [names.index(joint) for joint in joints]
-    states = [_states(points, name, len(joints))[:, order] for name in STATES]
+    states = [_state(points, state, len(joints))[:, columns] for state in STATES]
     effort = result.inverse_dynamics(*states)
     filled = np.empty_like(effort)
-    filled[:, order] = effort
+    filled[:, columns] = effort
     made = [
         {**point, 'effort': values} for point, values in zip(points, filled.tolist(), strict=True)
     ]
     return {**trajectory, 'points': made}, tuple(_above(result, effort))
 
 
-def _states(points: Sequence[Any], name: str, count: int) -> np.ndarray:
+def _state(points: Sequence[Any], state: str, n_joints: int) -> np.ndarray:
     """Return a state of all points, (n_points, n_joints)."""
-    rows = [point.get(name) if isinstance(point, Mapping) else None for point in points]
-    for i, row in enumerate(rows):
-        if not isinstance(row, list) or len(row) != count:
-            size = len(row) if isinstance(row, list) else 'no'
-            _refuse(
-                f'point {i} has {size} {name}, and there are {count} joints',
-                'let the planner write positions, velocities and accelerations of every joint',
-            )
-    try:
-        values = np.array(rows, dtype=float)
-    except (TypeError, ValueError):
-        values = np.array([[np.nan]])
-    if not np.isfinite(values).all():
-        _refuse(f'{name} of the points are not all numbers', 'correct them')
+    given = [point.get(state) if isinstance(point, Mapping) else None for point in points]
+    values = state_of([row if isinstance(row, list) else [] for row in given], state, n_joints)
+    if values is None or not np.isfinite(values).all():
+        missing = 'are missing' if values is None else 'are not all finite'
+        _refuse(
+            f'{state} of the trajectory {missing}',
+            'let the planner write positions, velocities and accelerations of every joint',
+        )
     return values
 
 

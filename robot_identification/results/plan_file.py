@@ -265,7 +265,7 @@ def points_csv(trajectory: PointTrajectory) -> str:
     return text.getvalue()
 
 
-def points_message(trajectory: PointTrajectory) -> str:
+def points_yaml(trajectory: PointTrajectory) -> str:
     """
     Return points as a ``trajectory_msgs/msg/JointTrajectory`` in YAML's flow style.
 

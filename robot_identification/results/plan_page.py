@@ -32,7 +32,7 @@ from ..options.fields import to_mapping
 from ..regressor import build, ModelSettings, predict, prior
 from ..untrusted.writing import write_together
 from .figure import resource
-from .plan_file import plan_text, points_csv, points_message
+from .plan_file import plan_text, points_csv, points_yaml
 from .report import number, render, Tile
 from .robot_scene import obstacle_shapes, packed, scene, scene_robot
 from .saving import reported_failures
@@ -337,7 +337,7 @@ def save_plan(
     files: dict[Path, str | bytes] = {
         folder / 'plan.yaml': plan_text(plan, robot, model),
         folder / 'trajectory.csv': points_csv(to_points(plan.trajectory, CSV_RATE)),
-        folder / 'trajectory.yaml': points_message(_sent(plan, robot, collisions)),
+        folder / 'trajectory.yaml': points_yaml(_sent(plan, robot, collisions)),
         folder / 'plan.html': plan_html(page),
     }
     with reported_failures(folder):

@@ -102,7 +102,7 @@ def test_it_follows_trajectories_and_refuses_bad_ones(ros):
         "joint 'joint_6' is missing": trajectory([1.0] * 5, joints=JOINTS[:5]),
         "position of joint 'joint_2' in point 0 is nan": trajectory([1.0, np.nan, 1, 1, 1, 1]),
         'it has no points': type(trajectory(target))(joint_names=JOINTS),
-        'velocity of joint': trajectory([1.0] * 6, velocities=[0.0]),
+        'has 1 velocities': trajectory([1.0] * 6, velocities=[0.0]),
         'it is over': trajectory([1.0] * 6, start=0.001),
     }
     for reason, message in wrong.items():

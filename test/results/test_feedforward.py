@@ -114,16 +114,16 @@ def test_efforts_above_the_limits_are_reported(result):
 @pytest.mark.parametrize(
     ('change', 'words'),
     [
-        (lambda d: d.update(joint_names=['joint_1', 'joint_2', 'elbow']), 'elbow'),
-        (lambda d: d.update(joint_names=None), 'has the joints none'),
-        (lambda d: d.update(joint_names=3), 'has the joints none'),
-        (lambda d: d.update(joint_names=[1, [2], None]), 'None, the result'),
+        (lambda d: d.update(joint_names=['joint_1', 'joint_2', 'elbow']), 'joints joint_3'),
+        (lambda d: d.update(joint_names=None), 'does not have joints joint_1'),
+        (lambda d: d.update(joint_names=3), 'does not have joints joint_1'),
+        (lambda d: d.update(joint_names=[1, [2], None]), 'does not have joints joint_1, joint_2'),
         (lambda d: d.update(points=[]), 'no points'),
-        (lambda d: d['points'][1].pop('accelerations'), 'point 1 has no accelerations'),
-        (lambda d: d['points'][1].update(velocities=[0.0]), 'point 1 has 1 velocities'),
+        (lambda d: d['points'][1].pop('accelerations'), 'point 1 of the trajectory has 0 acc'),
+        (lambda d: d['points'][1].update(velocities=[0.0]), 'point 1 of the trajectory has 1 vel'),
         (lambda d: d['points'][0].update(positions=[0.0, 'x', 0.0]), 'not all numbers'),
-        (lambda d: d['points'][0].update(positions=[0.0, float('nan'), 0.0]), 'not all numbers'),
-        (lambda d: d.update(points=[3]), 'point 0 has no positions'),
+        (lambda d: d['points'][0].update(positions=[0.0, float('nan'), 0.0]), 'not all finite'),
+        (lambda d: d.update(points=[3, 4]), 'positions of the trajectory are missing'),
     ],
 )
 def test_a_trajectory_that_does_not_fit_is_refused(result, change, words):

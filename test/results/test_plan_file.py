@@ -20,7 +20,7 @@ from robot_identification.results.plan_file import (
     MOST_OBSTACLES,
     plan_text,
     points_csv,
-    points_message,
+    points_yaml,
     read_plan,
 )
 import yaml
@@ -145,7 +145,7 @@ def test_a_series_of_millions_of_points_is_refused(robot):
 
 def test_the_message_is_a_joint_trajectory_in_yaml(robot):
     points = to_points(hops(robot), 10.0)
-    message = yaml.safe_load(points_message(points))
+    message = yaml.safe_load(points_yaml(points))
     assert message['joint_names'] == list(robot.joints)
     found = message['points']
     stamps = [p['time_from_start']['sec'] + 1e-9 * p['time_from_start']['nanosec'] for p in found]
@@ -174,7 +174,7 @@ def test_predicted_deviations_are_listed_by_parameter(robot):
 @pytest.mark.parametrize('name', ['a, b', 'x: y', '"q"', "it's", '[1]', 'é'])
 def test_names_of_joints_survive_in_the_message(name):
     points = point_to_point([name], np.zeros(1), np.ones(1), np.ones(1), np.ones(1))
-    assert yaml.safe_load(points_message(points))['joint_names'] == [name]
+    assert yaml.safe_load(points_yaml(points))['joint_names'] == [name]
 
 
 def test_the_csv_has_a_column_for_each_quantity_of_each_joint(tmp_path, robot):

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Conversions to messages and back: times, trajectories, parameters, fits, regressors.
-
-A trajectory may name its joints in any order; arrays are in the order that the caller gives.
-"""
+"""Conversions to messages and back: times, trajectories, parameters, fits, regressors."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ from robot_identification_msgs import msg as messages
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from ...errors import ExcitationError, IdentificationError, one_of, SettingsError
+from ...errors import IdentificationError, one_of, SettingsError
 from ...model.parameters import ParameterLayout, ParameterSet
 
 if TYPE_CHECKING:  # processes that only need times start quicker
@@ -81,70 +77,12 @@ def message_of(trajectory: PointTrajectory, stamp: Time | None = None) -> JointT
 
 
 def trajectory_points(message: JointTrajectory, joints: Sequence[str]) -> PointTrajectory:
-    """
-    Return a trajectory with its columns in the order of ``joints``.
+    """Return a trajectory, its columns in the order of ``joints``; raises `ExcitationError`."""
+    from ...results.joint_trajectory import point_trajectory, STATES
 
-    Raises
-    ------
-    ExcitationError
-        where it has no points or no velocities, other joints, rows of the wrong length, values
-        that are not finite, or times that do not increase.
-
-    """
-    from ...excitation.trajectories import PointTrajectory
-
-    index = _trajectory_columns(message, joints)
-    if not message.points:
-        raise ExcitationError('the trajectory has no points', remedy='plan one first')
-    time = np.array([seconds(point.time_from_start) for point in message.points])
-    if time[0] < 0.0:
-        raise ExcitationError(
-            f'time_from_start of point 0 is {time[0]:.6g} s', value=float(time[0])
-        )
-    position, velocity, acceleration = (
-        _trajectory_values(message, name, index)
-        for name in ('positions', 'velocities', 'accelerations')
-    )
-    if position is None:
-        raise ExcitationError('the trajectory has no positions', remedy='give every point some')
-    if velocity is None:
-        raise ExcitationError(
-            'the trajectory has no velocities, so its accelerations would be infinite',
-            remedy='give every point velocities, and accelerations best',
-        )
-    return PointTrajectory(tuple(joints), time, position, velocity, acceleration)
-
-
-def _trajectory_columns(message: JointTrajectory, joints: Sequence[str]) -> list[int]:
-    names = list(message.joint_names)
-    for fault, wrong in (
-        ('does not have', [joint for joint in joints if joint not in names]),
-        ('has the unknown', [joint for joint in names if joint not in joints]),
-        ('names twice', [joint for joint in dict.fromkeys(names) if names.count(joint) > 1]),
-    ):
-        if wrong:
-            raise ExcitationError(
-                f'the trajectory {fault} joints {one_of(wrong)}',
-                joint=wrong[0],
-                remedy=f'the robot has {one_of(joints)}',
-            )
-    return [names.index(joint) for joint in joints]
-
-
-def _trajectory_values(
-    message: JointTrajectory, name: str, index: Sequence[int]
-) -> np.ndarray | None:
-    rows = [getattr(point, name) for point in message.points]
-    if not any(len(row) for row in rows):
-        return None
-    for i, row in enumerate(rows):
-        if len(row) != len(index):
-            raise ExcitationError(
-                f'point {i} of the trajectory has {len(row)} {name}, expected {len(index)}',
-                value=len(row),
-                remedy='give one value a joint in every point, or none in any',
-            )
-    return np.array(rows, dtype=float)[:, index]
+    time = [seconds(point.time_from_start) for point in message.points]
+    states = {state: [getattr(point, state) for point in message.points] for state in STATES}
+    return point_trajectory(message.joint_names, time, states, joints)
 
 
 # --------------------------------------------------------------- action of trajectory controllers
@@ -341,23 +279,12 @@ def regressor_message(
 
 def tool_answer(tool: Tool, response: Any) -> None:
     """Fill a tool into the answer of ``identify_tool``; what is not known is NaN."""
-    body, nan = tool.load.body, math.nan
     response.level, response.verdict, response.frame = tool.level, tool.sentence, tool.load.frame
     response.inertia_known, response.mass_std = tool.inertia_known, tool.load.mass_std
-    values = np.full(10, nan)
-    if body is not None and tool.load.told[:4].all():
-        values[:4] = body.mass, *body.center_of_mass
-    if body is not None and tool.inertia_known:
-        values[4:] = body.inertia[np.triu_indices(3)]
-    mass, *centre = values[:4].tolist()
+    mass, x, y, z, *moments = tool.known_body.tolist()
     names = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
-    moments = dict(zip(names, values[4:].tolist(), strict=True))
-    response.body = Inertia(
-        m=mass, com=Vector3(**dict(zip('xyz', centre, strict=True))), **moments
-    )
-    force, torque = (
-        Vector3(**dict(zip('xyz', half, strict=True)))
-        for half in tool.offset.reshape(2, 3).tolist()
-    )
+    com = Vector3(x=x, y=y, z=z)
+    response.body = Inertia(m=mass, com=com, **dict(zip(names, moments, strict=True)))
+    force, torque = (Vector3(x=x, y=y, z=z) for x, y, z in tool.offset.reshape(2, 3).tolist())
     response.offset = Wrench(force=force, torque=torque)
     response.sign, response.relative_error = tool.sign, tool.error

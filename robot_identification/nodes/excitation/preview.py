@@ -328,7 +328,6 @@ def _marker(
     **fields: Any,
 ) -> Marker:
     pose = pin.SE3.Identity() if pose is None else pose
-    sx, sy, sz = (float(value) for value in size)
     x, y, z, w = (float(value) for value in pin.Quaternion(pose.rotation).coeffs())
     return Marker(
         header=header,
@@ -336,7 +335,7 @@ def _marker(
         id=id_,
         type=kind,
         pose=Pose(position=_point(pose.translation), orientation=Quaternion(x=x, y=y, z=z, w=w)),
-        scale=Vector3(x=sx, y=sy, z=sz),
+        scale=Vector3(**dict(zip('xyz', map(float, size), strict=True))),
         color=_color(color),
         **fields,
     )
@@ -350,10 +349,8 @@ def _colors(shares: np.ndarray) -> list[ColorRGBA]:
 
 
 def _color(rgba: Sequence[float]) -> ColorRGBA:
-    red, green, blue, alpha = (float(value) for value in rgba)
-    return ColorRGBA(r=red, g=green, b=blue, a=alpha)
+    return ColorRGBA(**dict(zip('rgba', map(float, rgba), strict=True)))
 
 
 def _point(place: np.ndarray) -> Point:
-    x, y, z = (float(value) for value in place)
-    return Point(x=x, y=y, z=z)
+    return Point(**dict(zip('xyz', map(float, place), strict=True)))
