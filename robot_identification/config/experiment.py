@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 import os
 from pathlib import Path
 import re
 from typing import Any
+import warnings
 
 import numpy as np
 import pinocchio as pin
@@ -426,8 +428,21 @@ class Experiment:
         return 'experiment' if self.path is None else self.path.stem
 
     def build_robot(self) -> Robot:
-        """Read the robot; raises `ModelError` as `Robot.from_urdf` does."""
-        return self.robot.build(self.base)
+        """
+        Return the robot, which is read once.
+
+        Each call gives the warnings on it; raises `ModelError` as `Robot.from_urdf` does.
+        """
+        robot, remarks = self._robot_with_warnings
+        for remark in remarks:
+            warnings.warn(remark, stacklevel=2)
+        return robot
+
+    @cached_property
+    def _robot_with_warnings(self) -> tuple[Robot, tuple[Warning | str, ...]]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter('always')
+            return self.robot.build(self.base), tuple(each.message for each in caught)
 
     def sources(
         self, kind: str = 'identification', joints: tuple[str, ...] | None = None
