@@ -7,7 +7,7 @@ motion whose efforts exceed their limits is sought again under limits that are l
 excess, since a motion that is scaled down as a whole loses most of its information.  Work is
 counted in evaluations, so that a search is the same for a seed whatever the load of the machine.
 
-One file: one search, with its constants, found on the robots of ``benchmarks/excitation.py``.
+One file: one search, with its constants.
 """
 
 from __future__ import annotations
@@ -36,64 +36,55 @@ from .plans import (
 )
 from .settings import PlannerSettings
 
-REPORT_PERIOD = 25
-"""Evaluations from one report of the progress to the next."""
 
-RANDOM_MOTIONS = 12
-"""Random motions from which the best are taken to start from."""
+@dataclass(frozen=True)
+class SearchConstants:
+    """What steers a search; found on the robots of ``benchmarks/excitation.py``."""
 
-FIRST_DESCENTS = 2
-"""Motions from which the first descents start."""
+    report_period: int = 25
+    """Evaluations from one report of the progress to the next."""
+    random_motions: int = 12
+    """Random motions from which the best are taken to start from."""
+    first_descents: int = 2
+    """Motions from which the first descents start."""
+    first_evaluations: int = 40
+    """Evaluations of each of these."""
+    refining_evaluations: tuple[int, int] = (150, 300)
+    """Evaluations of the descent after these, and of each later one."""
+    curvature_steps: int = 40
+    """Steps that a descent takes the curvature from."""
+    repairs: int = 4
+    """Descents under lowered effort limits or heavier penalties, before a motion is scaled."""
+    penalty_growth: float = 3.0
+    """Factor of the weight of the penalties from one of these to the next."""
+    distance_growth: float = 1.3
+    """Factor of the distance from which on links count as close, likewise."""
+    sharpness_growth: int = 2
+    """Factor of the limits' sharpness after the first refined motion and after the second."""
+    coarse_stride: int = 4
+    """Samples from one look at distances to the next, in the first descents."""
+    perturbation: float = 0.25
+    """Size of a perturbation beside that of the variables."""
+    negligible_penalty: float = 1e-3
+    """Penalty, of its weight, up to which a motion may pass the checks."""
+    sample_bounds: tuple[int, int] = (100, 400)
+    """Samples of a motion at which the criterion looks, at least and at most."""
+    samples_per_period: int = 12
+    """Samples for each period of the highest harmonic, between these bounds."""
+    smaller_share: float = 0.95
+    """Share of a motion that is tried where the whole does not pass."""
+    tried_excess: float = 1.03
+    """Share of the effort limits up to which that is tried."""
+    used_share: float = 1.0 - 1e-4
+    """
+    Share of a limit to which a motion is scaled at the end.
 
-FIRST_EVALUATIONS = 40
-"""Evaluations of each of these."""
+    A controller interpolates between points, which takes a part of the rest: at most 4e-6 of the
+    acceleration and 3.5e-5 of the jerk (`FourierTrajectory.point_rate`).
+    """
 
-REFINING_EVALUATIONS = (150, 300)
-"""Evaluations of the descent after these, and of each later one."""
 
-CURVATURE_STEPS = 40
-"""Steps that a descent takes the curvature from."""
-
-REPAIRS = 4
-"""Descents under lowered effort limits or heavier penalties, before a motion is scaled."""
-
-PENALTY_GROWTH = 3.0
-"""Factor of the weight of the penalties from one of these to the next."""
-
-DISTANCE_GROWTH = 1.3
-"""Factor of the distance from which on links count as close, likewise."""
-
-SHARPNESS_GROWTH = 2
-"""Factor of the limits' sharpness after the first refined motion and after the second."""
-
-COARSE_STRIDE = 4
-"""Samples from one look at distances to the next, in the first descents."""
-
-PERTURBATION = 0.25
-"""Size of a perturbation beside that of the variables."""
-
-NEGLIGIBLE_PENALTY = 1e-3
-"""Penalty, of its weight, up to which a motion may pass the checks."""
-
-SAMPLE_BOUNDS = (100, 400)
-"""Samples of a motion at which the criterion looks, at least and at most."""
-
-SAMPLES_PER_PERIOD = 12
-"""Samples for each period of the highest harmonic, between these bounds."""
-
-SMALLER_SHARE = 0.95
-"""Share of a motion that is tried where the whole does not pass."""
-
-TRIED_EXCESS = 1.03
-"""Share of the effort limits up to which that is tried."""
-
-USED_SHARE = 1.0 - 1e-4
-"""
-Share of a limit to which a motion is scaled at the end.
-
-A controller interpolates between points, which takes a part of the rest: at most 4e-6 of the
-acceleration and 3.5e-5 of the jerk (`FourierTrajectory.point_rate`).
-"""
+SEARCH = SearchConstants()
 
 
 class _Stopped(Exception):
@@ -166,22 +157,22 @@ class Search:
     def run(self) -> None:
         """Search until the work is done; `best` is None where no motion passes the checks."""
         usual = self.objective
-        self.objective = replace(usual, every=COARSE_STRIDE)
+        self.objective = replace(usual, every=SEARCH.coarse_stride)
         try:
             first = self._first()
             self._offer(first[0])
-            found = [self._descend(x, FIRST_EVALUATIONS) for x in first]
+            found = [self._descend(x, SEARCH.first_evaluations) for x in first]
             found.sort(key=lambda x: self.objective.value(x).total)
             self.objective = usual
-            best = self._refined(found[0], REFINING_EVALUATIONS[0])
+            best = self._refined(found[0], SEARCH.refining_evaluations[0])
             for _ in range(2):
-                sharper = self.objective.family.sharpened(SHARPNESS_GROWTH)
+                sharper = self.objective.family.sharpened(SEARCH.sharpness_growth)
                 self.objective = replace(self.objective, family=sharper)
-                best = self._refined(best, REFINING_EVALUATIONS[1])
+                best = self._refined(best, SEARCH.refining_evaluations[1])
             while True:
-                scale = PERTURBATION * np.abs(best).mean()
+                scale = SEARCH.perturbation * np.abs(best).mean()
                 moved = best + scale * self.rng.standard_normal(best.size)
-                trial = self._refined(moved, REFINING_EVALUATIONS[1])
+                trial = self._refined(moved, SEARCH.refining_evaluations[1])
                 if self.objective.value(trial).total < self.objective.value(best).total:
                     best = trial
         except _Stopped:
@@ -191,7 +182,7 @@ class Search:
         """Return the best random motions, made so small that no penalty is left."""
         trials: list[tuple[float, np.ndarray]] = []
         try:
-            for number in range(RANDOM_MOTIONS):
+            for number in range(SEARCH.random_motions):
                 start = self.starts[number % len(self.starts)]
                 x = self._retreat(self.objective.family.random(self.rng, start))
                 trials.append((self.objective.value(x).total, x))
@@ -200,7 +191,7 @@ class Search:
             # there is always a first one
             pass
         trials.sort(key=lambda trial: trial[0])
-        return [x for _, x in trials[:FIRST_DESCENTS]]
+        return [x for _, x in trials[: SEARCH.first_descents]]
 
     def _retreat(self, x: np.ndarray) -> np.ndarray:
         """
@@ -211,7 +202,8 @@ class Search:
         """
         for factor in (1.0, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1):
             smaller = self.objective.family.scaled(x, factor)
-            if self.objective.value(smaller).penalty <= NEGLIGIBLE_PENALTY * self.objective.weight:
+            penalty = self.objective.value(smaller).penalty
+            if penalty <= SEARCH.negligible_penalty * self.objective.weight:
                 break
         return smaller
 
@@ -220,11 +212,11 @@ class Search:
         x = self._descend(x, evaluations)
         weight = self.objective.weight
         try:
-            for _ in range(REPAIRS):
+            for _ in range(SEARCH.repairs):
                 found = self._offer(x)
                 if found is None or found.amplitude < 1.0:
                     self._tighten(x)
-                    x = self._descend(x, FIRST_EVALUATIONS)
+                    x = self._descend(x, SEARCH.first_evaluations)
                 else:
                     break
             else:
@@ -237,12 +229,16 @@ class Search:
     def _tighten(self, x: np.ndarray) -> None:
         """Tighten what the motion does not keep: efforts by their excess, else distances."""
         shares = self.checks.effort_shares(self.objective.family.trajectory(x))
-        tighter = replace(self.objective, weight=PENALTY_GROWTH * self.objective.weight, every=1)
+        tighter = replace(
+            self.objective, weight=SEARCH.penalty_growth * self.objective.weight, every=1
+        )
         if shares.max() > 1.0:
             lower = self.objective.effort * np.minimum(1.0, 0.995 / shares)
             self.objective = replace(tighter, effort=lower)
         else:
-            self.objective = replace(tighter, buffer=DISTANCE_GROWTH * self.objective.buffer)
+            self.objective = replace(
+                tighter, buffer=SEARCH.distance_growth * self.objective.buffer
+            )
 
     def _offer(self, x: np.ndarray) -> Feasible | None:
         """Check a motion, and keep it if it is the best so far."""
@@ -261,8 +257,8 @@ class Search:
             trials = [
                 self._valued(each) for each in (scaled_to_limits(found, self.checks.limits), found)
             ]
-        if excess <= TRIED_EXCESS:
-            smaller = self._valued(found.scaled(SMALLER_SHARE), SMALLER_SHARE)
+        if excess <= SEARCH.tried_excess:
+            smaller = self._valued(found.scaled(SEARCH.smaller_share), SEARCH.smaller_share)
             if smaller.criterion < self._least:
                 trials.append(smaller)
         for trial in trials:
@@ -293,7 +289,7 @@ class Search:
         if self.done >= self.evaluations or self.watch.ended:
             raise _Stopped
         self.done += 1
-        if self.done % REPORT_PERIOD == 0:
+        if self.done % SEARCH.report_period == 0:
             self._report()
 
     def _report(self) -> None:
@@ -323,7 +319,7 @@ class Search:
                 method='L-BFGS-B',
                 options={
                     'maxiter': evaluations,
-                    'maxcor': CURVATURE_STEPS,
+                    'maxcor': SEARCH.curvature_steps,
                     'ftol': 1e-7,
                     'gtol': 1e-7,
                 },
@@ -344,7 +340,8 @@ def plan_family(task: PlanningTask) -> Plan:
     moving = np.array([limits.joints.index(name) for name in wanted.moving])
     family = MotionFamily(basis, limits, task.starts[0], moving, free_start=not settings.start)
     highest = 0.5 * family.shape[0] / settings.duration
-    count = int(np.clip(SAMPLES_PER_PERIOD * settings.duration * highest, *SAMPLE_BOUNDS))
+    count = SEARCH.samples_per_period * settings.duration * highest
+    count = int(np.clip(count, *SEARCH.sample_bounds))
     objective = Objective(
         family=family,
         goal=replace(wanted, noise=wanted.noise * np.sqrt(count / (ROW_RATE * settings.duration))),
@@ -393,4 +390,4 @@ def scaled_to_limits(trajectory: Planned, limits: Limits) -> Planned:
             ),
         ]
     use = np.nanmax(shares, axis=0)
-    return trajectory.scaled(np.where(use > 0.0, USED_SHARE / np.maximum(use, 1e-12), 1.0))
+    return trajectory.scaled(np.where(use > 0.0, SEARCH.used_share / np.maximum(use, 1e-12), 1.0))
