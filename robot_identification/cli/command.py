@@ -269,7 +269,12 @@ PLANNING = (
         default=[],
     ),
     argument('--srdf', "MoveIt's SRDF: pairs of links that it disables may touch", Path, 'FILE'),
-    argument('--scene', "obstacles of a planning scene that MoveIt's RViz exported", Path, 'FILE'),
+    argument(
+        '--scene',
+        "obstacles of a MoveIt planning scene: RViz's .scene, or the message in YAML",
+        Path,
+        'FILE',
+    ),
 )
 """Settings of the planner, which `planning_of` reads."""
 

@@ -391,6 +391,9 @@ def collision_model(
     places = {o.name: add_obstacle(robot, geometry, o) for o in obstacles}
     standing = {places[o.name] for o in obstacles if not o.link and o.name != FLOOR}
     pairs = {frozenset(pair.split()) for pair in allowed}
+    unknown = sorted(frozenset().union(*pairs) - {*robot.link_frames, *places})
+    if unknown:
+        notes.append(f'allowed_pairs has links that the robot has not: {", ".join(unknown)}')
     left_out, n_allowed = set_pairs(robot, geometry, clearance, standing, places.get(FLOOR), pairs)
     model = CollisionModel(
         robot,

@@ -10,7 +10,7 @@ import pytest
 from robot_identification.cli.main import main
 from robot_identification.config.moveit import read_scene, read_srdf, with_moveit
 from robot_identification.config.problem import PlanningSettings
-from robot_identification.errors import ModelError, SettingsError
+from robot_identification.errors import IdentificationWarning, ModelError, SettingsError
 from robot_identification.excitation.collisions import planned_collisions
 from robot_identification.model.robot import Robot
 from robot_identification.model.urdf import parse_urdf
@@ -135,7 +135,8 @@ def test_pairs_that_are_disabled_are_not_checked_and_counted(srdf):
     robot = Robot.from_urdf(URDF)
     plain = planned_collisions(robot, PlanningSettings().planner)
     planner = with_moveit(PlanningSettings(), srdf).planner
-    model = planned_collisions(robot, planner)
+    with pytest.warns(IdentificationWarning, match='links that the robot has not: finger$'):
+        model = planned_collisions(robot, planner)
     gone = {frozenset(pair) for pair in plain.pairs} - {frozenset(pair) for pair in model.pairs}
     assert gone == {frozenset(('link_1', 'link_3')), frozenset(('link_2', 'link_6'))}
     assert model.coverage.allowed == len(plain.pairs) - len(model.pairs) > 0
@@ -182,6 +183,87 @@ def test_other_shapes(tmp_path):
 def test_what_is_no_scene_is_named(old, new, words, tmp_path):
     path = tmp_path / 'my.scene'
     path.write_text(OLD.replace(old, new, 1) if old != '.\n' else OLD.removesuffix('.\n'))
+    with pytest.raises(SettingsError, match=words):
+        read_scene(path)
+
+
+MESSAGE = """\
+scene:
+  world:
+    collision_objects:
+    - header: {frame_id: world}
+      id: table
+      pose:
+        position: {x: 1.0, y: 2.0, z: 0.0}
+        orientation: {x: 0.0, y: 0.0, z: 0.7071067811865476, w: 0.7071067811865476}
+      primitives:
+      - {type: 1, dimensions: [0.5, 0.6, 0.7]}
+      primitive_poses:
+      - position: {x: 0.0, y: 0.0, z: 3.0}
+        orientation: {x: 0.0, y: 0.0, z: 0.0, w: 0.0}
+    - header: {frame_id: world}
+      id: two
+      primitives:
+      - {type: 3, dimensions: [0.4, 0.05]}
+      meshes:
+      - triangles: []
+        vertices: [{x: 0, y: 0, z: 0}, {x: 2, y: 0, z: 0}, {x: 0, y: 1, z: 0.5}]
+      mesh_poses:
+      - position: {x: 5.0, y: 0.0, z: 1.0}
+        orientation: {x: 0.0, y: 0.0, z: 0.0, w: 1.0}
+    - header: {frame_id: world}
+      id: wall
+      planes:
+      - coef: [0.0, 0.0, 2.0, -1.0]
+      plane_poses:
+      - position: {x: 0.0, y: 0.0, z: 0.2}
+        orientation: {x: 0.0, y: 0.0, z: 0.0, w: 1.0}
+  robot_state:
+    attached_collision_objects:
+    - link_name: link_6
+      object:
+        header: {frame_id: link_6}
+        id: tool
+        primitives:
+        - {type: 2, dimensions: [0.1]}
+        primitive_poses:
+        - position: {x: 0.0, y: 0.0, z: 0.15}
+          orientation: {x: 0.0, y: 0.0, z: 0.0, w: 1.0}
+---
+"""
+
+
+def test_a_message_has_the_same_obstacles(tmp_path):
+    path = tmp_path / 'scene.yaml'
+    path.write_text(MESSAGE)
+    table, post, rock, wall, tool = read_scene(path)
+    (tmp_path / 'my.scene').write_text(NEW)
+    as_text = read_scene(tmp_path / 'my.scene')
+    assert table == as_text[0]
+    assert (post.name, post.kind, post.size) == ('two_1', 'cylinder', (0.05, 0.4))
+    assert (rock.name, rock.size, rock.position) == ('two_2', *[
+        getattr(as_text[1], name) for name in ('size', 'position')])  # fmt: skip
+    assert wall == as_text[2]
+    assert (tool.kind, tool.link, tool.position) == ('sphere', 'link_6', (0.0, 0.0, 0.15))
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'words'),
+    [
+        ('world:', 'earth:', "it has no 'world'"),
+        ('frame_id: world', 'frame_id: map', 'in the frames map, world'),
+        ('type: 1', 'type: 9', "object 'table': primitive 0 cannot be read"),
+        ('[0.5, 0.6, 0.7]', '[0.5, 0.6]', "object 'table': primitive 0"),
+        ('[0.4, 0.05]', "[0.4, '...']", "object 'two': primitive 0"),
+        ('[0.4, 0.05]', '[0.4, .nan]', "object 'two': primitive 0"),
+        ('z: 3.0}', 'z: high}', "object 'table': a pose cannot be read"),
+        ('frame_id: link_6', 'frame_id: world', "attached to link 'link_6' in frame 'world'"),
+        ('scene:', 'scene: {', 'scene.yaml'),
+    ],
+)
+def test_what_is_no_message_of_a_scene_is_named(old, new, words, tmp_path):
+    path = tmp_path / 'scene.yaml'
+    path.write_text(MESSAGE.replace(old, new, 1))
     with pytest.raises(SettingsError, match=words):
         read_scene(path)
 
