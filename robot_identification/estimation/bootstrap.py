@@ -17,7 +17,9 @@ replicate's sum is not near it, its rows are factorised instead.
 
 Other estimates that make a sum of scores zero have, to first order, the covariance H^-1 C H^-1,
 with H the Hessian and C the covariance of the sum over parts.  For a sum the circular block
-bootstrap needs no drawing: many replicates tend to the scatter of all blocks.
+bootstrap needs no drawing: many replicates tend to the scatter of all blocks.  Least squares are
+drawn all the same, where few parts may carry a parameter: one that a single part determines has no
+scatter to first order.
 
 One file: drawn and closed form share the rows of their parts.
 """
