@@ -20,6 +20,7 @@ from typing import Any
 import mujoco
 from mujoco import rollout
 import numpy as np
+from scipy.interpolate import CubicHermiteSpline
 
 from ..data.commands import CommandRecording
 from ..errors import ModelError
@@ -88,17 +89,13 @@ class ServoModel:
         """
         robot.require_tree()
         timestep, integrator = simulator.require()
-        n = robot.n_joints
-        limit = np.full(n, np.inf) if servo.limit is None else None
         return cls(
             robot,
-            servo.per_joint('stiffness', robot.joints),
-            servo.per_joint('damping', robot.joints),
-            servo.per_joint('limit', robot.joints) if limit is None else limit,
+            *(servo.per_joint(name, robot.joints) for name in ('stiffness', 'damping', 'limit')),
             timestep,
             integrator,
             servo.commands == 'held',
-            np.zeros(n) if reference is None else np.asarray(reference, dtype=float),
+            np.zeros(robot.n_joints) if reference is None else reference,
         )
 
     @cached_property
@@ -120,13 +117,14 @@ class ServoModel:
 
     def _add_actuators(self, spec: Any) -> None:
         """Add affine actuators in the order of the joints: effort = control - kp q - kd v."""
-        for joint in self.robot.joints:
+        for joint, limit in zip(self.robot.joints, self.limit, strict=True):
             spec.add_actuator(
                 name=joint,
                 target=joint,
                 trntype=mujoco.mjtTrn.mjTRN_JOINT,
-                gaintype=mujoco.mjtGain.mjGAIN_FIXED,
                 biastype=mujoco.mjtBias.mjBIAS_AFFINE,
+                forcelimited=bool(np.isfinite(limit)),
+                forcerange=np.nan_to_num([-limit, limit], posinf=0.0, neginf=0.0),
             )
 
     @cached_property
@@ -137,32 +135,19 @@ class ServoModel:
     @cached_property
     def branches(self) -> np.ndarray:
         """(n,) kinematic branch of each joint; on a fixed base, branches do not couple."""
-        model, roots = self.compiled, []
-        for joint in self.robot.joints:
-            body = int(model.joint(joint).bodyid[0])
-            root = body
-            while body:
-                root = body if model.body_jntnum[body] else root
-                body = int(model.body_parentid[body])
-            roots.append(root)
-        return np.unique(roots, return_inverse=True)[1]
+        return np.asarray(self.compiled.dof_treeid[self.dofs])
 
     def with_parameters(self, parameters: ServoParameters) -> Any:
         """Return MuJoCo's model with the parameters of the joints."""
-        model, dofs, kp = copy.copy(self.compiled), self.dofs, self.stiffness
+        model, dofs = copy.copy(self.compiled), self.dofs
         model.dof_armature[dofs] = parameters.armature
         model.dof_damping.reshape(model.nv, -1)[dofs, 0] = parameters.viscous
         model.dof_frictionloss[dofs] = parameters.coulomb
-        model.actuator_gainprm[:, 0] = 1.0
         model.actuator_biasprm[:, 0] = -parameters.offset
-        model.actuator_biasprm[:, 1] = -kp * parameters.stiffness
+        model.actuator_biasprm[:, 1] = -self.stiffness * parameters.stiffness
         model.actuator_biasprm[:, 2] = -self.damping * parameters.damping
-        model.actuator_forcelimited[:] = np.isfinite(self.limit)
-        bound = np.where(np.isfinite(self.limit), self.limit, 0.0)
-        model.actuator_forcerange[:] = np.column_stack((-bound, bound))
-        if parameters.center.any():
-            for link, shift in zip(self.robot.links, parameters.centers, strict=True):
-                model.body_ipos[model.body(link).id] += shift
+        for link, shift in zip(self.robot.links, parameters.centers, strict=True):
+            model.body_ipos[model.body(link).id] += shift
         # without it, the friction's constraint keeps the inertia that was compiled
         mujoco.mj_setConst(model, mujoco.MjData(model))
         return model
@@ -186,13 +171,10 @@ class ServoModel:
         edges = steps[:, None] - parameters.delay
         if not self.held:
             return interpolated(0.5 * (edges[1:] + edges[:-1]), stamps, signal)
-        # integral of the held commands from the first stamp on
-        held = np.diff(np.append(stamps, stamps[-1] + recording.period))
-        integral = np.vstack((np.zeros(signal.shape[1]), np.cumsum(signal * held[:, None], 0)))
-        knots = np.append(stamps, stamps[-1] + held[-1])
-        inside = interpolated(edges, knots, integral)
-        inside += np.minimum(edges, 0.0) * signal[0]
-        inside += np.maximum(edges - knots[-1], 0.0) * signal[-1]
+        # the first command and the last one are held for longer than any delay
+        knots = np.concatenate(([-1.0], stamps[1:], [stamps[-1] + 1.0]))
+        integral = np.cumsum(signal * np.diff(knots)[:, None], axis=0)
+        inside = interpolated(edges, knots, np.vstack((np.zeros(signal.shape[1]), integral)))
         return np.diff(inside, axis=0) / self.timestep
 
     def n_steps(self, recording: CommandRecording) -> int:
@@ -265,17 +247,9 @@ class ServoModel:
 
     def _at_stamps(self, state: np.ndarray, recording: CommandRecording) -> np.ndarray:
         """Return positions at the stamps, by cubics between the states of the steps."""
-        h, n = self.timestep, self.robot.n_joints
-        time = (recording.time - recording.time[0]) / h
-        k = np.minimum(time.astype(int), len(state) - 2)
-        s = (time - k)[:, None]
-        q, v = state[:, 1 + self.dofs], h * state[:, 1 + n + self.dofs]
-        return np.asarray(
-            (1 + 2 * s) * (1 - s) ** 2 * q[k]
-            + s * (1 - s) ** 2 * v[k]
-            + s**2 * (3 - 2 * s) * q[k + 1]
-            - s**2 * (1 - s) * v[k + 1]
-        )
+        time, n = self.timestep * np.arange(len(state)), self.robot.n_joints
+        q, v = state[:, 1 + self.dofs], state[:, 1 + n + self.dofs]
+        return np.asarray(CubicHermiteSpline(time, q, v)(recording.time - recording.time[0]))
 
 
 @contextmanager

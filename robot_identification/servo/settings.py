@@ -92,15 +92,16 @@ class ServoSettings:
 
     def per_joint(self, name: str, joints: Sequence[str]) -> np.ndarray:
         """
-        Return (n_joints,) values of a setting.
+        Return (n_joints,) values of a setting; no limit is an infinite one.
 
         Raises SettingsError if it has another number of them.
         """
-        values = np.atleast_1d(np.asarray(getattr(self, name), dtype=float))
+        given = getattr(self, name)
+        values = np.atleast_1d(np.asarray(np.inf if given is None else given, dtype=float))
         if values.size not in (1, len(joints)):
             remedy = f'give one number, or one for each of {", ".join(joints)}'
             text = f'has {values.size} numbers for {len(joints)} joints'
-            raise key_error(f'robot.servo.{name}', text, remedy, value=getattr(self, name))
+            raise key_error(f'robot.servo.{name}', text, remedy, value=given)
         return np.broadcast_to(values, (len(joints),)).copy()
 
     def bus_numbers(self, joints: Sequence[str]) -> np.ndarray:
