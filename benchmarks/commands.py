@@ -19,8 +19,9 @@ from robot_identification.errors import IdentificationWarning
 from robot_identification.model.robot import Robot
 from robot_identification.model.urdf_files import mjcf_facts
 from robot_identification.results.urdf_export import robot_with_inertia
-from robot_identification.servo.identification import fit_servo, rollout_errors, ServoFit
+from robot_identification.servo.identification import fit_servo, rollout_errors
 from robot_identification.servo.parameters import ServoParameters
+from robot_identification.servo.rollout_fit import RolloutFit
 from robot_identification.servo.settings import ServoSettings, SimulatorSettings
 
 from . import mujoco_sysid
@@ -101,25 +102,22 @@ def section() -> Section:
         known = {
             'rigid bodies': ServoParameters.with_neutral(robot.n_joints),
             'robot file': _of_file(case, robot),
-            'least squares': even.start,
+            'least squares': even.free.base,
             'identified': even.parameters,
         }
-        errors = {
-            name: 1e3 * rollout_errors(even.model, [unseen], each, held_out=True)[0].total
-            for name, each in known.items()
-        }
+        errors = {name: _error(even, unseen, each) for name, each in known.items()}
         if case.friction == 'coulomb' and mujoco_sysid.AVAILABLE:
             began = time.process_time()
             found, count = mujoco_sysid.identified(
                 FOLDER / f'{case.robot}.xml', even.model, unseen, known['robot file']
             )
             used = time.process_time() - began
-            other = rollout_errors(even.model, [unseen], found, held_out=True)[0].total
+            other = _error(even, unseen, found)
             others += [
                 (case.name, tool, f'{error:.2f}', str(rollouts), f'{seconds_:.1f}')
                 for tool, error, rollouts, seconds_ in (
-                    ('this package', errors['identified'], even.fit.rollouts, seconds),
-                    ('mujoco.sysid', 1e3 * other, count, used),
+                    ('this package', errors['identified'], even.rollouts, seconds),
+                    ('mujoco.sysid', other, count, used),
                 )
             ]
         rows.append(
@@ -128,7 +126,7 @@ def section() -> Section:
                 *(f'{error:.2f}' for error in errors.values()),
                 f'{case.error:g}',
                 f'{1e3 * even.parameters.delay[0]:.2f}',
-                str(even.fit.rollouts),
+                str(even.rollouts),
                 f'{seconds:.1f}',
             )
         )
@@ -189,7 +187,7 @@ def _odd_periods(case: Case, recording: CommandRecording) -> np.ndarray:
     return np.asarray(np.searchsorted(ends, since, side='right') % 2 == 1)
 
 
-def _identified(case: Case, *, odd: bool) -> tuple[ServoFit, float]:
+def _identified(case: Case, *, odd: bool) -> tuple[RolloutFit, float]:
     """Identify without the odd periods, or without the even ones; return processor time [s]."""
     robot, recording, settings = _loaded(case)
     out = _odd_periods(case, recording)
@@ -197,6 +195,12 @@ def _identified(case: Case, *, odd: bool) -> tuple[ServoFit, float]:
     begin = time.process_time()
     found = fit_servo(robot, [recording], settings, SIMULATOR)
     return found, time.process_time() - begin
+
+
+def _error(fit: RolloutFit, unseen: CommandRecording, parameters: ServoParameters) -> float:
+    """Return the error of positions that are held out, over all joints [mrad]."""
+    errors = rollout_errors(fit.model, [unseen], parameters, held_out=True)
+    return float(1e3 * np.sqrt((errors**2).mean()))
 
 
 def _of_file(case: Case, robot: Robot) -> ServoParameters:
@@ -211,7 +215,7 @@ def _of_file(case: Case, robot: Robot) -> ServoParameters:
     )
 
 
-def _difference(one: ServoFit, other: ServoFit, kind: str) -> float:
+def _difference(one: RolloutFit, other: RolloutFit, kind: str) -> float:
     """Return the median over joints of the difference by the mean [%]."""
     a, b = (fit.parameters.values(kind) for fit in (one, other))
     return float(100.0 * np.median(2.0 * np.abs(a - b) / np.maximum(a + b, 1e-12)))

@@ -69,10 +69,9 @@ def identify_servo(
         if held_out:
             seen = [recording.with_blocks_held_out() for recording in seen]
             unseen = seen
-        found = fit_servo(robot, seen, settings, simulator, progress=subrange(progress, 0.0, 0.85))
+        fit = fit_servo(robot, seen, settings, simulator, progress=subrange(progress, 0.0, 0.85))
         progress(0.85, 'validation')
-        model = found.model
-        fit = found.fit
+        model = fit.model
         random = np.random.default_rng(0)
         sets = parameter_sets(fit.free, fit.vector, fit.blocks, COVERAGE_SETS, random)
         covered = coverage(model, unseen, sets, fit.rmse, held_out=held_out)
@@ -80,8 +79,8 @@ def identify_servo(
         name: rollout_errors(model, unseen, parameters, held_out=held_out)
         for name, parameters in (
             ('nominal', nominal),
-            ('start', found.start),
-            ('fit', found.parameters),
+            ('start', fit.free.base),
+            ('fit', fit.parameters),
         )
     }
     return ServoResult(
@@ -89,14 +88,13 @@ def identify_servo(
         robot=robot,
         servo=settings,
         simulator=simulator,
-        model=model,
         nominal=nominal,
-        fit=found.fit,
+        fit=fit,
         errors=errors,
         held_out=held_out,
         coverage=covered,
         motion=_spread(unseen, held_out),
-        traces=motion_trace(model, next(unseen[0].stretches()), nominal, found.parameters),
+        traces=motion_trace(model, next(unseen[0].stretches()), nominal, fit.parameters),
         recordings=tuple(recording.source for recording in seen),
         seconds=time.perf_counter() - began,
         warnings=unique_texts(robot.warnings, tuple(notes)),

@@ -103,7 +103,7 @@ def servo_mjcf(result: AnyServoResult) -> str:
 
 
 def _reference(result: AnyServoResult) -> np.ndarray:
-    return result.model.reference if isinstance(result, ServoResult) else result.reference
+    return result.fit.model.reference if isinstance(result, ServoResult) else result.reference
 
 
 def servo_urdf(result: AnyServoResult) -> str:
@@ -207,7 +207,7 @@ def sets_document(result: StoredServoResult, count: int) -> str:
     robot = result.robot
     bus = result.servo.bus_numbers(robot.joints)
     free = FreeParameters(result.kinds, result.parameters, robot.joints, bus)
-    vector = free.vector(result.parameters)
+    vector = free.vector(result.parameters.values)
     random = np.random.default_rng(0)
     sets = parameter_sets(free, vector, result.blocks, count, random)
     kinds = [kind for kind in result.kinds if kind != 'delay']

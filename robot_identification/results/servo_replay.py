@@ -11,7 +11,7 @@ import numpy as np
 from ..data.commands import CommandRecording, stretches_of
 from ..errors import IdentificationError
 from ..estimation.tables import number, rule
-from ..servo.identification import joint_errors, rollout_errors
+from ..servo.identification import rollout_errors
 from ..servo.model import ServoModel
 from ..servo.parameters import ServoParameters
 from .servo_result import MotionTrace, StoredServoResult
@@ -86,7 +86,7 @@ def replay_commands(
     model = ServoModel.from_robot(result.robot, result.servo, result.simulator, result.reference)
     stretches = stretches_of(recordings)
     before, after = (
-        joint_errors(rollout_errors(model, recordings, parameters))
+        rollout_errors(model, recordings, parameters)
         for parameters in (result.nominal, result.parameters)
     )
     positions = np.concatenate([stretch.position[stretch.counted()] for stretch in stretches])

@@ -22,10 +22,8 @@ from ..model.robot import read_robot, Robot, robot_document
 from ..options.document import plain
 from ..options.fields import from_mapping, to_mapping
 from ..regressor import prior
-from ..servo.identification import joint_errors, RolloutError
-from ..servo.model import ServoModel
 from ..servo.parameter_sets import Coverage
-from ..servo.parameters import KINDS, ServoParameters
+from ..servo.parameters import displaced, KINDS, ServoParameters
 from ..servo.rollout_fit import RolloutFit
 from ..servo.settings import ServoSettings, SimulatorSettings
 from ..untrusted.files import load_yaml, read_text
@@ -84,14 +82,15 @@ class ServoResult:
     ----------
     name:
         Name of the experiment.
-    robot, servo, simulator, model:
-        The robot, the servos, the simulator that the parameters are for, and the model of all.
+    robot, servo, simulator:
+        The robot, the servos, and the simulator that the parameters are for.
     nominal:
         Parameters of the robot's file.
     fit:
         The estimate.
     errors:
-        Errors of unseen motion by parameters: ``nominal``, ``start`` (least squares), ``fit``.
+        (n,) errors of unseen positions [rad or m] by parameters: ``nominal``, ``start`` (least
+        squares), ``fit``.
     held_out:
         Whether the unseen motion is every second block of the identification recordings.
     coverage:
@@ -113,10 +112,9 @@ class ServoResult:
     robot: Robot
     servo: ServoSettings
     simulator: SimulatorSettings
-    model: ServoModel
     nominal: ServoParameters
     fit: RolloutFit
-    errors: Mapping[str, tuple[RolloutError, ...]]
+    errors: Mapping[str, np.ndarray]
     held_out: bool
     coverage: Coverage
     motion: np.ndarray
@@ -130,13 +128,9 @@ class ServoResult:
         """The identified parameters."""
         return self.fit.parameters
 
-    def joint_errors(self, which: str = 'fit') -> np.ndarray:
-        """Return (n,) errors of unseen positions over all recordings [rad or m]."""
-        return joint_errors(self.errors[which])
-
     def total_error(self, which: str = 'fit') -> float:
         """Return the error of unseen positions over all joints [rad or m]."""
-        return float(np.sqrt((self.joint_errors(which) ** 2).mean()))
+        return float(np.sqrt((self.errors[which] ** 2).mean()))
 
     def correlated(self) -> list[tuple[str, str, float]]:
         """Return pairs of parameters with a large correlation, the largest first."""
@@ -158,7 +152,7 @@ class ServoResult:
         return verdict_from_reasons(self._reasons(), f'validated on {seen}, by rollouts')
 
     def _reasons(self) -> list[Reason]:
-        errors, nominal = self.joint_errors(), self.joint_errors('nominal')
+        errors, nominal = self.errors['fit'], self.errors['nominal']
         share = errors / np.maximum(self.motion, 1e-9)
         joints = self.robot.joints
         reasons = [
@@ -240,7 +234,7 @@ class ServoResult:
         width = max(6, *(len(joint) for joint in self.robot.joints))
         titles = ''.join(f'{title:>9}{"+-":>8}{"before":>8}' for *_, title in COLUMNS)
         lines = [rule('Joints'), f'{"joint":{width}}{titles}{"error":>7}{"before":>7}']
-        errors, nominal = self.joint_errors(), self.joint_errors('nominal')
+        errors, nominal = self.errors['fit'], self.errors['nominal']
         for j, joint in enumerate(self.robot.joints):
             line = f'{joint:{width}}'
             for symbol, kind, _ in COLUMNS:
@@ -344,7 +338,7 @@ class ServoResult:
             },
             'held_out': self.held_out,
             'recordings': self.recordings,
-            'reference': self.model.reference,
+            'reference': self.fit.model.reference,
             'settings': {
                 'servo': to_mapping(self.servo),
                 'simulation': to_mapping(self.simulator),
@@ -366,8 +360,8 @@ class ServoResult:
             **each,
             'center': self.parameters.centers[j],
             'before': before,
-            'unseen_error': float(self.joint_errors()[j]),
-            'unseen_error_before': float(self.joint_errors('nominal')[j]),
+            'unseen_error': float(self.errors['fit'][j]),
+            'unseen_error_before': float(self.errors['nominal'][j]),
         }
 
 
@@ -412,20 +406,6 @@ def standard_parameters(robot: Robot, parameters: ServoParameters) -> ParameterS
         names = [name for name in robot.prior.layout.names if name.rpartition('.')[0] == link]
         values |= dict(zip(names, moved, strict=True))
     return prior(robot).updated(values)
-
-
-def displaced(inertial: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """Return (10,) inertial parameters with the centre of mass moved by (3,) [m]."""
-    mass = inertial[0]
-    if mass <= 0.0:
-        return np.array(inertial)
-    old, new = inertial[1:4] / mass, inertial[1:4] / mass + shift
-
-    def steiner(c: np.ndarray) -> np.ndarray:
-        return mass * (c @ c * np.eye(3) - np.outer(c, c))
-
-    change = (steiner(new) - steiner(old))[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
-    return np.array([mass, *(mass * new), *(inertial[4:] + change)])
 
 
 def delay_document(parameters: ServoParameters, joints: Sequence[str]) -> float | dict[str, float]:

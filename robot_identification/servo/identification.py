@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,64 +12,9 @@ from ..model.robot import Robot
 from ..progress import no_progress, Progress, subrange
 from .model import ServoModel
 from .parameters import free_kinds, FreeParameters, ServoParameters
-from .pseudo_effort import DELAYS, fit_pseudo_efforts, PseudoEffortFits
+from .pseudo_effort import fit_pseudo_efforts
 from .rollout_fit import fit_rollouts, RolloutFit
 from .settings import ServoSettings, SimulatorSettings
-
-
-@dataclass(frozen=True)
-class RolloutError:
-    """
-    Errors of simulated positions on a recording.
-
-    Attributes
-    ----------
-    source:
-        Name of the recording.
-    joints:
-        Names, in the order of the columns.
-    rmse:
-        (n,) root mean squares, without the time in which the start is forgotten [rad or m].
-    samples:
-        Number of samples.
-
-    """
-
-    source: str
-    joints: tuple[str, ...]
-    rmse: np.ndarray
-    samples: int
-
-    @property
-    def total(self) -> float:
-        """Root mean square over the joints [rad or m]."""
-        return float(np.sqrt((self.rmse**2).mean()))
-
-
-@dataclass(frozen=True)
-class ServoFit:
-    """
-    Estimate of a robot's servos from recordings of commands.
-
-    Attributes
-    ----------
-    model:
-        Of robot and simulator.
-    start:
-        Estimate by least squares on pseudo-efforts.
-    fit:
-        Estimate from rollouts.
-
-    """
-
-    model: ServoModel
-    start: ServoParameters
-    fit: RolloutFit
-
-    @property
-    def parameters(self) -> ServoParameters:
-        """The estimate."""
-        return self.fit.parameters
 
 
 def fit_servo(
@@ -80,7 +24,7 @@ def fit_servo(
     simulator: SimulatorSettings,
     *,
     progress: Progress = no_progress,
-) -> ServoFit:
+) -> RolloutFit:
     """
     Identify the servos of a robot from commands and positions.
 
@@ -103,49 +47,16 @@ def fit_servo(
 
     """
     stretches = stretches_of(recordings)
-    low = np.min([r.position.min(axis=0) for r in stretches], axis=0)
-    high = np.max([r.position.max(axis=0) for r in stretches], axis=0)
-    model = ServoModel.from_robot(robot, servo, simulator, 0.5 * (low + high))
-    commanded = any(r.command_velocity is not None for r in stretches)
-    kinds = free_kinds(servo, commanded)
+    positions = np.concatenate([stretch.position for stretch in stretches])
+    middle = 0.5 * (positions.min(axis=0) + positions.max(axis=0))
+    model = ServoModel.from_robot(robot, servo, simulator, middle)
+    kinds = free_kinds(servo, any(each.command_velocity is not None for each in stretches))
     progress(0.0, 'pseudo-efforts')
     fits = fit_pseudo_efforts(model, stretches, servo, kinds)
-    delay = _best_delay(model, stretches, fits)
-    start = fits.parameters(delay)
+    start = fits.parameters(int(fits.residuals.argmin()))
     free = FreeParameters(kinds, start, robot.joints, servo.bus_numbers(robot.joints))
-    fit = fit_rollouts(
-        model,
-        stretches,
-        free,
-        servo,
-        fits.scales,
-        sigma=_total_error(model, stretches, start),
-        progress=subrange(progress, 0.2, 1.0),
-    )
-    return ServoFit(model, start, fit)
-
-
-def _best_delay(
-    model: ServoModel, recordings: Sequence[CommandRecording], fits: PseudoEffortFits
-) -> float:
-    """Return the delay whose estimate has the least error in rollouts, by descent."""
-    errors: dict[int, float] = {}
-
-    def error(k: int) -> float:
-        if not 0 <= k < len(DELAYS):
-            return np.inf
-        if k not in errors:
-            errors[k] = _total_error(model, recordings, fits.parameters(float(DELAYS[k])))
-        return errors[k]
-
-    best = int(np.flatnonzero(fits.best == DELAYS)[0])
-    for step in (4, 2, 1):
-        while True:
-            near = min((best - step, best, best + step), key=error)
-            if near == best:
-                break
-            best = near
-    return float(DELAYS[best])
+    progress = subrange(progress, 0.2, 1.0)
+    return fit_rollouts(model, stretches, free, servo, fits.changes, progress=progress)
 
 
 def rollout_errors(
@@ -154,35 +65,15 @@ def rollout_errors(
     parameters: ServoParameters,
     *,
     held_out: bool = False,
-) -> tuple[RolloutError, ...]:
+) -> np.ndarray:
     """
-    Return the errors of rollouts on recordings, or on the samples of them that are held out.
+    Return (n,) root mean square errors of simulated positions [rad or m].
 
-    Stretches between gaps begin anew.
+    They are those on all recordings, or on the samples of them that are held out.  Stretches
+    between gaps begin anew, and the time in which the start is forgotten does not count.
     """
-    found = []
-    for recording in recordings:
-        squares, samples = np.zeros(model.robot.n_joints), 0
-        for stretch in recording.stretches():
-            position = next(iter(model.rollouts([parameters], stretch)))
-            rest = (position - stretch.position)[stretch.counted(held_out)]
-            squares += (rest**2).sum(axis=0)
-            samples += len(rest)
-        rmse = np.sqrt(squares / max(samples, 1))
-        found.append(RolloutError(recording.source, model.robot.joints, rmse, samples))
-    return tuple(found)
-
-
-def joint_errors(errors: Sequence[RolloutError]) -> np.ndarray:
-    """Return (n,) errors of positions over all recordings [rad or m]."""
-    weights = np.array([error.samples for error in errors], dtype=float)
-    squares = np.stack([error.rmse**2 for error in errors])
-    return np.asarray(np.sqrt(weights @ squares / weights.sum()))
-
-
-def _total_error(
-    model: ServoModel, recordings: Sequence[CommandRecording], parameters: ServoParameters
-) -> float:
-    """Return the root mean square error over all recordings and joints [rad or m]."""
-    errors = joint_errors(rollout_errors(model, recordings, parameters))
-    return float(np.sqrt((errors**2).mean()))
+    errors = []
+    for stretch in stretches_of(recordings):
+        position = next(iter(model.rollouts([parameters], stretch)))
+        errors.append((position - stretch.position)[stretch.counted(held_out)])
+    return np.asarray(np.sqrt((np.concatenate(errors) ** 2).mean(axis=0)))

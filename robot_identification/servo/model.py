@@ -152,6 +152,20 @@ class ServoModel:
         mujoco.mj_setConst(model, mujoco.MjData(model))
         return model
 
+    def commanded(
+        self,
+        recording: CommandRecording,
+        stiffness: np.ndarray | float = 1.0,
+        damping: np.ndarray | float = 1.0,
+    ) -> np.ndarray:
+        """Return (n_samples, n) commanded parts of the efforts, by factors on the gains."""
+        effort = stiffness * self.stiffness * recording.command
+        if recording.command_velocity is not None:
+            effort += damping * self.damping * recording.command_velocity
+        if recording.feedforward is not None:
+            effort += recording.feedforward
+        return np.asarray(effort)
+
     def controls(self, parameters: ServoParameters, recording: CommandRecording) -> np.ndarray:
         """
         Return (n_steps, n) controls: the means of the late commands over the simulator's steps.
@@ -159,13 +173,7 @@ class ServoModel:
         A mean is a smooth function of the delay, as an instantaneous value of held commands is
         not.  Before its first stamp, a command is the first.
         """
-        kp = self.stiffness * parameters.stiffness
-        kd = self.damping * parameters.damping
-        signal = kp * recording.command
-        if recording.command_velocity is not None:
-            signal = signal + kd * recording.command_velocity
-        if recording.feedforward is not None:
-            signal = signal + recording.feedforward
+        signal = self.commanded(recording, parameters.stiffness, parameters.damping)
         stamps = recording.time - recording.time[0]
         steps = np.arange(self.n_steps(recording) + 1) * self.timestep
         edges = steps[:, None] - parameters.delay

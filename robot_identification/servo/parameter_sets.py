@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..data.commands import CommandRecording
+from ..data.commands import CommandRecording, stretches_of
 from .model import ServoModel
 from .parameters import FreeParameters, ServoParameters
 from .rollout_fit import jackknife_std
@@ -104,16 +104,14 @@ def coverage(
     """
     tail = 0.5 * (1.0 - LEVEL)
     noise = np.random.default_rng(1)
-    alone, both, total = 0, 0, 0
-    for recording in recordings:
-        for stretch in recording.stretches():
-            counted = stretch.counted(held_out)
-            positions = np.stack([q[counted] for q in model.rollouts(sets, stretch)])
-            measured = stretch.position[counted]
-            for each, more in ((0, 0.0), (1, rmse)):
-                drawn = positions + more * noise.standard_normal(positions.shape)
-                low, high = np.quantile(drawn, (tail, 1.0 - tail), axis=0)
-                inside = int(((low <= measured) & (measured <= high)).sum())
-                alone, both = alone + inside * (each == 0), both + inside * (each == 1)
-            total += measured.size
-    return Coverage(alone / max(total, 1), both / max(total, 1), len(sets))
+    inside, total = np.zeros(2), 0
+    for stretch in stretches_of(recordings):
+        counted = stretch.counted(held_out)
+        positions = np.stack([q[counted] for q in model.rollouts(sets, stretch)])
+        measured = stretch.position[counted]
+        for k, spread in enumerate((0.0, rmse)):
+            drawn = positions + spread * noise.standard_normal(positions.shape)
+            low, high = np.quantile(drawn, (tail, 1.0 - tail), axis=0)
+            inside[k] += np.sum((low <= measured) & (measured <= high))
+        total += measured.size
+    return Coverage(*(inside / max(total, 1)).tolist(), len(sets))

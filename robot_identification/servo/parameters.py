@@ -13,13 +13,15 @@ the centres of mass of the links moved by ``center``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
-from typing import Any
 
 import numpy as np
+import pinocchio as pin
 
+from ..data.recording import Motion
 from .settings import ServoSettings
 
 
@@ -76,7 +78,7 @@ class ServoParameters:
 
     def values(self, kind: str) -> np.ndarray:
         """Return the values of a kind as a vector."""
-        return np.atleast_1d(np.asarray(getattr(self, kind), dtype=float))
+        return np.asarray(getattr(self, kind), dtype=float)
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,6 @@ class Kind:
     ----------
     symbol:
         As in the names of the product's parameters.
-    unit:
-        Of revolute joints.
     lower, upper:
         Bounds.
     neutral:
@@ -100,7 +100,6 @@ class Kind:
     """
 
     symbol: str
-    unit: str
     lower: float
     upper: float
     neutral: float = 0.0
@@ -108,15 +107,15 @@ class Kind:
 
 
 KINDS = {
-    'armature': Kind('Ia', 'kg m^2', 0.0, inf),
-    'viscous': Kind('fv', 'N m s/rad', 0.0, inf),
-    'coulomb': Kind('fc', 'N m', 0.0, inf),
-    'delay': Kind('delay', 's', -0.05, 0.25),
-    'center': Kind('c', 'm', -inf, inf, width=3),
-    'offset': Kind('off', 'N m', -inf, inf),
-    'stiffness': Kind('kp', '', 0.1, 10.0, neutral=1.0),
-    'damping': Kind('kd', '', 0.0, 10.0, neutral=1.0),
-    'slope': Kind('fcq', 'N m/rad', -inf, inf),
+    'armature': Kind('Ia', 0.0, inf),
+    'viscous': Kind('fv', 0.0, inf),
+    'coulomb': Kind('fc', 0.0, inf),
+    'delay': Kind('delay', -0.05, 0.25),
+    'center': Kind('c', -inf, inf, width=3),
+    'offset': Kind('off', -inf, inf),
+    'stiffness': Kind('kp', 0.1, 10.0, neutral=1.0),
+    'damping': Kind('kd', 0.0, 10.0, neutral=1.0),
+    'slope': Kind('fcq', -inf, inf),
 }
 """All kinds, by the name of their attribute."""
 
@@ -143,36 +142,31 @@ def free_kinds(settings: ServoSettings, velocity_commanded: bool) -> tuple[str, 
     return tuple(kinds)
 
 
-@dataclass(frozen=True)
-class Scales:
+def typical_changes(motion: Motion, effort: np.ndarray) -> dict[str, np.ndarray]:
     """
-    Typical sizes of a recording's efforts and motions, by which parameters are scaled.
+    Return changes of parameters, by kind, that change (n_samples, n) efforts by a tenth.
 
-    Attributes
-    ----------
-    effort, position, velocity, acceleration:
-        (n,) root mean squares of each joint, the position about its mean.
-
+    Those of delays, centres of mass and factors are of the size that such parameters have.
     """
+    tenth = 0.1 * np.maximum(np.sqrt((effort**2).mean(axis=0)), 1e-9)
+    by = {'armature': motion.acceleration, 'viscous': motion.velocity, 'slope': motion.position}
+    sizes = {kind: np.maximum(values.std(axis=0), 1e-9) for kind, values in by.items()}
+    fixed = {'delay': 0.003, 'center': 0.02, 'stiffness': 0.1, 'damping': 0.1}
+    return {
+        kind: np.full(tenth.size * KINDS[kind].width, fixed[kind])
+        if kind in fixed
+        else tenth / sizes.get(kind, 1.0)
+        for kind in KINDS
+    }
 
-    effort: np.ndarray
-    position: np.ndarray
-    velocity: np.ndarray
-    acceleration: np.ndarray
 
-    def of_kind(self, kind: str) -> np.ndarray:
-        """Return the change of each parameter of a kind that changes efforts by a tenth."""
-        tenth = 0.1 * self.effort
-        if kind in ('delay', 'center'):
-            return np.full(tenth.size * KINDS[kind].width, 0.003 if kind == 'delay' else 0.02)
-        by = {
-            'armature': self.acceleration,
-            'viscous': self.velocity,
-            'slope': self.position,
-            'coulomb': np.ones_like(tenth),
-            'offset': np.ones_like(tenth),
-        }
-        return tenth / by[kind] if kind in by else np.full(tenth.size, 0.1)
+def displaced(inertial: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """Return (10,) inertial parameters with the centre of mass moved by (3,) [m]."""
+    if inertial[0] <= 0.0:
+        return np.array(inertial)
+    body = pin.Inertia.FromDynamicParameters(inertial)
+    body.lever = body.lever + shift
+    return np.asarray(body.toDynamicParameters())
 
 
 @dataclass(frozen=True)
@@ -198,16 +192,22 @@ class FreeParameters:
     joints: tuple[str, ...]
     bus: np.ndarray
 
+    @cached_property
+    def places(self) -> dict[str, np.ndarray]:
+        """Place in the vector of each value of the free kinds."""
+        places, size = {}, 0
+        for kind in self.kinds:
+            each = np.arange(len(self.joints) * KINDS[kind].width)
+            places[kind] = size + (self.bus if kind == 'delay' else each)
+            size = int(places[kind].max()) + 1
+        return places
+
     def __iter__(self) -> Iterator[tuple[str, np.ndarray, int]]:
         """Iterate over kind, joints that it acts on, and component of the vector's entries."""
-        for kind in self.kinds:
-            if kind == 'delay':
-                for k in range(self.bus.max() + 1):
-                    yield kind, np.flatnonzero(self.bus == k), 0
-                continue
-            for j in range(len(self.joints)):
-                for component in range(KINDS[kind].width):
-                    yield kind, np.array([j]), component
+        for kind, places in self.places.items():
+            for place in np.unique(places):
+                joints, components = np.divmod(np.flatnonzero(places == place), KINDS[kind].width)
+                yield kind, joints, int(components[0])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -220,34 +220,24 @@ class FreeParameters:
             names.append(symbol if alone else f'{self.joints[joints[0]]}.{symbol}')
         return tuple(names)
 
-    def vector(self, parameters: ServoParameters) -> np.ndarray:
-        """Return the free entries of parameters."""
-        return np.concatenate([self.entries(kind, parameters.values(kind)) for kind in self.kinds])
-
-    def entries(self, kind: str, values: np.ndarray) -> np.ndarray:
-        """Return the entries of the vector of a kind whose values are given."""
-        return values[np.unique(self.bus, return_index=True)[1]] if kind == 'delay' else values
+    def vector(self, values: Callable[[str], np.ndarray | float]) -> np.ndarray:
+        """Return the vector of the values, or of the one value, that each kind has."""
+        parts = []
+        for kind, places in self.places.items():
+            first = np.unique(places, return_index=True)[1]
+            parts.append(np.broadcast_to(values(kind), places.shape)[first])
+        return np.concatenate(parts)
 
     def parameters(self, vector: np.ndarray) -> ServoParameters:
         """Return all parameters with the free ones from a vector."""
-        values: dict[str, Any] = {}
-        start = 0
-        for kind in self.kinds:
-            size = self.entries(kind, self.base.values(kind)).size
-            part = np.array(vector[start : start + size])
-            values[kind] = part[self.bus] if kind == 'delay' else part
-            start += size
-        return replace(self.base, **values)
+        return replace(self.base, **{kind: vector[at] for kind, at in self.places.items()})
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return lower and upper bounds of the vector."""
-        low, high = (
-            np.array([getattr(KINDS[kind], side) for kind, _, _ in self])
-            for side in ('lower', 'upper')
-        )
-        return low, high
+        lower = self.vector(lambda kind: KINDS[kind].lower)
+        return lower, self.vector(lambda kind: KINDS[kind].upper)
 
     def prior_std(self, settings: ServoSettings) -> np.ndarray:
         """Return standard deviations of the entries' priors; infinite for none."""
         known = {'center': settings.center_of_mass_std, 'stiffness': GAIN_STD, 'damping': GAIN_STD}
-        return np.array([known.get(kind, inf) for kind, _, _ in self])
+        return self.vector(lambda kind: known.get(kind, inf))
