@@ -63,5 +63,5 @@ class ServoPlanning:
         assert servo is not None
         nominal, simulator = nominal_servos(self.experiment, robot)
         # without limits, the response shows by how much they would be passed
-        model = ServoModel.from_robot(robot, replace(servo, limit=None), simulator)
+        model = ServoModel(robot, replace(servo, limit=None), simulator)
         return plan_commands(model, nominal, path.trajectory, path.limits, self.rate, collisions)

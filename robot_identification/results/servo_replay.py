@@ -83,7 +83,7 @@ def replay_commands(
             f"the result '{result.name}' has no parameters of the robot file",
             remedy='identify again: it was written by an older version',
         )
-    model = ServoModel.from_robot(result.robot, result.servo, result.simulator, result.reference)
+    model = ServoModel(result.robot, result.servo, result.simulator, result.reference)
     stretches = stretches_of(recordings)
     before, after = (
         rollout_errors(model, recordings, parameters)

@@ -49,7 +49,7 @@ def fit_servo(
     stretches = stretches_of(recordings)
     positions = np.concatenate([stretch.position for stretch in stretches])
     middle = 0.5 * (positions.min(axis=0) + positions.max(axis=0))
-    model = ServoModel.from_robot(robot, servo, simulator, middle)
+    model = ServoModel(robot, servo, simulator, middle)
     kinds = free_kinds(servo, any(each.command_velocity is not None for each in stretches))
     progress(0.0, 'pseudo-efforts')
     fits = fit_pseudo_efforts(model, stretches, servo, kinds)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 import copy
-from dataclasses import dataclass
 from functools import cached_property
 import os
 from typing import Any
@@ -39,7 +38,6 @@ FRICTION_STEP = 0.02
 """Time after which a Coulomb friction that depends on the position is set anew [s]."""
 
 
-@dataclass(frozen=True, eq=False)
 class ServoModel:
     """
     Robot with position servos in MuJoCo.
@@ -57,50 +55,34 @@ class ServoModel:
     reference:
         (n,) positions at which `ServoParameters.coulomb` holds [rad or m].
 
+    Raises
+    ------
+    SettingsError
+        for gains that do not fit the joints, or a simulator's step that is not known.
+    ModelError
+        for a robot with closed loops.
+
     """
 
-    robot: Robot
-    stiffness: np.ndarray
-    damping: np.ndarray
-    limit: np.ndarray
-    timestep: float
-    integrator: str
-    held: bool
-    reference: np.ndarray
-
-    @classmethod
-    def from_robot(
-        cls,
+    def __init__(
+        self,
         robot: Robot,
         servo: ServoSettings,
         simulator: SimulatorSettings,
         reference: np.ndarray | None = None,
-    ) -> ServoModel:
-        """
-        Make the model of a robot.
-
-        Raises
-        ------
-        SettingsError
-            for gains that do not fit the joints, or a simulator's step that is not known.
-        ModelError
-            for a robot with closed loops, or one that MuJoCo refuses.
-
-        """
+    ) -> None:
         robot.require_tree()
-        timestep, integrator = simulator.require()
-        return cls(
-            robot,
-            *(servo.per_joint(name, robot.joints) for name in ('stiffness', 'damping', 'limit')),
-            timestep,
-            integrator,
-            servo.commands == 'held',
-            np.zeros(robot.n_joints) if reference is None else reference,
+        self.robot = robot
+        self.stiffness, self.damping, self.limit = (
+            servo.per_joint(name, robot.joints) for name in ('stiffness', 'damping', 'limit')
         )
+        self.timestep, self.integrator = simulator.require()
+        self.held = servo.commands == 'held'
+        self.reference = np.zeros(robot.n_joints) if reference is None else reference
 
     @cached_property
     def compiled(self) -> Any:
-        """MuJoCo's model without armature and friction, with one actuator a joint."""
+        """MuJoCo's model without armature and friction; raises ModelError if MuJoCo refuses it."""
         model = mujoco_model(self.robot, self.robot.prior, self._add_actuators)
         model.opt.timestep = self.timestep
         model.opt.integrator = INTEGRATORS.index(self.integrator)
@@ -197,61 +179,46 @@ class ServoModel:
 
         Each rollout begins from the first measured state and sees commands alone after that.
         """
-        steps, n = self.n_steps(recording), self.robot.n_joints
-        size = max(1, int(BATCH // (steps * (1 + 2 * n))))
+        size = max(1, BATCH // (self.n_steps(recording) * (1 + 2 * self.robot.n_joints)))
         for first in range(0, len(sets), size):
-            part = sets[first : first + size]
-            models = [self.with_parameters(each) for each in part]
-            controls = np.stack([self.controls(each, recording) for each in part])
-            start = np.zeros((len(part), 1 + 2 * n))
-            start[:, 1 + self.dofs] = recording.position[0]
-            start[:, 1 + n + self.dofs] = recording.initial_velocity
             with _without_log():
-                states = self._simulate(models, part, start, controls)
-            states = np.concatenate((start[:, None], states), axis=1)
+                states = self._simulate(sets[first : first + size], recording)
             for state in states:
                 yield self._at_stamps(state, recording)
 
     def _simulate(
-        self,
-        models: list,
-        sets: Sequence[ServoParameters],
-        start: np.ndarray,
-        controls: np.ndarray,
+        self, sets: Sequence[ServoParameters], recording: CommandRecording
     ) -> np.ndarray:
-        """Return (n_sets, n_steps, 1 + 2 n) time, positions and velocities after each step."""
-        threads = min(len(models), len(self._data))
-        data = self._data[:threads]
+        """Return (n_sets, 1 + n_steps, 1 + 2 n) time, positions and velocities."""
+        n, steps = self.robot.n_joints, self.n_steps(recording)
+        positions, velocities = 1 + self.dofs, 1 + n + self.dofs
+        models = [self.with_parameters(each) for each in sets]
+        controls = np.stack([self.controls(each, recording) for each in sets])
+        coulomb, slope = (
+            np.stack([each.values(kind) for each in sets]) for kind in ('coulomb', 'slope')
+        )
+        states = np.zeros((len(sets), 1 + steps, 1 + 2 * n))
+        states[:, 0, positions] = recording.position[0]
+        states[:, 0, velocities] = recording.initial_velocity
+        threads = min(len(sets), len(os.sched_getaffinity(0)))
+        data = [mujoco.MjData(self.compiled) for _ in range(threads)]
+        piece = max(1, round(FRICTION_STEP / self.timestep)) if slope.any() else steps
         with rollout.Rollout(nthread=threads if threads > 1 else 0) as pool:
-            if not any(each.slope.any() for each in sets):
-                return np.asarray(pool.rollout(models, data, start, controls)[0])
-            stride = max(1, round(FRICTION_STEP / self.timestep))
-            half, n = 0.5 * stride * self.timestep, self.robot.n_joints
-            coulomb, slope = (
-                np.stack([getattr(each, kind) for each in sets]) for kind in ('coulomb', 'slope')
-            )
-            losses = [model.dof_frictionloss for model in models]
-            states = np.empty((len(models), controls.shape[1], 1 + 2 * n))
-            for first in range(0, controls.shape[1], stride):
-                # that at the middle of the piece, if the velocity stays
-                position = start[:, 1 + self.dofs] + half * start[:, 1 + n + self.dofs]
-                friction = np.maximum(coulomb + slope * (position - self.reference), 0.0)
-                for loss, values in zip(losses, friction, strict=True):
-                    loss[self.dofs] = values
-                some = np.ascontiguousarray(controls[:, first : first + stride])
-                part = np.empty((len(models), some.shape[1], 1 + 2 * n))
-                # the checks of so many pieces take as long as the steps
+            for first in range(0, steps, piece):
+                start = np.ascontiguousarray(states[:, first])
+                # friction is that at the middle of the piece, if the velocity stays
+                ahead = start[:, positions] + 0.5 * piece * self.timestep * start[:, velocities]
+                friction = np.maximum(coulomb + slope * (ahead - self.reference), 0.0)
+                for model, values in zip(models, friction, strict=True):
+                    model.dof_frictionloss[self.dofs] = values
+                part = np.ascontiguousarray(controls[:, first : first + piece])
+                after = np.empty((len(sets), part.shape[1], 1 + 2 * n))
+                # the checks of many pieces take as long as the steps
                 pool.rollout(
-                    models, data, start, some, nstep=some.shape[1], state=part, skip_checks=True
+                    models, data, start, part, nstep=part.shape[1], state=after, skip_checks=True
                 )
-                states[:, first : first + stride] = part
-                start = np.ascontiguousarray(part[:, -1])
-            return states
-
-    @cached_property
-    def _data(self) -> list:
-        """MuJoCo's data, one a thread."""
-        return [mujoco.MjData(self.compiled) for _ in range(len(os.sched_getaffinity(0)))]
+                states[:, first + 1 : first + 1 + part.shape[1]] = after
+        return states
 
     def _at_stamps(self, state: np.ndarray, recording: CommandRecording) -> np.ndarray:
         """Return positions at the stamps, by cubics between the states of the steps."""

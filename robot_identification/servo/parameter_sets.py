@@ -109,9 +109,10 @@ def coverage(
         counted = stretch.counted(held_out)
         positions = np.stack([q[counted] for q in model.rollouts(sets, stretch)])
         measured = stretch.position[counted]
-        for k, spread in enumerate((0.0, rmse)):
-            drawn = positions + spread * noise.standard_normal(positions.shape)
+        noisy = positions + rmse * noise.standard_normal(positions.shape)
+        for k, drawn in enumerate((positions, noisy)):
             low, high = np.quantile(drawn, (tail, 1.0 - tail), axis=0)
             inside[k] += np.sum((low <= measured) & (measured <= high))
         total += measured.size
-    return Coverage(*(inside / max(total, 1)).tolist(), len(sets))
+    alone, with_residual = (inside / max(total, 1)).tolist()
+    return Coverage(alone, with_residual, len(sets))

@@ -249,7 +249,7 @@ class _Simulated:
         moved = np.tile(vector, (1 + len(self.colours), 1))
         for other, columns in zip(moved[1:], self.colours, strict=True):
             other[columns] += DIFFERENCE
-        at, *others = self._positions(moved)
+        at, *others = self._positions([*moved])
         branches = self.model.branches
         moving = [np.isin(branches, branches[joints]) for _, joints, _ in self.free]
         jacobian = np.zeros((*at.shape, len(vector)))

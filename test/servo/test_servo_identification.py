@@ -125,7 +125,7 @@ def test_periods_begin_anew_after_gaps(recording):
 
 def test_parameters_belong_to_the_step(found):
     """Friction that was identified for 1 ms misses the motion at 10 ms."""
-    coarse = replace(found.model, timestep=0.01)
+    coarse = ServoModel(robot(), SERVO, replace(SIMULATOR, timestep=0.01))
     unseen = recorded(4.0, seed=5)
     fine, other = (
         rms(rollout_errors(model, [unseen], found.parameters)) for model in (found.model, coarse)
@@ -152,7 +152,7 @@ def test_gains_that_are_wrong_come_back_within_their_deviations():
 def test_samples_that_are_held_out_do_not_act(recording):
     held = recording.with_blocks_held_out(1.0)
     spoilt = replace(held, position=held.position + np.where(held.held_out, 1.0, 0.0)[:, None])
-    model = ServoModel.from_robot(robot(), GIVEN, SIMULATOR)
+    model = ServoModel(robot(), GIVEN, SIMULATOR)
     base = ServoParameters.with_neutral(4, coulomb=COULOMB)
     free = FreeParameters(('coulomb',), base, JOINTS, np.zeros(4, int))
     same, other = (
@@ -163,7 +163,7 @@ def test_samples_that_are_held_out_do_not_act(recording):
 
 
 def test_the_coloured_jacobian_is_the_whole_one(recording, monkeypatch):
-    model = ServoModel.from_robot(robot(), SERVO, SIMULATOR)
+    model = ServoModel(robot(), SERVO, SIMULATOR)
     kinds = ('armature', 'coulomb', 'delay', 'center')
     base = ServoParameters.with_neutral(
         4, armature=ARMATURE, viscous=VISCOUS, coulomb=COULOMB, delay=0.008
@@ -236,7 +236,7 @@ def test_recordings_without_a_stretch_are_refused(recording):
 
 
 def test_least_squares_alone_are_a_start(recording):
-    model = ServoModel.from_robot(robot(), SERVO, SIMULATOR)
+    model = ServoModel(robot(), SERVO, SIMULATOR)
     fits = fit_pseudo_efforts(model, [recording], SERVO, ('armature', 'viscous', 'coulomb'))
     start = fits.parameters(int(fits.residuals.argmin()))
     np.testing.assert_allclose(start.coulomb, COULOMB, rtol=0.35)

@@ -38,7 +38,7 @@ def truth(**values):
 
 @pytest.fixture(scope='module')
 def model():
-    return ServoModel.from_robot(robot(), SERVO, SIMULATOR)
+    return ServoModel(robot(), SERVO, SIMULATOR)
 
 
 def simulated(model, parameters, recording):
@@ -93,10 +93,10 @@ def test_commands_are_held_and_late(model):
 
 def test_limits_hold_the_servos_effort():
     settings = ServoSettings(stiffness=KP, damping=KD, limit=2.0)
-    model = ServoModel.from_robot(robot(), settings, SIMULATOR)
+    model = ServoModel(robot(), settings, SIMULATOR)
     recording = recorded(4.0, noise=0.0, limit=2.0)
     errors = simulated(model, truth(), recording) - recording.position
-    unlimited = ServoModel.from_robot(robot(), SERVO, SIMULATOR)
+    unlimited = ServoModel(robot(), SERVO, SIMULATOR)
     free = simulated(unlimited, truth(), recording) - recording.position
     assert np.abs(errors[recording.time > recording.time[0] + 3.3]).max() < 1e-6
     assert np.abs(free).max() > 0.01
@@ -128,7 +128,7 @@ def test_friction_by_position_is_that_of_a_model_that_is_changed_at_each_step():
         compiled.dof_frictionloss[:] = COULOMB + slope * (data.qpos - reference)
         data.ctrl[:] = command[k // 5]
         mujoco.mj_step(compiled, data)
-    model = ServoModel.from_robot(robot(), SERVO, SIMULATOR, reference)
+    model = ServoModel(robot(), SERVO, SIMULATOR, reference)
     sloped = simulated(model, truth(delay=0.0, slope=slope), recording) - positions
     constant = simulated(model, truth(delay=0.0), recording) - positions
     assert np.sqrt((sloped**2).mean()) < 0.05 * np.sqrt((constant**2).mean())
@@ -138,7 +138,7 @@ def test_unstable_rollouts_leave_no_log(tmp_path, monkeypatch):
     """Gains without armature are unstable with explicit steps; MuJoCo then starts anew."""
     monkeypatch.chdir(tmp_path)
     settings = SimulatorSettings(timestep=0.02, integrator='euler')
-    model = ServoModel.from_robot(robot(), ServoSettings(stiffness=5e3, damping=50.0), settings)
+    model = ServoModel(robot(), ServoSettings(stiffness=5e3, damping=50.0), settings)
     position = simulated(model, ServoParameters.with_neutral(4), recorded(1.0))
     assert np.isfinite(position).all()
     assert not list(tmp_path.iterdir())
@@ -146,9 +146,9 @@ def test_unstable_rollouts_leave_no_log(tmp_path, monkeypatch):
 
 def test_step_and_integrator_have_to_be_known():
     with pytest.raises(SettingsError, match='simulation.timestep'):
-        ServoModel.from_robot(robot(), SERVO, SimulatorSettings())
+        ServoModel(robot(), SERVO, SimulatorSettings())
 
 
 def test_gains_have_to_fit_the_joints():
     with pytest.raises(SettingsError, match=r'robot\.servo\.stiffness.*3 numbers for 4 joints'):
-        ServoModel.from_robot(robot(), ServoSettings(stiffness=(1.0, 2.0, 3.0)), SIMULATOR)
+        ServoModel(robot(), ServoSettings(stiffness=(1.0, 2.0, 3.0)), SIMULATOR)
