@@ -50,7 +50,9 @@ def fit_servo(
     positions = np.concatenate([stretch.position for stretch in stretches])
     middle = 0.5 * (positions.min(axis=0) + positions.max(axis=0))
     model = ServoModel(robot, servo, simulator, middle)
-    kinds = free_kinds(servo, any(each.command_velocity is not None for each in stretches))
+    # some recorders write a velocity command that is always 0
+    commanded = [each.command_velocity for each in stretches if each.command_velocity is not None]
+    kinds = free_kinds(servo, any(velocity.any() for velocity in commanded))
     progress(0.0, 'pseudo-efforts')
     fits = fit_pseudo_efforts(model, stretches, servo, kinds)
     start = fits.parameters(int(fits.residuals.argmin()))
