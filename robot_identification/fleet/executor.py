@@ -170,7 +170,9 @@ class DaskExecutor:
                     for future, result in completed:
                         item = under_way.pop(future)
                         completed.update(submit_more())
-                        yield _outcome(item, future.status, result)
+                        done = _outcome(item, future.status, result)
+                        future.release()  # a worker that is lost later takes nothing with it
+                        yield done
                 self._look_after()
         finally:
             self._client.cancel(list(under_way))

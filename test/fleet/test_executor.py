@@ -2,10 +2,12 @@
 """Tasks for many items, through failures and killed workers, on real processes."""
 
 import asyncio
+import gc
 import os
 import platform
 import signal
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -156,6 +158,21 @@ def require_third_is_found(client, tasks):
     done = by_item(DaskExecutor(client, b'', 0, 2).run(tasks.die_always, ITEMS))
     assert {item for item, one in done.items() if one.failure} == {3}
     assert 'killed' in done[3].failure
+
+
+def test_what_has_been_handed_over_is_not_made_anew_where_a_worker_is_lost(client, tasks):
+    def kept(dask_scheduler):
+        return [key for key in dask_scheduler.tasks if 'double' in str(key)]
+
+    run = DaskExecutor(client, b'', 0, 2).run(tasks.double, ITEMS)
+    gc.disable()
+    try:
+        for number, _ in enumerate(run, 1):
+            end = time.monotonic() + 60.0
+            while len(client.run_on_scheduler(kept)) > len(ITEMS) - number:
+                assert time.monotonic() < end, f'{number} items are done'
+    finally:
+        gc.enable()
 
 
 def test_few_items_are_taken_ahead(client, tasks):
