@@ -77,7 +77,7 @@ def large(count: int) -> tuple[int, list[str]]:
     for seed in range(_LARGE_SEED, _LARGE_SEED + count):
         kind = _LARGE_KINDS[seed % len(_LARGE_KINDS)]
         fault = FAULTS[kind](arm(seed, joints=14))
-        found = diagnose(fault.robot, [fault.recording]).findings
+        found = diagnose(fault.robot, [fault.recording])
         hits += right(found, fault) == 'first'
         if right(found, fault) != 'first':
             missed.append(f'14 joints, {kind}, seed {seed}: {told(found)}')
@@ -90,7 +90,7 @@ def false_alarms(count: int) -> tuple[list[str], list[str], list[float]]:
     for seed in range(_CLEAN_SEED, _CLEAN_SEED + count):
         made = arm(seed)
         start = time.process_time()
-        found = diagnose(made.robot, [made.recording]).findings
+        found = diagnose(made.robot, [made.recording])
         seconds.append(time.process_time() - start)
         if found:
             alarms.append(f'seed {seed}: {told(found)}')
@@ -105,7 +105,7 @@ def simulated(count: int) -> tuple[Counter[str], Hits, list[str]]:
     for i in range(count):
         kind = KINDS[i % len(KINDS)]
         fault = faulty(kind, _FAULTY_SEED + i)
-        found = diagnose(fault.robot, [fault.recording]).findings
+        found = diagnose(fault.robot, [fault.recording])
         made[kind] += 1
         hits[kind, right(found, fault)] += 1
         if right(found, fault) != 'first':
@@ -124,7 +124,7 @@ def on_real(cases: list[Case]) -> tuple[Counter[str], Hits, list[str], list[str]
     """Diagnose real recordings as they are and with faults; as `simulated`, and false alarms."""
     made, hits, missed, alarms = Counter[str](), Counter[tuple[str, str]](), [], []
     for place, (name, robot, model, recording) in enumerate(cases):
-        found = diagnose(robot, [recording], model).findings
+        found = diagnose(robot, [recording], model)
         if found:
             alarms.append(f'{name}: {told(found)}')
         for number, kind in enumerate(KINDS):
@@ -132,7 +132,7 @@ def on_real(cases: list[Case]) -> tuple[Counter[str], Hits, list[str], list[str]
                 continue
             seed = _REAL_SEED + 100 * place + number
             fault = FAULTS[kind](real(robot, recording, seed))
-            found = diagnose(fault.robot, [fault.recording], model).findings
+            found = diagnose(fault.robot, [fault.recording], model)
             made[kind] += 1
             hits[kind, right(found, fault)] += 1
             if right(found, fault) != 'first':
@@ -147,7 +147,7 @@ def load_found() -> bool | None:
     robot = ur10e()
     entry = {**robot.identification, 'file': str(DATA / 'ur10e' / 'excite_50s_b_load.csv')}
     (case,) = _opened(robot, {'identification': [entry]})
-    return any(finding.code == 'payload' for finding in diagnose(case[1], [case[3]]).findings)
+    return any(finding.code == 'payload' for finding in diagnose(case[1], [case[3]]))
 
 
 def section(robots: int = ROBOTS) -> Section:

@@ -312,7 +312,9 @@ def diagnose(options: argparse.Namespace) -> int:
             file=str(options.experiment),
             remedy='add one; factors do not have the samples that a diagnosis takes',
         )
-    print(diagnose(problem.robot, sources, problem.model, problem.prior()).summary())
+    found = diagnose(problem.robot, sources, problem.model, problem.prior())
+    nothing = 'diagnosis: nothing found that is wrong with the recordings'
+    print('\n  '.join(['diagnosis:', *map(str, found)]) if found else nothing)
     return EXIT_OK
 
 

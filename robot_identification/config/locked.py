@@ -135,7 +135,6 @@ def faults_of_locked(
                     evidence=f"joint '{joint}' is locked at {place:.4g} {unit} and moves from "
                     f'{low:.4g} to {high:.4g} {unit} in {source}',
                     remedy='add it to robot.joints, with the columns of its position and effort',
-                    change='a joint that moves',
                 )
             )
         elif max(abs(low - place), abs(high - place)) > apart:
@@ -147,7 +146,6 @@ def faults_of_locked(
                     evidence=f"joint '{joint}' is locked at {place:.4g} {unit} and stands at "
                     f'{middle:.4g} {unit} in {source}',
                     remedy='set robot.locked',
-                    change='another position of it',
                 )
             )
         else:
@@ -166,7 +164,7 @@ def faults_of_locked(
         )
         if alike:
             names = tuple(j for j in robot.locked if _simplified(j) in map(_simplified, alike))
-            faults.append(RecordingFault('locked_joint', text, rename, 'its name', names))
+            faults.append(RecordingFault('locked_joint', text, rename, names))
         elif others:
             remarks.append(f'{text}: {rename}')
         else:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -98,35 +97,6 @@ _FITTED = {'position_offset': 5.0, 'effort_scale': 5.0}
 
 
 @dataclass(frozen=True)
-class Diagnosis:
-    """
-    Faults of recordings.
-
-    Attributes
-    ----------
-    findings:
-        The faults; none in good recordings.
-    misfit:
-        (n,) relative residual of each joint under the recordings as they are; empty where no fit
-        was possible.
-
-    """
-
-    findings: tuple[RecordingFault, ...]
-    misfit: np.ndarray
-
-    def summary(self) -> str:
-        """Return the findings, one a line."""
-        if not self.findings:
-            return 'diagnosis: nothing found that is wrong with the recordings'
-        return '\n'.join(['diagnosis:', *(f'  {finding}' for finding in self.findings)])
-
-    def to_list(self) -> list[dict[str, Any]]:
-        """Return the findings as plain numbers and texts."""
-        return [finding.to_dict() for finding in self.findings]
-
-
-@dataclass(frozen=True)
 class Explanation:
     """
     A change and the fit to samples so changed.
@@ -169,9 +139,11 @@ def diagnose(
     model: ModelSettings | None = None,
     prior: ParameterSet | None = None,
     delay: np.ndarray | float | tuple[float, ...] = 0.0,
-) -> Diagnosis:
+) -> tuple[RecordingFault, ...]:
     """
-    Find out what is wrong with recordings.
+    Return the faults of recordings; none of good ones.
+
+    Those of robots with closed loops or elastic joints have no explanation by a fit.
 
     Parameters
     ----------
@@ -186,11 +158,6 @@ def diagnose(
     delay:
         Of the efforts, that the model has already [s]; one number, or (n,).
 
-    Returns
-    -------
-    Diagnosis
-        without explanations by the fit for robots with closed loops or elastic joints.
-
     """
     model = model or ModelSettings()
     recordings, clocks = in_seconds(read_first_rows(sources))
@@ -202,8 +169,7 @@ def diagnose(
         diagnosis_samples(recordings, np.asarray(delay)) if _comparable(robot, model) else None
     )
     if observed is None:
-        return Diagnosis(tuple(found), np.empty(0))
-    misfit = np.empty(0)
+        return tuple(found)
     with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
         # springs make up for what is wrong with the whole robot, which therefore comes first
         rigid = replace(model, joint_springs=())
@@ -211,7 +177,6 @@ def diagnose(
             ((True, rigid), (False, model)) if model.joint_springs else ((False, model),)
         ):
             comparison = HypothesisComparison.from_samples(robot, observed, terms, prior)
-            misfit = comparison.base.misfit
             if whole and not comparison.explanations(whole):
                 continue
             best = comparison.explanations()
@@ -222,7 +187,7 @@ def diagnose(
             if not whole and (not best or best[0].moderate):
                 masses = ParameterSet(comparison.prior.layout, comparison.base.chi)
                 found += forgotten_loads(robot, comparison.prior, masses)
-    return Diagnosis(tuple(found), misfit)
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -245,7 +245,7 @@ def fault_of(
             f'fits {improvement:.2g} times better with {what}: the residual of {joint} falls from '
             f'{100.0 * before:.3g} to {100.0 * after:.3g} % of its effort'
         )
-    return RecordingFault(change.code, evidence, remedy, what, tuple(joints), improvement)
+    return RecordingFault(change.code, evidence, remedy, tuple(joints), what, improvement)
 
 
 _POSITION = 'robot.drives.position'

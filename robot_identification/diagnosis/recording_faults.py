@@ -104,10 +104,10 @@ class RecordingFault:
         One sentence, with its number.
     remedy:
         The key of the experiment file, or the change, that mends it.
-    change:
-        What fits better, in a few words.
     joints:
         That it concerns; empty for all.
+    change:
+        What fits better, in a few words; empty where no fit tells.
     improvement:
         How many times better held-out efforts are fitted with the change; None where no fit tells.
     whole:
@@ -122,8 +122,8 @@ class RecordingFault:
     code: str
     evidence: str
     remedy: str
-    change: str
     joints: tuple[str, ...] = ()
+    change: str = ''
     improvement: float | None = None
     whole: float | None = None
     factor: float | None = None
@@ -174,7 +174,6 @@ def in_seconds(
                 evidence=f'time stamps are {step:.4g} s apart in {recording.source}: they seem to '
                 f'be in {name}',
                 remedy=f'set time_unit: {name} beside the time column',
-                change=f'time stamps in {name}',
             )
     return tuple(right), tuple(found.values())
 
@@ -187,7 +186,6 @@ def recording_faults(robot: Robot, recordings: Sequence[Recording]) -> Iterator[
             code='gravity_unit',
             evidence=f'robot.gravity is {size:.4g} m/s^2 long; 9.81 on earth',
             remedy='give robot.gravity in m/s^2, and lengths of the URDF in m',
-            change='gravity of 9.81 m/s^2',
         )
     for recording in recordings:
         yield from _of_clock(recording)
@@ -219,7 +217,6 @@ def estimate_faults(
             evidence='friction that drives instead of braking is found at '
             f'{one_of(driving)}: has the effort the sign of the position, and the right column?',
             remedy='see robot.drives, and data.*.effort',
-            change='positive friction',
         )
 
 
@@ -245,7 +242,6 @@ def forgotten_loads(
                 f'{before:.3g} kg by the URDF',
                 remedy='if it carries a load or a gripper, put that into the URDF, or state it as '
                 'data.payload or data.known_load',
-                change='a load on the last link',
             )
 
 
@@ -258,7 +254,6 @@ def _of_clock(recording: Recording) -> Iterator[RecordingFault]:
             evidence=f'{100.0 * share:.2g} % of the samples of {recording.source} are missing, in '
             f'{clock.gaps} gaps of up to {clock.longest:.3g} s',
             remedy='record with less load on the machine, or through a queue that drops nothing',
-            change='no missing samples',
         )
     elif clock.late > _LATE and clock.jitter * clock.rate > 0.25:
         yield RecordingFault(
@@ -266,7 +261,6 @@ def _of_clock(recording: Recording) -> Iterator[RecordingFault]:
             evidence=f'{100.0 * clock.late:.2g} % of the samples of {recording.source} are late, '
             f'by {1e3 * clock.jitter:.3g} ms (root mean square)',
             remedy="take the driver's stamps in place of those of the arrival",
-            change='even stamps',
         )
 
 
@@ -283,7 +277,6 @@ def _of_ranges(robot: Robot, ranges: np.ndarray) -> Iterator[RecordingFault]:
                 f'limits in the URDF are {left:.4g} apart: are the positions in rad (or m), and '
                 'in the right columns?',
                 remedy='mend data.*.position, or map drives to joints with robot.drives.position',
-                change='positions within the limits',
             )
 
 
@@ -299,7 +292,6 @@ def _of_stillness(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Rec
             evidence=f'{one_of(joints)}: no more than {moved:.3g} rad or m of '
             'motion in the recordings',
             remedy='record a motion in which it moves, or lock it in robot.locked',
-            change='a motion of it',
         )
 
 
@@ -331,7 +323,6 @@ def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Recor
                     evidence=f"the effort of joint '{joint}' stays at {sign * most:.4g} in "
                     f'{100.0 * share:.2g} % of the samples while it moves',
                     remedy='record a slower motion, or raise the limit of the drive',
-                    change='an effort that is not clipped',
                 )
                 break
 
@@ -380,7 +371,6 @@ def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Re
                 'from those of its positions',
                 remedy='mend data.*.velocity, or leave it out: signals.method butterworth does '
                 'without',
-                change='its velocity from positions',
             )
 
 

@@ -310,14 +310,14 @@ def identify_sources(
         carried = _payload(reducer, task.system, carrying)
         watch.lap('payload')
         late = _delay(task.system, estimate)
-        diagnosis = diagnose(
+        explained = diagnose(
             problem.robot,
             recordings_among(sources),
             problem.model,
             prior,
             problem.signals.effort_delay,
         )
-        findings = (*diagnosis.findings, *estimate_faults(problem.robot, task.system, estimate))
+        findings = (*explained, *estimate_faults(problem.robot, task.system, estimate))
         known = estimate.standard_covariance
         if estimate.standard and known is not None and not any(f.of_model for f in findings):
             std = np.sqrt(np.diag(known))

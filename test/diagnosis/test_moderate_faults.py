@@ -27,7 +27,7 @@ def test_an_encoder_that_is_off_by_twenty_degrees(seed, joint):
     position = made.recording.position.copy()
     position[:, joint] += np.radians(20.0)
     name = made.robot.joints[joint]
-    (finding,) = diagnose(made.robot, [replace(made.recording, position=position)]).findings
+    (finding,) = diagnose(made.robot, [replace(made.recording, position=position)])
     assert (finding.code, finding.joints) == ('position_offset', (name,))
     assert finding.whole >= 1.0 and name in finding.evidence
     degrees = float(re.search(r'(\S+) degrees added', finding.change)[1])
@@ -37,10 +37,10 @@ def test_an_encoder_that_is_off_by_twenty_degrees(seed, joint):
 @pytest.mark.parametrize(('seed', 'joint', 'factor'), [(103, 3, 1.25), (105, 0, 0.8)])
 def test_one_joint_s_gain_that_is_moderately_wrong(seed, joint, factor):
     made = arm(seed, gains=0.0)
-    assert diagnose(made.robot, [made.recording]).findings == ()
+    assert diagnose(made.robot, [made.recording]) == ()
     effort = made.recording.effort.copy()
     effort[:, joint] *= factor
-    (finding,) = diagnose(made.robot, [replace(made.recording, effort=effort)]).findings
+    (finding,) = diagnose(made.robot, [replace(made.recording, effort=effort)])
     assert (finding.code, finding.joints) == ('effort_scale', (made.robot.joints[joint],))
     assert finding.slight  # a reservation
     assert finding.factor == pytest.approx(1.0 / factor, abs=2.0 * finding.deviation)
@@ -57,7 +57,7 @@ def test_the_gain_of_a_joint_that_is_mostly_friction_is_not_judged():
     for factor in (0.5, 0.8, 1.25):
         scaled = effort.copy()
         scaled[:, joint] *= factor
-        found = diagnose(made.robot, [replace(made.recording, effort=scaled)]).findings
+        found = diagnose(made.robot, [replace(made.recording, effort=scaled)])
         assert not [each for each in found if each.code == 'effort_scale']
 
 

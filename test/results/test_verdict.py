@@ -169,7 +169,7 @@ def within(result):
 
 
 def with_finding(result, code, **values):
-    finding = RecordingFault(code, 'what is seen', 'mend this key', 'a change', **values)
+    finding = RecordingFault(code, 'what is seen', 'mend this key', **values)
     return replace(result, diagnosis=(finding,))
 
 
@@ -191,7 +191,7 @@ def test_lesser_faults_leave_some_uses(good, code, left):
 
 
 def test_faults_of_one_kind_are_told_once(good):
-    finding = RecordingFault('range', 'too far', 'mend it', 'less')
+    finding = RecordingFault('range', 'too far', 'mend it')
     each = tuple(replace(finding, joints=(joint,)) for joint in ROBOT.joints)
     (reason,) = reasons(replace(good, diagnosis=each), 'diagnosis')
     assert reason.joints == ROBOT.joints and 'and 2 more' in reason.text
@@ -297,7 +297,7 @@ def test_rows_of_the_dead_zone_are_validated():
 
 def test_a_finding_that_hardly_helps_the_whole_robot_is_a_reservation(good):
     finding = RecordingFault(
-        'effort_scale', 'fits better', 'mend it', 'times 3', ('joint_3',), 2.0, whole=1.2
+        'effort_scale', 'fits better', 'mend it', ('joint_3',), 'times 3', 2.0, whole=1.2
     )
     found = verdict(replace(good, diagnosis=(finding,)))
     assert found.level == USABLE and found.uses == tuple(USES)
