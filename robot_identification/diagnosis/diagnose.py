@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -176,7 +177,7 @@ def diagnose(
         for whole, terms in (
             ((True, rigid), (False, model)) if model.joint_springs else ((False, model),)
         ):
-            comparison = HypothesisComparison.from_samples(robot, observed, terms, prior)
+            comparison = HypothesisComparison(robot, observed, terms, prior)
             if whole and not comparison.explanations(whole):
                 continue
             best = comparison.explanations()
@@ -190,59 +191,46 @@ def diagnose(
     return tuple(found)
 
 
-@dataclass(frozen=True)
 class HypothesisComparison:
     """
-    Comparison of changes by fits to the same samples; made by `from_samples`.
+    Comparison of changes by fits to the same samples.
 
-    Attributes
+    Parameters
     ----------
-    robot, settings, prior, observed:
+    robot, observed:
         What is compared.
-    model:
-        The robot's bodies.
-    regressor:
-        Of the robot as it is said to stand.
-    rows, grams:
-        (m, n, p) rows as the robot is said to stand, and their `gram_matrices`.
-    base:
-        The fit without any change.
+    settings:
+        Terms of the dynamics, of which coupled drives and springs count: others depend on what was
+        before, or on slopes, and would need all samples.
+    prior:
+        Standard parameters over the regressor's layout; the URDF's where None.
 
     """
 
-    robot: Robot
-    settings: ModelSettings
-    prior: ParameterSet
-    observed: DiagnosisSamples
-    model: HypothesisModel
-    regressor: Regressor
-    rows: np.ndarray
-    grams: np.ndarray
-    base: HypothesisFit
-
-    @classmethod
-    def from_samples(
-        cls,
+    def __init__(
+        self,
         robot: Robot,
         observed: DiagnosisSamples,
         settings: ModelSettings,
         prior: ParameterSet | None = None,
-    ) -> HypothesisComparison:
-        """Fit the samples as they are."""
-        # terms that depend on what was before, or on slopes, would need all samples
-        plain = ModelSettings(
+    ) -> None:
+        self.robot, self.observed = robot, observed
+        self.settings = ModelSettings(
             coupled_drives=settings.coupled_drives, joint_springs=settings.joint_springs
         )
-        bodies = urdf_prior(robot, plain)
-        if prior is not None:
-            known = {name: prior[name] for name in bodies.layout if name in prior.layout}
-            bodies = bodies.updated(known)
-        model = HypothesisModel.from_prior(robot, plain, bodies)
-        regressor = build(robot, plain)
-        rows = _rows(regressor, observed.motion)
-        grams = gram_matrices(rows, observed.effort)
-        fit = model.fit(_normalised(grams, observed.effort))
-        return cls(robot, plain, bodies, observed, model, regressor, rows, grams, fit)
+        bodies = urdf_prior(robot, self.settings)
+        known = {} if prior is None else {n: prior[n] for n in bodies.layout if n in prior.layout}
+        self.prior = bodies.updated(known)
+        self.model = HypothesisModel(robot, self.settings, self.prior)
+        self.regressor = build(robot, self.settings)
+        self.rows = _rows(self.regressor, observed.motion)  # (m, n, p)
+        self.grams = gram_matrices(self.rows, observed.effort)
+        self.base = self.model.fit(_normalised(self.grams, observed.effort))
+
+    @cached_property
+    def before(self) -> np.ndarray:
+        """(n,) relative residuals of held-out stretches without any change."""
+        return self._held_out(NONE, self.base)
 
     def explanations(self, whole: bool = False) -> list[Explanation]:
         """
@@ -314,7 +302,7 @@ class HypothesisComparison:
     def fault(self, explanation: Explanation) -> RecordingFault:
         """Return the fault that an explanation tells of, with its numbers."""
         change, fit = explanation.change, explanation.fit
-        before, after = self._held_out(NONE, self.base), self._held_out(change, fit)
+        before, after = self.before, self._held_out(change, fit)
         after = after[change.effort_columns(len(after))]
         joint = int(np.argmax((before + FLOOR) / (after + FLOOR)))
         masses, first = self._masses(), self.model.places[:, 0]
@@ -368,16 +356,12 @@ class HypothesisComparison:
 
     def _confirmed(self, explanation: Explanation) -> bool:
         """Tell whether held-out samples with the prior say the same."""
-        costs, held_out = [], []
-        for change, fit in ((NONE, self.base), (explanation.change, explanation.fit)):
-            prior = self.model.prior_cost(fit.chi)
-            if not np.isfinite(prior):  # no physical bodies
-                return False
-            held_out.append(data_cost(self._held_out(change, fit) ** 2))
-            costs.append(prior + held_out[-1])
+        after = self._held_out(explanation.change, explanation.fit)
+        gain = data_cost(self.before**2) - data_cost(after**2)
         # real links are not those of the URDF: masses alone tell of no small factor
-        compared = held_out if explanation.moderate else costs
-        return bool(compared[0] - compared[1] > 0.5 * explanation.decisive)
+        nearer = self.model.prior_cost(self.base.chi) - self.model.prior_cost(explanation.fit.chi)
+        gain += 0.0 if explanation.moderate else nearer
+        return bool(np.isfinite(nearer) and gain > 0.5 * explanation.decisive)
 
     def _held_out(self, change: Correction, fit: HypothesisFit) -> np.ndarray:
         """Return (n,) relative residuals of stretches of time that the fit has not seen."""

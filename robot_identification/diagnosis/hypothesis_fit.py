@@ -31,7 +31,6 @@ import scipy.linalg
 
 from ..estimation.log_det import LogDetProblem, minimise
 from ..estimation.physical_fit import (
-    Body,
     drive_signs,
     reference_bodies,
     relative_units,
@@ -86,41 +85,27 @@ class HypothesisFit:
     weights: np.ndarray
 
 
-@dataclass(frozen=True)
 class HypothesisModel:
     """
-    Model under which hypotheses are compared; made by `from_prior`.
+    Model of a robot without loops under which hypotheses are compared.
 
-    Attributes
+    Parameters
     ----------
-    bodies:
-        Reference bodies of the b links.
-    places:
-        (b, 10) int, columns of each body's parameters.
-    positive:
-        (k, p) rows whose products with the parameters are positive.
-    units:
-        (b, 10, 4, 4) relative pseudo-inertias of a unit of each.
+    robot, model, prior:
+        The robot, its terms, and standard parameters as its prior.
 
     """
 
-    bodies: tuple[Body, ...]
-    places: np.ndarray
-    positive: np.ndarray
-    units: np.ndarray
-
-    @classmethod
-    def from_prior(
-        cls, robot: Robot, model: ModelSettings, prior: ParameterSet
-    ) -> HypothesisModel:
-        """Set up the model of a robot without loops, with standard parameters as its prior."""
-        bodies = reference_bodies(robot, prior)
+    def __init__(self, robot: Robot, model: ModelSettings, prior: ParameterSet) -> None:
+        self.bodies = reference_bodies(robot, prior)
         columns = np.arange(len(prior.layout))
-        places = np.array(
-            [columns[prior.layout.slice_of(body.link)] for body in bodies], dtype=int
-        )
-        places, positive = places.reshape(-1, 10), drive_signs(prior.layout, model)
-        return cls(bodies, places, positive, relative_units(bodies))
+        links = [columns[prior.layout.slice_of(body.link)] for body in self.bodies]
+        self.places = np.array(links, dtype=int).reshape(-1, 10)  # of each body's parameters
+        # rows whose products with the parameters are positive
+        self.positive = drive_signs(prior.layout, model)
+        # relative pseudo-inertias of a unit of each parameter, (b, 10, 4, 4)
+        self.units = relative_units(self.bodies)
+        self.bodily = np.isin(columns, self.places)
 
     def fit(self, grams: np.ndarray) -> HypothesisFit:
         """
@@ -186,13 +171,6 @@ class HypothesisModel:
         scale = np.sqrt(np.maximum(size, _UNSEEN * size.max()))
         typical = 0.01 * np.sqrt(total[p, p]) / scale
         return signed_start(self.positive, start, typical, ~self.bodily)
-
-    @property
-    def bodily(self) -> np.ndarray:
-        """(p,) bool, parameters of bodies."""
-        bodily = np.zeros(self.positive.shape[1], dtype=bool)
-        bodily[self.places] = True
-        return bodily
 
 
 def free_cost(grams: np.ndarray) -> float:

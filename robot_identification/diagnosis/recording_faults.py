@@ -376,8 +376,7 @@ def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Re
 
 def revolute(robot: Robot) -> tuple[bool, ...]:
     """Tell for each joint whether it turns."""
-    turning = {joint.column: joint.revolute for joint in tree_of(robot.opened).joints}
-    return tuple(turning[column] for column in range(robot.n_joints))
+    return tree_of(robot.opened).revolute[: robot.n_joints]
 
 
 @dataclass(frozen=True)

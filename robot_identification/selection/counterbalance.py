@@ -56,7 +56,7 @@ def sprung_joints(
         Of the estimate.
 
     """
-    turning = [j for j, turns in zip(robot.joints, revolute(robot), strict=True) if turns]
+    turning = np.array(robot.joints)[list(revolute(robot))].tolist()
     sprung = replace(model, joint_springs=tuple(turning))
     regressor = build(robot, sprung)
     base = structure(regressor, robot, grouping=sprung.grouping)

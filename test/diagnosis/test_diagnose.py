@@ -83,7 +83,7 @@ def test_sizes_are_found():
     made = arm(FIVE_JOINTS)
     position = made.recording.position.copy()
     position[:, 1] += np.radians(65.0)
-    comparison = HypothesisComparison.from_samples(
+    comparison = HypothesisComparison(
         made.robot,
         diagnosis_samples([replace(made.recording, position=position)]),
         ModelSettings(),
@@ -95,7 +95,7 @@ def test_sizes_are_found():
 
 def test_direction_of_gravity_is_found():
     fault = faulty('direction of gravity', FIVE_JOINTS)
-    comparison = HypothesisComparison.from_samples(
+    comparison = HypothesisComparison(
         fault.robot, diagnosis_samples([fault.recording]), ModelSettings()
     )
     gravity = np.array(comparison.explanations()[0].change.gravity)
