@@ -166,9 +166,9 @@ def diagnose(
     if model.elastic is None:  # else a recording has the motors, too
         found += recording_faults(robot, recordings)
     robot = with_usual_gravity(robot)
-    observed = (
-        diagnosis_samples(recordings, np.asarray(delay)) if _comparable(robot, model) else None
-    )
+    # explanations are tried on a tree of stiff joints
+    closed = robot.passive or model.delta is not None or model.loops or model.elastic is not None
+    observed = None if closed else diagnosis_samples(recordings, np.asarray(delay))
     if observed is None:
         return tuple(found)
     with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
@@ -308,22 +308,14 @@ class HypothesisComparison:
         masses, first = self._masses(), self.model.places[:, 0]
         size = _variances(self.observed.effort)
         whole = np.sqrt((size @ before**2) / (size @ after**2 + 1e-4 * size.sum()))
-        found = fault_of(
+        return fault_of(
             self.robot,
             change,
             joint=self.robot.joints[joint],
             residuals=(float(before[joint]), float(after[joint])),
             masses=(float(self.base.chi[first].sum()), float(masses.sum())),
-        )
-        # a scale of all efforts leaves every residual as it is: masses tell of it
-        found = replace(found, whole=None if change.code == 'effort_kind' else float(whole))
-        if change.code != 'effort_scale':
-            return found
-        # of a cost that is quadratic around its minimum
-        deviation = change.size * abs(np.log(change.size)) / np.sqrt(2.0 * explanation.gain)
-        evidence = f'{found.evidence} (standard deviation of the factor {deviation:.2g})'
-        return replace(
-            found, evidence=evidence, factor=float(change.size), deviation=float(deviation)
+            whole=float(whole),
+            gain=explanation.gain,
         )
 
     def _admissible(self, explanation: Explanation) -> bool:
@@ -451,12 +443,6 @@ class HypothesisComparison:
 def _rank(explanation: Explanation) -> float:
     """Return what explanations are sorted by; of two that are alike, the simpler one is first."""
     return _FITTED.get(explanation.change.code, 0.0) - explanation.gain
-
-
-def _comparable(robot: Robot, model: ModelSettings) -> bool:
-    """Tell whether explanations can be tried: on a tree of stiff joints."""
-    closed = robot.passive or model.delta is not None or model.loops
-    return not closed and model.elastic is None
 
 
 def _rows(regressor: Regressor, motion: Motion) -> np.ndarray:

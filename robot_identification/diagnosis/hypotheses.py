@@ -9,7 +9,7 @@ much, and which key mends it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -87,19 +87,13 @@ class Correction:
     def resized(self, step: float) -> Correction | None:
         """Return the same by another size, for steps from -1 to 1; None where it has no size."""
         angle, factor = _AROUND
-        if self.code == 'effort_scale' and 1.0 / _MODERATE < self.size < _MODERATE:
-            factor = _AROUND_MODERATE
         if self.offset is not None:
             return position_offset(self.offset.size, self.joints[0], self.size + step * angle)
-        if self.effort is not None and self.code in ('effort_scale', 'effort_kind'):
-            return replace(self, size=self.size * factor**step, effort=self._grown(factor**step))
-        return None
-
-    def _grown(self, factor: float) -> np.ndarray:
-        effort = np.array(self.effort)
-        scaled = list(self.joints) or range(len(effort))
-        effort[scaled, scaled] *= factor
-        return effort
+        if self.effort is None or self.code not in ('effort_scale', 'effort_kind'):
+            return None
+        if self.joints and 1.0 / _MODERATE < self.size < _MODERATE:
+            factor = _AROUND_MODERATE
+        return effort_scale(len(self.effort), self.joints, self.size * factor**step)
 
 
 NONE = Correction('none')
@@ -126,7 +120,7 @@ def hypotheses(gravity: np.ndarray, revolute: tuple[bool, ...]) -> Iterator[Corr
         yield Correction('position_sign', (j,), position=minus)
         yield Correction('axis_reversed', (j,), position=minus, effort=minus)
         for scale in _SCALES:
-            yield Correction('effort_scale', (j,), scale, effort=_scaled(n, [j], scale))
+            yield effort_scale(n, (j,), scale)
     for a, b in combinations(every, 2):
         if n <= _MANY or b - a <= _NEIGHBOURS:
             order = exchanged(n, a, b)
@@ -138,7 +132,7 @@ def hypotheses(gravity: np.ndarray, revolute: tuple[bool, ...]) -> Iterator[Corr
             yield position_offset(n, j, float(angle))
     yield Correction('effort_signs', effort=_scaled(n, every, -1.0))
     for scale in _COMMON:
-        yield Correction('effort_kind', size=scale, effort=_scaled(n, every, scale))
+        yield effort_scale(n, (), scale)
     for late in DELAYS:
         yield Correction('effort_delay', size=late)
     if turning:
@@ -162,6 +156,12 @@ def exchanged(n: int, first: int, second: int) -> np.ndarray:
     order = np.arange(n)
     order[[first, second]] = second, first
     return np.eye(n)[order]
+
+
+def effort_scale(n: int, joints: tuple[int, ...], factor: float) -> Correction:
+    """Return the change that multiplies the efforts of n joints, or of some of them."""
+    effort = _scaled(n, joints or range(n), factor)
+    return Correction('effort_scale' if joints else 'effort_kind', joints, factor, effort=effort)
 
 
 def position_offset(n: int, joint: int, angle: float) -> Correction:
@@ -204,6 +204,8 @@ def fault_of(
     joint: str,
     residuals: tuple[float, float],
     masses: tuple[float, float],
+    whole: float,
+    gain: float,
 ) -> RecordingFault:
     """
     Return the fault that a correction undoes.
@@ -216,6 +218,10 @@ def fault_of(
         The joint that gains most, and its relative residual before and after.
     masses:
         Of all links without the correction by the efforts, and by the URDF [kg].
+    whole:
+        Improvement of all efforts together.
+    gain:
+        How much less the correction costs [nats].
 
     """
     joints = [robot.joints[j] for j in change.joints]
@@ -231,21 +237,36 @@ def fault_of(
         words['gravity'] = _vector(nearest_axis(np.array(change.gravity)))
     what, remedy = (text.format(**words) for text in _WORDS[change.code])
     before, after = residuals
-    improvement = None
-    if change.code == 'effort_kind':
+    improvement = before / max(after, 1e-6)
+    if masses_tell := change.code == 'effort_kind':
         evidence = (
             f'the masses fitted are {masses[0]:.3g} kg together, those of the URDF '
             f'{masses[1]:.3g} kg; they agree with {what}'
         )
-    elif before < _PRIOR_TELLS * max(after, 1e-6):
+    elif improvement < _PRIOR_TELLS:
         evidence = f'the links come much nearer to the URDF with {what}'
     else:
-        improvement = before / max(after, 1e-6)
         evidence = (
             f'fits {improvement:.2g} times better with {what}: the residual of {joint} falls from '
             f'{100.0 * before:.3g} to {100.0 * after:.3g} % of its effort'
         )
-    return RecordingFault(change.code, evidence, remedy, tuple(joints), what, improvement)
+    factor, deviation = None, None
+    if change.code == 'effort_scale':
+        # of a cost that is quadratic around its minimum
+        factor = change.size
+        deviation = float(factor * abs(np.log(factor)) / np.sqrt(2.0 * gain))
+        evidence += f' (standard deviation of the factor {deviation:.2g})'
+    return RecordingFault(
+        change.code,
+        evidence,
+        remedy,
+        tuple(joints),
+        what,
+        improvement=None if masses_tell or improvement < _PRIOR_TELLS else improvement,
+        whole=None if masses_tell else whole,
+        factor=factor,
+        deviation=deviation,
+    )
 
 
 _POSITION = 'robot.drives.position'
