@@ -109,8 +109,6 @@ class FoldedRows:
         Base parameters of the columns.
     moving:
         (n,) speed from which on a joint moves for sure [rad/s or m/s].
-    median:
-        (n,) median speed of the joints [rad/s or m/s].
     zone:
         (n,) speed below which rows are not fitted [rad/s or m/s]; all are predicted.
 
@@ -126,7 +124,6 @@ class FoldedRows:
     stretches: tuple[Stretch, ...]
     structure: BaseStructure
     moving: np.ndarray
-    median: np.ndarray
     zone: np.ndarray
 
     @property
@@ -139,11 +136,6 @@ class FoldedRows:
         """Time that the rows are of [s]."""
         return sum(len(stretch.effort) for stretch in self.stretches) / self.rate
 
-    @property
-    def _counted(self) -> float:
-        """Square root of the independent rows of a joint, which residuals are norms of."""
-        return float(np.sqrt(max(1.0, self._duration * INDEPENDENT_RATE)))
-
     def admissible(self, zone: np.ndarray) -> np.ndarray:
         """
         Return dead zones, with 0 for those that leave too few of a joint's rows.
@@ -153,7 +145,7 @@ class FoldedRows:
         speeds = np.abs(np.vstack([stretch.velocity for stretch in self.stretches]))
         left = independence(2) * np.count_nonzero(speeds >= zone, axis=0)
         enough = ENOUGH * np.array([columns.size for columns in self.columns])
-        return np.where((zone <= self.median) & (left >= enough), zone, 0.0)
+        return np.where((zone <= np.median(speeds, axis=0)) & (left >= enough), zone, 0.0)
 
     def determined(self, cutoff: float) -> bool:
         """Return whether what a filter [Hz] leaves of a joint is enough for its parameters."""
@@ -210,7 +202,6 @@ class FoldedRows:
             stretches=tuple(stretches),
             structure=base,
             moving=np.minimum(moving, np.median(speeds, axis=0)),
-            median=np.median(speeds, axis=0),
             zone=zone,
         )
 
@@ -262,12 +253,14 @@ class FoldedRows:
             ]
             stretches.append(replace(stretch, signals=np.vstack(parts)))
         added = np.arange(self.width, self.width + len(directions))
+        # residuals are norms of so many independent rows of a joint
+        std = TILT_STD * np.sqrt(max(1.0, self._duration * INDEPENDENT_RATE))
         return replace(
             self,
             columns=tuple(np.append(columns, added) for columns in self.columns),
             width=self.width + len(directions),
             prior=np.append(self.prior, np.zeros(len(directions))),
-            stds=np.append(self.stds, np.full(len(directions), TILT_STD * self._counted)),
+            stds=np.append(self.stds, np.full(len(directions), std)),
             own=np.hstack([self.own, np.zeros((self.n_joints, len(directions)), dtype=bool)]),
             stretches=tuple(stretches),
         )
@@ -279,23 +272,20 @@ class FoldedRows:
     def grams(self, zone: np.ndarray | None = None) -> np.ndarray:
         """Return (FOLDS, n, b + 1, b + 1) normal matrices of rows faster than the dead zone."""
         zone = self.zone if zone is None else zone
-        total = sum(len(stretch.effort) for stretch in self.stretches)
-        bounds = np.linspace(0, total, FOLDS + 1).astype(int)
+        effort, velocity = (
+            np.vstack([getattr(stretch, key) for stretch in self.stretches])
+            for key in ('effort', 'velocity')
+        )
+        by_joint = [np.hstack(parts) for parts in zip(*map(self._by_joint, self.stretches))]
         found = np.zeros((FOLDS, self.n_joints, self.width + 1, self.width + 1))
-        first = 0
-        for stretch in self.stretches:
-            last = first + len(stretch.effort)
-            for fold in range(FOLDS):
-                part = slice(max(bounds[fold], first) - first, min(bounds[fold + 1], last) - first)
-                if part.stop <= part.start:
-                    continue
-                for joint, entries in enumerate(self._by_joint(stretch)):
-                    rows = np.vstack([entries[:, part], stretch.effort[part, joint]])
-                    if zone[joint] > 0.0:
-                        rows = rows[:, np.abs(stretch.velocity[part, joint]) >= zone[joint]]
-                    places = np.append(self.columns[joint], self.width)
-                    found[fold, joint][np.ix_(places, places)] += rows @ rows.T
-            first = last
+        bounds = np.linspace(0, len(effort), FOLDS + 1).astype(int)
+        for fold, (first, last) in enumerate(itertools.pairwise(bounds)):
+            for joint, entries in enumerate(by_joint):
+                rows = np.vstack([entries[:, first:last], effort[first:last, joint]])
+                if zone[joint] > 0.0:
+                    rows = rows[:, np.abs(velocity[first:last, joint]) >= zone[joint]]
+                places = np.append(self.columns[joint], self.width)
+                found[fold, joint][np.ix_(places, places)] = rows @ rows.T
         return found
 
     @cached_property

@@ -82,7 +82,6 @@ def _rows(zone=(0.0, 0.0)):
         stretches=tuple(stretches),
         structure=None,
         moving=np.full(2, 0.2),
-        median=np.full(2, 0.5),
         zone=np.array(zone),
     )
 
