@@ -271,7 +271,7 @@ class _Run:
                 FactorBuilder.from_problem(self.problem).reduce(motion.source), motion.archive
             )
 
-    def standing(self, validation: Sequence[_Motion]) -> CalibrationProgress:
+    def progress_so_far(self, validation: Sequence[_Motion]) -> CalibrationProgress:
         """Identify from all motions so far; no prior of bodies lowers a deviation."""
         factors = [motion.factor for motion in self.motions]
         estimation = self.problem.estimation
@@ -447,7 +447,7 @@ def calibrate(
             outcome = DECLINED
             break
         run.motions.append(motion)
-        run.standings.append(run.standing(validation))
+        run.standings.append(run.progress_so_far(validation))
         last = run.standings[-1]
         report(f'motion_{number}: {last.summary()}')
         given_up = {last.names[i] for i in np.flatnonzero(unreachable_targets(run.standings))}

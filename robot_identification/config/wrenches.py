@@ -68,7 +68,7 @@ def read_wrench(
     tables = list(checked(read_tables(entry, joints, counts, base, _BLOCK), entry))
     if bag:
         stamps, values = _wrenches(entry.files(base)['position'], topic)
-        tables = [part for table in tables for part in _joined(table, stamps, values)]
+        tables = [part for table in tables for part in _with_wrenches(table, stamps, values)]
         if not tables:
             text = f"topic '{topic}' and the joint states have no time in common"
             raise recording_error(entry.name, text, 'record them with one clock')
@@ -87,7 +87,7 @@ def read_wrench(
     return with_wrench(Unwrapper().take(motion), wrench)
 
 
-def _joined(table: Table, stamps: np.ndarray, values: np.ndarray) -> Iterator[Table]:
+def _with_wrenches(table: Table, stamps: np.ndarray, values: np.ndarray) -> Iterator[Table]:
     """Yield the rows within the time of the wrenches, with these as efforts."""
     time = 1e-9 * (stamps - table.origin)
     known = (table.time >= time[0]) & (table.time <= time[-1])

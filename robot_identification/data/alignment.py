@@ -36,7 +36,7 @@ class Follower:
         self._tables = tables
         held: Table | None = None
         for table in self._tables:
-            held = table if held is None else _joined(held, table)
+            held = table if held is None else _concatenated(held, table)
             if len(held) >= ENOUGH:
                 break
         if held is None or len(held) < 2:
@@ -65,7 +65,7 @@ class Follower:
             table = next(self._tables, None)
             self._ended = table is None
             if table is not None:
-                self._held = _joined(self._held, table)
+                self._held = _concatenated(self._held, table)
         if self._ended:
             return len(time)
         return int(np.searchsorted(wanted, self._settled))
@@ -75,7 +75,7 @@ class Follower:
         """Time up to which further samples change nothing [s]."""
         return float(self._held.time[-_REACH]) if len(self._held) >= _REACH else -np.inf
 
-    def at(self, time: np.ndarray, origin: int) -> tuple[Table, np.ndarray, int]:
+    def interpolated(self, time: np.ndarray, origin: int) -> tuple[Table, np.ndarray, int]:
         """
         Interpolate at times that `advance` has read up to.
 
@@ -105,7 +105,7 @@ def _interpolated(table: Table, time: np.ndarray) -> Table:
     return replace(table, rows=np.arange(len(time)), time=time, **at)
 
 
-def _joined(first: Table, second: Table) -> Table:
+def _concatenated(first: Table, second: Table) -> Table:
     pairs = {n: (getattr(first, n), getattr(second, n)) for n in ('rows', 'time', *SIGNALS)}
     both: dict[str, Any] = {
         name: None if any(part is None for part in pair) else np.concatenate(pair)

@@ -128,7 +128,7 @@ def _publishers(bag: Path, topic: str, wanted: Wanted) -> tuple[list[Wanted], bo
     while left.any():
         gained = (patterns & left).sum(axis=1)
         best = int(np.lexsort((counts, gained))[-1])
-        parts.append(_part(wanted, patterns[best] & left))
+        parts.append(_needed_names(wanted, patterns[best] & left))
         left &= ~patterns[best]
     return parts, zeros
 
@@ -178,7 +178,7 @@ def _report_alternation(bag: Path, topic: str, states: JointStates) -> bool:
     return found
 
 
-def _part(wanted: Wanted, needed: np.ndarray) -> Wanted:
+def _needed_names(wanted: Wanted, needed: np.ndarray) -> Wanted:
     """Return the names of chosen columns of position and effort, and of their velocities."""
     n = len(wanted['position'])
     position = tuple(name for name, of in zip(wanted['position'], needed[:n], strict=True) if of)
@@ -204,7 +204,7 @@ def _by_time(
             ahead = (other.advance(table.time[start:], table.origin) for other in others)
             stop = start + min(ahead)
             rows = table.select(np.arange(start, stop))
-            at = [other.at(rows.time, table.origin)[:2] for other in others]
+            at = [other.interpolated(rows.time, table.origin)[:2] for other in others]
             known = np.all([each for _, each in at], axis=0)
             chosen = [rows.select(known)]
             chosen += [each.select(known[its]) for each, its in at]

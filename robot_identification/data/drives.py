@@ -254,7 +254,7 @@ def elastic_blocks(
         start = 0
         while start < len(links):
             stop = start + motors.advance(links.time[start:], links.origin)
-            at, known, in_gap = motors.at(links.time[start:stop], links.origin)
+            at, known, in_gap = motors.interpolated(links.time[start:stop], links.origin)
             left_out += in_gap
             part = links.select(start + np.flatnonzero(known))
             start = stop

@@ -439,7 +439,7 @@ class QRFactor:
         pairs = zip(self.triangles, other.triangles, strict=True)
         return replace(
             self,
-            triangles=np.array([_joined(a, b) for a, b in pairs]),
+            triangles=np.array([_stacked(a, b) for a, b in pairs]),
             position_range=np.maximum(self.position_range, other.position_range),
             highest_speed=np.maximum(self.highest_speed, other.highest_speed),
             **{name: getattr(self, name) + getattr(other, name) for name in _SUMMED},
@@ -482,7 +482,7 @@ def merge_all(factors: Iterable[QRFactor]) -> QRFactor:
     return total
 
 
-def _joined(upper: np.ndarray, lower: np.ndarray) -> np.ndarray:
+def _stacked(upper: np.ndarray, lower: np.ndarray) -> np.ndarray:
     """Return R of one triangle on top of another, taken over the columns that either sees."""
     if not upper.any() or not lower.any():
         return upper if upper.any() else lower

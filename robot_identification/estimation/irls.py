@@ -291,9 +291,9 @@ class _Iteration:
         weights = joint_weights(system)
         self.scales, self.factor = 1.0 / weights, system.stacked(weights)
         self.squares, self.slopes, self.doubtful = np.zeros((3, system.factor.n_joints))
-        self._begin(self._told())
+        self._begin(self._identifiable())
 
-    def _told(self) -> Identifiability:
+    def _identifiable(self) -> Identifiability:
         layout = self.system.structure.base_layout
         return identifiability(self.factor, self.system.factor.n_rows, layout)
 
@@ -310,10 +310,10 @@ class _Iteration:
         """Estimate from rows, beginning at the present estimate."""
         for loss in self.settings.losses:
             self._settle(rows, loss)
-        told = self._told()
-        if (told.excited != self.known.excited).any():
+        identifiable = self._identifiable()
+        if (identifiable.excited != self.known.excited).any():
             # outliers hid what the rows determine, or made it up
-            self._begin(told)
+            self._begin(identifiable)
             self._settle(rows, self.settings.losses[-1])
 
     def _settle(self, rows: RowCache, loss: Loss) -> None:

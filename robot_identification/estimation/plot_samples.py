@@ -135,7 +135,7 @@ EMPTY_TRACE = PlotSamples(
 )
 
 
-def _joined(parts: Sequence[PlotSamples]) -> PlotSamples:
+def _concatenated(parts: Sequence[PlotSamples]) -> PlotSamples:
     """Return all parts, one after another."""
     if len(parts) < 2:
         return parts[0] if parts else EMPTY_TRACE
@@ -186,7 +186,7 @@ class TraceCollector:
 
     def trace(self) -> PlotSamples:
         """Return what was collected."""
-        return _joined(self._parts)
+        return _concatenated(self._parts)
 
     def _share(self, rows: int) -> slice:
         """Return which of the next rows are on the grid."""
@@ -212,6 +212,6 @@ class TraceCollector:
             part = self._parts.pop(0)
             thinned.append(part.select(slice(place % 2, None, 2)))
             place += len(part)
-        self._parts = [_joined(thinned)]
+        self._parts = [_concatenated(thinned)]
         self._held = len(self._parts[0])
         self._stride *= 2

@@ -104,7 +104,7 @@ def standard_covariance(estimate: Estimate, structure: BaseStructure) -> np.ndar
     Return the covariance of the standard parameters that the data alone determine, (p, p).
 
     It is NaN in rows and columns of parameters that depend on the prior: the ones that cannot be
-    told from any motion, or only in combination, or not from this recording.
+    determined by any motion, or only in combination, or not from this recording.
     """
     inverse = _regrouping_inverse(structure, None)
     projector = inverse @ structure.regrouping
@@ -114,9 +114,10 @@ def standard_covariance(estimate: Estimate, structure: BaseStructure) -> np.ndar
     covariance = np.where(known[:, None] & known, estimate.covariance, 0.0)
     sizes = np.abs(inverse)
     used = sizes > _TOLERANCE * sizes.max(axis=1, keepdims=True)
-    told = alone & ~(used & ~known).any(axis=1)
+    determined = alone & ~(used & ~known).any(axis=1)
     found = np.full((p, p), np.nan)
-    found[np.ix_(told, told)] = inverse[told] @ covariance @ inverse[told].T
+    rows = inverse[determined]
+    found[np.ix_(determined, determined)] = rows @ covariance @ rows.T
     return found
 
 

@@ -271,7 +271,7 @@ class _RowBuilder:
 
         for start in range(0, len(samples), BLOCK_SAMPLES):
             piece = samples.rows(start, start + BLOCK_SAMPLES)
-            joined = self._joined(piece)
+            joined = self._rows_of_samples(piece)
             found = block(
                 channel.push(decimator.push(joined)),
                 joined[: pattern.width],
@@ -285,7 +285,7 @@ class _RowBuilder:
         rows = np.hstack([rows, channel.finish()])
         yield block(rows, np.empty((pattern.width, 0)), np.empty((0, n)))
 
-    def _joined(self, samples: Samples) -> np.ndarray:
+    def _rows_of_samples(self, samples: Samples) -> np.ndarray:
         """
         Return entries, effort, position and velocity of samples.
 

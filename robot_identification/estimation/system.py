@@ -152,8 +152,8 @@ def system_of(
             require_order(source, structure, regressor)
             blocks = read(source, regressor, structure, signals)
             if progress is not None:
-                told = subrange(progress, number / len(several), (number + 1) / len(several))
-                blocks = _reporting(blocks, source, told)
+                part = subrange(progress, number / len(several), (number + 1) / len(several))
+                blocks = _reporting(blocks, source, part)
             collector = BlockCollector()
             system = accumulate(
                 collector.watched(blocks) if timed else blocks,

@@ -13,7 +13,7 @@ independent rows,
 
     F = ((S_0 - S_1 - S_2) / (r_1 + r_2 - r_0)) / ((S_1 + S_2) / (N_1 + N_2 - r_1 - r_2)).
 
-Only what both factors tell is compared, so that motions may differ.
+Only what both factors determine is compared, so that motions may differ.
 
 One file: predictions, their fit and the test of equality share the rows.
 """
@@ -111,7 +111,7 @@ def predicted_efforts(
     grid = _PredictionGrid(blocks, np.asarray(base.values))
     for part in source.blocks(_BLOCK):
         if len(part):
-            predicted = grid.at(part.time)[:, driven]
+            predicted = grid.predicted_at(part.time)[:, driven]
             yield PredictedEfforts(part.time, part.effort[:, driven], predicted, joints)
 
 
@@ -132,7 +132,7 @@ class _PredictionGrid:
         self._stretches: list[_GridStretch] = []
         self._n_columns = 0
 
-    def at(self, stamps: np.ndarray) -> np.ndarray:
+    def predicted_at(self, stamps: np.ndarray) -> np.ndarray:
         """Return (m, n) predictions at stamps that follow those of the last call."""
         self._read(float(stamps[-1]))
         found = np.full((stamps.size, self._n_columns), np.nan)
@@ -401,8 +401,8 @@ class _IdentifiableSubspace:
         variance = self.squares / max(self.rows - self.singular.size, 1e-300)
         half = self.directions / self.singular[:, None]
         std = np.sqrt(variance * np.einsum('rk,rk->k', half, half))
-        told = np.einsum('rk,rk->k', self.directions, self.directions) > 1.0 - _ALIASED
-        return np.where(told, values, np.nan), np.where(told, std, np.nan)
+        known = np.einsum('rk,rk->k', self.directions, self.directions) > 1.0 - _ALIASED
+        return np.where(known, values, np.nan), np.where(known, std, np.nan)
 
 
 def f_test_factors(one: QRFactor, two: QRFactor) -> Comparison:
@@ -422,9 +422,9 @@ def f_test_factors(one: QRFactor, two: QRFactor) -> Comparison:
     SettingsError, ModelError
         naming in what the problems differ, as `QRFactor.merge`.
     RecordingError
-        naming a joint with too few rows to tell its noise.
+        naming a joint with too few rows to know its noise.
     IdentifiabilityError
-        where the two tell nothing in common.
+        where the two determine nothing in common.
 
     """
     difference = one.fingerprint.difference(two.fingerprint)
@@ -432,37 +432,37 @@ def f_test_factors(one: QRFactor, two: QRFactor) -> Comparison:
         raise difference
     pair, weights = (one, two), (joint_weights(one), joint_weights(two))
     stacked = [factor.stacked(weight) for factor, weight in zip(pair, weights, strict=True)]
-    told, seen, scale = _told(stacked, [factor.n_independent for factor in pair])
-    test = _test(*told)
+    subspaces, seen, scale = _subspaces(stacked, [factor.n_independent for factor in pair])
+    test = _test(*subspaces)
     if test.freedom == 0:
         raise IdentifiabilityError(
             'the two factors determine no parameters in common',
             remedy='compare recordings of similar motions',
         )
     estimates = np.full((2, 2, one.n_base), np.nan)
-    for i, part in enumerate(told):
+    for i, part in enumerate(subspaces):
         estimates[:, i, seen] = np.array(part.estimates()) / scale
     joints = {}
     for j, joint in enumerate(one.joints):
         triangles = [w[j] * factor.triangles[j] for w, factor in zip(weights, pair, strict=True)]
         rows = [float(factor.independent_rows[j]) for factor in pair]
-        joints[joint] = _test(*_told(triangles, rows)[0])
+        joints[joint] = _test(*_subspaces(triangles, rows)[0])
     return Comparison(one.fingerprint.base, test, joints, *estimates)
 
 
-def _told(
+def _subspaces(
     triangles: list[np.ndarray], rows: list[float]
 ) -> tuple[list[_IdentifiableSubspace], np.ndarray, np.ndarray]:
-    """Return what two triangles tell, the (b,) columns with entries, and these columns' scale."""
+    """Return what two triangles determine, the (b,) columns with entries, and their scale."""
     norms = np.linalg.norm(np.concatenate([t[:, :-1] for t in triangles]), axis=0)
     seen = norms > NEGLIGIBLE_COLUMN * norms.max(initial=0.0)
     scale = np.append(norms[seen], 1.0)
     scaled = [triangle[:, np.append(seen, True)] / scale for triangle in triangles]
-    told = [
+    subspaces = [
         _IdentifiableSubspace.from_triangle(triangle, count)
         for triangle, count in zip(scaled, rows, strict=True)
     ]
-    return told, seen, norms[seen]
+    return subspaces, seen, norms[seen]
 
 
 def _test(one: _IdentifiableSubspace, two: _IdentifiableSubspace) -> FTest:

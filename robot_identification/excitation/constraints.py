@@ -67,7 +67,7 @@ class Nearest(Contact):
     position: np.ndarray
 
     @classmethod
-    def of(cls, contact: Contact, time: float, position: np.ndarray) -> Nearest:
+    def from_contact(cls, contact: Contact, time: float, position: np.ndarray) -> Nearest:
         """Return a contact with its time and position."""
         return cls(**vars(contact), time=time, position=position)
 
@@ -120,7 +120,7 @@ def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tupl
     search.run(times[:-1], times[1:])
     search.polish(INTERVAL)
     found = [
-        Nearest.of(contact, place, way.positions(np.array([place]))[0])
+        Nearest.from_contact(contact, place, way.positions(np.array([place]))[0])
         for place, contact in search.best.values()
     ]
     found.sort(key=lambda nearest: nearest.distance)
@@ -211,7 +211,7 @@ class LimitUse:
             parts.append(f'{name} {100.0 * shares[joint]:.0f} % ({self.joints[joint]})')
         return f'limits used: {", ".join(parts)}'
 
-    def joined(self, other: LimitUse) -> LimitUse:
+    def maximum(self, other: LimitUse) -> LimitUse:
         """Return the larger share of both."""
         shares = self.quantities.items()
         return LimitUse(
@@ -276,13 +276,13 @@ class Findings:
             text += f"; the controller's stops, of {self.stopping:.2f} s at most, are free, too"
         return text
 
-    def joined(self, later: Findings, delay: float) -> Findings:
+    def then(self, later: Findings, delay: float) -> Findings:
         """Return what was found on this and then, after ``delay`` [s], on another trajectory."""
         delayed = (replace(nearest, time=nearest.time + delay) for nearest in later.nearest)
         best: dict[bool, Nearest] = {}
         for nearest in sorted([*self.nearest, *delayed], key=lambda nearest: nearest.distance):
             best.setdefault(nearest.obstacle, nearest)
-        return replace(self, use=self.use.joined(later.use), nearest=tuple(best.values()))
+        return replace(self, use=self.use.maximum(later.use), nearest=tuple(best.values()))
 
 
 def check_trajectory(

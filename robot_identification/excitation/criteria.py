@@ -303,7 +303,7 @@ class EarlierInformation:
     noise: np.ndarray
 
     @classmethod
-    def of(
+    def from_triangles(
         cls,
         names: Sequence[str],
         triangles: np.ndarray,

@@ -102,15 +102,15 @@ class DistancePenalty:
 
     def of_motion(self, motion: Motion, buffer: float) -> tuple[float, np.ndarray, np.ndarray]:
         """Return the penalty of positions and of where stops end, and its gradients by q and v."""
-        value, by_position = self.of(motion.position, buffer)
+        value, by_position = self.at_positions(motion.position, buffer)
         if self.deceleration is None:
             return value, by_position, np.zeros_like(by_position)
         turn = np.abs(motion.velocity) / self.deceleration
         end = motion.position + 0.5 * motion.velocity * turn
-        more, by_end = self.of(end, buffer, ends=True)
+        more, by_end = self.at_positions(end, buffer, ends=True)
         return value + more, by_position + by_end, turn * by_end
 
-    def of(
+    def at_positions(
         self, position: np.ndarray, buffer: float, *, ends: bool = False
     ) -> tuple[float, np.ndarray]:
         r"""

@@ -55,7 +55,7 @@ class _Items:
         """Return some of them."""
         return _Items(**{name: values[chosen] for name, values in vars(self).items()})
 
-    def joined(self, *others: _Items) -> _Items:
+    def concatenated(self, *others: _Items) -> _Items:
         """Return these and others."""
         parts = [vars(each) for each in (self, *others)]
         return _Items(**{name: np.concatenate([p[name] for p in parts]) for name in parts[0]})
@@ -94,7 +94,7 @@ class DistanceSearch:
             while items.begin.size:
                 order = np.argsort(items.bound)
                 chosen, items = items.take(order[:_ITEMS]), items.take(order[_ITEMS:])
-                items = self._open(items.joined(*self._halves(chosen)))
+                items = self._open(items.concatenated(*self._halves(chosen)))
                 if any(contact.distance < clearance for _, contact in self.best.values()):
                     return
 

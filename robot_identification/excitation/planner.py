@@ -129,7 +129,7 @@ def start_poses(
     if settings.start:
         contact = None if collisions is None else next(collisions.contacts(start[None]), None)
         if collisions is not None and contact is not None:
-            raise too_close(collisions, Nearest.of(contact, 0.0, start))
+            raise too_close(collisions, Nearest.from_contact(contact, 0.0, start))
         _require_held(robot, limits, start)
         return start[None]
     half = 0.5 * (limits.upper - limits.lower)

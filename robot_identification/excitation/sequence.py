@@ -243,7 +243,7 @@ def descend_all(
         Asked before each evaluation; False ends all descents where they are.
 
     """
-    state = _State.at(function, x)
+    state = _State.evaluate(function, x)
     for _ in range(evaluations - 1):
         active = np.flatnonzero(~state.resting)
         if active.size == 0 or not go_on():
@@ -269,7 +269,7 @@ class _State:
     resting: np.ndarray
 
     @classmethod
-    def at(cls, function: Function, x: np.ndarray) -> _State:
+    def evaluate(cls, function: Function, x: np.ndarray) -> _State:
         x = np.array(x, dtype=float)
         values, gradient = function(x)
         starts, size = x.shape

@@ -237,4 +237,4 @@ def _check_distances(stops: Stops, collisions: CollisionModel) -> None:
             # the place says which stop it is
             time = float(stops.time[int(place // 2.0)])
             position = stops.positions(np.array([place]))[0]
-            raise too_close(collisions, Nearest.of(contact, time, position), stop=True)
+            raise too_close(collisions, Nearest.from_contact(contact, time, position), stop=True)

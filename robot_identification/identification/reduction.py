@@ -365,7 +365,7 @@ def earlier_information(factors: Sequence[StoredFactor]) -> EarlierInformation:
     merged = merge_stored(factors)
     factor = merged.factor
     seconds = sum(origin.duration or 0.0 for origin in merged.origins)
-    return EarlierInformation.of(
+    return EarlierInformation.from_triangles(
         factor.fingerprint.base,
         factor.triangles,
         factor.rows,

@@ -132,7 +132,7 @@ class LatestStates:
         """Time since the latest joint state arrived [s]; infinite where none has."""
         return time.monotonic() - self._received
 
-    def silent(self, seconds: float) -> bool:
+    def is_silent(self, seconds: float) -> bool:
         """
         Return whether no joint state has arrived for ``seconds``, or some usual periods.
 

@@ -319,7 +319,7 @@ def drive_gains(
         if not identified.any():
             break
         found = _iterated(
-            runs.part(joints, identified, b), assumed[np.ix_(joints, identified)], method
+            runs.subset(joints, identified, b), assumed[np.ix_(joints, identified)], method
         )
         spread = inflation * found.covariance
         relative = np.sqrt(np.diag(spread)) / np.maximum(found.factors, 1e-9)
@@ -382,7 +382,7 @@ class _GainRuns:
             load.link,
         )
 
-    def part(self, joints: np.ndarray, drives: np.ndarray, b: int) -> _GainRuns:
+    def subset(self, joints: np.ndarray, drives: np.ndarray, b: int) -> _GainRuns:
         """Return the rows of some joints with the columns of some drives, (n,) bool each."""
         columns = np.append(np.ones(b, dtype=bool), drives)
         return replace(

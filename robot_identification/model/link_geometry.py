@@ -263,10 +263,10 @@ def _shapes(robot: Robot, kind: str, wanted: Collection[str]) -> dict[str, LinkS
         local = _surface(shape.geometry)
         placed = local @ shape.placement.rotation.T + shape.placement.translation
         parts.setdefault(names[shape.parentJoint], []).append(placed)
-    return {link: _joined(several) for link, several in parts.items()}
+    return {link: _shape_of_parts(several) for link, several in parts.items()}
 
 
-def _joined(parts: list[np.ndarray]) -> LinkShape:
+def _shape_of_parts(parts: list[np.ndarray]) -> LinkShape:
     hulls = [_hull(points) for points in parts]
     points, whole = _hull(np.vstack([points for points, _ in hulls]))
     return LinkShape(points, min(whole, sum(volume for _, volume in hulls)))

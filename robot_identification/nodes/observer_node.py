@@ -73,7 +73,7 @@ class StateMessages:
         self._data = bytearray(serialize_message(JointState(name=list(joints), **numbers)))
         self._places = shape_of(bytes(self._data)).places
 
-    def of(self, stamp: int, **signals: np.ndarray) -> bytes:
+    def message(self, stamp: int, **signals: np.ndarray) -> bytes:
         """Return the message of a time [ns] and (n_joints,) numbers."""
         STAMP.pack_into(self._data, STAMP_PLACE, *divmod(stamp, 1_000_000_000))
         for name, values in signals.items():
@@ -163,9 +163,9 @@ class ObserverNode(Node):
             ('external_effort', external.effort, {}),
             ('external_effort_threshold', external.threshold, {}),
         ):
-            output = self._outputs[name]
+            output, messages = self._outputs[name], self._messages[bool(more)]
             if output.get_subscription_count():
-                output.publish(self._messages[bool(more)].of(state.stamp, effort=efforts, **more))
+                output.publish(messages.message(state.stamp, effort=efforts, **more))
         self._show(tuple(j for j, x in zip(self._joints, external.contact, strict=True) if x))
 
     def _show(self, contacts: tuple[str, ...]) -> None:

@@ -136,12 +136,12 @@ class OnlineGrid:
         rows = []
         for index in range(self._next, stop):
             wanted = self._start + index * self._step
-            rows.append(GridRow(wanted, self._at(wanted), index == 0))
+            rows.append(GridRow(wanted, self._interpolated(wanted), index == 0))
         self.counts.rows += len(rows)
         self._next = max(self._next, stop)
         return rows
 
-    def _at(self, wanted: float) -> np.ndarray:
+    def _interpolated(self, wanted: float) -> np.ndarray:
         time, jitter = self._time, self._jitter
         found = 0
         while time[found] < wanted - self._tolerance:

@@ -208,7 +208,7 @@ def _check(node: yaml.Node, key: str, lines: dict[str, int], file: str) -> None:
         for name, value in node.value:
             if not isinstance(name, yaml.ScalarNode):
                 raise SettingsError(
-                    f'{_at(file, name.start_mark)}: a key has to be plain text',
+                    f'{_location(file, name.start_mark)}: a key has to be plain text',
                     file=file,
                     key=key,
                     remedy='put text that starts with [ or { into quotes',
@@ -219,7 +219,7 @@ def _check(node: yaml.Node, key: str, lines: dict[str, int], file: str) -> None:
             line = name.start_mark.line + 1
             if name.value in seen:
                 raise SettingsError(
-                    f"{_at(file, name.start_mark)}: key '{path}' occurs twice, "
+                    f"{_location(file, name.start_mark)}: key '{path}' occurs twice, "
                     f'first in line {seen[name.value]}',
                     file=file,
                     key=path,
@@ -234,7 +234,7 @@ def _syntax_error(error: yaml.YAMLError, file: str) -> SettingsError:
     mark = getattr(error, 'problem_mark', None) or getattr(error, 'context_mark', None)
     problem = getattr(error, 'problem', None) or getattr(error, 'reason', None) or str(error)
     problem = problem.replace("character '\\t' that", 'a tab, which').split('\n')[0]
-    where = _at(file, mark, column=True) if mark else file
+    where = _location(file, mark, column=True) if mark else file
     return SettingsError(
         f'{where}: not YAML: {problem}' if where else f'not YAML: {problem}',
         file=file,
@@ -242,7 +242,7 @@ def _syntax_error(error: yaml.YAMLError, file: str) -> SettingsError:
     )
 
 
-def _at(file: str, mark: yaml.Mark, *, column: bool = False) -> str:
+def _location(file: str, mark: yaml.Mark, *, column: bool = False) -> str:
     tail = f', column {mark.column + 1}' if column else ''
     return f'{file or "line"}{":" if file else " "}{mark.line + 1}{tail}'
 

@@ -71,14 +71,14 @@ class Vector:
     local: np.ndarray
     free: bool = False
 
-    def at(self, at: Poses) -> np.ndarray:
+    def in_base(self, at: Poses) -> np.ndarray:
         """Return it in the base frame, (n_samples, 3)."""
         turned = at.rotation[self.joint] @ self.local
         return turned if self.free else turned + at.origin[self.joint]
 
     def slopes(self, tree: Tree, at: Poses) -> np.ndarray:
         """Return its derivatives by the joints, (n_samples, 3, n_joints) in the data's order."""
-        here = self.at(at)
+        here = self.in_base(at)
         slopes = np.zeros((*here.shape, len(tree.joints)), dtype=here.dtype)
         path = tree.joints[self.joint].path if self.joint >= 0 else ()
         for i in path:
@@ -113,13 +113,14 @@ class Loop:
 
     def residual(self, at: Poses) -> np.ndarray:
         """By how much the loop is open, (n_samples, equations) [m]."""
-        a, b = (point.at(at) for point in self.points)
+        a, b = (point.in_base(at) for point in self.points)
         gap = a - b
         if self.length is None:
             parts = [gap]
         else:
             parts = [_dot(gap, gap)[:, None] / (2 * self.length) - 0.5 * self.length]
-        parts += [self.scale * _dot(u.at(at), v.at(at))[:, None] for u, v in self.directions]
+        pairs = [(u.in_base(at), v.in_base(at)) for u, v in self.directions]
+        parts += [self.scale * _dot(*pair)[:, None] for pair in pairs]
         return np.concatenate(parts, axis=1)
 
     def jacobian(self, tree: Tree, at: Poses) -> np.ndarray:
@@ -129,11 +130,11 @@ class Loop:
         if self.length is None:
             parts = [slopes]
         else:
-            gap = self.points[0].at(at) - self.points[1].at(at)
+            gap = self.points[0].in_base(at) - self.points[1].in_base(at)
             parts = [gap[:, None] @ slopes / self.length]
         for u, v in self.directions:
             first, second = v.slopes(tree, at), u.slopes(tree, at)
-            turned = u.at(at)[:, None] @ first + v.at(at)[:, None] @ second
+            turned = u.in_base(at)[:, None] @ first + v.in_base(at)[:, None] @ second
             parts.append(self.scale * turned)
         return np.concatenate(parts, axis=1)
 

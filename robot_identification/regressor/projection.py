@@ -134,29 +134,29 @@ class _AtUnitSpeeds:
 
     def __init__(self, regressor: Regressor, columns: np.ndarray, position: np.ndarray) -> None:
         self._regressor, self._columns, self._position = regressor, columns, position
-        self.rest = self._at({}, {})
+        self.rest = self._rows({}, {})
         self._single: dict[tuple[int, float], np.ndarray] = {}
 
     def coefficient(self, term: _Term) -> np.ndarray:
         """Coefficient of a term, (samples, entries)."""
         k, entries = term.joints[0], term.entries
         if term.orders == (2,):
-            return (self._at({}, {k: 1.0}) - self.rest)[:, entries]
+            return (self._rows({}, {k: 1.0}) - self.rest)[:, entries]
         forward, backward = self._speed(k, 1.0), self._speed(k, -1.0)
         if term.orders == (1,):
             return 0.5 * (forward - backward)[:, entries]
         if term.joints[1] == k:
             return (0.5 * (forward + backward) - self.rest)[:, entries]
         second = term.joints[1]
-        both = self._at({k: 1.0, second: 1.0}, {})
+        both = self._rows({k: 1.0, second: 1.0}, {})
         return (both - forward - self._speed(second, 1.0) + self.rest)[:, entries]
 
     def _speed(self, joint: int, speed: float) -> np.ndarray:
         if (joint, speed) not in self._single:
-            self._single[joint, speed] = self._at({joint: speed}, {})
+            self._single[joint, speed] = self._rows({joint: speed}, {})
         return self._single[joint, speed]
 
-    def _at(self, velocity: dict[int, float], acceleration: dict[int, float]) -> np.ndarray:
+    def _rows(self, velocity: dict[int, float], acceleration: dict[int, float]) -> np.ndarray:
         rates = np.zeros((2, *self._position.shape))
         for derivative, values in zip(rates, (velocity, acceleration), strict=True):
             for joint, value in values.items():
@@ -217,21 +217,21 @@ def forms(regressor: Regressor, columns: np.ndarray) -> Forms:
     q, v, a = motion.position, motion.velocity, motion.acceleration
     none = np.zeros_like(v)
 
-    def at(velocity: np.ndarray, acceleration: np.ndarray) -> np.ndarray:
+    def rows_at(velocity: np.ndarray, acceleration: np.ndarray) -> np.ndarray:
         rows = regressor.rows(Motion(q, velocity, acceleration))
         return rows.reshape(_STATES, regressor.n_joints, -1)[:, :, columns]
 
-    rest, once, accelerated = at(none, none), at(v, none), at(none, a)
+    rest, once, accelerated = rows_at(none, none), rows_at(v, none), rows_at(none, a)
     # a cubic in the speed has a third difference, a term of both has a mixed one
-    cubic = at(2.0 * v, none) - 3.0 * once + 3.0 * rest - at(-v, none)
-    bent = at(none, 2.0 * a) - 2.0 * accelerated + rest
-    mixed = at(v, a) - once - accelerated + rest
+    cubic = rows_at(2.0 * v, none) - 3.0 * once + 3.0 * rest - rows_at(-v, none)
+    bent = rows_at(none, 2.0 * a) - 2.0 * accelerated + rest
+    mixed = rows_at(v, a) - once - accelerated + rest
     size = np.max([np.abs(x).max(axis=(0, 1)) for x in (rest, once, accelerated)], axis=0)
     faults = np.max([np.abs(x).max(axis=(0, 1)) for x in (cubic, bent, mixed)], axis=0)
     other = faults > _EXACT * size
     # constant coefficients: the same at all positions, for one velocity and acceleration
-    alike = at(np.broadcast_to(v[:1], v.shape), np.broadcast_to(a[:1], a.shape))
-    odd = at(v, none) + at(-v, none) - 2.0 * rest
+    alike = rows_at(np.broadcast_to(v[:1], v.shape), np.broadcast_to(a[:1], a.shape))
+    odd = rows_at(v, none) + rows_at(-v, none) - 2.0 * rest
     varying = np.max([np.abs(x).max(axis=(0, 1)) for x in (alike - alike[:1], odd)], axis=0)
     linear = ~other & (varying <= _EXACT * size)
     quadratic = np.flatnonzero(~other & ~linear)

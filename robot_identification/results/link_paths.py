@@ -47,7 +47,7 @@ class LinkPaths:
     place: np.ndarray
     speed: np.ndarray
 
-    def at(self, time: float) -> np.ndarray:
+    def place_at(self, time: float) -> np.ndarray:
         """Return the place (3,) of the last link at about ``time`` [s]."""
         row = int(np.clip(np.searchsorted(self.time, time), 0, self.time.size - 1))
         return np.asarray(self.place[row, -1])

@@ -276,7 +276,7 @@ def _robot_trace(robot: Robot, data: pin.Data) -> dict[str, Any]:
         pose = data.oMi[shape.parentJoint] * shape.placement
         parts.append((vertices @ pose.rotation.T + pose.translation, faces))
     return {
-        **_mesh(*_joined(parts)), 'name': 'shapes', 'color': 'var(--link)', 'opacity': 0.25,
+        **_mesh(*_one_mesh(parts)), 'name': 'shapes', 'color': 'var(--link)', 'opacity': 0.25,
         'hoverinfo': 'skip', 'showlegend': True, 'flatshading': True,
     }  # fmt: skip
 
@@ -302,7 +302,9 @@ def _skeleton_trace(robot: Robot, data: pin.Data) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _joined(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def _one_mesh(
+    parts: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
     """Return meshes as one."""
     if not parts:
         return np.zeros((0, 3)), np.zeros((0, 3), dtype=int)

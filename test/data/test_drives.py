@@ -371,13 +371,13 @@ def test_memory_does_not_grow_with_what_lies_between_two_links_rows(tmp_path, mo
 
     write_two(tmp_path, np.arange(40) * 0.5, np.arange(0.0, 20.0, 1e-3))
     held = []
-    join = module._joined
+    join = module._concatenated
 
     def watch(first, second):
         held.append(len(first) + len(second))
         return join(first, second)
 
-    monkeypatch.setattr(module, '_joined', watch)
+    monkeypatch.setattr(module, '_concatenated', watch)
     recording = read(opened(tmp_path, TWO_FILES), 100)
     assert len(recording) == 40
     matches(recording, 1e-8)

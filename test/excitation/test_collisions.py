@@ -305,4 +305,4 @@ def test_a_robot_without_shapes_is_warned_of():
     with pytest.warns(IdentificationWarning, match='has no collision shapes'):
         model = collision_model(robot, 0.01)
     assert not list(model.contacts(np.zeros((3, 3))))
-    assert DistancePenalty(model).of(np.zeros((3, 3)), 0.1)[0] == 0.0
+    assert DistancePenalty(model).at_positions(np.zeros((3, 3)), 0.1)[0] == 0.0

@@ -420,7 +420,7 @@ def test_joined_findings_have_the_larger_share_of_each_limit():
     ones, others = np.array([0.2, 0.9]), np.array([0.5, 0.1])
     first = LimitUse(('a', 'b'), {'position': ones, 'effort': others})
     second = LimitUse(('a', 'b'), {'position': others, 'effort': ones})
-    both = first.joined(second).quantities
+    both = first.maximum(second).quantities
     np.testing.assert_array_equal([both['position'], both['effort']], [[0.5, 0.9]] * 2)
 
 

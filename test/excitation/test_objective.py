@@ -82,7 +82,7 @@ def test_the_gradient_is_that_of_the_penalty():
     penalty = DistancePenalty(chain(0.1))
     rng = np.random.default_rng(3)
     position = np.array([0.3, 2.8, 2.9]) + 0.2 * rng.standard_normal((20, 3))
-    value, gradient = penalty.of(position, 0.5)
+    value, gradient = penalty.at_positions(position, 0.5)
     assert value > 0.0
     step = 1e-6
     for row in range(20):
@@ -90,7 +90,9 @@ def test_the_gradient_is_that_of_the_penalty():
             ahead, behind = position.copy(), position.copy()
             ahead[row, joint] += step
             behind[row, joint] -= step
-            difference = (penalty.of(ahead, 0.5)[0] - penalty.of(behind, 0.5)[0]) / (2.0 * step)
+            difference = (
+                penalty.at_positions(ahead, 0.5)[0] - penalty.at_positions(behind, 0.5)[0]
+            ) / (2.0 * step)
             assert gradient[row, joint] == pytest.approx(difference, abs=1e-5 * max(1.0, value))
 
 
@@ -110,8 +112,8 @@ def test_motions_before_change_nothing(size):
     values = []
     for _ in range(30):
         position = position + size * rng.standard_normal(position.shape)
-        value, gradient = used.of(position, 0.1)
-        expected, slope = DistancePenalty(model).of(position, 0.1)
+        value, gradient = used.at_positions(position, 0.1)
+        expected, slope = DistancePenalty(model).at_positions(position, 0.1)
         assert value == pytest.approx(expected, rel=1e-6)
         assert gradient == pytest.approx(slope, abs=1e-6)
         values.append(value)

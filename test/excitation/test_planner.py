@@ -316,7 +316,9 @@ def test_recordings_without_noise_give_finite_information():
     triangles = np.zeros((2, 3, 3))
     # the efforts are exactly explained
     triangles[:, :2] = [[2.0, 1.0, 3.0], [0.0, 1.0, 1.0]]
-    known = EarlierInformation.of(('a', 'b'), triangles, np.full(2, 9), np.full(2, 9.0), 1.0)
+    known = EarlierInformation.from_triangles(
+        ('a', 'b'), triangles, np.full(2, 9), np.full(2, 9.0), 1.0
+    )
     assert np.isfinite(known.information).all() and (known.noise > 0.0).all()
 
 

@@ -139,7 +139,7 @@ class MotionRun:
             places.append(place)
         for name, position, bound in places:
             away = np.abs(position - motion.trajectory.position[0])
-            if away.max() > bound or states.silent(STILL_SECONDS):
+            if away.max() > bound or states.is_silent(STILL_SECONDS):
                 joint = joints[int(away.argmax())]
                 raise MotionError(
                     Code.NOT_AT_START,

@@ -248,7 +248,7 @@ class MotionCheck:
             raise MotionError(_code(error), f'{where}{error}') from error
         # the way comes first in time, though it is checked last
         self.findings = (
-            found if self.findings is None else found.joined(self.findings, trajectory.duration)
+            found if self.findings is None else found.then(self.findings, trajectory.duration)
         )
         return limits
 

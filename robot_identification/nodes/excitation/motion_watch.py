@@ -132,7 +132,7 @@ class MotionWatch:
             self._effort(caught_up)
             or self._off_path()
             or self._stale()
-            or (self._silent(now) or self._contradiction(now) if caught_up else None)
+            or (self._silence(now) or self._contradiction(now) if caught_up else None)
         )
 
     # -------------------------------------------------------------------- by the controller
@@ -231,7 +231,7 @@ class MotionWatch:
             text = f"joint '{joints[worst]}' is {error[worst]:.4g} away from its path; {bound}"
         return MotionError(Code.TRACKING_ERROR, f'{text}: {cause}')
 
-    def _silent(self, now: float) -> MotionError | None:
+    def _silence(self, now: float) -> MotionError | None:
         """Return an error where the controller reports nothing."""
         since = self._since if self._progress is None else self._progress.received
         if now - max(since, self._resumed + REPAIR_SECONDS) <= FEEDBACK_SECONDS:
@@ -246,7 +246,7 @@ class MotionWatch:
 
     def _stale(self) -> MotionError | None:
         states, timeout = self.states, self.options.stale_timeout
-        if not states.silent(timeout):
+        if not states.is_silent(timeout):
             return None
         return MotionError(
             Code.STALE_STATE,

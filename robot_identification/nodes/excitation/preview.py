@@ -235,7 +235,7 @@ def marker_array(
     for i, pair in enumerate(nearest):
         markers += _nearest(header, 2 * i, pair)
     if failed is not None:
-        place = paths.at(failed.time)
+        place = paths.place_at(failed.time)
         markers.append(_ball(header, 'fault', 0, place, END_DIAMETER, _NEAREST))
         markers.append(_text(header, 'fault', 1, place, str(failed)))
     return MarkerArray(markers=markers)

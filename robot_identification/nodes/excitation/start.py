@@ -118,7 +118,7 @@ async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tic
     """
     states.forget()
     begin = time.monotonic()
-    while not states.count or states.silent(options.stale_timeout):
+    while not states.count or states.is_silent(options.stale_timeout):
         if time.monotonic() - begin > STATE_SECONDS:
             raise _missing(states)
         await tick()
@@ -130,7 +130,7 @@ async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tic
         waited = time.monotonic() - begin
         if waited >= rest and states.at_rest(options.rest_tolerance):
             return states.sample().position
-    if states.silent(options.stale_timeout):
+    if states.is_silent(options.stale_timeout):
         raise _missing(states)
     several = f', or see why {states.publishers} publish joint states' if states.contested else ''
     raise MotionError(Code.NOT_AT_START, f'the robot is moving: wait until it is at rest{several}')

@@ -69,17 +69,17 @@ def state(stamp, position=0.0):
 
 def test_a_process_that_was_held_up_looks_into_its_queue_first(states, driver, clock):
     driver.send(state(1.0))
-    assert not states.silent(0.2)
+    assert not states.is_silent(0.2)
     clock[0] += 5.0
     states.look()
-    assert not states.silent(0.2)
+    assert not states.is_silent(0.2)
     driver.send(state(6.0))
     for _ in range(10):
         states.look()
-        assert not states.silent(0.2)
+        assert not states.is_silent(0.2)
     clock[0] += 0.3
     states.look()
-    assert states.silent(0.2)
+    assert states.is_silent(0.2)
 
 
 def test_rest_is_told_by_the_stamps_and_not_by_when_they_come(states, driver, clock):
@@ -116,10 +116,10 @@ def test_what_tells_nothing_new_counts_as_silence(states, driver, clock):
             clock[0] += 0.01
             driver.send(message)
             states.look()
-        assert states.silent(0.2) and words in states.fault
+        assert states.is_silent(0.2) and words in states.fault
         assert states.sample().position == pytest.approx([0.0])
         driver.send(state(clock[0]))
-        assert not states.silent(0.2) and states.fault == ''
+        assert not states.is_silent(0.2) and states.fault == ''
         driver.send(state(1.0))
 
 
@@ -147,7 +147,7 @@ def test_what_lay_there_for_long_is_old(states, driver, clock):
     assert states.sample().position == pytest.approx([0.3])
     for _ in range(latest_states.LOOKS):
         states.look()
-    assert states.silent(0.2)
+    assert states.is_silent(0.2)
 
 
 @pytest.mark.parametrize('period', [0.001, 0.02, 0.2, 0.9])
@@ -158,13 +158,13 @@ def test_silence_is_told_by_the_usual_period(states, driver, clock, period):
         driver.send(state(1.0 + 0.01 * i))
         for _ in range(4):
             states.look()
-        assert not states.silent(0.2)
+        assert not states.is_silent(0.2)
     clock[0] += max(0.2, latest_states.PERIODS * period) - 0.01
     states.look()
-    assert not states.silent(0.2)
+    assert not states.is_silent(0.2)
     clock[0] += 0.1
     states.look()
-    assert states.silent(0.2)
+    assert states.is_silent(0.2)
 
 
 @pytest.mark.parametrize('factor', [0.02, 0.1, 1.0, 20.0])
