@@ -39,7 +39,7 @@ from .settings import PlannerSettings
 
 @dataclass(frozen=True)
 class SearchConstants:
-    """What steers a search; found on the robots of ``benchmarks/excitation.py``."""
+    """Constants of a search, found on the robots of ``benchmarks/excitation.py``."""
 
     report_period: int = 25
     """Evaluations from one report of the progress to the next."""
