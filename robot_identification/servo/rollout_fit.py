@@ -141,7 +141,7 @@ def fit_rollouts(
     """
     scale = free.vector(changes.__getitem__)
     simulated = _Simulated(model, recordings, free, scale)
-    low, high = (side / scale for side in free.bounds())
+    low, high = simulated.bounds
     # priors are about the robot file and the given gains, not about the start
     neutral = free.vector(lambda kind: KINDS[kind].neutral) / scale
     precision = np.sqrt(simulated.alike) * scale / free.prior_std(settings)
@@ -167,6 +167,18 @@ def fit_rollouts(
         x, error, damping = x + move, tried, 0.1 * damping
         if decrease < LINEAR * gain:
             jacobian = simulated.jacobian(x)
+    return _with_deviations(simulated, x, error, jacobian, weight)
+
+
+def _with_deviations(
+    simulated: _Simulated,
+    x: np.ndarray,
+    error: np.ndarray,
+    jacobian: np.ndarray,
+    weight: np.ndarray,
+) -> RolloutFit:
+    """Return the estimate x, scaled, with its deviations; weight is that of the priors."""
+    low, high = simulated.bounds
     at_bound = (x - low < AT_BOUND) | (high - x < AT_BOUND)
     inside = np.flatnonzero(~at_bound)
     jacobian = jacobian[..., inside]
@@ -185,11 +197,11 @@ def fit_rollouts(
     noise = np.zeros(x.size)
     noise[inside] = np.sqrt(simulated.alike * np.mean(error**2)) * spread
     return RolloutFit(
-        model=model,
-        free=free,
-        vector=x * scale,
-        std=np.maximum(noise, jackknife_std(blocks)) * scale,
-        blocks=blocks * scale,
+        model=simulated.model,
+        free=simulated.free,
+        vector=x * simulated.scale,
+        std=np.maximum(noise, jackknife_std(blocks)) * simulated.scale,
+        blocks=blocks * simulated.scale,
         correlation=correlation,
         at_bound=at_bound,
         rmse=np.sqrt((error**2).mean(axis=0)),
@@ -209,6 +221,7 @@ class _Simulated:
         scale: np.ndarray,
     ) -> None:
         self.model, self.recordings, self.free, self.scale = model, recordings, free, scale
+        self.bounds = tuple(side / scale for side in free.bounds())
         counted = [np.flatnonzero(recording.counted()) for recording in recordings]
         stride = max(1, -(-sum(map(len, counted)) // ROWS))
         self.rows = [rows[::stride] for rows in counted]
