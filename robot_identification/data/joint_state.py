@@ -127,8 +127,8 @@ class JointStates:
 
     Attributes
     ----------
-    stamp:
-        (n,) header stamps [ns].
+    stamp, received:
+        (n,) header stamps and receive times [ns].
     values, present:
         (n, k) numbers by signal, one column for each wanted name, and their presence.
     names:
@@ -137,6 +137,7 @@ class JointStates:
     """
 
     stamp: np.ndarray
+    received: np.ndarray
     values: dict[str, np.ndarray]
     present: dict[str, np.ndarray]
     names: tuple[str, ...]
@@ -145,6 +146,7 @@ class JointStates:
         """Return some of the rows."""
         return JointStates(
             self.stamp[rows],
+            self.received[rows],
             {name: array[rows] for name, array in self.values.items()},
             {name: array[rows] for name, array in self.present.items()},
             self.names,
@@ -155,6 +157,7 @@ class JointStates:
         """Concatenate rows."""
         return cls(
             np.concatenate([part.stamp for part in parts]),
+            np.concatenate([part.received for part in parts]),
             {k: np.concatenate([part.values[k] for part in parts]) for k in SIGNALS},
             {k: np.concatenate([part.present[k] for part in parts]) for k in SIGNALS},
             parts[-1].names,
@@ -234,7 +237,7 @@ def decode(messages: Messages, wanted: dict[str, tuple[str, ...]], number: int =
             f'message {number + error.place}, received at {time:.9f} s, is not a joint state '
             f'({error.reason})'
         ) from error
-    return JointStates(stamp, values, present, tuple(seen))
+    return JointStates(stamp, messages.times, values, present, tuple(seen))
 
 
 def shape_of(message: bytes, place: int = 0) -> Shape:

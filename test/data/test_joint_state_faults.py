@@ -117,10 +117,39 @@ def test_messages_that_lack_a_field_are_left_out_and_the_first_one_is_named(tmp_
     np.testing.assert_allclose(time, np.delete(np.arange(ROWS), gone) * 1e-3, atol=1e-12)
 
 
-def test_a_stamp_that_goes_back_is_named_with_its_place_and_time(tmp_path):
+@pytest.mark.parametrize('place', [1, 60, 250, ROWS - 20])
+def test_messages_that_are_delivered_late_are_passed_over_and_counted(tmp_path, place):
+    """The last 20 before a place come twice, as from a middleware with two paths."""
+    rows = [*range(20, place + 20), *range(place, place + 20), *range(place + 20, ROWS)]
+    received = sorted(max(rows[: k + 1]) for k in range(len(rows)))
+    messages = [
+        (START + at * PERIOD + k, message(row))
+        for k, (at, row) in enumerate(zip(received, rows, strict=True))
+    ]
+    first = f'{(START + place * PERIOD) * 1e-9:.9f} s: they were delivered late'
+    match = f"19 messages of topic '/joint_states' are older .* {first}"
+    with pytest.warns(IdentificationWarning, match=match):
+        time, position, effort = read(tmp_path, messages)
+    np.testing.assert_array_equal(position, VALUES[0][20:])
+    np.testing.assert_array_equal(effort, VALUES[2][20:])
+    np.testing.assert_allclose(time, np.arange(ROWS - 20) * 1e-3, atol=1e-12)
+
+
+@pytest.mark.parametrize(('place', 'step'), [(60, 20), (250, 20), (250, 3), (64, 64)])
+def test_a_clock_that_was_set_back_is_named_with_its_time(tmp_path, place, step):
+    """Messages after the step come late by their stamps; most are newer than all before."""
     messages = ordinary()
-    messages[250] = (messages[250][0], message(250, stamp=START + 240 * PERIOD))
-    refused(tmp_path, messages, '0.24 s in row 250 goes back in time')
+    for row in range(place, ROWS):
+        stamp = START + (row - step) * PERIOD
+        messages[row] = (messages[row][0], message(row, stamp=stamp))
+    seconds = (START + (place - step) * PERIOD) * 1e-9
+    refused(tmp_path, messages, f'{seconds:.9f} s .* goes back in time: the clock was set back')
+
+
+def test_stamps_of_which_many_go_back_are_refused(tmp_path):
+    messages = ordinary()
+    messages[9::9] = [(at, message(0)) for at, _ in messages[9::9]]
+    refused(tmp_path, messages, 'goes back in time')
 
 
 def test_what_is_no_joint_state_is_named_with_its_number_and_time(tmp_path):
