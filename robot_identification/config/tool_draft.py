@@ -18,8 +18,11 @@ from .draft import check_settings, DraftSettings, drive_lines, flow, position_dr
 from .entry_guess import guess_entry, signal_names, with_time_unit
 from .experiment_file import MODELINE
 
-_PART = re.compile(r'(?:^|[^a-z])(f|force|t|m|torque|moment)s?[^a-z0-9]*([xyz])$')
-"""Ends of names such as ``fx``, ``wrench.force.x``, ``sensor_torque_z``."""
+_PART = re.compile(
+    r'(?:^|[^a-z])(f|force|t|m|torque|moment)s?[^a-z0-9]*([xyz])'
+    r'(?:[^a-z0-9]+n(?:[^a-z0-9]?m)?[^a-z0-9]*)?$'
+)
+"""Ends of names such as ``fx``, ``wrench.force.x``, ``sensor_torque_z``, ``Tx [Nm]``."""
 
 _WORD = re.compile(r'(?:^|[^a-z])(?:wrench|force|ft)(?:[^a-z]|$)')
 _NUMBERED = re.compile(r'^(.*?)[_.\[]?([0-6])\]?$')
@@ -128,6 +131,7 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
     with collected_warnings():
         robot = robot_with_inertia(str(urdf))
     topics: set[str] = set()
+    frames: list[str] = []
     entries = []
     for file in files:
         entry, guess = guess_entry(file, robot.joints, settings.rate)
@@ -135,7 +139,9 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
             robot = robot_with_inertia(str(urdf), guess.joints)
         check_settings(replace(settings, gains=None), robot.joints)
         if entry.kind() == 'rosbag2':
-            topics.add(_wrench_topic(file))
+            topic, frame = _wrenches_of(file)
+            topics.add(topic)
+            frames.append(frame)
         else:
             wrench = wrench_columns(signal_names(file).items())
             if not wrench:
@@ -149,8 +155,16 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
         entries.append(entry)
     if len(topics) > 1:
         raise recording_error(files[0], f'other bags have wrenches on other topics: {topics}')
-    links = [link for link in robot.link_frames if _SENSOR.search(link.lower())]
-    frame = next(iter(links), robot.links[-1])
+    moved = [
+        link for link, body in robot.link_frames.items() if body.parentJoint in robot.joint_ids
+    ]
+    named = [frame for frame in frames if frame in moved]
+    # the one that hangs on the last joint: a link may carry a sensor of something else
+    called = sorted(
+        (link for link in moved if _SENSOR.search(link.lower())),
+        key=lambda link: -robot.joint_ids.index(robot.link_frames[link].parentJoint),
+    )
+    frame = next(iter([*named, *called]), robot.links[-1])
     return ToolDraft(robot, tuple(entries), next(iter(topics), ''), frame, settings)
 
 
@@ -158,7 +172,7 @@ def has_wrenches(file: Path) -> bool:
     """Return whether wrenches are recognised in a table or a bag; False for damaged ones."""
     try:
         if RecordingEntry(file=str(file)).kind() == 'rosbag2':
-            return bool(_wrench_topic(file))
+            return bool(_wrenches_of(file))
         return wrench_columns(signal_names(file).items()) is not None
     except IdentificationError:  # whoever reads it says what is wrong
         return False
@@ -186,16 +200,17 @@ def wrench_columns(names: Iterable[tuple[str, tuple[int, ...] | None]]) -> Signa
     return next(six, None)
 
 
-def _wrench_topic(bag: Path) -> str:
+def _wrenches_of(bag: Path) -> tuple[str, str]:
+    """Return the topic of the wrenches in a bag, and the frame that they name."""
     from ..data.bag import bag_topics  # libraries of bags: slow
-    from ..data.wrench_messages import WRENCH_STAMPED
+    from ..data.wrench_messages import wrench_frame, WRENCH_STAMPED
 
     found = [name for name, kind in bag_topics(bag).items() if kind == WRENCH_STAMPED]
     if len(found) != 1:
         text = 'has no wrenches' if not found else f'has wrenches on {", ".join(found)}'
         remedy = f'record one topic of type {WRENCH_STAMPED}, or name it in data.tool.topic'
         raise recording_error(bag, text, remedy)
-    return found[0]
+    return found[0], wrench_frame(bag, found[0])
 
 
 def _columns(signal: Signal) -> Sequence[object]:

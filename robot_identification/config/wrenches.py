@@ -19,6 +19,7 @@ from ..data.drives import Drives
 from ..data.readers import checked, read_tables
 from ..data.recording import Recording, recording_error, Table
 from ..data.recording_config import RecordingEntry
+from ..data.sampling import GAP
 from ..data.unwrapping import Unwrapper
 from ..loads.tool import CHANNELS, with_wrench
 from ..options.fields import key_error, key_path
@@ -88,9 +89,11 @@ def read_wrench(
 
 
 def _with_wrenches(table: Table, stamps: np.ndarray, values: np.ndarray) -> Iterator[Table]:
-    """Yield the rows within the time of the wrenches, with these as efforts."""
+    """Yield the rows within the time of the wrenches and outside of their gaps, with efforts."""
     time = 1e-9 * (stamps - table.origin)
-    known = (table.time >= time[0]) & (table.time <= time[-1])
+    steps = np.diff(time)
+    step = steps[np.clip(np.searchsorted(time, table.time) - 1, 0, steps.size - 1)]
+    known = (table.time >= time[0]) & (table.time <= time[-1]) & (step <= GAP * np.median(steps))
     if known.any():
         rows = table.select(np.flatnonzero(known))
         effort = np.stack([np.interp(rows.time, time, value) for value in values.T], axis=1)

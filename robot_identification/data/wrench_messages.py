@@ -15,6 +15,19 @@ from .recording import recording_error
 WRENCH_STAMPED = 'geometry_msgs/msg/WrenchStamped'
 
 
+def wrench_frame(bag: Path, topic: str) -> str:
+    """Return ``frame_id`` of the first wrench of a topic; empty where there is none to read."""
+    for messages in bag_messages(bag, topic, (WRENCH_STAMPED,)):
+        for data in messages:
+            try:
+                reader = CdrReader(data)
+                reader.numbers('iI', 1)
+                return reader.text()
+            except (struct.error, ValueError, UnicodeDecodeError):
+                return ''
+    return ''
+
+
 def read_wrenches(bag: Path, topic: str) -> tuple[np.ndarray, np.ndarray]:
     """
     Return the (n,) increasing stamps [ns] and (n, 6) forces and torques [N, N m] of a topic.

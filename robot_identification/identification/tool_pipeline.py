@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import os
 from pathlib import Path
 from typing import Any
+import warnings
 
 from ..config.experiment import Experiment
 from ..config.wrenches import check_wrench, read_wrench
 from ..data.drives import Drives
-from ..errors import IdentificationError, SettingsError
+from ..data.wrench_messages import wrench_frame
+from ..errors import IdentificationError, IdentificationWarning, SettingsError
 from ..loads.tool import Tool, tool
 from ..model.robot import read_robot, Robot, robot_document
 from ..options.document import dump, plain
@@ -79,6 +81,9 @@ def identify_tool(experiment: Experiment) -> ToolResult:
     for path, entry in experiment.data.entries('tool'):
         check_wrench(entry, robot.joints, drives, experiment.base, path)
         recordings.append(read_wrench(entry, robot.joints, drives, experiment.base, section.topic))
+        if entry.kind(experiment.base) == 'rosbag2':
+            bag = entry.files(experiment.base)['position']
+            _compare_frames(bag, section.topic, robot, section.frame)
     signals, turned = experiment.signals, section.rotation
     found = tool(recordings, robot, signals, frame=section.frame, rotation=turned)
     document = {
@@ -88,6 +93,22 @@ def identify_tool(experiment: Experiment) -> ToolResult:
         'payload': found.load.to_dict(),
     }
     return ToolResult(robot, plain(document), found)
+
+
+def _compare_frames(bag: Path, topic: str, robot: Robot, frame: str | None) -> None:
+    """Warn of wrenches that name another frame than the one that they are taken in."""
+    links, frame = robot.link_frames, frame or robot.links[-1]
+    named, taken = links.get(wrench_frame(bag, topic)), links.get(frame)
+    if named is None or taken is None:
+        return
+    pose = named.placement
+    if named.parentJoint != taken.parentJoint or not pose.isApprox(taken.placement, 1e-6):
+        warnings.warn(
+            f"{bag}: its wrenches are in the frame '{named.name}', and are taken for those in "
+            f"'{frame}': see data.tool.frame",
+            IdentificationWarning,
+            stacklevel=2,
+        )
 
 
 def save_tool(result: ToolResult, folder: Path) -> Path:

@@ -73,6 +73,14 @@ _KINDS = (slice(0, 3), slice(3, 6))
 _FAIR, _POOR, _UNCERTAIN = 10.0, 20.0, 0.05
 """Errors [%] and deviation of the mass, as a share of it, of verdicts."""
 
+_NOTHING = 80.0
+"""Error from which on the motion explains next to nothing of the wrench [%]."""
+
+_SUSPECTS = (
+    'another frame (data.tool.frame), turned axes (data.tool.rotation), and units other than N '
+    'and N m'
+)
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -145,15 +153,20 @@ class Tool:
     def sentence(self) -> str:
         """The verdict in a sentence."""
         load = self.load
-        error = f'the fit misses {self.error:.2g} % of how the wrench changes'
+        error = f'the fit misses {self.error:.3g} % of how the wrench changes'
         if self.level == 'good':
             return f'Good for gravity compensation and dynamics; {error}.'
         if not load.told[:4].all():
             why = 'mass and centre of mass were not determined: turn the sensor about two axes'
         elif not load.physical:
-            why = 'no physical body explains the wrench'
+            why = f'no physical body explains the wrench: look for contact, {_SUSPECTS}'
+        elif self.error > _NOTHING:
+            why = (
+                f'{error}: look whether its weight was taken off before, by the sensor or the '
+                f'controller, for {_SUSPECTS}'
+            )
         elif self.error > _POOR:
-            why = error
+            why = f'{error}: look for contact, a delay, {_SUSPECTS}'
         elif not self._certain:
             why = f'the mass is uncertain by {100.0 * load.mass_std / load.mass:.2g} %'
         elif self.inertia_known:
@@ -297,6 +310,13 @@ def tool(
         raise RecordingError('there is no recording of a wrench', remedy='give at least one')
     columns = np.concatenate([each.columns for each in rows])
     wrench = np.concatenate([each.wrench for each in rows])
+    gravity = columns[:, :3, 0]
+    if np.linalg.norm(gravity - gravity.mean(axis=0), 2) < _DIRECTIONS * np.linalg.norm(gravity):
+        raise IdentifiabilityError(
+            f"the sensor on '{link}' keeps one orientation to gravity",
+            link=link,
+            remedy='turn it about two axes, and swing it for the inertia',
+        )
     sign, turn = _rotation(columns, wrench, link) if rotation else (_sign(columns, wrench), None)
     names = tuple(recording.source for recording in recordings)
 

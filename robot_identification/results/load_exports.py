@@ -99,6 +99,9 @@ class FlangeLoad:
         open_ones = [entry['name'] for entry in found['standard_parameters'] if not entry['told']]
         if open_ones:
             remarks.append(f'not determined, assumed: {", ".join(open_ones)}')
+        verdict = result.to_document().get('tool')
+        if verdict is not None and verdict['level'] != 'good':
+            remarks.append(f'verdict: {verdict["sentence"]}')
         centre = vector[1:4] / vector[0]
         contents = result.robot.contents
         children = {joint.child for joint in contents.joints.values()}

@@ -178,6 +178,12 @@ def _checked(document: Any, path: Path) -> Mapping[str, Any]:
         )
     head = document[MARK]
     number = head.get('format') if isinstance(head, Mapping) else None
+    if number is None and 'tool' in document:
+        raise IdentificationError(
+            f"'{path}' is the file of a tool, not the result of a robot",
+            file=str(path),
+            remedy='give the result.yaml that `identify` wrote; `export` takes this one',
+        )
     if number != FORMAT:
         raise IdentificationError(
             f"'{path}' has result format {number}, this version reads {FORMAT}",

@@ -23,6 +23,8 @@ SPEC.loader.exec_module(wrenches)
     'names',
     [
         ['fx', 'fy', 'fz', 'tx', 'ty', 'tz'],
+        ['Fx [N]', 'Fy [N]', 'Fz [N]', 'Tx [Nm]', 'Ty [N m]', 'Tz (N.m)'],
+        ['f_x_N', 'f_y_N', 'f_z_N', 'm_x_Nm', 'm_y_Nm', 'm_z_Nm'],
         ['ft_fx', 'ft_fy', 'ft_fz', 'ft_mx', 'ft_my', 'ft_mz'],
         [f'wrench.{kind}.{axis}' for kind in ('force', 'torque') for axis in 'xyz'],
         [f'/sensor/wrench/{kind}/{axis}' for kind in ('force', 'torque') for axis in 'xyz'],
@@ -37,6 +39,8 @@ def test_names_of_a_wrench(names):
     if '_TCP_' not in names[0]:
         assert wrench_columns(shuffled) == tuple(names)
     assert wrench_columns([(name, None) for name in [*others, *names[:5]]]) is None
+    in_mm = [(f'{name} [Nmm]', None) for name in names[3:]]
+    assert wrench_columns([*((name, None) for name in names[:3]), *in_mm]) is None
 
 
 def test_an_array_of_wrenches():

@@ -125,6 +125,12 @@ def test_static_poses_tell_mass_centre_and_offsets_alone(robot):
     assert found.level == 'usable' and 'inertia was not determined' in found.sentence
 
 
+def test_a_wrench_without_its_weight_is_doubted(robot):
+    run = recording(robot, 1, bodies=())
+    found = tool([run], robot, SIGNALS, frame='sensor')
+    assert found.level == 'do_not_use' and 'weight was taken off before' in found.sentence
+
+
 def test_inertia_that_no_body_has_is_not_believed(robot):
     """Cables and a soft sensor make it negative by many deviations: then none is estimated."""
     large = pin.Inertia(1.2, TOOL.lever, np.diag([0.04, 0.03, 0.03]))
@@ -150,8 +156,10 @@ def test_the_rotation_of_the_sensor_is_found(robot):
 def test_what_cannot_be_is_named(robot):
     with pytest.raises(ModelError, match="no link 'hand'"):
         tool([recording(robot, 5)], robot, SIGNALS, frame='hand')
-    # the first joint turns about gravity
-    still = recording(robot, 5, moving=[1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    for moving in ([0.0] * 6, [1.0, *[0.0] * 5]):  # the first joint turns about gravity
+        with pytest.raises(IdentifiabilityError, match='one orientation to gravity'):
+            tool([recording(robot, 5, moving=moving)], robot, SIGNALS, frame='sensor')
+    still = recording(robot, 5, moving=[0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     with pytest.raises(IdentifiabilityError, match='stays in one plane'):
         tool([still], robot, SIGNALS, frame='sensor', rotation=True)
 

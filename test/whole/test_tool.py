@@ -10,7 +10,9 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 from robot_identification.cli import main
+from robot_identification.config.wrenches import _with_wrenches
 from robot_identification.data.bag_writer import BagWriter, Topic
+from robot_identification.data.recording import Table
 from robot_identification.model.robot import Robot
 import yaml
 
@@ -132,8 +134,31 @@ def test_bags_have_wrenches_with_stamps_of_their_own(folder, capsys):
     assert main([*arguments, '--set', f'data.tool.topic={topic}']) == 0
     document = yaml.safe_load((folder / 'of_bag' / 'tool.yaml').read_text())
     assert document['payload']['body']['mass'] == pytest.approx(1.2, rel=0.02)
+    assert 'data.tool.frame' not in capsys.readouterr().err
     assert main(arguments) != 0
     assert 'force_torque_sensor_broadcaster' in capsys.readouterr().err
+    other = ['--set', f'data.tool.topic={topic}', '--set', 'data.tool.frame=link_6']
+    assert main([*arguments, *other]) == 0
+    printed = capsys.readouterr()
+    assert "in the frame 'sensor', and are taken for those in 'link_6'" in printed.err
+    assert 'another frame (data.tool.frame)' in printed.out
+    made = str(folder / 'of_bag' / 'tool.yaml')
+    assert main(['export', made, '--format', 'ur']) == 0
+    assert '# verdict: Do not use, because' in capsys.readouterr().out
+    assert main(['limits', made]) == 2
+    assert 'is the file of a tool' in capsys.readouterr().err
+    draft = ['init', str(folder / 'arm.urdf'), str(folder / 'bag'), '--tool']
+    assert main([*draft, '-o', str(folder / 'draft.yaml')]) == 0
+    assert yaml.safe_load((folder / 'draft.yaml').read_text())['data']['tool']['frame'] == 'sensor'
+
+
+def test_no_wrenches_are_made_up_in_a_gap():
+    time = np.linspace(0.0, 1.0, 101)
+    stamps = (1e9 * time[(time < 0.3) | (time > 0.7)]).astype(int)
+    table = Table(np.arange(101), time, time[:, None], None, np.zeros((101, 0)), {})
+    (rows,) = _with_wrenches(table, stamps, np.tile(1e-9 * stamps[:, None], 6))
+    assert not ((rows.time > 0.3) & (rows.time < 0.7)).any() and rows.time.size > 55
+    np.testing.assert_allclose(rows.effort[:, 0], rows.time)
 
 
 @pytest.mark.parametrize(
