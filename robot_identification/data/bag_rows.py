@@ -11,9 +11,7 @@ joint_state_publisher repeats positions without efforts, or sends zeros, also un
 stamps.  Such messages count only where no other message with the same stamp has a value; between
 those of a driver, zeros are passed over.
 
-Messages that are older than one before were delivered late, such as by a middleware that still
-discovers paths, and are passed over with a warning.  Where the messages after them are received
-late, too, or many are older, the clock was set back, and the recording is refused.
+Messages that were delivered late are passed over (`delivery_order`).
 
 Publishers of some joints each that have stamps of their own are joined by time: the others are
 interpolated at the stamps of the first one.
@@ -35,6 +33,7 @@ from ..errors import Omission, one_of, RecordingError
 from ..options.fields import key_error
 from .alignment import Follower
 from .bag import joint_state_messages, publisher_names
+from .delivery_order import DeliveryOrder
 from .joint_state import decode, JointStates, Messages
 from .recording import recording_error, SIGNALS, Table
 from .recording_config import columns_of, Counts, RecordingEntry
@@ -56,12 +55,6 @@ _ALTERNATING, _APART = 10.0, 1e-3
 
 _BACK = 0.1
 """Share of steps of the sequence number that do not count up, from which on two count."""
-
-_SET_BACK = 0.5
-"""Share of a step back by which messages after it are received later if the clock was set back."""
-
-_FEW_LATE = 0.1
-"""Share of the messages of a recording up to which they may be late."""
 
 _ONE_OF_THEM = 'stop one of them, or record it on a topic of its own'
 
@@ -312,10 +305,7 @@ class _StampedRows:
         self._messages = 0
         self._zeros = zeros
         self._passed_over = self._differing = 0
-        # the newest message: its stamp, and the time until it was received
-        self._newest, self._age = 0, 0
-        self._oldest: int | None = None  # of the messages after it, if they are older
-        self._late, self._in_time, self._first_late = 0, 0, 0
+        self._order = DeliveryOrder(source, topic)
 
     def push(self, several: Sequence[JointStates]) -> Iterator[Table]:
         """Take the next joint states; yields the rows that they complete."""
@@ -332,7 +322,8 @@ class _StampedRows:
             if not all(states.present[name].all() for name in _NEEDED):
                 concerned = np.any([states.present[name].any(axis=1) for name in _NEEDED], axis=0)
                 states = states.select(concerned)
-            parts.append(self._in_order(states))
+            in_time = self._order.take(states.stamp, states.received)
+            parts.append(states if in_time.all() else states.select(in_time))
         if not any(len(part.stamp) for part in parts):
             return
         states = parts[0] if len(parts) == 1 else JointStates.concatenate(parts)
@@ -343,8 +334,7 @@ class _StampedRows:
 
     def finish(self) -> Iterator[Table]:
         """Yield the last row, and check that there were any."""
-        if self._late > _FEW_LATE * self._in_time:
-            raise self._goes_back()
+        self._order.finish()
         if self._held is not None:
             yield from self._table(self._held, np.array([0]))
         if self._count == 0:
@@ -355,15 +345,6 @@ class _StampedRows:
                     f"{self._source}: {self._passed_over} messages of topic '{self._topic}' with "
                     'zeros or without effort are passed over beside others with effort: they are '
                     'of a second publisher, such as joint_state_publisher'
-                ),
-                stacklevel=2,
-            )
-        if self._late:
-            warnings.warn(
-                Omission(
-                    f"{self._source}: {self._late} messages of topic '{self._topic}' are older "
-                    'than one before and are passed over, the first one at '
-                    f'{self._first_late * _NANOSECOND:.9f} s: they were delivered late'
                 ),
                 stacklevel=2,
             )
@@ -392,43 +373,6 @@ class _StampedRows:
             )
             remedy = 'the driver has to set header.stamp; record again'
             raise recording_error(self._source, text, remedy)
-
-    def _in_order(self, states: JointStates) -> JointStates:
-        """Pass over messages that were delivered late; raises where the clock was set back."""
-        steps = np.diff(states.stamp, prepend=self._newest)
-        if self._oldest is None and len(steps) and (steps >= 0).all():
-            self._newest = int(states.stamp[-1])
-            self._age = int(states.received[-1]) - self._newest
-            self._in_time += len(steps)
-            return states
-        keep = np.ones(len(steps), dtype=bool)
-        times = zip(states.stamp.tolist(), states.received.tolist(), strict=True)
-        for k, (stamp, received) in enumerate(times):
-            keep[k] = stamp >= self._newest
-            if not keep[k]:
-                self._first_late = self._first_late if self._late else stamp
-                self._late += 1
-                self._oldest = stamp if self._oldest is None else min(self._oldest, stamp)
-                continue
-            age = received - stamp
-            if self._oldest is not None:
-                if age - self._age > _SET_BACK * (self._newest - self._oldest):
-                    raise self._goes_back()
-                self._oldest = None
-            self._newest, self._age = stamp, age
-        self._in_time += int(keep.sum())
-        return states if keep.all() else states.select(keep)
-
-    def _goes_back(self) -> RecordingError:
-        """Return the error for a clock that was set back."""
-        seconds = self._first_late * _NANOSECOND
-        return recording_error(
-            self._source,
-            f"time stamp {seconds:.9f} s of topic '{self._topic}' goes back in time: "
-            'the clock was set back',
-            'cut the bag there, or record it again',
-            value=seconds,
-        )
 
     def _table(self, states: JointStates, starts: np.ndarray) -> Iterator[Table]:
         if len(starts) == 0:

@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import one_of
 from .bag import bag_messages, bag_topics, joint_state_messages, joint_state_topics
 from .controller_states import CdrReader, ControllerStates
+from .delivery_order import DeliveryOrder
 from .joint_state import decode, JointStates
 from .recording import recording_error, SIGNALS
 
@@ -58,15 +59,16 @@ def read_command_topics(
         for a damaged bag, a topic that is missing, or one without positions of a joint.
 
     """
-    measured, received = _joint_states(bag, states, joints)
+    measured = _joint_states(bag, states, joints)
     if commands in bag_topics(bag) and bag_topics(bag)[commands] == TRAJECTORY_POINT:
         at, signals = _points(bag, commands, len(joints))
-        stamps = received
+        stamps = measured.received
     else:
-        sent, sent_at = _joint_states(bag, commands, joints)
+        sent = _joint_states(bag, commands, joints)
         signals = sent.values
         stamped = sent.stamp.any() and measured.stamp.any()
-        at, stamps = (sent.stamp, measured.stamp) if stamped else (sent_at, received)
+        at = sent.stamp if stamped else sent.received
+        stamps = measured.stamp if stamped else measured.received
     rows, kept = (np.unique(times, return_index=True)[1] for times in (stamps, at))
     time, at = stamps[rows], at[kept]
     inside = (at >= time[0]) & (at <= time[-1])
@@ -99,14 +101,11 @@ def read_command_topics(
     )
 
 
-def _joint_states(bag: Path, topic: str, joints: Sequence[str]) -> tuple[JointStates, np.ndarray]:
-    """Return the messages that have positions of all joints, and their receive times [ns]."""
+def _joint_states(bag: Path, topic: str, joints: Sequence[str]) -> JointStates:
+    """Return the messages that have positions of all joints, without those delivered late."""
     wanted = dict.fromkeys(SIGNALS, tuple(joints))
-    parts, times = [], []
     try:
-        for messages in joint_state_messages(bag, topic):
-            parts.append(decode(messages, wanted))
-            times.append(messages.times)
+        parts = [decode(messages, wanted) for messages in joint_state_messages(bag, topic)]
     except ValueError as error:
         raise recording_error(bag, f"topic '{topic}': {error}", 'record it again') from error
     if not parts:
@@ -121,7 +120,11 @@ def _joint_states(bag: Path, topic: str, joints: Sequence[str]) -> tuple[JointSt
             f"topic '{topic}' {text}",
             f'it has {one_of(states.names)}; name them in robot.joints, or in the columns',
         )
-    return states.select(whole), np.concatenate(times)[whole]
+    states = states.select(whole)
+    order = DeliveryOrder(bag, topic)
+    states = states.select(order.take(states.stamp, states.received))
+    order.finish()
+    return states
 
 
 def _points(bag: Path, topic: str, count: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import one_of
 from .bag import bag_messages, bag_topics
+from .delivery_order import DeliveryOrder
 from .joint_state import Messages
 from .recording import recording_error
 
@@ -82,8 +83,12 @@ def read_controller_states(
     topic = topic or _only_topic(bag)
     rows: dict[int, tuple[np.ndarray, ...]] = {}
     measured = True
+    order = DeliveryOrder(bag, topic)
     for messages in bag_messages(bag, topic, (CONTROLLER_STATE,)):
-        for stamp, names, reference, feedback in _decoded(messages, bag):
+        decoded = zip(messages.times.tolist(), _decoded(messages, bag), strict=True)
+        for received, (stamp, names, reference, feedback) in decoded:
+            if not order.counts(stamp, received):
+                continue
             missing = [joint for joint in joints if joint not in names]
             if missing:
                 raise recording_error(
@@ -105,15 +110,14 @@ def read_controller_states(
             # of several messages with one stamp the last one counts
             kept = [*wanted, np.full(len(names), np.nan) if velocity is None else velocity]
             rows[stamp] = tuple(values[places] for values in kept)
+    order.finish()
     if len(rows) < 2:
         raise recording_error(
             bag, f"topic '{topic}' has fewer than two states", 'record it while the robot moves'
         )
-    stamps = sorted(rows)
-    command, position, velocity = (
-        np.array(values) for values in zip(*(rows[stamp] for stamp in stamps), strict=True)
-    )
-    time = 1e-9 * (np.array(stamps) - stamps[0])
+    command, position, velocity = (np.array(values) for values in zip(*rows.values(), strict=True))
+    stamps = np.array(list(rows))
+    time = 1e-9 * (stamps - stamps[0])
     return ControllerStates(time, command, position, velocity if measured else None)
 
 

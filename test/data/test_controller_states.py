@@ -44,7 +44,18 @@ def motion(count=400):
     return time, command, 0.9 * command, 0.8 * command
 
 
-def write(store, path, topics=('/arm/controller_state',), names=ORDER, plugin=StoragePlugin.MCAP):
+BACK = 100_000_000
+"""Time by which a clock is set back in the middle [ns]."""
+
+
+def write(
+    store,
+    path,
+    topics=('/arm/controller_state',),
+    names=ORDER,
+    plugin=StoragePlugin.MCAP,
+    back=0,
+):
     kinds = store.types
     none = np.empty(0)
     duration = kinds['builtin_interfaces/msg/Duration'](0, 0)
@@ -62,7 +73,8 @@ def write(store, path, topics=('/arm/controller_state',), names=ORDER, plugin=St
             connection = writer.add_connection(topic, CONTROLLER_STATE, typestore=store)
             for stamp, command, position, velocity in zip(time, *signals, strict=True):
                 at = 1_700_000_000 * 10**9 + round(1e9 * stamp)
-                clock = kinds['builtin_interfaces/msg/Time'](at // 10**9, at % 10**9)
+                shown = at - (back if stamp >= 1.0 else 0)
+                clock = kinds['builtin_interfaces/msg/Time'](shown // 10**9, shown % 10**9)
                 message = kinds[CONTROLLER_STATE](
                     kinds['std_msgs/msg/Header'](clock, 'base'),
                     list(names),
@@ -145,7 +157,7 @@ def test_messages_that_end_early_are_refused(store, tmp_path, length):
         read_controller_states(path, JOINTS)
 
 
-def write_topics(store, path, kind):
+def write_topics(store, path, kind, back=0):
     """Write states at 400 Hz with stamps, and commands at 200 Hz in the joints' order."""
     kinds, none = store.types, np.empty(0)
     time, command, position, _ = motion()
@@ -156,8 +168,9 @@ def write_topics(store, path, kind):
         sent = writer.add_connection('/arm/commands', kind, typestore=store)
         for k in range(2 * len(time) - 1):
             at = 1_700_000_000 * 10**9 + 2_500_000 * k
+            shown = at - (back if k >= len(time) else 0)
             header = kinds['std_msgs/msg/Header'](
-                kinds['builtin_interfaces/msg/Time'](at // 10**9, at % 10**9), ''
+                kinds['builtin_interfaces/msg/Time'](shown // 10**9, shown % 10**9), ''
             )
             now = (
                 position[k // 2] if k % 2 == 0 else 0.5 * (position[k // 2] + position[k // 2 + 1])
@@ -192,6 +205,17 @@ def test_commands_and_states_of_two_topics_are_joined(store, tmp_path, kind, mon
     np.testing.assert_allclose(found.command, command)
     np.testing.assert_allclose(found.position, position, atol=1e-12)
     assert (found.command_velocity is not None) == ('Point' in kind)
+
+
+def test_a_clock_that_was_set_back_is_named(store, tmp_path):
+    write(store, tmp_path / 'controller', back=BACK)
+    write_topics(store, tmp_path / 'topics', 'sensor_msgs/msg/JointState', back=BACK)
+    for entry in (
+        RecordingEntry(file='controller'),
+        RecordingEntry(file='topics', topic='/joint_states', command='/arm/commands'),
+    ):
+        with pytest.raises(RecordingError, match='goes back in time: the clock was set back'):
+            read_commands(entry, JOINTS, None, tmp_path)
 
 
 def test_topics_of_commands_that_do_not_fit_are_named(store, tmp_path):
