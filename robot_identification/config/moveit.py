@@ -12,8 +12,9 @@ from lxml import etree
 
 from ..errors import ModelError, one_of, reading_failure, SettingsError
 from ..model.urdf import parse_tree, parse_urdf, Urdf
-from ..model.urdf_files import read_urdf
+from ..model.urdf_files import package_folders, read_urdf
 from ..untrusted.files import read_text
+from ..untrusted.xacro_process import expand_xacro
 from .planning_scene import read_scene
 from .problem import PlanningSettings
 
@@ -29,24 +30,28 @@ class Srdf:
         Pairs of links whose collisions are disabled, two names with a blank between.
     groups:
         Planning groups by name.
+    virtual:
+        Names of the virtual joints.
 
     """
 
     allowed: tuple[str, ...]
     groups: Mapping[str, etree._Element]
+    virtual: tuple[str, ...] = ()
 
     def joints(self, group: str, urdf: Urdf) -> tuple[str, ...]:
         """
         Return the moving joints of a planning group, in the order of the SRDF.
 
-        Joints that mimic others follow them and are not among these.
+        Joints that mimic others follow them, and virtual joints move no link of the URDF: they
+        are not among these.
 
         Raises
         ------
         SettingsError
             for a group that there is not, or that has no moving joint.
         ModelError
-            for a chain that the URDF has not.
+            for a joint, a link or a chain that the URDF has not.
 
         """
         found = [
@@ -59,7 +64,7 @@ class Srdf:
                 f"planning group '{group}' has no moving joint of the URDF",
                 key='group',
                 value=group,
-                remedy=f'take one of {one_of(self.groups)}',
+                remedy=f'its groups are {one_of(self.groups)}',
             )
         return tuple(found)
 
@@ -71,10 +76,16 @@ class Srdf:
                 else f"planning group '{group}' is part of itself",
                 key='group',
                 value=group,
-                remedy=f'its groups are {one_of(self.groups)}',
+                remedy=f'its groups are {one_of(self.groups) or "none"}',
             )
         carriers = {joint.child: joint for joint in urdf.joints.values()}
+        known = {'joint': {*urdf.joints, *self.virtual}, 'link': urdf.links}
         for part in self.groups[group]:
+            if part.tag in known and part.get('name') not in known[part.tag]:
+                raise ModelError(
+                    f"planning group '{group}': the URDF has no {part.tag} '{part.get('name')}'",
+                    remedy='give the SRDF that belongs to the URDF',
+                )
             if part.tag == 'joint':
                 yield part.get('name', '')
             elif part.tag == 'link' and part.get('name') in carriers:
@@ -147,14 +158,14 @@ def with_moveit(
 
 def read_srdf(path: Path) -> Srdf:
     """
-    Read an SRDF.
+    Read an SRDF, or a xacro file of one.
 
     Raises
     ------
     SettingsError
         for a file that cannot be read.
     ModelError
-        for one that is no SRDF.
+        for one that is no SRDF, or that xacro does not expand.
 
     """
     root = parse_tree(_read(path), str(path))
@@ -162,12 +173,20 @@ def read_srdf(path: Path) -> Srdf:
         (each.get('link1', ''), each.get('link2', '')) for each in root.iter('disable_collisions')
     )
     groups = {each.get('name', ''): each for each in root.findall('group')}
-    return Srdf(tuple(' '.join(pair) for pair in pairs if all(pair)), groups)
+    virtual = tuple(each.get('name', '') for each in root.findall('virtual_joint'))
+    allowed = tuple(' '.join(pair) for pair in pairs if all(pair))
+    if not (groups or allowed):
+        raise ModelError(
+            f"'{path}' is no SRDF: it has neither groups nor disabled pairs of links",
+            file=str(path),
+            remedy="give the .srdf of the robot's MoveIt configuration",
+        )
+    return Srdf(allowed, groups, virtual)
 
 
 def _read(path: Path) -> str:
     try:
-        return read_text(path)
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
             f"'{path}': {reading_failure(error)}",
@@ -175,3 +194,4 @@ def _read(path: Path) -> str:
             key='srdf',
             remedy='correct the path',
         ) from error
+    return expand_xacro(path, {}, package_folders()) if path.suffix == '.xacro' else text

@@ -100,6 +100,13 @@ class _Message:
     def obstacles(self) -> Iterator[Obstacle]:
         if not isinstance(_field(self._scene, 'world'), Mapping):
             raise self._wrong("it is no planning scene: it has no 'world'")
+        if _field(self._scene, 'is_diff') is True:
+            text = 'it has what changed alone (is_diff: true), not all objects'
+            raise self._wrong(text, 'export the whole scene in RViz (.scene)')
+        if _entries(self._scene, 'world', 'octomap', 'octomap', 'data'):
+            text = 'it has an octomap, whose obstacles are not read'
+            remedy = 'clear it (service clear_octomap), and give what it holds as objects'
+            raise self._wrong(text, remedy)
         objects = _entries(self._scene, 'world', 'collision_objects')
         frames = dict.fromkeys(str(_field(each, 'header', 'frame_id')) for each in objects)
         if len(frames) > 1:
@@ -142,12 +149,16 @@ class _Message:
         turn = turn if turn.norm() > 0.0 else pin.Quaternion.Identity()
         return pin.SE3(turn.normalized().matrix(), position)
 
-    def _wrong(self, text: str) -> SettingsError:
+    def _wrong(
+        self,
+        text: str,
+        remedy: str = 'write the scene anew, with `ros2 topic echo --once --full-length`',
+    ) -> SettingsError:
         place = f", object '{self._name}'" if self._name else ''
         return SettingsError(
             f"'{self._path}'{place}: {text}",
             file=str(self._path),
-            remedy='write the scene anew, with `ros2 topic echo --once --full-length`',
+            remedy=remedy,
         )
 
 

@@ -117,6 +117,37 @@ def test_groups_are_their_moving_joints(srdf):
             found.joints(group, urdf)
 
 
+def test_joints_and_links_that_the_urdf_has_not_are_named(srdf):
+    urdf, text = parse_urdf(URDF.read_text()), srdf.read_text()
+    virtual = (
+        '<virtual_joint name="joint_9" type="fixed" parent_frame="w" child_link="base_link"/>'
+    )
+    for part in ('<joint name="joint_9"/>', '<link name="link_9"/>'):
+        group = f'<group name="typo">{part}<joint name="joint_1"/></group></robot>'
+        srdf.write_text(text.replace('</robot>', group))
+        with pytest.raises(ModelError, match=f'the URDF has no {part[1:6].strip()} .*_9'):
+            read_srdf(srdf).joints('typo', urdf)
+    srdf.write_text(srdf.read_text().replace('<link name="link_9"/>', '<joint name="joint_9"/>'))
+    srdf.write_text(srdf.read_text().replace('</robot>', virtual + '</robot>'))
+    assert read_srdf(srdf).joints('typo', urdf) == ('joint_1',)
+
+
+def test_an_srdf_may_be_a_xacro_file(srdf, tmp_path):
+    text = srdf.read_text().replace(
+        '<robot ', '<robot xmlns:xacro="http://www.ros.org/wiki/xacro" '
+    )
+    text = text.replace('name="arm"', 'name="${prefix}arm"')
+    text = text.replace('<group', '<xacro:property name="prefix" value="left_"/><group', 1)
+    path = tmp_path / 'arm.srdf.xacro'
+    path.write_text(text)
+    assert 'left_arm' in read_srdf(path).groups
+
+
+def test_a_file_without_groups_and_pairs_is_refused():
+    with pytest.raises(ModelError, match='is no SRDF'):
+        read_srdf(URDF)
+
+
 def test_a_circle_of_joints_ends(srdf):
     urdf = parse_urdf(
         '<robot name="r"><link name="a"/><link name="b"/>'
@@ -251,6 +282,8 @@ def test_a_message_has_the_same_obstacles(tmp_path):
     ('old', 'new', 'words'),
     [
         ('world:', 'earth:', "it has no 'world'"),
+        ('  world:', '  is_diff: true\n  world:', 'what changed alone'),
+        ('  world:', '  world:\n    octomap: {octomap: {data: [1, 2]}}', 'has an octomap'),
         ('frame_id: world', 'frame_id: map', 'in the frames map, world'),
         ('type: 1', 'type: 9', "object 'table': primitive 0 cannot be read"),
         ('[0.5, 0.6, 0.7]', '[0.5, 0.6]', "object 'table': primitive 0"),
