@@ -320,7 +320,7 @@ class FoldedRows:
         grams = self._fitted.sum(axis=0)
         return self._solve(grams, self._weights(grams))
 
-    def own_costs(self, base: np.ndarray) -> np.ndarray:
+    def own_costs(self, base: np.ndarray, *, sure: bool = False) -> np.ndarray:
         """
         Return the cost of each joint where its own friction alone is fitted.
 
@@ -328,28 +328,31 @@ class FoldedRows:
         ----------
         base:
             (b,) the other parameters.
+        sure:
+            Whether rows that move for sure alone are fitted and predicted.
 
         Returns
         -------
         (FOLDS, n) logarithm of the held-out residual.
 
         """
-        costs = np.empty((2, FOLDS, self.n_joints))
+        grams = (self._held[1], self._held[1]) if sure else (self._fitted, *self._held)
+        costs = np.empty((len(grams) - 1, FOLDS, self.n_joints))
         for joint in range(self.n_joints):
             own = np.flatnonzero(self.own[joint])
             # what the other parameters predict is taken from the effort
             rest = np.append(-np.where(self.own[joint], 0.0, base), 1.0)
             fitted, *held = (
-                (grams[:, joint][:, own[:, None], own], ahead[:, own], ahead @ rest)
-                for grams in (self._fitted, *self._held)
-                for ahead in (grams[:, joint] @ rest,)
+                (part[:, joint][:, own[:, None], own], ahead[:, own], ahead @ rest)
+                for part in grams
+                for ahead in (part[:, joint] @ rest,)
             )
             train = [part.sum(axis=0) - part for part in fitted[:2]]
             found = -_solved(*train)
             for part, (matrix, right, energy) in enumerate(held):
                 squares = energy + 2.0 * np.einsum('fi,fi->f', found, right)
                 squares += np.einsum('fi,fij,fj->f', found, matrix, found)
-                costs[part, :, joint] = _log_share(squares, self._held[part][:, joint, -1, -1])
+                costs[part, :, joint] = _log_share(squares, grams[part + 1][:, joint, -1, -1])
         return np.asarray(costs.mean(axis=0))
 
     def _weights(self, grams: np.ndarray) -> np.ndarray:

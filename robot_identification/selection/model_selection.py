@@ -607,6 +607,10 @@ def _channels(
     for _ in range(_ROUNDS):
         known, base = picked, raw.mixed([rows[i] for i in picked]).fit()
         table = np.array([each.own_costs(base) for each in rows])  # (channels, folds, n)
+        # near rest, sticking is smoother than the velocity's sign: channels pay beyond it, too
+        sure = np.array([each.own_costs(base, sure=True).mean(axis=0) for each in rows])
+        allowed = np.vstack([np.ones(n, dtype=bool), sure[1:] < sure[0] - TERM_COST])
+        table = np.where(allowed[:, None], table, np.inf)
         best = table[1:].mean(axis=1).argmin(axis=0) + 1
         pays = [simplest(table[[0, i], :, j], [0.0, 1.0]) for j, i in enumerate(best)]
         picked = best * np.array(pays)
@@ -617,6 +621,7 @@ def _channels(
     for j in range(n):
         while picked[j]:
             near = {0, picked[j] - 1, min(picked[j] + 1, len(rows) - 1)} - {picked[j]}
+            near = {i for i in near if allowed[i, j]}
             trials = [np.where(np.arange(n) == j, i, picked) for i in near]
             costs = [total(trial) for trial in trials]
             if min(costs) >= least:

@@ -62,6 +62,7 @@ def _recording(
     noise=0.05,
     gravity=None,
     breakaway=None,
+    sticks=None,
     channel=None,
     late=0.0,
     spring=None,
@@ -71,12 +72,15 @@ def _recording(
     time, motion = _motion(robot.n_joints)
     actual = robot if gravity is None else robot.with_gravity(gravity)
     model = ModelSettings(friction=ALL)
-    if breakaway is not None:
-        state = DryFriction(np.full(robot.n_joints, breakaway), 1.0 / RATE).push(motion.velocity)
+    if breakaway or sticks:
+        state = DryFriction(np.full(robot.n_joints, breakaway or 0.0), 1.0 / RATE)
+        state = state.push(motion.velocity)
+        if sticks:  # at rest, dry friction is what holds, and goes from one sign to the other
+            state = scipy.ndimage.uniform_filter1d(state, round(sticks * RATE), axis=0)
         motion = Motion(
             motion.position, motion.velocity, motion.acceleration, friction_state=state
         )
-        model = ModelSettings(friction=ALL, breakaway=breakaway)
+        model = ModelSettings(friction=ALL, breakaway=0.02)
     truth = prior(actual, model)
     values = truth.values.copy()
     for i, name in enumerate(truth.layout):
@@ -193,6 +197,13 @@ def test_a_late_effort_is_found_in_full_where_a_breakaway_makes_up_for_a_part_of
     assert not_there(name, made, chosen) == []
     late = chosen.signals.effort_delay[made.robot.joints.index(made.joint)]
     assert late == pytest.approx(0.045, abs=0.005)
+
+
+def test_sticking_at_reversals_is_no_low_pass(arm):
+    """It would be one of all efforts; at the last two joints there is little but friction."""
+    chosen = _choose(arm, _recording(arm, sticks=0.05, fc=3.0), *CHANNEL).signals
+    low_passes = np.broadcast_to(chosen.effort_low_pass, arm.n_joints)
+    assert not np.any(chosen.effort_delay) and not low_passes[:4].any()
 
 
 @pytest.mark.parametrize('joint', [0, 4])
