@@ -326,9 +326,9 @@ class HypothesisComparison:
         if change.code == 'effort_scale':
             size = abs(np.log(size)) if self._bodily(explanation) > _BODILY else 0.0
         elif change.code == 'effort_kind':
-            size = abs(np.log(size))
-            if explanation.gain < DECISIVE:  # masses alone tell
-                size = min(size, abs(float(np.median(np.log(ratios)))))
+            # masses alone tell: those of most links or of all together, not of one with a load
+            told = np.log([np.median(ratios), ratios @ masses / masses.sum()])
+            size = min(abs(np.log(size)), (-np.sign(np.log(size)) * told).max())
         elif change.code == 'position_offset':
             size = abs(np.angle(np.exp(1j * size)))
         elif change.code == 'gravity_direction':

@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
+from robot_identification.diagnosis.diagnose import diagnose
 from robot_identification.diagnosis.recording_faults import forgotten_loads, HEAVIER
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.results.verdict import DO_NOT_USE, USABLE, verdict
@@ -74,3 +75,10 @@ def test_what_is_not_sure_or_hardly_counts_is_no_load():
     heavy = prior.updated({f'{made.robot.links[1]}.m': 100.0 * found.values[place]})
     assert not [*forgotten_loads(made.robot, heavy, found, std)]
     assert verdict(result).level == USABLE
+
+
+def test_a_heavy_load_is_no_scale_of_all_efforts():
+    """Masses of the other links are near the URDF's, and so would not be by another scale."""
+    made = arm(64, load=20.0)
+    (finding,) = diagnose(made.robot, [made.recording])
+    assert finding.code == 'payload'
