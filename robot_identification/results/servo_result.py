@@ -208,10 +208,10 @@ class ServoResult:
         pairs = self.correlated()
         if pairs:
             first, second, value = pairs[0]
+            others = f' (other pairs above {CORRELATED:g}: {len(pairs) - 1})' if pairs[1:] else ''
             text = (
-                f'{len(pairs)} pairs of parameters are correlated by more than {CORRELATED:g}, '
-                f'most of all {first} and {second} ({value:+.2f}): their sum or ratio is known '
-                'better than each'
+                f'{first} and {second} are correlated by {value:+.2f}{others}: their sum or ratio '
+                'is known better than each'
             )
             slow = ('delay', KINDS['viscous'].symbol, KINDS['armature'].symbol)
             confused = {first.rpartition('.')[2], second.rpartition('.')[2]} <= {*slow}
