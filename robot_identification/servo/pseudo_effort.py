@@ -131,7 +131,7 @@ def fit_pseudo_efforts(
     Raises
     ------
     IdentifiabilityError
-        naming a joint that does not move.
+        naming a joint that does not move, or for fewer positions than parameters.
 
     """
     robot = model.robot
@@ -143,12 +143,18 @@ def fit_pseudo_efforts(
     rows, *motions, effort = (np.concatenate(parts) for parts in zip(*found, strict=True))
     motion = Motion(*motions)
     still = motion.velocity.std(axis=0) < 1e-6
-    if still.any() or not len(rows):
+    if still.any():
         joint = robot.joints[int(np.argmax(still))]
         raise IdentifiabilityError(
             f"joint '{joint}' does not move in the recordings",
             joint=joint,
             remedy='command a motion of it, or lock it (robot.locked)',
+        )
+    size = len(free.names)
+    if len(rows) < size:
+        raise IdentifiabilityError(
+            f'the recordings have {len(rows)} positions of joints in motion for {size} parameters',
+            remedy='record longer',
         )
     alike = max(1.0, CORRELATION_TIME / (recordings[0].period * stride))
     prior = np.sqrt(alike / len(rows)) / free.prior_std(settings)

@@ -185,9 +185,10 @@ def _with_deviations(
     columns = np.vstack((jacobian.reshape(-1, inside.size), np.diag(weight)[:, inside]))
     normal = columns.T @ columns
     root = np.sqrt(np.diag(normal))
+    root[root == 0.0] = 1.0
     scaled = normal / np.outer(root, root)
     covariance = np.linalg.pinv(scaled, hermitian=True) / np.outer(root, root)
-    spread = np.sqrt(np.diag(covariance))
+    spread = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     correlation = np.eye(x.size)
     correlation[np.ix_(inside, inside)] = covariance / np.outer(spread, spread)
     blocks = np.tile(x, (simulated.n_blocks, 1))

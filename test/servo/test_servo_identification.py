@@ -232,6 +232,12 @@ def test_a_joint_that_rests_is_named(recording):
         fit_servo(robot(), [still], SERVO, SIMULATOR)
 
 
+def test_recordings_with_too_few_positions_are_refused(recording):
+    few = replace(recording.rows(0, 30), held_out=np.arange(30) > 9)
+    with pytest.raises(IdentifiabilityError, match='joints in motion for 24 parameters'):
+        fit_servo(robot(), [few], SERVO, SIMULATOR)
+
+
 def test_recordings_without_a_stretch_are_refused(recording):
     with pytest.raises(RecordingError, match='no ten samples without a gap'):
         stretches_of([recording.rows(0, 5)])
