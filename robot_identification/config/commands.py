@@ -108,7 +108,7 @@ def read_commands(
             values = np.asarray(drives.joint_velocity(values))
         if name == 'command' or values.any():  # zeros command nothing
             signals[name] = values
-    _require_motion(signals['command'], joints, entry.name)
+    _require_motion(signals['command'], signals['position'], entry.name)
     return CommandRecording(joints=joints, source=entry.name, **signals)
 
 
@@ -148,8 +148,10 @@ def _from_bag(
     kept = np.flatnonzero(within)[slice(*(entry.rows or (None, None)))]
     if len(kept) < 2:
         raise no_samples(entry)
-    command = drives.joint_position(states.command[kept])
-    _require_motion(command, joints, entry.name)
+    position, command = (
+        drives.joint_position(values[kept]) for values in (states.position, states.command)
+    )
+    _require_motion(command, position, entry.name)
 
     def rates(values: np.ndarray | None) -> np.ndarray | None:
         return None if values is None else np.asarray(drives.joint_velocity(values[kept]))
@@ -157,7 +159,7 @@ def _from_bag(
     feedforward = states.feedforward
     return CommandRecording(
         time=states.time[kept],
-        position=drives.joint_position(states.position[kept]),
+        position=position,
         command=command,
         joints=joints,
         velocity=rates(states.velocity),
@@ -167,11 +169,12 @@ def _from_bag(
     )
 
 
-def _require_motion(command: np.ndarray, joints: tuple[str, ...], source: str) -> None:
-    """Require that some joint is commanded to move."""
-    if not np.ptp(command, axis=0).any():
+def _require_motion(command: np.ndarray, position: np.ndarray, source: str) -> None:
+    """Require that some joint is commanded to move, by something else than its own position."""
+    moved = np.ptp(command, axis=0).any()
+    if not moved or np.array_equal(command, position):
         raise RecordingError(
-            f'{source}: all commands are constant',
+            f'{source}: all commands are {"the positions themselves" if moved else "constant"}',
             file=source,
             remedy='name the columns of the commanded positions in data.identification[].command',
         )

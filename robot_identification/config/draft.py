@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from ..data.commands import CommandRecording
 from ..data.drives import Drives, EffortDrive, PositionDrive
 from ..data.recognition import ColumnGuess
 from ..data.recording import Recording, recording_error, SIGNALS
@@ -280,7 +281,7 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
             guesses = tuple(_guess_of(guess, moving) for guess in guesses)
             recordings = tuple(recording.select(joints) for recording in recordings)
         robot = _reduced(urdf, whole, joints, still, entries, recordings)
-        _require_units(robot, recordings)
+        require_units(robot, recordings)
         faults = [str(finding) for finding in recording_faults(robot, recordings)]
         sources = [open_recording(entry, joints, drives) for entry in entries]
         seen = [
@@ -432,7 +433,7 @@ def _diagonal(values: np.ndarray) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in np.diag(values).tolist())
 
 
-def _require_units(robot: Robot, recordings: Sequence[Recording]) -> None:
+def require_units(robot: Robot, recordings: Sequence[Recording | CommandRecording]) -> None:
     """Require positions that are hardly those of motors or in degrees."""
     room = robot.limits.upper - robot.limits.lower
     for recording in recordings:

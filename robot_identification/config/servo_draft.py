@@ -16,14 +16,16 @@ from typing import Any
 
 import numpy as np
 
+from ..data.commands import CommandRecording
+from ..data.drives import Drives
 from ..data.readers import array_shapes, read_arrays
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry, Signal
-from ..errors import one_of, SettingsError
+from ..errors import collected_warnings, one_of, SettingsError
 from ..model.targets import TARGETS
 from ..model.urdf_files import mjcf_facts
 from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings, SimulatorSettings
-from .commands import read_commands
+from .commands import COMMANDS, read_commands
 from .draft import (
     check_settings,
     DraftSettings,
@@ -31,8 +33,9 @@ from .draft import (
     flow,
     position_drives,
     relative_path,
+    require_units,
 )
-from .entry_guess import signal_names
+from .entry_guess import signal_names, with_time_unit
 from .experiment import RobotSettings
 from .experiment_file import MODELINE
 from .target import check_target
@@ -220,8 +223,12 @@ def draft_servo(
     for name in ('stiffness', 'damping'):
         servo.per_joint(name, joints)
     entries = tuple(command_entry(file, joints, rate) for file in files)
+    with collected_warnings():
+        robot = replace(settings, joints=tuple(joints)).build()
     for entry in entries:
-        remarks += _delays(entry, tuple(joints))
+        recording = read_commands(entry, robot.joints, settings.drives, Path('.'))
+        require_units(robot, [recording])
+        remarks += _delays(recording)
     integrator = 'implicitfast' if facts is None else INTEGRATORS[facts.integrator]
     source = f'of {urdf.name}' if timestep is None else 'as given'
     if timestep is None:
@@ -233,14 +240,13 @@ def draft_servo(
     )
 
 
-def _delays(entry: RecordingEntry, joints: tuple[str, ...]) -> list[str]:
+def _delays(recording: CommandRecording) -> list[str]:
     """Return a remark on commands that are sent more slowly than positions are recorded."""
-    recording = read_commands(entry, joints, None, Path('.'))
     changes = (np.diff(recording.command, axis=0) != 0.0).any(axis=1)
     share = changes.mean()
     return (
-        [f'{entry.name}: commands change at {share / recording.period:.3g} Hz, positions are '
-         f'recorded at {1.0 / recording.period:.4g} Hz']
+        [f'{recording.source}: commands change at {share / recording.period:.3g} Hz, positions '
+         f'are recorded at {1.0 / recording.period:.4g} Hz']
         if 0.0 < share < 0.5
         else []
     )  # fmt: skip
@@ -268,7 +274,7 @@ def _signals(
     names: Mapping[str, tuple[int, ...] | None], joints: Sequence[str], file: Path
 ) -> dict[str, Signal]:
     """Return the columns by signal; of several candidates for one, the first."""
-    grouped: dict[str, list[str]] = {}
+    grouped: dict[str, list[tuple[int, str]]] = {}
     found: dict[str, Signal] = {}
     for name, shape in names.items():
         stem = name
@@ -281,12 +287,12 @@ def _signals(
         elif shape is not None and len(shape) == 2 and shape[1] == len(joints) and kind:
             found.setdefault(kind, name)
         elif shape is None and kind and kind != 'time':
-            grouped.setdefault(f'{kind} {stem}', []).append(name)
-    for key, columns in grouped.items():
+            number = re.search(r'(\d+)\]?$', name)
+            place = joints.index(owner) if owner else int(number[1]) if number else len(names)
+            grouped.setdefault(f'{kind} {stem}', []).append((place, name))
+    for key, group in grouped.items():
         kind = key.split(' ')[0]
-        by_joint = [next((c for c in columns if joint in c), '') for joint in joints]
-        if all(by_joint) and len(set(by_joint)) == len(joints):
-            columns = by_joint
+        columns = [name for _, name in sorted(group, key=lambda each: each[0])]
         if len(columns) == len(joints):
             found.setdefault(kind, tuple(columns))
     return found
@@ -311,7 +317,10 @@ def command_entry(file: Path, joints: Sequence[str], rate: float | None) -> Reco
         raise recording_error(file, 'no stamps are recognised', 'give its rate')
     clock: dict[str, Any] = {'time': str(time)} if rate is None else {'rate': rate}
     columns: dict[str, Any] = {**found, **clock}
-    return RecordingEntry(file=str(file), **columns)
+    entry = RecordingEntry(file=str(file), **columns)
+    as_efforts = replace(entry, effort=entry.command, **dict.fromkeys(COMMANDS))
+    counts = Drives().recorded(len(joints))
+    return replace(entry, time_unit=with_time_unit(as_efforts, tuple(joints), counts).time_unit)
 
 
 def _bag_entry(file: Path, joints: Sequence[str]) -> RecordingEntry:
@@ -365,6 +374,8 @@ def _entry_lines(entry: RecordingEntry, folder: Path) -> list[str]:
         lines.append(f'topic: {entry.topic}')
     if entry.rate is not None:
         lines.append(f'rate: {entry.rate}  # Hz')
+    if entry.time_unit != RecordingEntry.time_unit:
+        lines.append(f'time_unit: {entry.time_unit}')
     for name in _KEYS:
         columns = getattr(entry, name)
         if columns is not None:

@@ -5,6 +5,7 @@ import ast
 from dataclasses import replace
 import json
 import math
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -311,6 +312,9 @@ def test_constant_commands_are_named(folder):
     entry = {'file': 'still.npz', 'time': 't', 'position': 'q', 'command': 'u'}
     with pytest.raises(IdentificationError, match=r'still\.npz: all commands are constant'):
         identify_servo(changed(folder, 'data', identification=[entry]))
+    entry['command'] = 'q'
+    with pytest.raises(IdentificationError, match='all commands are the positions themselves'):
+        identify_servo(changed(folder, 'data', identification=[entry]))
 
 
 def test_rollout_is_no_method_for_efforts(folder):
@@ -354,6 +358,35 @@ def test_init_recognises_columns_of_tables_by_joint_and_by_number(folder, monkey
     (entry,) = load_experiment('table.yaml').data.identification
     assert entry.command == tuple(f'{joint}_cmd' for joint in JOINTS)
     assert entry.position == tuple(f'observation.state_{k}' for k in range(4))
+
+
+def test_init_takes_numbered_columns_by_their_numbers_and_stamps_in_their_unit(
+    folder, monkeypatch
+):
+    monkeypatch.chdir(folder)
+    r = np.load('a.npz')
+    table = np.column_stack((1e3 * r['t'], r['u'][:, ::-1], r['q']))[:200]
+    names = ['time', *(f'action[{k}]' for k in (3, 2, 1, 0)), *(f'q_{k}' for k in range(4))]
+    np.savetxt('log.csv', table, delimiter=',', header=','.join(names), comments='')
+    gains = ['--kp', str(KP), '--kd', str(KD)]
+    assert main(['init', 'legs.xml', 'log.csv', '--out', 'ms.yaml', *gains]) == 0
+    (entry,) = load_experiment('ms.yaml').data.identification
+    assert entry.command == tuple(f'action[{k}]' for k in range(4))
+    recording = read_commands(entry, JOINTS, None, folder)
+    assert recording.period == pytest.approx(PERIOD)
+    np.testing.assert_allclose(recording.command, r['u'][:200])
+
+
+def test_init_refuses_degrees_of_servos_until_they_are_named(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    r = np.load('a.npz')
+    np.savez('deg.npz', time=r['t'], position=np.degrees(r['q']), action=np.degrees(r['u']))
+    limited = Path('legs.xml').read_text().replace('<joint ', '<joint range="-114 114" ')
+    Path('limited.xml').write_text(limited)
+    given = ['init', 'limited.xml', 'deg.npz', '--out', 'deg.yaml', '--kp', str(KP)]
+    assert main(given) != 0
+    assert 'times its range in the URDF: give --degrees' in capsys.readouterr().err
+    assert main([*given, '--degrees']) == 0
 
 
 def test_init_takes_ticks_and_zeros_of_servos(folder, monkeypatch, capsys):
