@@ -12,7 +12,13 @@ import numpy as np
 
 from ..data.csv import read_head
 from ..data.readers import array_shapes, read_parquet_head, read_tables
-from ..data.recognition import ColumnGuess, guess_by_content, guess_by_name, named_by_cells
+from ..data.recognition import (
+    ColumnGuess,
+    counted_joints,
+    guess_by_content,
+    guess_by_name,
+    named_by_cells,
+)
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry, SignalColumns
 from ..data.sampling import likely_unit
@@ -67,7 +73,10 @@ def guess_entry(
             f"'{file}' is a {kind}", file=str(file), remedy='give the recording that it is made of'
         )
     if not guess.columns:
+        count = counted_joints(signal_names(file))
         text = f'its columns cannot be assigned to the {len(joints)} joints {one_of(joints)}'
+        if count > len(joints):
+            text += f': its positions are numbered for {count}'
         raise recording_error(file, text, _BY_HAND)
     signals: dict[str, Any] = {
         s: columns[0] if s in whole.columns else columns for s, columns in guess.columns.items()

@@ -25,7 +25,7 @@ from ..errors import collected_warnings, one_of, SettingsError
 from ..model.targets import TARGETS
 from ..model.urdf_files import mjcf_facts
 from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings, SimulatorSettings
-from .commands import COMMANDS, read_commands
+from .commands import read_commands
 from .draft import (
     check_settings,
     DraftSettings,
@@ -318,7 +318,7 @@ def command_entry(file: Path, joints: Sequence[str], rate: float | None) -> Reco
     clock: dict[str, Any] = {'time': str(time)} if rate is None else {'rate': rate}
     columns: dict[str, Any] = {**found, **clock}
     entry = RecordingEntry(file=str(file), **columns)
-    as_efforts = replace(entry, effort=entry.command, **dict.fromkeys(COMMANDS))
+    as_efforts = replace(entry, effort=entry.command, command=None)
     counts = Drives().recorded(len(joints))
     return replace(entry, time_unit=with_time_unit(as_efforts, tuple(joints), counts).time_unit)
 

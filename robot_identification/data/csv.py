@@ -44,6 +44,7 @@ _COMPRESSION = 4.0
 _COMMENT = '#'
 _BEGINNINGS = frozenset('0123456789-.')  # of lines of numbers
 _QUOTE = '"'
+_DATE = re.compile(r'\d{4}-\d\d-\d\d')
 _SEPARATOR = re.compile(r'sep=([;,|\t ])')
 """First line of spreadsheets' files, without quotes."""
 
@@ -428,10 +429,11 @@ def _unreadable(
             # quotes may have joined cells
             cell = cells[column][:60] if column < len(cells) else ''
             if not _is_number(cell):
+                dated = _DATE.match(cell) is not None
                 return recording_error(
                     layout.file,
                     f"'{cell}' in row {row + at}, column '{layout.label(column)}' is not a number",
-                    remedy='repair or remove this line',
+                    remedy='write stamps in seconds' if dated else 'repair or remove this line',
                     value=cell,
                 )
     text = f'rows {row} to {row + len(block) - 1} cannot be read ({cause})'

@@ -14,7 +14,7 @@ One file: files and columns are recognised by the same first rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -262,6 +262,12 @@ def guess_by_name(names: Sequence[str], joints: Sequence[str], stem: str = '') -
             if signal == 'effort':
                 guess = replace(guess, effort_name=best.kind)
     return guess
+
+
+def counted_joints(names: Iterable[str]) -> int:
+    """Return how many joints are counted by the names of columns with positions."""
+    words = [_words(name) for name in names]
+    return len({each[-1] for each in words if _kind(each) == 'position' and each[-1].isdigit()})
 
 
 def position_columns(

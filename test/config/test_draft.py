@@ -250,6 +250,14 @@ def test_what_cannot_be_told_is_refused_by_name(tmp_path, motion):
     short = table(tmp_path / 'short.csv', motion, 't,a,b,c,d', slice(0, 5))
     with pytest.raises(RecordingError, match=r'short\.csv: its columns cannot be assigned'):
         draft(URDF, [short], KNOWN)
+    names = 't,q0,q1,q2,q3,tau0,tau1,tau2,tau3'
+    wide = table(tmp_path / 'wide.csv', motion, names, [0, 1, 2, 3, 3, 4, 5, 6, 6])
+    with pytest.raises(RecordingError, match='3 joints .*: its positions are numbered for 4'):
+        draft(URDF, [wide], KNOWN)
+    dated = tmp_path / 'dated.csv'
+    dated.write_text('t,q1,q2,q3,tau1,tau2,tau3\n2026-01-01 10:00:00.5,0,0,0,0,0,0\n')
+    with pytest.raises(RecordingError, match='is not a number: write stamps in seconds'):
+        draft(URDF, [dated], KNOWN)
     path = table(tmp_path / 'no_effort.csv', motion, 't,q1,q2,q3', slice(0, 4))
     with pytest.raises(RecordingError, match=r'no_effort\.csv: has no columns of effort'):
         draft(URDF, [path], KNOWN)
