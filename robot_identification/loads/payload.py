@@ -130,20 +130,20 @@ class Payload:
         What each entry of ``base`` stands for.
     covariance:
         Of ``base``, by blocks of time where the rows came with it; NaN in rows and columns of what
-        is not told.  Errors that all runs have in common, those of drive gains above all, are not
-        in it.
+        is not determined.  Errors that all runs have in common, those of drive gains above all,
+        are not in it.
     classical_std:
         Standard deviations of ``base`` were its rows independent.
     reasons:
-        Why an entry is not told; empty where it is.
+        Why an entry is not determined; empty where it is.
     standard:
         The ten parameters of the physical body that fits best, with the mass that fits best
-        where that is told; see ``physical``.
-    told:
+        where that is determined; see ``physical``.
+    determined:
         (10,) bool, which of the ten parameters these recordings determine alone.
     consistency:
         Whether the ten parameters that fit best could belong to a body by themselves; None where
-        they are not all told.
+        they are not all determined.
     physical:
         Whether ``standard`` is a physical body.
     residual_std:
@@ -166,7 +166,7 @@ class Payload:
     classical_std: np.ndarray
     reasons: tuple[str, ...]
     standard: np.ndarray
-    told: np.ndarray
+    determined: np.ndarray
     consistency: LinkConsistency | None
     physical: bool
     residual_std: float
@@ -180,7 +180,7 @@ class Payload:
 
     @property
     def std(self) -> np.ndarray:
-        """Standard deviations of ``base``; NaN where not told."""
+        """Standard deviations of ``base``; NaN where not determined."""
         return np.sqrt(np.diag(self.covariance))
 
     @property
@@ -190,20 +190,24 @@ class Payload:
 
     @property
     def mass(self) -> float:
-        """Mass that fits best [kg]; NaN where it is not told alone."""
-        return float(self.base['load.m']) if self.told[0] else float('nan')
+        """Mass that fits best [kg]; NaN where it is not determined alone."""
+        return float(self.base['load.m']) if self.determined[0] else float('nan')
 
     @property
     def mass_std(self) -> float:
-        """Standard deviation of the mass [kg]; NaN where it is not told alone."""
-        return float(self.std[self.base.layout.index('load.m')]) if self.told[0] else float('nan')
+        """Standard deviation of the mass [kg]; NaN where it is not determined alone."""
+        return (
+            float(self.std[self.base.layout.index('load.m')])
+            if self.determined[0]
+            else float('nan')
+        )
 
     @property
     def center_of_mass_std(self) -> np.ndarray:
-        """(3,) standard deviations of the centre of mass [m]; NaN where not told."""
+        """(3,) standard deviations of the centre of mass [m]; NaN where not determined."""
         std = np.full(3, np.nan)
         for i, symbol in enumerate(INERTIAL_SYMBOLS[1:4]):
-            if self.told[0] and self.told[i + 1] and self.mass > 0.0:
+            if self.determined[0] and self.determined[i + 1] and self.mass > 0.0:
                 places = self.base.layout.indices(['load.m', f'load.{symbol}'])
                 mass, moment = self.base.values[places]
                 slope = np.array([-moment / mass**2, 1.0 / mass])
@@ -235,9 +239,9 @@ class Payload:
             'recordings': list(self.recordings),
             'parameters': [parameter.to_dict() for parameter in self],
             'standard_parameters': [
-                {'name': name, 'unit': unit, 'value': float(value), 'told': bool(told)}
-                for name, unit, value, told in zip(
-                    names, INERTIAL_UNITS, self.standard, self.told, strict=True
+                {'name': name, 'unit': unit, 'value': float(value), 'determined': bool(determined)}
+                for name, unit, value, determined in zip(
+                    names, INERTIAL_UNITS, self.standard, self.determined, strict=True
                 )
             ],
             'body': None if self.body is None else self.body.to_dict(),
@@ -325,17 +329,17 @@ class _PayloadRuns:
         )
         return np.asarray(np.linalg.qr(rest, mode='r')), independent
 
-    def covariance(self, columns: np.ndarray, told: np.ndarray) -> np.ndarray:
+    def covariance(self, columns: np.ndarray, determined: np.ndarray) -> np.ndarray:
         """
         Return the (k, k) covariance of k parameters of the load by blocks of time.
 
-        ``columns``, (b, k), are what they add to the base parameters, ``told`` their places.
+        ``columns``, (b, k), are what they add to the base parameters, ``determined`` their places.
         """
-        design = np.hstack([self.robot, self.load[:, told]])
+        design = np.hstack([self.robot, self.load[:, determined]])
         found, norms = _least_squares(design, self.effort), _norms(design)
         inverse = np.linalg.pinv(design / norms, rcond=_RANGE) / norms[:, None]
         influence = inverse[self.robot.shape[1] :] @ inverse.T
-        covariance = np.zeros((told.size, told.size))
+        covariance = np.zeros((determined.size, determined.size))
         for system, weights, share in zip(
             (self.without, self.loaded), self.weights, (0.0, 1.0), strict=True
         ):
@@ -422,8 +426,8 @@ class LoadRuns(Protocol):
     def projected(self) -> tuple[np.ndarray, float]:
         """Return R of [load | effort] beside the others, and its independent rows."""
 
-    def covariance(self, columns: np.ndarray, told: np.ndarray) -> np.ndarray:
-        """Return the covariance of the load's parameters ``told``, by blocks of time."""
+    def covariance(self, columns: np.ndarray, determined: np.ndarray) -> np.ndarray:
+        """Return the covariance of the load's parameters ``determined``, by blocks of time."""
 
     def fits(self, load: np.ndarray, added: np.ndarray) -> tuple[Fit, Fit]:
         """Return the fits with the load's parameters, and without any."""
@@ -458,17 +462,19 @@ def load_of(
     solution = solve(factor, known.excited, np.zeros(len(chosen)), independent)
     covariance = solution.covariance
     if runs.timed:
-        told = chosen[known.excited]
+        determined = chosen[known.excited]
         covariance = np.full(covariance.shape, np.nan)
-        covariance[np.ix_(known.excited, known.excited)] = runs.covariance(columns[:, told], told)
+        covariance[np.ix_(known.excited, known.excited)] = runs.covariance(
+            columns[:, determined], determined
+        )
     regrouping = _recorded(factor[:, :-1], known.excited) @ regrouping
     alone = (np.count_nonzero(regrouping, axis=1) == 1) & known.excited
-    told = np.isin(np.arange(len(INERTIAL_SYMBOLS)), chosen[alone])
+    determined = np.isin(np.arange(len(INERTIAL_SYMBOLS)), chosen[alone])
     free = np.zeros(len(INERTIAL_SYMBOLS))
     free[chosen] = solution.base
-    consistency = _consistency(free, layout) if told.all() else None
+    consistency = _consistency(free, layout) if determined.all() else None
     noise = max(solution.residual_std, 1e-9 * abs(float(whole[-1, -1])))
-    standard, warnings = _body(whole / noise, free, covariance, chosen, told, consistency)
+    standard, warnings = _body(whole / noise, free, covariance, chosen, determined, consistency)
     fit, fit_without = runs.fits(free, columns @ free)
     return Payload(
         link=link,
@@ -482,7 +488,7 @@ def load_of(
         classical_std=np.sqrt(np.diag(solution.covariance)),
         reasons=known.reasons,
         standard=standard,
-        told=told,
+        determined=determined,
         consistency=consistency,
         physical=_consistency(standard, layout).physical,
         residual_std=solution.residual_std,
@@ -556,7 +562,7 @@ def _body(
     free: np.ndarray,
     covariance: np.ndarray,
     chosen: np.ndarray,
-    told: np.ndarray,
+    determined: np.ndarray,
     consistency: LinkConsistency | None,
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """
@@ -571,7 +577,7 @@ def _body(
     """
     if consistency is not None and consistency.physical:
         return free, ()
-    known = bool(told[0]) and free[0] > 0.0
+    known = bool(determined[0]) and free[0] > 0.0
     ball = Body('load', np.diag([_RADIUS**2] * 3 + [1.0]) * (free[0] if known else 1.0))
     matrix, target = factor[:, :-1], factor[:, -1]
     root = None if consistency is None else _whitening(covariance)
@@ -593,8 +599,8 @@ def _body(
     found = minimise(problem, from_pseudo_inertia(ball.pseudo_inertia)).chi
     layout = ParameterLayout.inertial(('load',))
     note = ''
-    if not told.all():
-        names = [name for name, known in zip(layout.names, told, strict=True) if not known]
+    if not determined.all():
+        names = [name for name, known in zip(layout.names, determined, strict=True) if not known]
         note = (
             'not determined by these recordings alone, and taken from a ball of 0.05 m: '
             + ', '.join(names)

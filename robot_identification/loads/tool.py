@@ -116,13 +116,13 @@ class Tool:
     @property
     def inertia_known(self) -> bool:
         """True if the recordings determine all ten parameters."""
-        return bool(self.load.told.all())
+        return bool(self.load.determined.all())
 
     @property
     def known_body(self) -> np.ndarray:
         """(10,) mass, centre of mass, ixx, ixy, ixz, iyy, iyz, izz about it; NaN if not known."""
         values, body = np.full(10, np.nan), self.load.body
-        if body is not None and self.load.told[:4].all():
+        if body is not None and self.load.determined[:4].all():
             values[:4] = body.mass, *body.center_of_mass
         if body is not None and self.inertia_known:
             values[4:] = body.inertia[np.triu_indices(3)]
@@ -140,7 +140,7 @@ class Tool:
     def level(self) -> str:
         """Verdict, as of `robot_identification.results.verdict.LEVELS`."""
         load = self.load
-        if not (load.told[:4].all() and load.physical) or self.error > _POOR:
+        if not (load.determined[:4].all() and load.physical) or self.error > _POOR:
             return 'do_not_use'
         fair = self._certain and self.error <= _FAIR
         return 'good' if self.inertia_known and fair else 'usable'
@@ -156,7 +156,7 @@ class Tool:
         error = f'the fit misses {self.error:.3g} % of how the wrench changes'
         if self.level == 'good':
             return f'Good for gravity compensation and dynamics; {error}.'
-        if not load.told[:4].all():
+        if not load.determined[:4].all():
             why = 'mass and centre of mass were not determined: turn the sensor about two axes'
         elif not load.physical:
             why = f'no physical body explains the wrench: look for contact, {_SUSPECTS}'
@@ -328,7 +328,7 @@ def tool(
         )
 
     runs, load = solved()
-    if load.told.all() and not _swung(load):
+    if load.determined.all() and not _swung(load):
         # accelerations are too small, or those of the encoders' noise: they would only add theirs
         columns[:, :, 4:] = 0.0
         runs, load = solved()
@@ -451,13 +451,13 @@ class _ToolRuns:
         independent = self.system.factor.n_independent - basis.shape[1]
         return np.asarray(np.linalg.qr(left, mode='r')), independent
 
-    def covariance(self, columns: np.ndarray, told: np.ndarray) -> np.ndarray:
-        """Return the covariance of the load's parameters ``told``, by blocks of time."""
-        return self._covariance(told)[: told.size, : told.size]
+    def covariance(self, columns: np.ndarray, determined: np.ndarray) -> np.ndarray:
+        """Return the covariance of the load's parameters ``determined``, by blocks of time."""
+        return self._covariance(determined)[: determined.size, : determined.size]
 
-    def _covariance(self, told: np.ndarray) -> np.ndarray:
-        """Return that of the load's parameters ``told`` and of the others."""
-        chosen = [*told.tolist(), *range(_SIZE, self.system.factor.n_base)]
+    def _covariance(self, determined: np.ndarray) -> np.ndarray:
+        """Return that of the load's parameters ``determined`` and of the others."""
+        chosen = [*determined.tolist(), *range(_SIZE, self.system.factor.n_base)]
         design = np.hstack([self.load, self.rest])[:, chosen]
         norms = np.linalg.norm(design, axis=0)
         inverse = np.linalg.pinv(design / norms) / norms[:, None]
@@ -481,8 +481,10 @@ class _ToolRuns:
         given[[names.index(name) for name in load.base.layout]] = load.base.values
         found = np.linalg.lstsq(self.rest, self.effort - self.load @ given)[0]
         reasons = dict(zip(load.base.layout, load.reasons, strict=True))
-        told = np.array([i for i, name in enumerate(names) if reasons.get(name) == ''], dtype=int)
-        return found, self._covariance(told)[told.size :, told.size :]
+        determined = np.array(
+            [i for i, name in enumerate(names) if reasons.get(name) == ''], dtype=int
+        )
+        return found, self._covariance(determined)[determined.size :, determined.size :]
 
 
 def _turned(wrench: np.ndarray, turn: np.ndarray | None) -> np.ndarray:

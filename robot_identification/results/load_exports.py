@@ -96,7 +96,11 @@ class FlangeLoad:
             f"load of {result.robot.name}; the frame of link '{flange}' is taken for the flange "
             'frame of the controller'
         ]
-        open_ones = [entry['name'] for entry in found['standard_parameters'] if not entry['told']]
+        open_ones = [
+            entry['name']
+            for entry in found['standard_parameters']
+            if not entry.get('determined', entry.get('told'))
+        ]
         if open_ones:
             remarks.append(f'not determined, assumed: {", ".join(open_ones)}')
         verdict = result.to_document().get('tool')

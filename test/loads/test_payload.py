@@ -104,7 +104,7 @@ def on_flange(arm, body=LOAD):
 
 def test_two_kilograms_are_found_within_three_standard_deviations_and_two_per_cent(arm, without):
     found = payload(without, arm.run(2, on_flange(arm)), arm.robot, frame='flange')
-    assert found.told.all() and (found.link, found.frame) == ('link_6', 'flange')
+    assert found.determined.all() and (found.link, found.frame) == ('link_6', 'flange')
     assert abs(found.mass - 2.0) < 3.0 * found.mass_std < 0.04
     centre = found.body.center_of_mass - LOAD.lever
     assert (np.abs(centre) < 4.0 * found.center_of_mass_std).all()
@@ -150,7 +150,7 @@ def test_combinations_are_named_where_no_motion_tells_more():
     link = flat.robot.links[-1]
     found = payload(flat.run(1), flat.run(2, (link, LOAD)), flat.robot)
     truth = dict(zip([f'load.{s}' for s in SYMBOLS], LOAD.toDynamicParameters(), strict=True))
-    assert len(found.base.layout) < 10 and not found.told.all()
+    assert len(found.base.layout) < 10 and not found.determined.all()
     assert found.consistency is None and found.physical
     for parameter in found:
         expected = sum(factor * truth[name] for factor, name in terms(parameter.expression))
@@ -172,7 +172,7 @@ def test_a_robot_that_holds_the_load_still_tells_what_it_weighs_on_the_joints(ar
     """Only combinations, and these are named: each has the value that its terms add up to."""
     still = arm.run(2, on_flange(arm), moving=[0.0] * 6)
     found = payload(without, still, arm.robot, frame='flange')
-    assert not found.told.any() and np.isnan(found.mass)
+    assert not found.determined.any() and np.isnan(found.mass)
     assert found.consistency is None and found.physical
     names = [f'load.{symbol}' for symbol in SYMBOLS]
     truth = dict(zip(names, LOAD.toDynamicParameters(), strict=True))
@@ -306,7 +306,7 @@ def test_a_load_on_elastic_joints_is_found_within_its_uncertainty(arm):
     elastic = ElasticArm(arm.robot)
     pairs = [(elastic.run(2 * k), elastic.run(2 * k + 1, LOAD)) for k in range(6)]
     found = [payload(*pair, arm.robot) for pair in pairs]
-    assert all(load.told.all() for load in found)
+    assert all(load.determined.all() for load in found)
     errors = np.array([load.mass - 2.0 for load in found])
     assert np.abs(errors).max() < 0.02
     z = errors / [load.mass_std for load in found]

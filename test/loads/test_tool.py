@@ -96,7 +96,7 @@ SYMBOLS = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Iyy', 'Ixz', 'Iyz', 'Izz')
 
 def test_a_tool_and_the_offsets_are_found(robot):
     found = tool([recording(robot, 1)], robot, SIGNALS, frame='sensor')
-    assert found.load.told.all() and found.sign == -1
+    assert found.load.determined.all() and found.sign == -1
     assert abs(found.load.mass - 1.2) < 4.0 * found.load.mass_std < 0.02
     assert (np.abs(errors(found)) < 4.5).all()
     assert (np.abs(found.offset - OFFSET) < 4.0 * found.offset_std).all()
@@ -118,7 +118,7 @@ def test_deviations_cover_errors_that_stay_alike(robot):
 def test_static_poses_tell_mass_centre_and_offsets_alone(robot):
     held = recording(robot, 2, poses=True)
     found = tool([held], robot, SIGNALS, frame='sensor')
-    assert found.load.told[:4].all() and not found.inertia_known
+    assert found.load.determined[:4].all() and not found.inertia_known
     assert found.load.mass == pytest.approx(1.2, abs=4.0 * found.load.mass_std)
     np.testing.assert_allclose(found.load.body.center_of_mass, TOOL.lever, atol=5e-3)
     assert (np.abs(found.offset - OFFSET) < 4.5 * found.offset_std).all()

@@ -54,7 +54,7 @@ def result(robot):
         'frame': 'link_6',
         'physical': True,
         'standard_parameters': [
-            {'name': f'load.{name}', 'value': float(value), 'told': name != 'Iyz'}
+            {'name': f'load.{name}', 'value': float(value), 'determined': name != 'Iyz'}
             for name, value in zip(names, values, strict=True)
         ],
     }
