@@ -51,7 +51,7 @@ class Workspace:
     inertia:
         (STATES, n, n) absolute entries of the inertia matrix.
     limit:
-        (n,) limits of the efforts, infinite where the URDF has none [N m or N].
+        (n,) limits of the efforts [N m or N].
 
     """
 
@@ -127,7 +127,7 @@ def workspace(result: ResultView) -> Workspace:
     Raises
     ------
     IdentificationError
-        for robots with elastic joints or closed loops, without limits of efforts, and for a
+        for robots with elastic joints or closed loops, joints without a limit of the effort, and a
         prismatic joint without limits of its position.
 
     """
@@ -140,10 +140,11 @@ def workspace(result: ResultView) -> Workspace:
             remedy='leave out the limits of accelerations',
         )
     effort = np.where(limits.effort > 0.0, limits.effort, np.inf)
-    if not np.isfinite(effort).any():
+    boundless = [robot.joints[i] for i in np.flatnonzero(~np.isfinite(effort))]
+    if boundless:
         raise IdentificationError(
-            'the URDF has no limits of efforts',
-            remedy='give each joint <limit effort="..."/>',
+            f'the URDF has no limits of the efforts of {one_of(boundless)}',
+            remedy='give each joint <limit effort="..."/> above 0, and identify again',
         )
     bounds = [limits.lower.copy(), limits.upper.copy()]
     for bound, turn in zip(bounds, (-np.pi, np.pi), strict=True):

@@ -101,9 +101,10 @@ def test_efforts_that_do_not_hold_the_arm_name_the_joint(physical):
     weak = replace(physical, robot=replace(robot, limits=limits))
     with pytest.raises(IdentificationError, match=f"joint '{robot.joints[1]}' does not suffice"):
         moveit_limits(weak)
-    none = replace(robot.limits, effort=np.full(3, np.inf))
-    with pytest.raises(IdentificationError, match='no limits of efforts'):
-        moveit_limits(replace(physical, robot=replace(robot, limits=none)))
+    for effort in (np.inf, 0.0):
+        some = replace(robot.limits, effort=np.array([200.0, effort, 60.0]))
+        with pytest.raises(IdentificationError, match=f'efforts of {robot.joints[1]}: give'):
+            moveit_limits(replace(physical, robot=replace(robot, limits=some)))
     elastic = replace(physical.model, elastic=ElasticJoints())
     with pytest.raises(IdentificationError, match='elastic joints or closed loops'):
         moveit_limits(replace(physical, model=elastic))
