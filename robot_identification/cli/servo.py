@@ -241,6 +241,7 @@ def _recordings(
 ) -> tuple[CommandRecording, ...]:
     """Return the recordings of an experiment file, or a file with columns as ``init`` finds."""
     from ..config.commands import read_commands
+    from ..config.draft import require_units
     from ..config.servo_draft import command_entry
 
     joints = result.robot.joints
@@ -249,7 +250,10 @@ def _recordings(
             text, remedy = '--set needs an experiment file', 'name one in place of the recording'
             raise SettingsError(text, remedy=remedy)
         entry = command_entry(options.recordings, joints, None)
-        return (read_commands(entry, joints, None, Path('.')),)
+        recording = read_commands(entry, joints, None, Path('.'))
+        remedy = 'name an experiment file with its unit (robot.drives) in place of the recording'
+        require_units(result.robot, [recording], remedy)
+        return (recording,)
     options.experiment = options.recordings
     experiment = experiment_of(options)
     kind = 'validation' if experiment.data.validation else 'identification'

@@ -433,7 +433,11 @@ def _diagonal(values: np.ndarray) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in np.diag(values).tolist())
 
 
-def require_units(robot: Robot, recordings: Sequence[Recording | CommandRecording]) -> None:
+def require_units(
+    robot: Robot,
+    recordings: Sequence[Recording | CommandRecording],
+    remedy: str = 'give --degrees or --ticks, or --gear-ratios if it is that of the motor',
+) -> None:
     """Require positions that are hardly those of motors or in degrees."""
     room = robot.limits.upper - robot.limits.lower
     for recording in recordings:
@@ -446,7 +450,6 @@ def require_units(robot: Robot, recordings: Sequence[Recording | CommandRecordin
                 f"position of joint '{robot.joints[j]}' covers "
                 f'{moved[j]:.4g} rad, {times[j]:.2g} times its range in the URDF'
             )
-            remedy = 'give --degrees or --ticks, or --gear-ratios if it is that of the motor'
             raise recording_error(recording.source, text, remedy, joint=robot.joints[j])
 
 

@@ -6,16 +6,19 @@ from dataclasses import replace
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import mujoco
 import numpy as np
 import pytest
 from robot_identification import identify, save
 from robot_identification.cli.main import main
+from robot_identification.cli.servo import _recordings
 from robot_identification.config.commands import read_commands
 from robot_identification.config.experiment_file import experiment_from, load_experiment
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
 from robot_identification.identification.servo_pipeline import identify_servo
+from robot_identification.model.robot import Robot
 from robot_identification.results.formats import export
 from robot_identification.results.servo_exports import sets_document
 from robot_identification.results.servo_result import read_servo_result
@@ -387,6 +390,10 @@ def test_init_refuses_degrees_of_servos_until_they_are_named(folder, monkeypatch
     assert main(given) != 0
     assert 'times its range in the URDF: give --degrees' in capsys.readouterr().err
     assert main([*given, '--degrees']) == 0
+    played = SimpleNamespace(recordings=folder / 'deg.npz', overrides=None)
+    result = SimpleNamespace(robot=Robot.from_urdf('limited.xml', JOINTS))
+    with pytest.raises(IdentificationError, match=r'name an experiment file with its unit'):
+        _recordings(played, result)
 
 
 def test_init_takes_ticks_and_zeros_of_servos(folder, monkeypatch, capsys):
