@@ -8,15 +8,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 import re
 
+from ..data.drives import Drives
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry, Signal
 from ..errors import collected_warnings, IdentificationError
 from ..loads.tool import CHANNELS
 from ..model.robot import Robot
 from ..results.urdf_export import robot_with_inertia
-from .draft import check_settings, DraftSettings, drive_lines, flow, position_drives, relative_path
+from .draft import (
+    check_settings,
+    DraftSettings,
+    drive_lines,
+    flow,
+    position_drives,
+    relative_path,
+    require_units,
+)
 from .entry_guess import guess_entry, signal_names, with_time_unit
 from .experiment_file import MODELINE
+from .wrenches import read_wrench
 
 _PART = re.compile(
     r'(?:^|[^a-z])(f|force|t|m|torque|moment)s?[^a-z0-9]*([xyz])'
@@ -155,6 +165,11 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
         entries.append(entry)
     if len(topics) > 1:
         raise recording_error(files[0], f'other bags have wrenches on other topics: {topics}')
+    topic = next(iter(topics), '')
+    drives = position_drives(settings, robot.joints) or Drives()
+    for entry in entries:
+        recording = read_wrench(entry, robot.joints, drives, Path('.'), topic)
+        require_units(robot, [recording.select(robot.joints)])
     moved = [
         link for link, body in robot.link_frames.items() if body.parentJoint in robot.joint_ids
     ]
@@ -165,7 +180,7 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
         key=lambda link: -robot.joint_ids.index(robot.link_frames[link].parentJoint),
     )
     frame = next(iter([*named, *called]), robot.links[-1])
-    return ToolDraft(robot, tuple(entries), next(iter(topics), ''), frame, settings)
+    return ToolDraft(robot, tuple(entries), topic, frame, settings)
 
 
 def has_wrenches(file: Path) -> bool:

@@ -101,3 +101,16 @@ def test_a_table_without_wrenches_is_named(folder, capsys):
     assert main([*words, '-o', str(folder / 'other.yaml')]) != 0
     assert 'bare.csv' in (error := capsys.readouterr().err)
     assert 'no columns of forces and torques' in error and error.count('\n') == 1
+
+
+def test_degrees_are_refused_until_they_are_named(folder, tmp_path, capsys):
+    with (folder / 'swing.csv').open() as file:
+        names = file.readline()
+        table = np.loadtxt(file, delimiter=',')
+    table[:, 1:7] = np.degrees(table[:, 1:7])
+    path = tmp_path / 'deg.csv'
+    np.savetxt(path, table, delimiter=',', header=names.strip(), comments='')
+    words = ['init', str(folder / 'arm.urdf'), str(path), '--tool', '-o', str(tmp_path / 'e.yaml')]
+    assert main(words) != 0
+    assert 'times its range in the URDF: give --degrees' in capsys.readouterr().err
+    assert main([*words, '--degrees']) == 0
