@@ -30,7 +30,7 @@ from ..regressor.settings import ModelSettings
 from .hypotheses import Correction, fault_of, gravity_change, hypotheses, NONE
 from .hypothesis_fit import (
     data_cost,
-    FLOOR,
+    FIT,
     free_cost,
     gram_matrices,
     HypothesisFit,
@@ -50,27 +50,6 @@ from .recording_faults import (
     with_usual_gravity,
 )
 
-DECISIVE = 25.0
-"""Gain from which on an explanation is reported [nats]."""
-
-DECISIVE_MASSES = 7.0
-"""The same where nothing but the masses tells, which are not far off for all links together."""
-
-DECISIVE_GAIN = 6.0
-"""The same of a drive's gain that is moderately wrong: links that weigh on other joints tell."""
-
-_MODERATE = np.log(2.5)
-"""Logarithm of a factor of one joint's effort below which it is moderate."""
-
-_BODILY = 0.5
-"""Share of a joint's effort that bodies make, below which nothing is told of its gain."""
-
-MOST_JOINTS = 10
-"""Of a robot that all explanations are fitted to; of larger ones, those that fit freely best."""
-
-SHORTLISTED = 8
-"""Explanations of a larger robot that are fitted beside those of all joints."""
-
 LEAST = {
     'effort_delay': 0.03,
     'effort_scale': np.log(1.2),
@@ -80,18 +59,44 @@ LEAST = {
 }
 """Sizes from which on faults are reported: s, logarithm of a factor, rad."""
 
-_FINALISTS, _SIZES, _CLOSE = 3, 8, 0.05
-"""Explanations whose sizes are looked for, how many of them, and how closely."""
 
-_WORTH_REFINING = 3.0
-"""Gain from which on the size of a change is looked for [nats]."""
+@dataclass(frozen=True)
+class DiagnosisCriteria:
+    """Constants of the comparison of explanations."""
 
-_ROOM = 100.0
-"""Cost above that of the best explanation so far that a size may still make up for [nats]."""
+    decisive: float = 25.0
+    """Gain from which on an explanation is reported [nats]."""
+    decisive_masses: float = 7.0
+    """The same where only masses show it, which are not far off for all links together [nats]."""
+    decisive_gain: float = 6.0
+    """The same of a drive's gain that is moderately wrong: links weigh on other joints, too."""
+    moderate: float = np.log(2.5)
+    """Logarithm of a factor of one joint's effort below which it is moderate."""
+    bodily: float = 0.5
+    """Share of a joint's effort that bodies make, below which nothing is known of its gain."""
+    most_joints: int = 10
+    """Of a robot that all explanations are fitted to; of larger ones, the best free fits."""
+    shortlisted: int = 8
+    """Explanations of a larger robot that are fitted beside those of all joints."""
+    finalists: int = 3
+    """Explanations whose sizes are looked for."""
+    sizes: int = 8
+    """Steps of that search."""
+    close: float = 0.05
+    """How close it comes, in its variable."""
+    worth_refining: float = 3.0
+    """Gain from which on the size of a change is looked for [nats]."""
+    room: float = 100.0
+    """Cost above that of the best so far that a size may still make up for [nats]."""
+    turns: int = 6
+    """Steps of the descent that turns gravity."""
+    alike: float = 0.1
+    """Explanations that gain so much less, relative to the best, are named beside it."""
+    same: float = 6.0
+    """The same as a difference [nats]."""
 
-_TURNS = 6
-_ALIKE, _SAME = 0.1, 6.0
-"""Explanations that gain so much less, relative to the best or in nats, are told beside it."""
+
+CRITERIA = DiagnosisCriteria()
 
 _FITTED = {'position_offset': 5.0, 'effort_scale': 5.0}
 """What a size that is fitted to the recordings counts in the order of explanations [nats]."""
@@ -124,14 +129,14 @@ class Explanation:
     def decisive(self) -> float:
         """Gain from which on it is reported."""
         if self.moderate:
-            return DECISIVE_GAIN
-        return DECISIVE_MASSES if self.change.code == 'effort_kind' else DECISIVE
+            return CRITERIA.decisive_gain
+        return CRITERIA.decisive_masses if self.change.code == 'effort_kind' else CRITERIA.decisive
 
     @property
     def moderate(self) -> bool:
         """True for one drive's gain that is off by a small factor."""
         scaled = self.change.code == 'effort_scale'
-        return scaled and bool(abs(np.log(self.change.size)) < _MODERATE)
+        return scaled and bool(abs(np.log(self.change.size)) < CRITERIA.moderate)
 
 
 def diagnose(
@@ -244,19 +249,20 @@ class HypothesisComparison:
             return []
         every = hypotheses(self.robot.gravity, revolute(self.robot))
         tried = [t for t in every if not still.intersection(t.joints) and not (whole and t.joints)]
-        first, bound = [], self.base.cost - _WORTH_REFINING
+        first, bound = [], self.base.cost - CRITERIA.worth_refining
         for least, change in self._shortlisted(tried):
             if least < bound:
                 first.append(self.explanation_by(change))
-                bound = min(bound, first[-1].fit.cost + _ROOM)
+                bound = min(bound, first[-1].fit.cost + CRITERIA.room)
         first.append(self._turned(Explanation(gravity_change(self.robot.gravity), self.base, 0.0)))
-        first = sorted((each for each in first if each.gain > _WORTH_REFINING), key=_rank)
-        refined = [self._refined(each) for each in first[:_FINALISTS]] + first[_FINALISTS:]
+        first = sorted((each for each in first if each.gain > CRITERIA.worth_refining), key=_rank)
+        count = CRITERIA.finalists
+        refined = [self._refined(each) for each in first[:count]] + first[count:]
         refined = sorted((each for each in refined if self._admissible(each)), key=_rank)
         best = next((each for each in refined if each.gain > each.decisive), None)
         if best is None or not self._confirmed(best) or (best.moderate and best is not refined[0]):
             return []
-        near = best.gain - max(_SAME, _ALIKE * best.gain)
+        near = best.gain - max(CRITERIA.same, CRITERIA.alike * best.gain)
         alike = {best.key: best}
         for each in refined:
             if each.gain > near:
@@ -274,9 +280,10 @@ class HypothesisComparison:
             effort = change.efforts(self.observed)
             costs.append(free_cost(_normalised(self._grams(change), effort)))
         order = [int(i) for i in np.argsort(costs, kind='stable')]
-        if self.robot.n_joints > MOST_JOINTS:
+        if self.robot.n_joints > CRITERIA.most_joints:
             single = [i for i in order if changes[i].joints]
-            order = [i for i in order if not changes[i].joints or i in single[:SHORTLISTED]]
+            single = single[: CRITERIA.shortlisted]
+            order = [i for i in order if not changes[i].joints or i in single]
         return [(costs[i], changes[i]) for i in order]
 
     def explanation_by(self, change: Correction) -> Explanation:
@@ -304,7 +311,7 @@ class HypothesisComparison:
         change, fit = explanation.change, explanation.fit
         before, after = self.before, self._held_out(change, fit)
         after = after[change.effort_columns(len(after))]
-        joint = int(np.argmax((before + FLOOR) / (after + FLOOR)))
+        joint = int(np.argmax((before + FIT.floor) / (after + FIT.floor)))
         masses, first = self._masses(), self.model.places[:, 0]
         size = _variances(self.observed.effort)
         whole = np.sqrt((size @ before**2) / (size @ after**2 + 1e-4 * size.sum()))
@@ -324,7 +331,7 @@ class HypothesisComparison:
         size = abs(change.size)
         ratios = self.base.chi[self.model.places[:, 0]] / masses
         if change.code == 'effort_scale':
-            size = abs(np.log(size)) if self._bodily(explanation) > _BODILY else 0.0
+            size = abs(np.log(size)) if self._bodily(explanation) > CRITERIA.bodily else 0.0
         elif change.code == 'effort_kind':
             # masses alone tell: those of most links or of all together, not of one with a load
             told = np.log([np.median(ratios), ratios @ masses / masses.sum()])
@@ -404,7 +411,7 @@ class HypothesisComparison:
             return -tried[-1].gain
 
         if explanation.change.resized(0.0) is not None:
-            options = {'maxiter': _SIZES, 'xatol': _CLOSE}
+            options = {'maxiter': CRITERIA.sizes, 'xatol': CRITERIA.close}
             minimize_scalar(cost, bounds=(-1.0, 1.0), method='bounded', options=options)
         return max(tried, key=lambda each: each.gain)
 
@@ -424,7 +431,7 @@ class HypothesisComparison:
                 for axis in np.eye(3).tolist()
             ]
         )
-        for _ in range(_TURNS if size > 0.0 else 0):
+        for _ in range(CRITERIA.turns if size > 0.0 else 0):
             fit, effort = best.fit, self.observed.effort
             unit = np.sqrt(fit.weights / _variances(effort))
             bodies = np.where(self.model.bodily, fit.chi, 0.0)

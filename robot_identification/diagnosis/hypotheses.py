@@ -16,20 +16,36 @@ import numpy as np
 
 from ..data.recording import Motion
 from ..model.robot import Robot
-from .recording_faults import DELAYS, DiagnosisSamples, RecordingFault
+from .recording_faults import DiagnosisSamples, LIMITS, RecordingFault
 
-_NEIGHBOURS, _MANY = 2, 8
-"""Joints further apart than that are not exchanged on robots with more joints than that."""
 
-_ANGLES = np.radians([-135.0, -90.0, -45.0, -20.0, 20.0, 45.0, 90.0, 135.0, 180.0])
-_SCALES = (1.0 / 64.0, 1.0 / 16.0, 0.25, 0.78, 1.28, 4.0, 16.0, 64.0)
-_COMMON = (1e-3, 1e-2, 0.1, 1.0 / 3.0, 3.0, 10.0, 100.0, 1000.0)
+@dataclass(frozen=True)
+class Candidates:
+    """Changes that are tried."""
 
-_AROUND = np.radians(25.0), 4.0
-"""Around an angle and a factor that are tried, sizes are looked for: rad, and a factor."""
+    neighbours: int = 2
+    """Joints further apart than that are not exchanged on robots of many joints."""
+    many: int = 8
+    """More joints than that are many."""
+    angles: tuple[float, ...] = (-135.0, -90.0, -45.0, -20.0, 20.0, 45.0, 90.0, 135.0, 180.0)
+    """Offsets of a joint that turns [degrees]."""
+    scales: tuple[float, ...] = (1.0 / 64.0, 1.0 / 16.0, 0.25, 0.78, 1.28, 4.0, 16.0, 64.0)
+    """Factors of one joint's effort."""
+    common_scales: tuple[float, ...] = (1e-3, 1e-2, 0.1, 1.0 / 3.0, 3.0, 10.0, 100.0, 1000.0)
+    """Factors of all efforts."""
+    around_moderate: float = 2.2
+    """Factor around a moderate one."""
+    around: tuple[float, float] = (np.radians(25.0), 4.0)
+    """Angle [rad] and factor around those tried, where sizes are looked for."""
+    moderate: float = 2.0
+    """Factor of one joint's effort up to which it is moderate."""
+    on_axis: float = 2.0
+    """Angle to an axis below which gravity is along it: tilts are estimated [degrees]."""
+    by_masses: float = 1.3
+    """Improvement of the fit below which it is the masses that show it."""
 
-_MODERATE, _AROUND_MODERATE = 2.0, 2.2
-"""A factor of one joint's effort that is nearer to 1, and the factor around it."""
+
+CANDIDATES = Candidates()
 
 
 @dataclass(frozen=True)
@@ -86,13 +102,13 @@ class Correction:
 
     def resized(self, step: float) -> Correction | None:
         """Return the same by another size, for steps from -1 to 1; None where it has no size."""
-        angle, factor = _AROUND
+        angle, factor = CANDIDATES.around
         if self.offset is not None:
             return position_offset(self.offset.size, self.joints[0], self.size + step * angle)
         if self.effort is None or self.code not in ('effort_scale', 'effort_kind'):
             return None
-        if self.joints and 1.0 / _MODERATE < self.size < _MODERATE:
-            factor = _AROUND_MODERATE
+        if self.joints and 1.0 / CANDIDATES.moderate < self.size < CANDIDATES.moderate:
+            factor = CANDIDATES.around_moderate
         return effort_scale(len(self.effort), self.joints, self.size * factor**step)
 
 
@@ -119,21 +135,21 @@ def hypotheses(gravity: np.ndarray, revolute: tuple[bool, ...]) -> Iterator[Corr
         yield Correction('effort_sign', (j,), effort=minus)
         yield Correction('position_sign', (j,), position=minus)
         yield Correction('axis_reversed', (j,), position=minus, effort=minus)
-        for scale in _SCALES:
+        for scale in CANDIDATES.scales:
             yield effort_scale(n, (j,), scale)
     for a, b in combinations(every, 2):
-        if n <= _MANY or b - a <= _NEIGHBOURS:
+        if n <= CANDIDATES.many or b - a <= CANDIDATES.neighbours:
             order = exchanged(n, a, b)
             yield Correction('positions_swapped', (a, b), position=order)
             yield Correction('efforts_swapped', (a, b), effort=order)
             yield Correction('joints_swapped', (a, b), position=order, effort=order)
     for j in turning:
-        for angle in _ANGLES:
+        for angle in np.radians(CANDIDATES.angles):
             yield position_offset(n, j, float(angle))
     yield Correction('effort_signs', effort=_scaled(n, every, -1.0))
-    for scale in _COMMON:
+    for scale in CANDIDATES.common_scales:
         yield effort_scale(n, (), scale)
-    for late in DELAYS:
+    for late in LIMITS.delays:
         yield Correction('effort_delay', size=late)
     if turning:
         yield Correction('degrees', position=_scaled(n, turning, np.pi / 180.0))
@@ -180,7 +196,7 @@ def gravity_change(gravity: tuple[float, ...] | np.ndarray) -> Correction:
 def nearest_axis(gravity: np.ndarray) -> np.ndarray:
     """Return gravity along an axis of the base that is within two degrees, or as it is."""
     axis, size = int(np.argmax(np.abs(gravity))), float(np.linalg.norm(gravity))
-    if abs(gravity[axis]) < np.cos(np.radians(_ON_AXIS)) * size:
+    if abs(gravity[axis]) < np.cos(np.radians(CANDIDATES.on_axis)) * size:
         return gravity
     found = np.zeros(3)
     found[axis] = np.copysign(size, gravity[axis])
@@ -189,13 +205,6 @@ def nearest_axis(gravity: np.ndarray) -> np.ndarray:
 
 def _vector(values: np.ndarray) -> str:
     return '[' + ', '.join(f'{value + 0.0:.2f}' for value in values) + ']'
-
-
-_ON_AXIS = 2.0
-"""Angle to an axis below which gravity is along it: bases tilt, which is estimated [degrees]."""
-
-_PRIOR_TELLS = 1.3
-"""Improvement of the fit below which it is the masses that tell."""
 
 
 def fault_of(
@@ -243,7 +252,7 @@ def fault_of(
             f'the masses fitted are {masses[0]:.3g} kg together, those of the URDF '
             f'{masses[1]:.3g} kg; they agree with {what}'
         )
-    elif improvement < _PRIOR_TELLS:
+    elif improvement < CANDIDATES.by_masses:
         evidence = f'the links come much nearer to the URDF with {what}'
     else:
         evidence = (
@@ -262,7 +271,7 @@ def fault_of(
         remedy,
         tuple(joints),
         what,
-        improvement=None if masses_tell or improvement < _PRIOR_TELLS else improvement,
+        improvement=None if masses_tell or improvement < CANDIDATES.by_masses else improvement,
         whole=None if masses_tell else whole,
         factor=factor,
         deviation=deviation,

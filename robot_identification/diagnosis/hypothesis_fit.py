@@ -41,24 +41,38 @@ from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
 
-ROWS = 100.0
-"""Independent rows that each joint counts for."""
 
-FLOOR = 0.03
-"""Relative residual below which models of real robots are not distinguished."""
+@dataclass(frozen=True)
+class FitConstants:
+    """Constants of the fit of an explanation."""
 
-WEIGHT = 2.0
-"""Of the divergence from the prior in a fit."""
+    rows: float = 100.0
+    """Independent rows that each joint counts for."""
+    floor: float = 0.03
+    """Relative residual below which models of real robots are not distinguished."""
+    weight: float = 2.0
+    """Of the divergence from the prior in a fit."""
+    barrier: float = 0.05
+    """Of the barrier that keeps rotor inertias and friction positive."""
+    usual: float = 0.2
+    """Relative residual that a fit begins from."""
+    rounds: int = 6
+    """Fits between which the joints are weighed anew, at most."""
+    settled: float = 0.1
+    """Change of the logarithm of residual variances at which these end."""
+    near: float = 1.0
+    """Newton decrement at which a fit ends: half a nat decides nothing."""
+    ridge: float = 1e-6
+    """Of parameters without bodies, relative to their columns."""
+    unseen: float = 1e-9
+    """Square of a column, of the largest, below which it is not seen."""
+    free_rounds: int = 3
+    """Rounds of a fit without prior."""
+    free_ridge: float = 1e-8
+    """Its ridge, relative to the columns."""
 
-_BARRIER = 0.05
-_USUAL = 0.2
-_ROUNDS = 6
-_SETTLED = 0.1
-_NEAR = 1.0
-"""Newton decrement at which a fit ends: the half of a nat that is left decides nothing."""
 
-_RIDGE, _UNSEEN = 1e-6, 1e-9
-_FREE_ROUNDS, _FREE_RIDGE = 3, 1e-8
+FIT = FitConstants()
 
 
 @dataclass(frozen=True)
@@ -118,13 +132,13 @@ class HypothesisModel:
             variance of tau_j.
 
         """
-        variance, chi = np.full(len(grams), _USUAL**2), self._begin(grams.sum(axis=0))
-        for _ in range(_ROUNDS):
-            weights = ROWS / variance
+        variance, chi = np.full(len(grams), FIT.usual**2), self._begin(grams.sum(axis=0))
+        for _ in range(FIT.rounds):
+            weights = FIT.rows / variance
             chi = self._solve(np.tensordot(weights, grams, axes=1), chi)
             square = residual_squares(grams, chi)
-            previous, variance = variance, square + FLOOR**2
-            if np.abs(np.log(variance / previous)).max() < _SETTLED:
+            previous, variance = variance, square + FIT.floor**2
+            if np.abs(np.log(variance / previous)).max() < FIT.settled:
                 break
         cost = data_cost(square) + self.prior_cost(chi)
         return HypothesisFit(cost, np.sqrt(square), chi, weights)
@@ -144,7 +158,7 @@ class HypothesisModel:
         p = len(total) - 1
         size = np.diag(total)[:p]
         # a column that nothing moves has to stay somewhere
-        ridge = np.where(self.bodily, 1e-10, _RIDGE) * np.maximum(size, _UNSEEN * size.max())
+        ridge = np.where(self.bodily, 1e-10, FIT.ridge) * np.maximum(size, FIT.unseen * size.max())
         scale = np.sqrt(size + ridge)
         scaled = (total[:p, :p] + np.diag(ridge)) / scale[:, None] / scale
         root = np.linalg.cholesky(scaled)  # the ridge keeps it positive definite
@@ -153,13 +167,13 @@ class HypothesisModel:
             target=scipy.linalg.solve_triangular(root, total[:p, p] / scale, lower=True),
             places=self.places,
             units=self.units,
-            weight=WEIGHT,
+            weight=FIT.weight,
             positive=self.positive,
-            barrier=_BARRIER,
+            barrier=FIT.barrier,
         )
         if not np.isfinite(problem.value(start)):  # that of a fit without constraints
             start = self._begin(total)
-        return minimise(problem, start, _NEAR, near=True).chi
+        return minimise(problem, start, FIT.near, near=True).chi
 
     def _begin(self, total: np.ndarray) -> np.ndarray:
         """Return the prior's bodies with rotors and friction of a hundredth of the effort."""
@@ -168,7 +182,7 @@ class HypothesisModel:
         for body, place in zip(self.bodies, self.places, strict=True):
             start[place] = from_pseudo_inertia(body.pseudo_inertia)
         size = np.diag(total)[:p]
-        scale = np.sqrt(np.maximum(size, _UNSEEN * size.max()))
+        scale = np.sqrt(np.maximum(size, FIT.unseen * size.max()))
         typical = 0.01 * np.sqrt(total[p, p]) / scale
         return signed_start(self.positive, start, typical, ~self.bodily)
 
@@ -176,23 +190,23 @@ class HypothesisModel:
 def free_cost(grams: np.ndarray) -> float:
     """Return the cost of a fit without prior and constraints, which is less than with them."""
     p = grams.shape[1] - 1
-    variance = np.full(len(grams), _USUAL**2)
-    for _ in range(_FREE_ROUNDS):
-        weights = ROWS / variance
+    variance = np.full(len(grams), FIT.usual**2)
+    for _ in range(FIT.free_rounds):
+        weights = FIT.rows / variance
         total = np.tensordot(weights, grams, axes=1)
-        scale = np.sqrt(np.maximum(np.diag(total)[:p], _UNSEEN * np.diag(total)[:p].max()))
+        scale = np.sqrt(np.maximum(np.diag(total)[:p], FIT.unseen * np.diag(total)[:p].max()))
         scaled = total[:p, :p] / scale[:, None] / scale
-        scaled[np.diag_indices(p)] += _FREE_RIDGE
+        scaled[np.diag_indices(p)] += FIT.free_ridge
         factor = scipy.linalg.cho_factor(scaled, check_finite=False)
         chi = scipy.linalg.cho_solve(factor, total[:p, p] / scale, check_finite=False) / scale
         square = residual_squares(grams, chi)
-        variance = square + FLOOR**2
+        variance = square + FIT.floor**2
     return data_cost(square)
 
 
 def data_cost(square: np.ndarray) -> float:
     """Return the cost of (n,) mean squares of the relative residuals [nats]."""
-    return float(0.5 * ROWS * np.log(square + FLOOR**2).sum())
+    return float(0.5 * FIT.rows * np.log(square + FIT.floor**2).sum())
 
 
 def residual_squares(grams: np.ndarray, chi: np.ndarray) -> np.ndarray:

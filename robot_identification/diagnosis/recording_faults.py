@@ -34,61 +34,76 @@ from ..regressor import build, ModelSettings, predict, prior
 from ..regressor.rigid import tree_of
 from ..signals import process, SignalSettings
 
-ROWS = 60_000
-"""Rows that are looked at, of all recordings together."""
-
-_FEWEST = 2_000
-"""Rows that are looked at of each recording, at least."""
-
-BEYOND = 1.1
-"""Share of a joint's range of positions that a recording may cover, with limits that are rough."""
-
-_STILL = {True: 0.05, False: 0.01}
-"""Movement of a joint below which little is told of it [rad, m]."""
-
-_CLIPPED, _RUN, _LONG, _PLATEAUS = 0.003, 4, 10, 2
-"""Share of samples at the largest effort, how many in a row, and how often, that are too many.."""
-
-_MISSING, _LATE = 0.02, 0.2
-"""Shares of samples that are too many."""
-
-_OTHER_SPEED = 0.5
-"""Relative misfit of recorded velocities to those of the positions that is too large."""
-
-_EARTH, _HEAVIER = 9.81, 1.5
-
-HEAVIER = 2.2
-"""Times the URDF's mass from which on that of a last link is taken for a load."""
-
-LEAST_LOAD = 0.02
-"""Share of all mass by which a last link has to be heavier for that."""
-
-_SURE_LOAD = 2.0
-"""Standard deviations of its mass by which it has to be heavier."""
-
-SURE = 3.0
-"""Standard deviations below zero from which a friction is taken for negative."""
-
-WHOLE = 1.5
-"""Times that an explanation fits all efforts together better, from which on it rules out uses."""
-
 _STATES = ('position', 'velocity', 'acceleration')
-_SAMPLES, _FOLDS = 300, 4
-_CUTOFF, _TRIM = 8.0, 0.2
-_FINEST = 0.04
-"""Periods of the cut-off frequency over which rows are averaged first."""
 
-_BRIDGED, _SHORTEST = 0.2, 2.0
-"""Gaps that are bridged, and stretches between longer ones that are used [s]."""
 
-DELAYS = (-0.1, -0.07, -0.05, -0.03, -0.015, 0.015, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
-"""By which efforts may be late [s]."""
+@dataclass(frozen=True)
+class FaultLimits:
+    """Constants of the faults of recordings, and of the samples that are looked at."""
 
-_CLEAR, _NONE = 0.3, 0.05
-"""Shares of a joint's effort above which gravity is seen, and below which it is absent."""
+    rows: int = 60_000
+    """Rows that are looked at, of all recordings together."""
+    fewest_rows: int = 2_000
+    """Rows that are looked at of each recording, at least."""
+    range_share: float = 1.1
+    """Share of a joint's range of positions that a recording may cover, with rough limits."""
+    still: tuple[float, float] = (0.01, 0.05)
+    """Movement below which little is known of a joint that slides [m] or turns [rad]."""
+    clipped: float = 0.003
+    """Share of samples at the largest effort that is too much."""
+    clipped_run: int = 4
+    """How many of these have to be in a row."""
+    long_run: int = 10
+    """Samples in a row that count as one more such run."""
+    plateaus: int = 2
+    """Number of runs that is too many."""
+    missing: float = 0.02
+    """Share of missing samples that is too much."""
+    late: float = 0.2
+    """Share of late samples that is too much."""
+    other_speed: float = 0.5
+    """Relative misfit of recorded velocities to those of the positions that is too large."""
+    earth: float = 9.81
+    """Gravity [m/s^2]."""
+    gravity_factor: float = 1.5
+    """Factor by which gravity may be another without a word."""
+    load_factor: float = 2.2
+    """Times the URDF's mass from which on that of a last link is taken for a load."""
+    load_share: float = 0.02
+    """Share of all mass by which a last link has to be heavier for that."""
+    load_deviations: float = 2.0
+    """Standard deviations of its mass by which it has to be heavier."""
+    friction_deviations: float = 3.0
+    """Standard deviations below zero from which a friction is taken for negative."""
+    whole_factor: float = 1.5
+    """Times that an explanation fits all efforts together better, from which on it vetoes."""
+    samples: int = 300
+    """Samples of all recordings that explanations are fitted to."""
+    folds: int = 4
+    """Stretches of these that are predicted from the others."""
+    cutoff: float = 8.0
+    """Cut-off frequency of their filter [Hz]."""
+    trim: float = 0.2
+    """Time that is left out at the ends of stretches [s]."""
+    finest: float = 0.04
+    """Periods of the cut-off frequency over which rows are averaged first."""
+    bridged: float = 0.2
+    """Gaps that are bridged [s]."""
+    shortest: float = 2.0
+    """Stretches between longer gaps that are used [s]."""
+    delays: tuple[float, ...] = (
+        -0.1, -0.07, -0.05, -0.03, -0.015, 0.015, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2,
+    )  # fmt: skip
+    """By which efforts may be late [s]."""
+    gravity_seen: float = 0.3
+    """Share of a joint's effort above which gravity is seen."""
+    gravity_absent: float = 0.05
+    """Share below which it is absent."""
+    like_joints: tuple[float, float] = (0.5, 2.0)
+    """Sizes that speak for torques at the joints."""
 
-_LIKE_JOINTS = 0.5, 2.0
-"""Sizes that speak for torques at the joints."""
+
+LIMITS = FaultLimits()
 
 
 @dataclass(frozen=True)
@@ -133,9 +148,12 @@ class RecordingFault:
     @property
     def slight(self) -> bool:
         """True for a load, a gain hardly off, and where all efforts are fitted hardly better."""
-        if self.code == 'payload' or (self.whole is not None and self.whole < WHOLE):
+        if self.code == 'payload' or (self.whole is not None and self.whole < LIMITS.whole_factor):
             return True
-        return self.factor is not None and 1.0 / WHOLE < self.factor < WHOLE
+        return (
+            self.factor is not None
+            and 1.0 / LIMITS.whole_factor < self.factor < LIMITS.whole_factor
+        )
 
     def __str__(self) -> str:
         changes = [other.change for other in self.alternatives]
@@ -153,8 +171,8 @@ class RecordingFault:
 
 
 def read_first_rows(sources: Sequence[RecordingSource]) -> tuple[Recording, ...]:
-    """Read the beginnings of recordings: `ROWS` of all, unless they are many."""
-    rows = max(_FEWEST, ROWS // max(1, len(sources)))
+    """Read the beginnings of recordings: `FaultLimits.rows` of all, unless they are many."""
+    rows = max(LIMITS.fewest_rows, LIMITS.rows // max(1, len(sources)))
     return tuple(recording for s in sources if (recording := head(s, rows)) is not None)
 
 
@@ -205,7 +223,7 @@ def estimate_faults(
     negative = {
         name
         for name, value, std in zip(names, estimate.base.values, estimate.std, strict=True)
-        if value < -SURE * std
+        if value < -LIMITS.friction_deviations * std
     }
     joints = dict.fromkeys((*robot.joints, *system.factor.joints))
     braking = friction_symbols(sign=POSITIVE)
@@ -233,8 +251,11 @@ def forgotten_loads(
         if joint in inner or link not in bodies:
             continue
         before, after = prior[f'{link}.m'], found[f'{link}.m']
-        least = max(LEAST_LOAD * total, _SURE_LOAD * deviations[layout.index(f'{link}.m')])
-        if after > HEAVIER * before and after - before > least:
+        least = max(
+            LIMITS.load_share * total,
+            LIMITS.load_deviations * deviations[layout.index(f'{link}.m')],
+        )
+        if after > LIMITS.load_factor * before and after - before > least:
             yield RecordingFault(
                 code='payload',
                 joints=(),
@@ -248,14 +269,14 @@ def forgotten_loads(
 def _of_clock(recording: Recording) -> Iterator[RecordingFault]:
     clock = clock_of([recording.time], recording.source)
     share = clock.missing / max(1, clock.missing + clock.samples)
-    if share > _MISSING:
+    if share > LIMITS.missing:
         yield RecordingFault(
             code='missing_samples',
             evidence=f'{100.0 * share:.2g} % of the samples of {recording.source} are missing, in '
             f'{clock.gaps} gaps of up to {clock.longest:.3g} s',
             remedy='record with less load on the machine, or through a queue that drops nothing',
         )
-    elif clock.late > _LATE and clock.jitter * clock.rate > 0.25:
+    elif clock.late > LIMITS.late and clock.jitter * clock.rate > 0.25:
         yield RecordingFault(
             code='late_samples',
             evidence=f'{100.0 * clock.late:.2g} % of the samples of {recording.source} are late, '
@@ -269,7 +290,7 @@ def _of_ranges(robot: Robot, ranges: np.ndarray) -> Iterator[RecordingFault]:
     turns = revolute(robot)
     for joint, moved, left, turning in zip(robot.joints, ranges, room, turns, strict=True):
         unit = 'rad' if turning else 'm'
-        if moved > BEYOND * left > 0.0:
+        if moved > LIMITS.range_share * left > 0.0:
             yield RecordingFault(
                 code='range',
                 joints=(joint,),
@@ -298,14 +319,17 @@ def _of_stillness(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Rec
 def with_usual_gravity(robot: Robot) -> Robot:
     """Return the robot with a gravity as long as on earth where its own is of another order."""
     size = float(np.linalg.norm(robot.gravity))
-    if size == 0.0 or _EARTH / _HEAVIER < size < _EARTH * _HEAVIER:
+    if (
+        size == 0.0
+        or LIMITS.earth / LIMITS.gravity_factor < size < LIMITS.earth * LIMITS.gravity_factor
+    ):
         return robot
-    return robot.with_gravity((robot.gravity * (_EARTH / size)).tolist())
+    return robot.with_gravity((robot.gravity * (LIMITS.earth / size)).tolist())
 
 
 def still_joints(robot: Robot, position: np.ndarray) -> np.ndarray:
     """Tell for each joint whether it hardly moves over (m, n) positions [rad or m]."""
-    least = [_STILL[turning] for turning in revolute(robot)]
+    least = [LIMITS.still[int(turning)] for turning in revolute(robot)]
     return np.asarray(np.ptp(position, axis=0) < least)
 
 
@@ -316,7 +340,7 @@ def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Recor
             counts = [_plateaus(sign * r.effort[:, j], r.position[:, j], most) for r in recordings]
             clipped, plateaus = (sum(column) for column in zip(*counts, strict=True))
             share = clipped / sum(len(recording) for recording in recordings)
-            if plateaus >= _PLATEAUS and share > _CLIPPED:
+            if plateaus >= LIMITS.plateaus and share > LIMITS.clipped:
                 yield RecordingFault(
                     code='saturation',
                     joints=(joint,),
@@ -335,10 +359,10 @@ def _plateaus(effort: np.ndarray, position: np.ndarray, most: float) -> tuple[in
     lengths = [
         b - a
         for a, b in zip(begins, ends, strict=True)
-        if b - a >= _RUN and np.ptp(position[a:b]) > 0.0
+        if b - a >= LIMITS.clipped_run and np.ptp(position[a:b]) > 0.0
     ]
     # a long one counts for several
-    return int(sum(lengths)), int(sum(1 + length // _LONG for length in lengths))
+    return int(sum(lengths)), int(sum(1 + length // LIMITS.long_run for length in lengths))
 
 
 def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
@@ -363,7 +387,7 @@ def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Re
         if still[j]:
             continue
         off = np.sqrt(np.mean((recorded[:, j] - speed[:, j]) ** 2)) / size[j]
-        if off > _OTHER_SPEED:
+        if off > LIMITS.other_speed:
             yield RecordingFault(
                 code='velocity',
                 joints=(joint,),
@@ -417,10 +441,10 @@ def diagnosis_samples(
     total = sum(len(part) for part in parts)
     if not total:
         return None
-    delays = np.array([0.0, *DELAYS])
+    delays = np.array([0.0, *LIMITS.delays])
     states, efforts = [], []
     for part in parts:
-        count = max(2, round(_SAMPLES * len(part) / total))
+        count = max(2, round(LIMITS.samples * len(part) / total))
         chosen = np.unique(np.linspace(0, len(part) - 1, count).astype(int))
         states.append([getattr(part, name)[chosen] for name in _STATES])
         wanted = part.time[chosen] + delays[:, None]
@@ -429,7 +453,7 @@ def diagnosis_samples(
         moved = [np.interp(wanted + delay, part.time, column) for delay, column in columns]
         efforts.append(np.stack(moved, axis=-1))
     motion = Motion(*(np.concatenate(arrays) for arrays in zip(*states, strict=True)))
-    fold = np.arange(len(motion)) * _FOLDS // len(motion)
+    fold = np.arange(len(motion)) * LIMITS.folds // len(motion)
     moved_by = dict(zip(delays.tolist(), np.concatenate(efforts, axis=1), strict=True))
     return DiagnosisSamples(motion, moved_by, fold)
 
@@ -440,15 +464,17 @@ def _filtered(recording: Recording) -> Iterator[Samples]:
         return
     steps = np.diff(recording.time)
     step = float(np.median(steps))
-    settings = SignalSettings(cutoff=min(_CUTOFF, 0.2 / step), decimate_to=None, trim=_TRIM)
-    cuts = np.flatnonzero(steps > max(_BRIDGED, 5.0 * step)) + 1
-    wide = max(1, round(_FINEST / _CUTOFF / step))
+    settings = SignalSettings(
+        cutoff=min(LIMITS.cutoff, 0.2 / step), decimate_to=None, trim=LIMITS.trim
+    )
+    cuts = np.flatnonzero(steps > max(LIMITS.bridged, 5.0 * step)) + 1
+    wide = max(1, round(LIMITS.finest / LIMITS.cutoff / step))
     for a, b in zip([0, *cuts], [*cuts, len(recording)], strict=True):
         time, *signals = (
             _means(array[a:b], wide)
             for array in (recording.time, recording.position, recording.effort)
         )
-        if len(time) < 2 or time[-1] - time[0] < _SHORTEST:
+        if len(time) < 2 or time[-1] - time[0] < LIMITS.shortest:
             continue
         even = np.arange(time[0], time[-1], wide * step)
         position, effort = (
@@ -499,7 +525,7 @@ class EffortEvidence:
             f'{size:.2g} at {joint}' for joint, size in zip(self.joints, self.size, strict=True)
         )
         middle = float(np.median(np.abs(self.size)))
-        low, high = _LIKE_JOINTS
+        low, high = LIMITS.like_joints
         what = 'joint_torque'
         if middle < low:
             what = 'motor_current or motor_torque'
@@ -539,9 +565,9 @@ def effort_evidence(robot: Robot, recordings: Sequence[Recording]) -> EffortEvid
             continue
         found = np.linalg.lstsq(rows, observed.effort[:, j], rcond=None)[0]
         share = np.std(found[0] * weight[:, j]) / max(np.std(observed.effort[:, j]), 1e-300)
-        if share > _CLEAR:
+        if share > LIMITS.gravity_seen:
             joints.append(joint)
             sizes.append(found[0])
-        elif share < _NONE:
+        elif share < LIMITS.gravity_absent:
             without.append(joint)
     return EffortEvidence(tuple(joints), np.array(sizes), tuple(without))

@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from ..diagnosis.recording_faults import WHOLE
+from ..diagnosis.recording_faults import LIMITS
 from ..errors import one_of
 from ..estimation.estimate import Estimate, Fit
 from ..estimation.plot_samples import PlotSamples
@@ -330,7 +330,7 @@ def delay(result: Result) -> Iterator[Reason]:
         key='signals.effort_delay',
     )
     if typical > LONG_DELAY:
-        slight = late.gain < WHOLE
+        slight = late.gain < LIMITS.whole_factor
         effect = (
             f'corrected, the residual falls by {100.0 * (1.0 - 1.0 / late.gain):.2g} %'
             if slight
