@@ -2,9 +2,12 @@
 """Pages in a headless Chromium: what a script found out, and what the console complained of."""
 
 import base64
+import contextlib
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
 
@@ -87,13 +90,20 @@ def run_in_browser(page, script, folder, cases):
             stderr=subprocess.PIPE,
             text=True,
             errors='replace',
+            start_new_session=True,
         )
     return {name: _found(name, process) for name, process in running.items()}
 
 
+def _end(process):
+    """Kill a browser with all that its command, often a script, has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
 def _found(name, process):
     """Return what a page wrote to the console, and end its browser."""
-    last = threading.Timer(_LONGEST, process.kill)
+    last = threading.Timer(_LONGEST, _end, [process])
     last.start()
     lines = []
     try:
@@ -103,7 +113,7 @@ def _found(name, process):
                 return json.loads(base64.b64decode(match[1]))
     finally:
         last.cancel()
-        process.kill()
+        _end(process)
         process.wait()
         process.stderr.close()
     raise AssertionError(f'{name}: {"".join(lines[-20:])}')
