@@ -63,7 +63,7 @@ class States:
         self.off, self.more, self.efforts = np.zeros(2), np.zeros(2), True
         self.lag = 0.0
 
-    def silent(self, seconds):
+    def is_silent(self, seconds):
         return self.age > seconds
 
     def sample(self):
