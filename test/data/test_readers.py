@@ -110,7 +110,7 @@ def write(tmp_path):
             for name, values in signals.items()
         }
         table |= {'timestamp': np.arange(ROWS) / 50.0, 'episode_index': np.zeros(ROWS, dtype=int)}
-        table |= {'task': ['pick'] * ROWS, 'action': signals['state'].tolist()} | fields
+        table |= {'task': ['pick'] * ROWS, 'action': (signals['state'] + 1.0).tolist()} | fields
         path = tmp_path / 'episode_000000.parquet'
         parquet.write_table(arrow.table(table), path, row_group_size=100)
         return path, signals
@@ -151,7 +151,7 @@ def test_episodes_of_lerobot_are_commands_with_gaps_between_them(write):
         file=str(path), time='timestamp', position='observation.state', command='action'
     )
     found = read_commands(entry, ('a', 'b', 'c'), None, Path())
-    np.testing.assert_array_equal(found.command, signals['state'])
+    np.testing.assert_array_equal(found.command, signals['state'] + 1.0)
     assert [len(part) for part in stretches_of([found])] == [half, ROWS - half]
 
 
@@ -168,7 +168,7 @@ def test_columns_of_numbers_stamps_and_lists_without_a_fixed_length(write):
     (table,) = tables(entry, 1000)
     np.testing.assert_allclose(np.diff(table.time), 0.02, atol=1e-6)
     np.testing.assert_array_equal(table.position[:, 0], np.arange(ROWS))
-    np.testing.assert_array_equal(table.position[:, 1], signals['state'][:, 2])
+    np.testing.assert_array_equal(table.position[:, 1], signals['state'][:, 2] + 1.0)
     np.testing.assert_array_equal(table.effort, signals['effort'][:, [2, 0]])
     assert 'task' not in read_parquet_head(path, 10)
 
