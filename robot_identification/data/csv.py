@@ -29,6 +29,7 @@ import numpy as np
 from ..errors import one_of, RecordingError
 from ..untrusted.compressed import COMPRESSED_TEXT, DAMAGED_TEXT, open_text_file
 from ..untrusted.names import has_control, REMEDY
+from .file_heads import kind_by_content
 from .recording import damage_named, recording_error, SIGNALS
 from .recording_config import Block, Column, columns_of, Counts, RecordingEntry, Signal
 
@@ -237,7 +238,8 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
             _require_rows(file, number)
             if '\0' in line:
                 remedy = 'save it as CSV in UTF-8, or give its real format with the key format'
-                raise recording_error(file, 'is no text in UTF-8', remedy)
+                kind, remedy = kind_by_content(file) or ('no text in UTF-8', remedy)
+                raise recording_error(file, f'is {kind}', remedy)
             if line.lstrip().startswith(_COMMENT) and not lines:
                 comment = line.lstrip().lstrip(_COMMENT)
             elif not lines and (separator := _SEPARATOR.fullmatch(line.strip(' "\r\n'))):

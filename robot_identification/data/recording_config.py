@@ -15,6 +15,7 @@ from ..errors import one_of, RecordingError, SettingsError
 from ..options.fields import key_error, key_path, option
 from ..untrusted.compressed import COMPRESSED_TEXT
 from ..untrusted.files import user_path
+from .file_heads import kind_by_content
 from .recording import SIGNALS
 
 FORMATS = ('csv', 'npz', 'parquet', 'rosbag2')
@@ -234,6 +235,7 @@ class RecordingEntry:
                 ) from None
             text = f"is missing and the name of '{self.name}' does not imply it"
             remedy = f'set it to one of {one_of((*FORMATS, FACTOR))}'
+            _, remedy = kind_by_content(file) or ('', remedy)
             raise key_error(key_path(path, 'format'), text, remedy, file=self.name) from None
 
     @property
@@ -383,8 +385,7 @@ def unusable(file: Path) -> str | None:
         return 'does not exist'
     except (OSError, ValueError) as error:
         return f'cannot be opened ({getattr(error, "strerror", None) or error})'
-    regular = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
-    return None if regular else 'is neither a file nor a folder'
+    return None if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else 'is neither a file nor a folder'
 
 
 def _require_file(file: Path, why: str | None, base: Path, path: str) -> None:

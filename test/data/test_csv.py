@@ -443,7 +443,7 @@ def test_name_that_occurs_twice(tmp_path):
 @pytest.mark.parametrize('content', [b't,q1\n0.0,\x00\x01\x02', 't,q1\n0,1\n'.encode('utf-16')])
 def test_file_that_is_no_text(tmp_path, content):
     (tmp_path / 'r.csv').write_bytes(content)
-    with pytest.raises(RecordingError, match='no text in UTF-8') as error:
+    with pytest.raises(RecordingError, match='no text in UTF-8|is text in UTF-16') as error:
         load(tmp_path, {'file': 'r.csv', **BY_NAME})
     assert str(error.value).isprintable()
 
@@ -503,3 +503,19 @@ def test_values_that_no_robot_has_are_named(tmp_path, value):
     source = open_recording(from_mapping(RecordingEntry, entry), ('joint',), base=tmp_path)
     with pytest.raises(RecordingError, match="effort 'b' is .* in row 1, at 0.1 s"):
         list(source.blocks())
+
+
+@pytest.mark.parametrize('name', ['run.csv', 'run.dat', 'run'])
+@pytest.mark.parametrize(
+    ('head', 'words'),
+    [
+        (b'\x89MCAP0\r\n', ': rename it to run.mcap'),
+        (b'SQLite format 3\0', ': rename it to run.db3'),
+        (b'PK\x03\x04', ': save it as CSV, or rename'),
+    ],
+)
+def test_a_file_of_another_kind_is_named_by_its_content(tmp_path, name, head, words):
+    path = tmp_path / name
+    path.write_bytes(head + bytes(100))
+    with pytest.raises((RecordingError, SettingsError), match=words):
+        list(open_recording(RecordingEntry(file=str(path), **BY_INDEX), JOINTS).blocks())
