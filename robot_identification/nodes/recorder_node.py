@@ -109,9 +109,7 @@ class RecorderOptions:
     def __post_init__(self) -> None:
         every = (*self.topics, *self.wrench_topics)
         if not self.topics or len(set(every)) != len(every) or '' in every:
-            own = (
-                self.topics and len(set(self.topics)) == len(self.topics) and '' not in self.topics
-            )
+            own = '' not in self.topics and len(set(self.topics)) == len(self.topics) > 0
             key = 'wrench_topics' if own else 'topics'
             raise SettingsError(
                 f"'{key}' is {list(getattr(self, key))}",

@@ -107,6 +107,7 @@ class Controller:
     def __init__(self, node: Node, group: CallbackGroup, name: str) -> None:
         self._kind = require_follow_joint_trajectory()
         self._node, self._group = node, group
+        self._discovered = time.monotonic() + APPEARS_SECONDS  # what was there at the start
         self.name: str = node.resolve_service_name(name)
         self.action = f'{self.name}/follow_joint_trajectory'
         self._notes: set[str] = set()
@@ -170,9 +171,10 @@ class Controller:
 
     async def decelerations(self, joints: tuple[str, ...], tick: Tick) -> np.ndarray | None:
         """Return the decelerations as `prepare` does; None of a controller that is not there."""
-        if self.gone:
-            return None
-        return _decelerations(joints, await self._parameters(_stop_parameters(joints), tick))
+        while self.gone and time.monotonic() < self._discovered:
+            await tick()
+        found = {} if self.gone else await self._parameters(_stop_parameters(joints), tick)
+        return _decelerations(joints, found)
 
     def shared(self) -> MotionError | None:
         """Return the error for others that may command the robot, or None."""

@@ -205,6 +205,22 @@ def arm(ros):
     return stand_in, controller
 
 
+def test_a_node_that_has_just_begun_waits_for_the_controllers_stops(ros):
+    name = f'arm_{next(NUMBERS)}'
+    controller = Controller(ros.node, None, name)
+    brakes = {f'constraints.{joint}.max_deceleration_on_cancel': 3.0 for joint in JOINTS}
+
+    async def ask():
+        return await controller.decelerations(JOINTS, tick)
+
+    task = ros.executor.create_task(ask)
+    ros.spin(0.5)
+    assert not task.done()
+    stand_in = StandIn(ros, name, **{'constraints.decelerate_on_cancel': True}, **brakes)
+    ros.wait_until(task.done, 40.0, 'the answer')
+    assert task.result().tolist() == [3.0, 3.0] and not stand_in.goals
+
+
 def test_joints_and_decelerations_are_asked_for_one_by_one(ros, arm):
     stand_in, controller = arm
     brakes = {f'constraints.{joint}.max_deceleration_on_cancel': 3.0 for joint in JOINTS}
