@@ -103,17 +103,17 @@ class _Message:
         if _field(self._scene, 'is_diff') is True:
             text = 'it has what changed alone (is_diff: true), not all objects'
             raise self._wrong(text, 'export the whole scene in RViz (.scene)')
-        if _entries(self._scene, 'world', 'octomap', 'octomap', 'data'):
+        if self._entries(self._scene, 'world', 'octomap', 'octomap', 'data'):
             text = 'it has an octomap, whose obstacles are not read'
             remedy = 'clear it (service clear_octomap), and give what it holds as objects'
             raise self._wrong(text, remedy)
-        objects = _entries(self._scene, 'world', 'collision_objects')
+        objects = self._entries(self._scene, 'world', 'collision_objects')
         frames = dict.fromkeys(str(_field(each, 'header', 'frame_id')) for each in objects)
         if len(frames) > 1:
             raise self._wrong(f'its objects are in the frames {one_of(list(frames))}, not in one')
         for each in objects:
             yield from self._object(each, '')
-        for attached in _entries(self._scene, 'robot_state', 'attached_collision_objects'):
+        for attached in self._entries(self._scene, 'robot_state', 'attached_collision_objects'):
             body, link = _field(attached, 'object'), str(_field(attached, 'link_name'))
             frame = _field(body, 'header', 'frame_id')
             if frame != link:
@@ -125,14 +125,18 @@ class _Message:
         pose = self._pose(_field(body, 'pose'))
         shapes = []
         for part, read in (('primitive', _primitive), ('mesh', _mesh), ('plane', _plane)):
-            places = _entries(body, f'{part}_poses')
-            for i, each in enumerate(_entries(body, 'meshes' if part == 'mesh' else f'{part}s')):
+            places = self._entries(body, f'{part}_poses')
+            for i, each in enumerate(
+                self._entries(body, 'meshes' if part == 'mesh' else f'{part}s')
+            ):
                 try:
                     shape = read(each)
                 except (IndexError, KeyError, TypeError, ValueError) as error:
                     raise self._wrong(f'{part} {i} cannot be read') from error
                 place = self._pose(places[i] if i < len(places) else None)
                 shapes.append((*shape, pose * place))
+        if not shapes:
+            raise self._wrong('it has no shapes')
         for number, (kind, size, corners, place) in enumerate(shapes, 1):
             name = self._name if len(shapes) == 1 else f'{self._name}_{number}'
             yield _obstacle(name, kind, size, corners, place, link)
@@ -148,6 +152,14 @@ class _Message:
             raise self._wrong('a pose cannot be read') from error
         turn = turn if turn.norm() > 0.0 else pin.Quaternion.Identity()
         return pin.SE3(turn.normalized().matrix(), position)
+
+    def _entries(self, message: Any, *names: str) -> list[Any]:
+        """Return the entries of a list, none where there is no such field."""
+        found = _field(message, *names)
+        if not isinstance(found, (list, type(None))):
+            # as `ros2 topic echo --no-arr` prints it: obstacles would be missing
+            raise self._wrong(f"'{'.'.join(names)}' is no list of its entries")
+        return found or []
 
     def _wrong(
         self,
@@ -167,11 +179,6 @@ def _field(message: Any, *names: str) -> Any:
     for name in names:
         message = message.get(name) if isinstance(message, Mapping) else None
     return message
-
-
-def _entries(message: Any, *names: str) -> list[Any]:
-    found = _field(message, *names)
-    return found if isinstance(found, list) else []
 
 
 def _numbers(values: Sequence[Any]) -> np.ndarray:

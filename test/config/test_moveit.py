@@ -286,6 +286,17 @@ def test_a_message_has_the_same_obstacles(tmp_path):
         ('  world:', '  world:\n    octomap: {octomap: {data: [1, 2]}}', 'has an octomap'),
         ('frame_id: world', 'frame_id: map', 'in the frames map, world'),
         ('type: 1', 'type: 9', "object 'table': primitive 0 cannot be read"),
+        (
+            '    collision_objects:',
+            '    collision_objects: <2>\n    x:',
+            "'world.collision_objects' is",
+        ),
+        (
+            '      primitives:',
+            '      primitives: <1>\n      x:',
+            "object 'table': 'primitives' is no list",
+        ),
+        ('      primitives:', '      x:', "object 'table': it has no shapes"),
         ('[0.5, 0.6, 0.7]', '[0.5, 0.6]', "object 'table': primitive 0"),
         ('[0.4, 0.05]', "[0.4, '...']", "object 'two': primitive 0"),
         ('[0.4, 0.05]', '[0.4, .nan]', "object 'two': primitive 0"),
