@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from .config.experiment_file import load_experiment as load_experiment
+from .data.recording import Recording as Recording
+from .errors import IdentificationError as IdentificationError
+from .estimation.validation import validate as validate
+from .estimators import EstimationSettings as EstimationSettings
+from .excitation import plan as plan
+from .excitation import PlannerSettings as PlannerSettings
+from .identification.library import identify as identify
+from .identification.pipeline import IdentificationProblem as IdentificationProblem
+from .identification.pipeline import identify_factors as identify_factors
+from .identification.pipeline import identify_sources as identify_sources
+from .identification.reduction import FactorBuilder as FactorBuilder
+from .identification.tool_pipeline import identify_tool as identify_tool
+from .model.consistency import check as check
+from .model.parameters import ParameterLayout as ParameterLayout
+from .model.parameters import ParameterSet as ParameterSet
+from .model.robot import Robot as Robot
+from .regressor import ModelSettings as ModelSettings
+from .results.factor_file import read_factor as read_factor
+from .results.factor_file import write_factor as write_factor
+from .results.formats import export as export
+from .results.result import Result as Result
+from .results.saving import save as save
+from .results.stored_result import read_result as read_result
+from .results.urdf_export import identified_urdf as identified_urdf
+from .results.verdict import verdict as verdict
+from .signals import SignalSettings as SignalSettings
+from .version import __version__ as __version__
