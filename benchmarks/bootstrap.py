@@ -92,7 +92,7 @@ def coverage(robot: Robot) -> tuple[Table, list[Figure]]:
     text = (
         f'Share of the true parameters within 95 % intervals over {RECORDINGS} simulated '
         f'recordings. Errors of the effort have a standard deviation of {ERROR:g} N m, and are '
-        'filtered to stay alike for the time told.'
+        'filtered to stay alike for the time given.'
     )
     return Table(heads, rows, 'Intervals that hold', text), figures
 

@@ -170,7 +170,9 @@ def section(robots: int = ROBOTS) -> Section:
     wrong = [*alarms, *missed, *unnamed, *real_alarms, *real_missed]
     if wrong:
         tables.append(
-            Table(['case', 'told'], [line.split(': ', 1) for line in wrong], 'Misses and alarms')
+            Table(
+                ['case', 'reported'], [line.split(': ', 1) for line in wrong], 'Misses and alarms'
+            )
         )
     figures = [
         Figure('faults found in simulation', _share(hits, made), at_least=0.95),
@@ -188,7 +190,7 @@ def section(robots: int = ROBOTS) -> Section:
         figures.append(Figure('load of the UR10e found', float(found), at_least=1))
     text = (
         'A fault is found where kind and joints of a finding are its own; *beside it* counts '
-        'those, too, that are told as fitting nearly as well. See '
+        'those, too, that are reported as fitting nearly as well. See '
         '[diagnosis](../how_to/diagnosis.md).'
     )
     return Section('Diagnosis of recordings', text, tables, figures)

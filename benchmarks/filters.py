@@ -146,7 +146,7 @@ def section() -> Section:
         title='Filters',
         text='What each way from positions to velocities and accelerations costs, what the '
         'parameters of the polynomial approximation do, and how much is wrong in parameters '
-        "because of the filter alone. (docs/explanation/filters.md tells the filters' meaning.)",
+        "because of the filter alone. (The filters' meaning: docs/explanation/filters.md.)",
         tables=[_speed(), _windows(), *accuracy],
     )
 

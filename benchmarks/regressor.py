@@ -70,7 +70,7 @@ microseconds for the Panda's dense rows and 0.29 for their entries, where this o
 as long, entries twice. On such a machine dense rows miss their bounds; where memory takes zeros
 faster still, they miss the one by zeros by more.
 
-Two threads are told in a table of their own, beside two processes that know nothing of each
+Two threads have a table of their own, beside two processes that know nothing of each
 other.  Entries are bound by arithmetic and held to 1.6 times the speed of one thread.  Dense rows
 are bound by memory, which both cores share: they are held to 0.8 (1.6 of 2) of what two processes
 gain.  Jobs of a few milliseconds gain less, for a second core has to wake up.

@@ -254,7 +254,7 @@ def _short() -> tuple[Table, list[Figure]]:
         ['', 'ms'],
         [[name, f'{1e3 * seconds:.1f}'] for name, seconds in lines],
         title='A short recording',
-        text='What does not grow is told from recordings of half the length.',
+        text='What does not grow is known from recordings of half the length.',
     )
     return table, [Figure('beyond the rows of a short recording', 1e3 * beyond, 'ms')]
 

@@ -325,7 +325,7 @@ class _Run:
 
 
 def _made_alike(factor: StoredFactor, problem: IdentificationProblem) -> bool:
-    """Tell whether a factor was made with the settings of a problem, gravity among them."""
+    """Return whether a factor was made with the settings of a problem, gravity among them."""
     made = factor.settings
     alike = (made.model, made.signals) == (problem.model, problem.signals)
     return alike and bool(np.array_equal(factor.robot['gravity'], problem.robot.gravity))

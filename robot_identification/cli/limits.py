@@ -27,7 +27,7 @@ def limits(options: argparse.Namespace) -> int:
 
     Compute, from the efforts of the identified robot in random states of its workspace, the
     acceleration of each joint for which efforts suffice, and write them as MoveIt's
-    joint_limits.yaml.  With --check, tell in how many states efforts suffice for those of a file.
+    joint_limits.yaml.  With --check, print in how many states efforts suffice for those of a file.
 
     Examples
     --------

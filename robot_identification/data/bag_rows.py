@@ -137,7 +137,7 @@ def _publishers(bag: Path, topic: str, wanted: Wanted) -> tuple[list[Wanted], bo
 
 
 def _are_zero(states: JointStates) -> np.ndarray:
-    """Tell for each message if it has positions, and nothing but zeros."""
+    """Return for each message whether it has positions, and nothing but zeros."""
     there = states.present['position'].any(axis=1)
     moved = [np.nan_to_num(states.values[name], nan=0.0).any(axis=1) for name in SIGNALS]
     return np.asarray(there & ~np.any(moved, axis=0))

@@ -258,7 +258,7 @@ def _moves(
     scores: np.ndarray,
     counts: np.ndarray,
 ) -> Iterator[np.ndarray]:
-    """Give the delta of some replicates after the other, (·, k); NaN where they do not tell it."""
+    """Give the delta of some replicates after the other, (·, k); NaN for one undetermined."""
     k = scores.shape[1]
     upper = np.triu_indices(k)
     size = max(1, _CHUNK_BYTES // (8 * upper[0].size))

@@ -5,7 +5,7 @@ From a recording to the rows of energy equations, one for each interval of time.
 Gautier and Khalil (1992), equations (1) to (10): over an interval, the work of the efforts is what
 the robot's energy grows by and what friction takes.  No accelerations are needed, the integral
 damps the noise of the efforts instead of a filter, and a row is a sum over all joints.  What that
-costs is the joints' separate equations: which joint an effort belongs to is told by their motion
+costs is the joints' separate equations: which joint an effort belongs to is known by their motion
 alone.
 """
 
@@ -168,7 +168,7 @@ class _Intervals:
         steps = max(1, round(settings.interval / step)) if step > 0.0 else 1
         if settings.quadrature == 'simpson':
             steps = 2 * max(1, round(steps / 2))
-        # intervals shorter than a recorded sample tell nothing new
+        # intervals shorter than a recorded sample add nothing
         independence = min(1.0, recorded * steps * step)
         return cls(step * quadrature_weights(settings.quadrature, steps), independence)
 

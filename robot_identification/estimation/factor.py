@@ -494,7 +494,7 @@ def _stacked(upper: np.ndarray, lower: np.ndarray) -> np.ndarray:
 
 
 def _seen(triangle: np.ndarray) -> np.ndarray:
-    """Tell which rows and columns of a triangle have entries; (k,) bool."""
+    """Return which rows and columns of a triangle have entries; (k,) bool."""
     return np.asarray(triangle.any(axis=0) | triangle.any(axis=1))
 
 

@@ -8,7 +8,7 @@ covariance and all residuals come from R by orthogonal steps alone; no normal eq
 
 Base parameters are chosen on random motions, so that a poor recording cannot change the model.  A
 recording may still leave some of them open (`identifiability`): a joint that only ever turned one
-way, for example, does not tell Coulomb friction from offset.
+way, for example, does not distinguish Coulomb friction from offset.
 
 Essential parameters are those that the data determine with some certainty, after Pham and Gautier,
 "Essential parameters of robots" (CDC 1991): the parameter with the largest relative standard
@@ -55,7 +55,7 @@ POOR_FIT = 30.0
 """Relative error of a joint [%] from which a warning is given."""
 
 ENOUGH = 1.5
-"""Independent rows a parameter below which nothing is fitted: what is left is no noise to tell."""
+"""Independent rows a parameter below which nothing is fitted: what is left is no noise."""
 
 NEGLIGIBLE_COLUMN = 1e-13
 """A column this small beside the largest of a joint's rows is rounding, and no parameter."""
@@ -343,7 +343,7 @@ def evaluate(system: LinearSystem, base: np.ndarray) -> Fit:
 
 def require_motion(system: LinearSystem) -> None:
     """
-    Check that the recordings can tell anything at all about every joint.
+    Check that the recordings determine anything at all of every joint.
 
     Raises
     ------

@@ -371,7 +371,7 @@ def symmetry_equations(transformation: np.ndarray) -> np.ndarray:
 
 
 def is_body(vector: np.ndarray) -> bool:
-    """Tell whether (10,) inertial parameters are those of a body, be it flat or a point."""
+    """Return whether (10,) inertial parameters are those of a body, be it flat or a point."""
     body = Spread.from_parameters(vector)
     return body is not None and body.physical
 

@@ -10,14 +10,14 @@ with G the regrouping into base parameters, D the log-det divergence of each lin
 from the prior's (see `log_det`), and rotor inertias and friction positive.  W enters by its R
 factor alone, so the recording's length does not matter.  Data and prior are weighed in the same
 currency: sigma_j comes from the fit itself, iterated, and counts rows for as much as the block
-bootstrap of the plain fit says they tell.  A URDF says nothing of rotors and friction; they have
-no prior but their sign, so that a drive's reflected inertia is not put on its link.
+bootstrap of the plain fit says.  A URDF says nothing of rotors and friction; they have no prior
+but their sign, so that a drive's reflected inertia is not put on its link.
 
 The weight is found by cross-validation over five contiguous stretches of the recordings: the
 parameters are fitted to four of them and predict the fifth; the cost is the mean over joints of
 the logarithm of the held-out residual, of short recordings as means over the parts, so that noise
 does not count.  Taken is the strongest prior whose cost is within a standard error of the best
-(over the stretches, paired), and within 0.3 %: what the data hardly tell apart is left to the
+(over the stretches, paired), and within 0.3 %: what the data hardly distinguish is left to the
 prior.  Where noise is most of the residual, one per cent more of it is a seventh of the noise.
 
 At the minimum, with H the Hessian of half the objective, W the rows of the data in units of their
@@ -28,9 +28,9 @@ plain fit gives the covariance of W'e as it is, whatever correlation there is be
 
     C = H^-1 (cov(W'e) + N'N) H^-1.
 
-How far bodies are from their prior is what the weights say that the stretches do not tell from the
-best: the prior's variance is the mean of theirs, so that its rows in N are multiplied by the root
-of the ratio of the weight taken to their harmonic mean.
+How far bodies are from their prior is what the weights say that the stretches do not distinguish
+from the best: the prior's variance is the mean of theirs, so that its rows in N are multiplied by
+the root of the ratio of the weight taken to their harmonic mean.
 
 One file: strength of the prior and deviations are found by the same fits.
 """
@@ -181,8 +181,8 @@ def _inflation(drawn: Bootstrap | None, free: Estimate, system: LinearSystem) ->
     """
     Return by how much classical variances are too small; at least 1.
 
-    Rows that tell the parameters count for at least as many as these are: replicates of few rows
-    are nearly singular, and their spread has no bound.
+    Rows that determine the parameters count for at least as many as these are: replicates of few
+    rows are nearly singular, and their spread has no bound.
     """
     known = free.was_free & (free.std > 0.0)
     if drawn is None or not known.any():

@@ -370,9 +370,9 @@ class PhysicalFit:
         Return the problem of rows with R ``factor`` of unit noise, and a start inside of it.
 
         Parameters of drives that no row sees are held at the prior; weak rows measure the others
-        there, which decides combinations that no motion tells apart.  For springs, these rows have
-        their own standard deviation, so that gravity on bodies and springs share what the
-        recordings do not tell apart as their priors have it.
+        there, which decides combinations that no motion distinguishes.  For springs, these rows
+        have their own standard deviation, so that gravity on bodies and springs share what the
+        recordings do not distinguish as their priors have it.
         """
         matrix, target = factor[:, :-1] @ self.regrouping, factor[:, -1]
         norms = np.linalg.norm(matrix, axis=0)

@@ -67,7 +67,7 @@ _SETTLED = 1e-3
 @dataclass(frozen=True)
 class ResidualColour:
     """
-    Colour of the residuals of n joints; NaN where the rows are too few to tell.
+    Colour of the residuals of n joints; NaN where the rows are too few.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ def effort_delay(
     Returns
     -------
     EffortDelay
-        NaN for joints whose effort changes faster than the rows can tell, or by nothing but what
+        NaN for joints whose effort changes faster than the rows can follow, or by nothing but what
         the parameters take up.
 
     """
@@ -424,7 +424,7 @@ def _std(
 
 
 def _resolved(model: np.ndarray, parts: list[slice]) -> np.ndarray:
-    """Tell for each joint whether the rows are close enough to follow the model's effort."""
+    """Return for each joint whether the rows are close enough to follow the model's effort."""
     bends = sum((np.diff(model[part], 2, axis=0) ** 2).sum(axis=0) for part in parts)
     swing = sum(((model[part] - model[part].mean(axis=0)) ** 2).sum(axis=0) for part in parts)
     return np.asarray(bends < _RESOLVED * swing)

@@ -201,7 +201,7 @@ def row_blocks(
         zones=zones,
         channels=tuple(zip(delays.tolist(), low_passes.tolist(), strict=True)),
         breakaway=getattr(regressor, 'breakaway', None),
-        # rows that resampling puts between samples tell nothing new
+        # rows that resampling puts between samples add nothing
         recorded=np.inf if signals.sample_rate is None else sample_rate(source),
         repair=repair,
     )
@@ -338,7 +338,7 @@ def time_step(samples: Samples) -> float:
 
 def driven_rows(regressor: Regressor) -> np.ndarray:
     """
-    Tell which rows of a sample have an effort, (n_joints,) bool.
+    Return which rows of a sample have an effort, (n_joints,) bool.
 
     Those of the links of elastic joints have none: they are an equilibrium.
     """

@@ -127,7 +127,7 @@ def system_of(
     sources, regressor, structure, signals:
         As for `row_blocks`; several recordings are merged.
     progress:
-        Told the share of the recordings that is done, and the seconds that are read.
+        Called with the share of the recordings that is done, and the seconds that are read.
     trace_points:
         Bound on the rows that are kept for plots, for each recording.
     read:
@@ -171,7 +171,7 @@ def system_of(
 def _reporting(
     blocks: Iterator[RowBlock], source: RecordingSource, progress: Progress
 ) -> Iterator[RowBlock]:
-    """Pass the blocks on and tell how far they have come, by seconds where the end is unknown."""
+    """Pass the blocks on and report how far they are, by seconds where the end is unknown."""
     name, duration = source_name(source).rpartition('/')[2], getattr(source, 'duration', 0.0)
     first: float | None = None
     for block in blocks:
@@ -305,7 +305,7 @@ class _SystemBuilder:
         if not self.pattern.same(block.pattern):
             raise ValueError('blocks of one system have rows of different patterns')
         if len(block.raw_effort) and not block.undecimated and not self.raw_apart:
-            # R tells of the samples so far, and no longer of those to come
+            # R has the samples so far, and not those to come
             self._add_triangles()
             self.raw_apart = True
         samples = len(block.time)
@@ -332,7 +332,7 @@ class _SystemBuilder:
             self.effort_sums[j] += effort.sum()
 
     def _push_raw(self, block: RowBlock) -> None:
-        """Take in the samples before decimation and dead zone: those that R does not tell."""
+        """Take in the samples before decimation and dead zone: those that R does not have."""
         efforts = block.raw_effort.T
         for j in range(self.n):
             part = self.pattern.row_entries(j)

@@ -361,7 +361,7 @@ class Comparison:
 
     def differs(self, significance: float = 0.01) -> bool:
         """
-        Tell whether the parameters differ significantly.
+        Return whether the parameters differ significantly.
 
         Parameters
         ----------

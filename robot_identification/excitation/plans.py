@@ -145,7 +145,7 @@ class PlanningWatch:
         return self.on_request or (bool(budget) and self.seconds > budget)
 
     def left(self) -> bool:
-        """Tell whether the work may go on; where it may not, it is not `complete`."""
+        """Return whether the work may go on; where it may not, it is not `complete`."""
         self.complete = self.complete and not self.ended
         return self.complete
 
@@ -189,7 +189,7 @@ class PlanChecks:
         raise outcome
 
     def passes(self, trajectory: Trajectory) -> bool:
-        """Tell whether all checks are passed."""
+        """Return whether all checks are passed."""
         return isinstance(self._outcome(trajectory), Findings)
 
     def _outcome(self, trajectory: Trajectory) -> Findings | LimitViolation | CollisionError:

@@ -48,7 +48,7 @@ def with_gains(
     experiment:
         One with open gains, see `RobotSettings.open_gains`.
     progress:
-        Told about the progress.
+        Called with the share that is done, and what is being done.
 
     Returns
     -------

@@ -79,7 +79,7 @@ def identify(
         Sections of an experiment file, for example ``{'robot': {'effort_kind': 'joint_torque'},
         'signals': {'cutoff': 20}}``.
     progress:
-        Told about the progress.
+        Called with the share that is done, and what is being done.
 
     Raises
     ------
@@ -261,7 +261,7 @@ _BARE = RecordingEntry()
 
 
 def _is_bare(entry: RecordingEntry) -> bool:
-    """Tell if an entry is a table without any columns named, which are to be guessed."""
+    """Return whether an entry is a table without any columns named, which are to be guessed."""
     named = (entry.time, entry.position, entry.velocity, entry.effort, entry.motor)
     return (
         entry.file is not None

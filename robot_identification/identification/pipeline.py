@@ -108,7 +108,7 @@ def identify(experiment: Experiment, *, progress: Progress = no_progress) -> Res
     experiment:
         See `robot_identification.config.experiment_file.load_experiment`.
     progress:
-        Told about the progress.
+        Called with the share that is done, and what is being done.
 
     Raises
     ------
@@ -263,7 +263,7 @@ def identify_sources(
     carrying:
         Recordings with the load that is to be identified.
     progress:
-        Told about the progress.
+        Called with the share that is done, and what is being done.
 
     Raises
     ------

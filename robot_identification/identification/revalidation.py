@@ -100,7 +100,7 @@ def validate_stored(
     signals:
         How they become samples; None takes the result's own settings.
     progress:
-        Told about the progress.
+        Called with the share that is done, and what is being done.
 
     Raises
     ------

@@ -47,7 +47,7 @@ def identify_servo(
     recordings:
         Recordings in memory beside them, by ``identification`` and ``validation``.
     progress:
-        Told about the progress.
+        Called with the share that is done, and what is being done.
 
     Raises
     ------

@@ -8,7 +8,7 @@ G_L of the regrouping that belong to the link, the rows of both runs are
     W_b beta = tau                 without the load,
     W_b beta + W_b G_L p = tau     with it.
 
-Robot and load are estimated together: what the run without the load tells of beta enters with its
+Robot and load are estimated together: what the run without the load knows of beta enters with its
 own uncertainty, and the covariance of p is right although beta is not known exactly.  Everything
 comes from the R factors of the two systems.  The approach with all rows in one system is that of
 Khalil, Gautier and Lemoine, "Identification of the payload inertial parameters of industrial
@@ -301,7 +301,7 @@ class _PayloadRuns:
     ) -> _PayloadRuns:
         """Stack the rows; ``columns``, (b, k), are what the load adds to the base parameters."""
         light = heavy = joint_weights(without)
-        with suppress(RecordingError):  # so short that its residuals tell nothing of its noise
+        with suppress(RecordingError):  # so short that its residuals do not show its noise
             heavy = joint_weights(loaded)
         names = without.structure.base_layout.names if settings.own_friction else ()
         friction = [i for i, name in enumerate(names) if name.rpartition('.')[2] in _FRICTION]
@@ -524,7 +524,7 @@ def _moved(placement: pin.SE3) -> np.ndarray:
 
 
 def _combinations(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the load's parameters that any motion tells, and what combines with them, (k, 10)."""
+    """Return the load's parameters that some motion determines, and what joins them, (k, 10)."""
     norms = np.linalg.norm(columns, axis=0)
     living = norms > _TOLERANCE * norms.max(initial=0.0)
     scaled = columns / np.where(living, norms, 1.0)
@@ -541,7 +541,7 @@ def _recorded(matrix: np.ndarray, excited: np.ndarray) -> np.ndarray:
     """
     Return what the parameters that the recordings determine stand for, (k, k).
 
-    Those that they do not tell are held at 0, and others take over what they explain of them.
+    Those that they do not determine are held at 0, and others take over what they explain of them.
     """
     norms = _norms(matrix)
     scaled = matrix / norms
@@ -568,7 +568,7 @@ def _body(
     """
     Return the parameters of the physical body that fits best, and what is to be said of it.
 
-    It has the mass that was found: gravity alone tells it, while a faulty inertia, which takes
+    It has the mass that was found: gravity determines it, while a faulty inertia, which takes
     fast motions, would pull it away by many of its deviations.  All else is as close to what was
     found as a body can be, by the covariance.
 

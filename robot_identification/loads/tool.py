@@ -347,7 +347,7 @@ def tool(
 
 
 def _swung(load: Payload) -> bool:
-    """Tell whether the inertia found is certain, and that of a body within its deviations."""
+    """Return whether the inertia found is certain, and that of a body within its deviations."""
     places = load.base.layout.indices(f'load.{symbol}' for symbol in INERTIAL_SYMBOLS)
     values, std = load.base.values[places], load.std[places]
     moments = np.array([4, 6, 9])

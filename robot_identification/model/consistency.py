@@ -228,7 +228,7 @@ def from_pseudo_inertia(matrix: np.ndarray) -> np.ndarray:
 
 def passes_cholesky(vector: np.ndarray, tolerance: float = 0.0) -> bool:
     """
-    Tell whether a Cholesky factorisation accepts the inertia of ten parameters.
+    Return whether a Cholesky factorisation accepts the inertia of ten parameters.
 
     The inertia is the one at the centre of mass; without a positive mass nothing passes.  Gautier
     and Venture (2013) do not print what the tolerance, 0 or less [kg m^2], is compared with; here

@@ -240,7 +240,7 @@ def _is_power_of_ten(value: float) -> bool:
 
 
 def _is_rounded(angles: np.ndarray) -> bool:
-    """Tell if an angle is nearly, and not to float32, a multiple of a quarter turn."""
+    """Return whether an angle is nearly, and not to float32, a multiple of a quarter turn."""
     off = np.abs(angles - 0.5 * np.pi * np.rint(angles / (0.5 * np.pi)))
     return bool(((off > 1e-7) & (off < _SNAPPED)).any())
 

@@ -330,7 +330,7 @@ def _link_checks(
 
 
 def _stands_in(shape: LinkShape, body: Spread | None, bounds: PlausibilityBounds) -> bool:
-    """Tell whether a shape is a placeholder that says nothing of a body."""
+    """Return whether a shape is a placeholder that says nothing of a body."""
     if body is None or body.mass <= DENSEST * shape.volume:
         return False
     return _outside(shape, body.centre) > _slack(shape, bounds) or (

@@ -243,7 +243,7 @@ def without_blanks(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _is_for_urdfdom(piece: str) -> bool:
-    """Tell if urdfdom takes what stands between two blanks, or a single number."""
+    """Return whether urdfdom takes what stands between two blanks, or a single number."""
     return piece == piece.rstrip() and len(piece.split()) < 2
 
 

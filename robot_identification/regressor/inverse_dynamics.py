@@ -318,7 +318,7 @@ class RowPattern:
         return np.concatenate([*self.columns, np.zeros(0, dtype=int)]).astype(int)
 
     def same(self, other: RowPattern) -> bool:
-        """Tell whether entries of both patterns mean the same."""
+        """Return whether entries of both patterns mean the same."""
         if self is other:
             return True
         alike = self.size == other.size and np.array_equal(self.offsets, other.offsets)

@@ -187,7 +187,7 @@ def _shaped(
 
 
 def _seen_columns(factor: QRFactor) -> np.ndarray:
-    """Tell which columns each joint's rows have entries in, (n, b + 1) bool."""
+    """Return which columns each joint's rows have entries in, (n, b + 1) bool."""
     triangles = factor.triangles != 0.0
     seen = (factor.raw_gram != 0.0).any(axis=1) | triangles.any(axis=1) | triangles.any(axis=2)
     seen[:, :-1] |= factor.column_sums != 0.0
@@ -292,7 +292,7 @@ def _blocks_of(
 
 
 def _trapezoid(matrix: np.ndarray) -> np.ndarray:
-    """Tell which entries are in the upper trapezoid."""
+    """Return which entries are in the upper trapezoid."""
     return np.triu(np.ones(matrix.shape, dtype=bool))
 
 

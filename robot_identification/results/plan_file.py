@@ -125,7 +125,7 @@ class StoredPlan:
     stop_deceleration: tuple[float, ...] = ()
 
     def is_of(self, robot: Robot) -> bool:
-        """Tell whether the plan was made with the very URDF of a robot."""
+        """Return whether the plan was made with the very URDF of a robot."""
         return bool(robot_document(robot)['sha256'] == self.robot.sha256)
 
 

@@ -138,7 +138,7 @@ def _write_link(
 
 
 def _physical(body: np.ndarray) -> bool:
-    """Tell if mass and moments are positive; unlike `check` it takes flat bodies."""
+    """Return whether mass and moments are positive; unlike `check` it takes flat bodies."""
     if body[0] <= 0.0:
         return False
     moments = np.linalg.eigvalsh(inertia_at_com(body))

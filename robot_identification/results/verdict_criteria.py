@@ -388,7 +388,7 @@ def unseen(result: Result) -> tuple[Validation, ...]:
 
 
 def _repeats(seen: Validation, result: Result) -> bool:
-    """Tell if a validation is on the rows of the identification."""
+    """Return whether a validation is on the rows of the identification."""
     same = {*seen.sources} <= {*result.recordings}
     fits = zip(seen.joints, result.estimate.joints, strict=True)
     alike = (a.rows == b.rows and np.isclose(a.rmse, b.rmse, rtol=1e-9) for a, b in fits)
