@@ -16,6 +16,7 @@ from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
 from robot_identification.launching import (
     argument,
+    common_arguments,
     full_namespace,
     own_nodes,
     preview,
@@ -108,29 +109,7 @@ ARGUMENTS = [
         description='Whether the excitation node may move the robot; empty: as in the '
         'configuration, where it may, since nothing but a simulation moves',
     ),
-    DeclareLaunchArgument(
-        'preview',
-        default_value='false',
-        choices=['true', 'false'],
-        description='Whether RViz opens, which shows what the service excitation/preview answers',
-    ),
-    DeclareLaunchArgument(
-        'online',
-        default_value='',
-        choices=SWITCH,
-        description='Whether the robot is identified while it moves; empty: as in the '
-        'configuration, where it is not',
-    ),
-    DeclareLaunchArgument(
-        'recordings',
-        default_value='',
-        description='Folder of the recordings; empty: as in the configuration, recordings',
-    ),
-    DeclareLaunchArgument(
-        'results',
-        default_value='',
-        description='Folder of the results; empty: as in the configuration, results',
-    ),
+    *common_arguments(),
 ]
 
 

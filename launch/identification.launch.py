@@ -11,6 +11,7 @@ from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from robot_identification.launching import (
     argument,
+    common_arguments,
     own_nodes,
     preview,
     remapped,
@@ -84,34 +85,11 @@ ARGUMENTS = [
         'franka/joint_states); empty: joint_states',
     ),
     DeclareLaunchArgument(
-        'preview',
-        default_value='false',
-        choices=['true', 'false'],
-        description='Whether RViz opens, which shows what the service excitation/preview '
-        'answers; the ghost that goes through the motion needs the argument robot',
-    ),
-    DeclareLaunchArgument(
-        'online',
-        default_value='',
-        choices=SWITCH,
-        description='Whether the robot is identified while it moves; empty: as in the '
-        'configuration, where it is not',
-    ),
-    DeclareLaunchArgument(
         'experiment',
         default_value='',
         description='Experiment file that tells how to identify this robot; empty: none',
     ),
-    DeclareLaunchArgument(
-        'recordings',
-        default_value='',
-        description='Folder of the recordings; empty: as in the configuration, recordings',
-    ),
-    DeclareLaunchArgument(
-        'results',
-        default_value='',
-        description='Folder of the results; empty: as in the configuration, results',
-    ),
+    *common_arguments(),
 ]
 
 

@@ -10,6 +10,7 @@ from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from robot_identification.launching import (
     argument,
+    common_arguments,
     own_nodes,
     preview,
     remapped,
@@ -67,33 +68,11 @@ ARGUMENTS = [
         'configuration, where it may, since nothing but a simulation moves',
     ),
     DeclareLaunchArgument(
-        'preview',
-        default_value='false',
-        choices=['true', 'false'],
-        description='Whether RViz opens, which shows what the service excitation/preview answers',
-    ),
-    DeclareLaunchArgument(
-        'online',
-        default_value='',
-        choices=SWITCH,
-        description='Whether the robot is identified while it moves; empty: as in the '
-        'configuration, where it is not',
-    ),
-    DeclareLaunchArgument(
-        'recordings',
-        default_value='',
-        description='Folder of the recordings; empty: as in the configuration, recordings',
-    ),
-    DeclareLaunchArgument(
-        'results',
-        default_value='',
-        description='Folder of the results; empty: as in the configuration, results',
-    ),
-    DeclareLaunchArgument(
         'truth',
         default_value='',
         description="File that gets the simulated robot's true parameters; empty: none",
     ),
+    *common_arguments(),
 ]
 
 

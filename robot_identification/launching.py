@@ -36,6 +36,39 @@ _EVERYWHERE = {'use_sim_time': '{use_sim_time}'}
 _ARGUMENT = re.compile(r'{(\w+)}')
 
 
+def common_arguments() -> list[Any]:
+    """Return declarations of the arguments that mean the same with every robot."""
+    from launch.actions import DeclareLaunchArgument
+
+    return [
+        DeclareLaunchArgument(
+            'preview',
+            default_value='false',
+            choices=['true', 'false'],
+            description='Whether RViz opens, which shows what the service excitation/preview '
+            'answers; the ghost that goes through the motion needs the argument robot, unless '
+            'the robot is simulated',
+        ),
+        DeclareLaunchArgument(
+            'online',
+            default_value='',
+            choices=SWITCH,
+            description='Whether the robot is identified while it moves; empty: as in the '
+            'configuration, where it is not',
+        ),
+        DeclareLaunchArgument(
+            'recordings',
+            default_value='',
+            description='Folder of the recordings; empty: as in the configuration, recordings',
+        ),
+        DeclareLaunchArgument(
+            'results',
+            default_value='',
+            description='Folder of the results; empty: as in the configuration, results',
+        ),
+    ]
+
+
 def own_nodes(
     context: Any,
     nodes: Mapping[str, Mapping[str, str]],

@@ -16,6 +16,7 @@ import sys
 
 from node_interfaces import INTERFACES
 import pytest
+from robot_identification import launching
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,9 +65,11 @@ def constant(path: Path, name: str):
 
 
 def declared(path: Path) -> dict[str, dict[str, ast.expr]]:
+    places = [path, *([Path(launching.__file__)] if calls(path, 'common_arguments') else [])]
     return {
         call.args[0].value: {keyword.arg: keyword.value for keyword in call.keywords}
-        for call in calls(path, 'DeclareLaunchArgument')
+        for place in places
+        for call in calls(place, 'DeclareLaunchArgument')
     }
 
 
