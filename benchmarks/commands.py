@@ -19,9 +19,9 @@ from robot_identification.errors import IdentificationWarning
 from robot_identification.model.robot import Robot
 from robot_identification.model.urdf_files import mjcf_facts
 from robot_identification.results.urdf_export import robot_with_inertia
+from robot_identification.servo.fit import ServoFit
 from robot_identification.servo.identification import fit_servo, rollout_errors
 from robot_identification.servo.parameters import ServoParameters
-from robot_identification.servo.rollout_fit import RolloutFit
 from robot_identification.servo.settings import ServoSettings, SimulatorSettings
 
 from . import mujoco_sysid
@@ -187,7 +187,7 @@ def _odd_periods(case: Case, recording: CommandRecording) -> np.ndarray:
     return np.asarray(np.searchsorted(ends, since, side='right') % 2 == 1)
 
 
-def _identified(case: Case, *, odd: bool) -> tuple[RolloutFit, float]:
+def _identified(case: Case, *, odd: bool) -> tuple[ServoFit, float]:
     """Identify without the odd periods, or without the even ones; return processor time [s]."""
     robot, recording, settings = _loaded(case)
     out = _odd_periods(case, recording)
@@ -197,7 +197,7 @@ def _identified(case: Case, *, odd: bool) -> tuple[RolloutFit, float]:
     return found, time.process_time() - begin
 
 
-def _error(fit: RolloutFit, unseen: CommandRecording, parameters: ServoParameters) -> float:
+def _error(fit: ServoFit, unseen: CommandRecording, parameters: ServoParameters) -> float:
     """Return the error of positions that are held out, over all joints [mrad]."""
     errors = rollout_errors(fit.model, [unseen], parameters, held_out=True)
     return float(1e3 * np.sqrt((errors**2).mean()))
@@ -215,7 +215,7 @@ def _of_file(case: Case, robot: Robot) -> ServoParameters:
     )
 
 
-def _difference(one: RolloutFit, other: RolloutFit, kind: str) -> float:
+def _difference(one: ServoFit, other: ServoFit, kind: str) -> float:
     """Return the median over joints of the difference by the mean [%]."""
     a, b = (fit.parameters.values(kind) for fit in (one, other))
     return float(100.0 * np.median(2.0 * np.abs(a - b) / np.maximum(a + b, 1e-12)))

@@ -157,6 +157,9 @@ ESTIMATORS: dict[str, Estimator] = {
 ROLLOUT = 'rollout'
 """Method for recordings of commands (`servo`), which is none of the estimators."""
 
+SERVO_METHODS = (ROLLOUT, 'ols')
+"""Methods for recordings of commands."""
+
 STANDARD = ('nearest', 'base_columns', 'essential')
 """Ways from base parameters to standard ones, as `EstimationSettings.standard` names them."""
 
@@ -189,8 +192,8 @@ class EstimationSettings:
         'physical',
         doc='How parameters are estimated: '
         + '; '.join(f'{each.doc} ({name})' for name, each in ESTIMATORS.items())
-        + '; parameters of servos from rollouts in a simulator (rollout), which alone takes '
-        'robot.effort_kind servo_command',
+        + '; for servos (robot.effort_kind servo_command) from rollouts in a simulator (rollout), '
+        'or ols on the efforts that their gains imply; left out, ols where no simulator is named',
         choices=(*ESTIMATORS, ROLLOUT),
     )
     equations: str = option(

@@ -66,7 +66,8 @@ COMMANDS = (
     TARGET,
     argument(
         '--timestep',
-        "step of that simulator (default: the robot file's, if it is MJCF)",
+        "step of that simulator (default: the robot file's, if it is MJCF; else none, and least "
+        'squares in place of rollouts)',
         positive,
         'S',
     ),

@@ -22,7 +22,7 @@ import pinocchio as pin
 from ..data.drives import Drives, EFFORT_KINDS
 from ..data.recording_config import RecordingEntry
 from ..errors import SettingsError
-from ..estimators import EstimationSettings
+from ..estimators import EstimationSettings, SERVO_METHODS
 from ..loads.drive_gains import METHODS
 from ..loads.payload import PayloadSettings
 from ..model.robot import Robot
@@ -421,6 +421,14 @@ class Experiment:
             if isinstance(section, Mapping)
             for key in section
         )
+
+    @property
+    def servo_method(self) -> str:
+        """Method for servos, of `SERVO_METHODS`: as given, or by whether a simulator is named."""
+        if 'estimation.method' in self.given:
+            return self.estimation.method
+        named = self.simulation.named or self.robot.mjcf(self.base) is not None
+        return SERVO_METHODS[not named]
 
     @property
     def name(self) -> str:

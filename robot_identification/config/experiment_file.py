@@ -31,7 +31,7 @@ from ..errors import (
     RecordingError,
     SettingsError,
 )
-from ..estimators import EstimationSettings, ESTIMATORS, ROLLOUT
+from ..estimators import EstimationSettings, ESTIMATORS, ROLLOUT, SERVO_METHODS
 from ..model.robot import Robot
 from ..model.targets import TARGETS
 from ..options.document import Document, nearest, override, read_document
@@ -321,18 +321,24 @@ def _check_servo(experiment: Experiment, robot: Robot) -> None:
     """Check gains, and that nothing is asked for that recordings of commands do not give."""
     settings = experiment.robot
     method = experiment.estimation.method
-    rollout = method == ROLLOUT
     if settings.servo is None:
-        if rollout:
+        if method == ROLLOUT:
             text = "is rollout, but 'robot.effort_kind' is not servo_command"
             raise key_error('estimation.method', text, f'set it to one of {one_of(ESTIMATORS)}')
         return
     for name in ('stiffness', 'damping', *(['limit'] if settings.servo.limit else [])):
         settings.servo.per_joint(name, robot.joints)
     settings.servo.bus_numbers(robot.joints)
-    if 'estimation.method' in experiment.given and not rollout:
+    method = experiment.servo_method
+    if method not in SERVO_METHODS:
         text = f"is {method}, but 'robot.effort_kind' is servo_command"
-        raise key_error('estimation.method', text, 'leave it out: rollout is the method for it')
+        raise key_error('estimation.method', text, f'set it to {one_of(SERVO_METHODS)}')
+    if method != ROLLOUT and settings.servo.gains != 'given':
+        text = f'is {settings.servo.gains}, but by least squares alone factors on gains vanish'
+        remedy = 'name a simulator (simulation.timestep, simulation.integrator), or give the gains'
+        if 'estimation.method' in experiment.given:
+            remedy = 'set estimation.method to rollout, or give the gains'
+        raise key_error('robot.servo.gains', text, remedy)
     for key in ('elastic', 'delta', 'loops', 'coupled_drives', 'joint_springs'):
         if getattr(settings, key):
             text = "is given, but 'robot.effort_kind' is servo_command"
@@ -343,7 +349,8 @@ def _check_servo(experiment: Experiment, robot: Robot) -> None:
             raise key_error(f'data.{key}', text, 'leave it out: commands do not determine masses')
     target = experiment.simulation.target
     foreign = target is not None and not TARGETS[target].mjcf
-    if foreign or settings.mjcf(experiment.base) is None:
+    needed = experiment.simulation.named or method == ROLLOUT
+    if foreign or (needed and settings.mjcf(experiment.base) is None):
         experiment.simulation.require()
 
 

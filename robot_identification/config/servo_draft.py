@@ -65,7 +65,7 @@ class ServoDraft:
     joints:
         The robot's joints, in the order of the columns.
     simulation:
-        The simulator.
+        The simulator, if there is one.
     source:
         Where its step is from.
     remarks:
@@ -113,13 +113,21 @@ class ServoDraft:
             '    # gains: scale  # estimate a factor on the gains, where they are uncertain',
             '    # friction: coulomb_by_position  # where friction differs along the stroke',
             '    # commands: interpolated  # for logs that are thinned',
-            'simulation:',
-            *([f'  target: {simulator.target}'] if simulator.target else []),
-            f'  timestep: {simulator.timestep!r}  # s; {self.source}',
-            f'  integrator: {simulator.integrator}',
-            'data:',
-            '  identification:',
         ]
+        if simulator.named:
+            lines += [
+                'simulation:',
+                *([f'  target: {simulator.target}'] if simulator.target else []),
+                f'  timestep: {simulator.timestep!r}  # s; {self.source}',
+                f'  integrator: {simulator.integrator}',
+            ]
+        else:
+            lines += [
+                '# simulation:  # parameters are fitted to rollouts in the steps of a simulator',
+                '#   timestep: 0.002  # s',
+                '#   integrator: implicitfast',
+            ]
+        lines += ['data:', '  identification:']
         several = len(self.entries) > 1
         for k, entry in enumerate(self.entries):
             if several and k == len(self.entries) - 1:
@@ -175,7 +183,7 @@ def draft_servo(
     rate:
         Sampling rate of tables without stamps [Hz].
     timestep:
-        Step of the simulator [s]; None for that of the MJCF.
+        Step of the simulator [s]; None for that of the MJCF, or for no simulator.
     target:
         Simulator, one of `robot_identification.model.targets.TARGETS`; None for any.
     units:
@@ -194,11 +202,11 @@ def draft_servo(
     path, remarks = settings.mjcf(), []
     facts = None if path is None else mjcf_facts(path)
     foreign = target is not None and not TARGETS[target].mjcf
-    if timestep is None and (facts is None or foreign):
+    if timestep is None and target is not None and (facts is None or foreign):
         raise SettingsError(
             "'--timestep' is missing: parameters of servos hold for one step of the simulator",
             key='simulation.timestep',
-            remedy=f'give that of {TARGETS[target].title if target else "yours"} [s]',
+            remedy=f'give that of {TARGETS[target].title} [s]',
         )
     if facts is not None and facts.floating:
         settings = replace(settings, clamped=True)
@@ -231,10 +239,15 @@ def draft_servo(
         remarks += _delays(recording)
     integrator = 'implicitfast' if facts is None else INTEGRATORS[facts.integrator]
     source = f'of {urdf.name}' if timestep is None else 'as given'
-    if timestep is None:
-        assert facts is not None
+    if timestep is None and facts is not None:
         timestep = facts.timestep
-    simulation = SimulatorSettings(target, float(timestep), integrator)
+    simulation = SimulatorSettings()
+    if timestep is not None:
+        simulation = SimulatorSettings(target, float(timestep), integrator)
+    else:
+        remarks.append(
+            'no simulator is named (--timestep): least squares on the efforts of the servos'
+        )
     return ServoDraft(
         replace(settings, servo=servo), entries, tuple(joints), simulation, source, tuple(remarks)
     )

@@ -14,6 +14,7 @@ from ..config.commands import read_commands
 from ..config.experiment import Experiment
 from ..data.commands import CommandRecording
 from ..errors import collected_warnings, unique_texts
+from ..estimators import ROLLOUT
 from ..model.robot import Robot
 from ..model.urdf_files import mjcf_facts
 from ..progress import no_progress, Progress, subrange
@@ -69,19 +70,26 @@ def identify_servo(
         if held_out:
             seen = [recording.with_blocks_held_out() for recording in seen]
             unseen = seen
-        fit = fit_servo(robot, seen, settings, simulator, progress=subrange(progress, 0.0, 0.85))
+        fit = fit_servo(
+            robot,
+            seen,
+            settings,
+            simulator,
+            method=experiment.servo_method,
+            progress=subrange(progress, 0.0, 0.85),
+        )
         progress(0.85, 'validation')
         model = fit.model
         random = np.random.default_rng(0)
         sets = parameter_sets(fit.free, fit.vector, fit.blocks, COVERAGE_SETS, random)
-        covered = coverage(model, unseen, sets, fit.rmse, held_out=held_out)
+        rmse = rollout_errors(model, seen, fit.parameters)
+        covered = coverage(model, unseen, sets, rmse, held_out=held_out)
+    known = {'nominal': nominal, 'start': fit.free.base, 'fit': fit.parameters}
+    if experiment.servo_method != ROLLOUT:
+        del known['start']
     errors = {
         name: rollout_errors(model, unseen, parameters, held_out=held_out)
-        for name, parameters in (
-            ('nominal', nominal),
-            ('start', fit.free.base),
-            ('fit', fit.parameters),
-        )
+        for name, parameters in known.items()
     }
     return ServoResult(
         name=experiment.name,
@@ -90,6 +98,8 @@ def identify_servo(
         simulator=simulator,
         nominal=nominal,
         fit=fit,
+        method=experiment.servo_method,
+        rmse=rmse,
         errors=errors,
         held_out=held_out,
         coverage=covered,

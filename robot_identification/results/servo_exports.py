@@ -12,7 +12,7 @@ import warnings
 from lxml import etree
 import numpy as np
 
-from ..errors import IdentificationWarning
+from ..errors import IdentificationWarning, SettingsError
 from ..options.document import dump, plain
 from ..servo.model import FRICTION_STIFFNESS
 from ..servo.parameter_sets import parameter_sets
@@ -45,7 +45,7 @@ def servo_mjcf(result: AnyServoResult) -> str:
         document = etree.fromstring(mjcf(robot, result.standard()).encode())
     for comment in document.xpath('//comment()'):
         comment.getparent().remove(comment)
-    timestep, integrator = result.simulator.require()
+    timestep, integrator = result.simulator.step()
     option = document.find('option')
     option.set('timestep', repr(timestep))
     option.set('integrator', _INTEGRATORS.get(integrator, integrator))
@@ -84,6 +84,8 @@ def servo_mjcf(result: AnyServoResult) -> str:
             else (('', late),)
         )
     ]
+    if not result.simulator.named:
+        lines.append('no simulator was named: the step is that of the errors in the result')
     if parameters.slope.any():
         lines += [
             f'{joint}: Coulomb friction changes by {slope:.6g} N m/rad from position {at:.6g}'
@@ -108,7 +110,10 @@ def _reference(result: AnyServoResult) -> np.ndarray:
 
 def servo_urdf(result: AnyServoResult) -> str:
     """Return the URDF with the identified centres of mass and joint friction."""
-    return identified_urdf(result.robot, result.standard())
+    with warnings.catch_warnings():
+        # inertia about the moved centres is that of the robot's file
+        warnings.filterwarnings('ignore', 'physically inconsistent inertia')
+        return identified_urdf(result.robot, result.standard())
 
 
 def isaaclab(result: AnyServoResult) -> str:
@@ -163,6 +168,12 @@ def _actuators(
     kp = servo.per_joint('stiffness', robot.joints) * parameters.stiffness
     kd = servo.per_joint('damping', robot.joints) * parameters.damping
     limits = None if servo.limit is None else servo.per_joint('limit', robot.joints)
+    if not result.simulator.named:
+        raise SettingsError(
+            f'{names[0]} counts delays in steps, and the parameters are for no simulator',
+            key='simulation.timestep',
+            remedy='identify again with its simulation.timestep and simulation.integrator',
+        )
     timestep, integrator = result.simulator.require()
     steps = [max(0, round(delay / timestep)) for delay in parameters.delay.tolist()]
     delays = sorted(set(zip(parameters.delay.tolist(), steps, strict=True)))

@@ -17,20 +17,21 @@ import numpy as np
 
 from ..errors import IdentificationError
 from ..estimation.tables import rule, wrapped
+from ..estimators import ROLLOUT
 from ..model.parameters import ParameterSet
 from ..model.robot import read_robot, Robot, robot_document
 from ..options.document import plain
 from ..options.fields import from_mapping, to_mapping
 from ..regressor import prior
+from ..servo.fit import ServoFit
 from ..servo.parameter_sets import Coverage
 from ..servo.parameters import displaced, KINDS, ServoParameters
-from ..servo.rollout_fit import RolloutFit
 from ..servo.settings import ServoSettings, SimulatorSettings
 from ..untrusted.files import load_yaml, read_text
 from ..version import __version__
 from .result import FORMAT, MARK
 from .verdict import Verdict, verdict_from_reasons
-from .verdict_criteria import COLLISIONS, CONTROL, PREDICTION, Reason, SIMULATION
+from .verdict_criteria import COLLISIONS, CONTROL, KNOWN, PREDICTION, Reason, SIMULATION, SURE
 
 SERVO = 'servo'
 """Kind of these results in their files."""
@@ -88,9 +89,13 @@ class ServoResult:
         Parameters of the robot's file.
     fit:
         The estimate.
+    method:
+        That of the estimate, of `SERVO_METHODS`.
+    rmse:
+        (n,) errors of simulated positions on the identification recordings [rad or m].
     errors:
         (n,) errors of unseen positions [rad or m] by parameters: ``nominal``, ``start`` (least
-        squares), ``fit``.
+        squares, where rollouts are the method), ``fit``.
     held_out:
         Whether the unseen motion is every second block of the identification recordings.
     coverage:
@@ -113,7 +118,9 @@ class ServoResult:
     servo: ServoSettings
     simulator: SimulatorSettings
     nominal: ServoParameters
-    fit: RolloutFit
+    fit: ServoFit
+    method: str
+    rmse: np.ndarray
     errors: Mapping[str, np.ndarray]
     held_out: bool
     coverage: Coverage
@@ -149,7 +156,12 @@ class ServoResult:
     def verdict(self) -> Verdict:
         """Return the verdict, which rests on the error of unseen motion."""
         seen = 'every second block of the recordings' if self.held_out else 'other recordings'
-        return verdict_from_reasons(self._reasons(), f'validated on {seen}, by rollouts')
+        at = '' if self.simulator.named else f' at an assumed step of {self._step()}'
+        return verdict_from_reasons(self._reasons(), f'validated on {seen}, by rollouts{at}')
+
+    def _step(self) -> str:
+        model = self.fit.model
+        return f'{1e3 * model.timestep:g} ms with {model.integrator}'
 
     def _reasons(self) -> list[Reason]:
         errors, nominal = self.errors['fit'], self.errors['nominal']
@@ -200,6 +212,18 @@ class ServoResult:
     def _remarks(self) -> list[Reason]:
         """Return what the recordings do not determine."""
         free, remarks = self.fit.free, []
+        if self.method != ROLLOUT:
+            text = f'least squares on the efforts of the servos, simulated at {self._step()}'
+            step = 'leave estimation.method out: parameters are fitted to simulated motion then'
+            key = 'estimation.method'
+            if not self.simulator.named:
+                text = f'no simulator was named: {text}'
+                step = (
+                    'name a simulator (simulation.timestep, simulation.integrator) for parameters '
+                    'that belong to it'
+                )
+                key = 'simulation.timestep'
+            remarks.append(Reason('method', text, remark=True, next_step=step, key=key))
         edges = [n for n, at in zip(free.names, self.fit.at_bound, strict=True) if at]
         if edges:
             text = f'at their bounds: {", ".join(edges[:8])}'
@@ -213,18 +237,47 @@ class ServoResult:
                 f'{first} and {second} are correlated by {value:+.2f}{others}: their sum or ratio '
                 'is known better than each'
             )
-            slow = ('delay', KINDS['viscous'].symbol, KINDS['armature'].symbol)
-            confused = {first.rpartition('.')[2], second.rpartition('.')[2]} <= {*slow}
-            step = 'record faster motion: slow motion confuses delay, viscous friction, armature'
-            key = 'data.identification' if confused else ''
-            step = step if confused else ''
-            remarks.append(Reason('correlation', text, remark=True, next_step=step, key=key))
+            remarks.append(Reason('correlation', text, remark=True))
+        remarks += self._delay_remarks()
         if 'damping' not in free.kinds and self.servo.gains == 'scale':
             text = 'no velocity is commanded: only the sum of kd and viscous friction is known'
             remarks.append(Reason('gains', text, remark=True))
         if 'slope' in free.kinds:
             text = 'MJCF has no friction that depends on the position: a simulator has to set it'
             remarks.append(Reason('friction', text, remark=True))
+        return remarks
+
+    def _delay_remarks(self) -> list[Reason]:
+        """Return remarks on delays that cannot be, and on what is confused with a delay."""
+        fit, remarks = self.fit, []
+        early = [
+            f'the delay of {joints} is {1e3 * delay:.3g} +- {1e3 * std:.2g} ms'
+            for joints, delay, std in self._delays()
+            if delay < -SURE * std
+        ]
+        if early:
+            text = f'{"; ".join(early)}: they act before their stamps'
+            step = 'stamp commands when they are sent, by the clock of the positions'
+            key = 'data.identification'
+            remarks.append(Reason('delay', text, remark=True, next_step=step, key=key))
+        # a motion that is early by a time has so much more of kp as viscous friction, and of kd
+        # and viscous friction as armature
+        std, model, parameters = fit.std[fit.free.places['delay']], fit.model, self.parameters
+        kp, kd = model.stiffness * parameters.stiffness, model.damping * parameters.damping
+        shares = {}
+        for kind, change in (('viscous', kp), ('armature', kd + parameters.viscous)):
+            inside = ~fit.at_bound[fit.free.places[kind]]
+            values = parameters.values(kind)[inside]
+            shares[kind] = 100 * np.median((change * std)[inside] / values) if inside.any() else 0
+        if max(shares.values()) > KNOWN:
+            text = (
+                f'the delay is known to {1e3 * std.max():.2g} ms, which are '
+                f'{shares["armature"]:.0f} % of the armature and {shares["viscous"]:.0f} % of the '
+                'viscous friction (medians of the joints): only together are they known better'
+            )
+            step = 'record faster motion: slow motion confuses delay, viscous friction, armature'
+            key = 'data.identification'
+            remarks.append(Reason('delay', text, remark=True, next_step=step, key=key))
         return remarks
 
     def table(self) -> str:
@@ -252,17 +305,22 @@ class ServoResult:
     def summary(self) -> str:
         """Return verdict, table and what the numbers rest on, as text."""
         free, parameters = self.fit.free, self.parameters
-        start, nominal = self.total_error('start'), self.total_error('nominal')
+        others = {'start': 'least squares alone', 'nominal': 'robot file'}
+        beside = [
+            f'{title} {1e3 * self.total_error(name):.2f}'
+            for name, title in others.items()
+            if name in self.errors
+        ]
         lines = [
             *(
-                f'delay of {joints} {1e3 * parameters.delay[j]:.2f} +- {1e3 * std:.2g} ms'
-                for joints, j, std in self._delays()
+                f'delay of {joints} {1e3 * delay:.2f} +- {1e3 * std:.2g} ms'
+                for joints, delay, std in self._delays()
             ),
-            f'error of unseen motion {1e3 * self.total_error():.2f} mrad; robot file '
-            f'{1e3 * nominal:.2f}, least squares alone {1e3 * start:.2f}',
-            f'for a step of {1e3 * (self.simulator.timestep or 0):g} ms with '
-            f'{self.simulator.integrator}: parameters hold for no other; '
-            f'{self.fit.rollouts} rollouts, {self.seconds:.1f} s',
+            f'error of unseen motion {1e3 * self.total_error():.2f} mrad; {", ".join(beside)}',
+            f'for a step of {self._step()}: parameters hold for no other; '
+            f'{self.fit.rollouts} rollouts, {self.seconds:.1f} s'
+            if self.method == ROLLOUT
+            else f'least squares; errors are simulated at {self._step()}; {self.seconds:.1f} s',
             f'{self.coverage.count} sets from the spread over blocks cover '
             f'{100 * self.coverage.sets:.0f} % of unseen positions where 90 % are wanted, with '
             f"each joint's residual as noise {100 * self.coverage.with_residual:.0f} %",
@@ -287,14 +345,14 @@ class ServoResult:
         texts = [line for text in lines for line in wrapped(text, '')]
         return '\n\n'.join([self.verdict().summary(), self.table(), '\n'.join(texts)])
 
-    def _delays(self) -> list[tuple[str, int, float]]:
-        """Return the joints of each bus in words, the first of them, and the delay's deviation."""
-        found, joints = [], self.robot.joints
-        for (kind, acting, _), std in zip(self.fit.free, self.fit.std, strict=True):
+    def _delays(self) -> list[tuple[str, float, float]]:
+        """Return the joints of each bus in words, its delay [s], and the delay's deviation."""
+        found, fit, joints = [], self.fit, self.robot.joints
+        for (kind, acting, _), delay, std in zip(fit.free, fit.vector, fit.std, strict=True):
             if kind == 'delay':
                 names = ', '.join(joints[j] for j in acting)
                 whole = len(acting) == len(joints)
-                found.append(('the commands' if whole else names, int(acting[0]), float(std)))
+                found.append(('the commands' if whole else names, float(delay), float(std)))
         return found
 
     def to_document(self) -> dict[str, Any]:
@@ -330,7 +388,8 @@ class ServoResult:
                 'count': self.coverage.count,
             },
             'fit': {
-                'rmse': fit.rmse,
+                'method': self.method,
+                'rmse': self.rmse,
                 'rollouts': fit.rollouts,
                 'condition': fit.condition,
                 'kinds': fit.free.kinds,
@@ -370,7 +429,7 @@ class StoredServoResult:
     """
     Robot, servos and parameters of a result file, for exports and replays.
 
-    Attributes are those of `ServoResult` and `RolloutFit`; ``rmse`` are the errors of unseen
+    Attributes are those of `ServoResult` and `ServoFit`; ``rmse`` are the errors of unseen
     positions, ``nominal`` is None in files of version 0.1.
     """
 

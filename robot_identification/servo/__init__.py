@@ -2,6 +2,6 @@
 """
 Identification of position servos from commands and positions, without efforts.
 
-`identify_servo` is the whole way: pseudo-efforts by least squares (`pseudo_effort`), then bounded
-Gauss-Newton on rollouts (`rollout_fit`) of a `ServoModel`.
+`fit_servo` is the whole way: bounded Gauss-Newton (`fit`) on pseudo-efforts (`pseudo_effort`),
+then on rollouts (`rollouts`) of a `ServoModel`.
 """

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..data.commands import CommandRecording, stretches_of
+from ..estimators import ROLLOUT
 from ..model.robot import Robot
 from ..progress import no_progress, Progress, subrange
+from .fit import fit, ServoFit
 from .model import ServoModel
 from .parameters import free_kinds, FreeParameters, ServoParameters
-from .pseudo_effort import fit_pseudo_efforts
-from .rollout_fit import fit_rollouts, RolloutFit
+from .pseudo_effort import PseudoEfforts
+from .rollouts import Rollouts
 from .settings import ServoSettings, SimulatorSettings
 
 
@@ -23,8 +25,9 @@ def fit_servo(
     servo: ServoSettings,
     simulator: SimulatorSettings,
     *,
+    method: str = ROLLOUT,
     progress: Progress = no_progress,
-) -> RolloutFit:
+) -> ServoFit:
     """
     Identify the servos of a robot from commands and positions.
 
@@ -36,6 +39,8 @@ def fit_servo(
         Commands and positions of its joints.
     servo, simulator:
         Gains, what is free, and the simulator that the parameters are for.
+    method:
+        ``rollout``, or ``ols``, least squares on pseudo-efforts alone.
     progress:
         Told about the progress.
 
@@ -46,6 +51,8 @@ def fit_servo(
         loops.
 
     """
+    if method == ROLLOUT:
+        simulator.require()
     stretches = stretches_of(recordings)
     positions = np.concatenate([stretch.position for stretch in stretches])
     middle = 0.5 * (positions.min(axis=0) + positions.max(axis=0))
@@ -53,12 +60,13 @@ def fit_servo(
     # some recorders write a velocity command that is always 0
     commanded = [each.command_velocity for each in stretches if each.command_velocity is not None]
     kinds = free_kinds(servo, any(velocity.any() for velocity in commanded))
-    progress(0.0, 'pseudo-efforts')
-    fits = fit_pseudo_efforts(model, stretches, servo, kinds)
-    start = fits.parameters(int(fits.residuals.argmin()))
-    free = FreeParameters(kinds, start, robot.joints, servo.bus_numbers(robot.joints))
-    progress = subrange(progress, 0.2, 1.0)
-    return fit_rollouts(model, stretches, free, servo, fits.changes, progress=progress)
+    efforts = PseudoEfforts(model, stretches, servo, kinds)
+    found = fit(efforts, servo, progress=subrange(progress, 0.0, 0.2))
+    if method != ROLLOUT:
+        return found
+    free = FreeParameters(kinds, found.parameters, robot.joints, efforts.free.bus)
+    rollouts = Rollouts(model, stretches, free, efforts.changes)
+    return fit(rollouts, servo, progress=subrange(progress, 0.2, 1.0))
 
 
 def rollout_errors(

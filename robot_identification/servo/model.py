@@ -49,7 +49,7 @@ class ServoModel:
     stiffness, damping, limit:
         (n,) gains [N m/rad, N m s/rad] and largest efforts, infinite for none [N m].
     timestep, integrator:
-        Of the simulator.
+        Of the simulator; assumed ones where none is named.
     held:
         Whether commands are held between their stamps, or interpolated.
     reference:
@@ -58,7 +58,7 @@ class ServoModel:
     Raises
     ------
     SettingsError
-        for gains that do not fit the joints, or a simulator's step that is not known.
+        for gains that do not fit the joints, or a step of the simulator that is not known.
     ModelError
         for a robot with closed loops.
 
@@ -76,7 +76,7 @@ class ServoModel:
         self.stiffness, self.damping, self.limit = (
             servo.per_joint(name, robot.joints) for name in ('stiffness', 'damping', 'limit')
         )
-        self.timestep, self.integrator = simulator.require()
+        self.timestep, self.integrator = simulator.step()
         self.held = servo.commands == 'held'
         self.reference = np.zeros(robot.n_joints) if reference is None else reference
 

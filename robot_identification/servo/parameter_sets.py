@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.commands import CommandRecording, stretches_of
+from .fit import jackknife_std
 from .model import ServoModel
 from .parameters import FreeParameters, ServoParameters
-from .rollout_fit import jackknife_std
 
 LEVEL = 0.9
 """Share of the sets between whose outermost positions a measured one has to be."""
@@ -62,7 +62,7 @@ def parameter_sets(
     ----------
     free, vector, blocks:
         The free parameters, their estimate (p,), and (n_blocks, p) estimates with one block left
-        out, as of `rollout_fit.RolloutFit`.
+        out, as of `fit.ServoFit`.
     count:
         Number of sets.
     random:

@@ -1,121 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Least squares on pseudo-efforts, the efforts that the servos' gains imply, for many delays at once.
+Errors of pseudo-efforts, the efforts that the servos' gains imply.
 
 The pseudo-effort ``kp (command(t - delay) - q) + kd (command_velocity - v) + feedforward`` less
-the rigid bodies' effort is regressed on columns of the product's regressor: rotor inertia, viscous
-and Coulomb friction and offset of each joint, and the changes of inertial parameters by displaced
-centres of mass.  Rows are divided by kp, so that residuals are positions.  The delay acts on the
-right-hand side alone, and one QR factor serves all delays.
+the rigid bodies' effort is regressed on rotor inertia, viscous and Coulomb friction and offset of
+each joint, and on the changes of inertial parameters by displaced centres of mass, through the
+product's regressor.  Rows are divided by kp, so that errors are positions.  The delay acts on the
+right-hand side alone; all else is linear.
 
-The delay of the least sum of squares depends on the filter, and gains cannot be estimated this
-way: the residual is smallest for none.  So this is the start of the rollouts' fit, and no answer
-by itself.
+Efforts and Coulomb friction have the same low-pass.  Rows within its reach of a reversal are left
+out, and those of joints that may stick: the delay would make up for a direction that is wrong.
+
+Gains cannot be estimated this way: the residual is smallest for none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import signal
-from scipy.optimize import lsq_linear
 
 from ..data.commands import CommandRecording
 from ..data.recording import Motion
 from ..errors import IdentifiabilityError
-from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout
 from ..regressor import build, ModelSettings
+from .fit import Equations
 from .model import interpolated, ServoModel
-from .parameters import (
-    CORRELATION_TIME,
-    displaced,
-    FreeParameters,
-    ServoParameters,
-    typical_changes,
-)
+from .parameters import displaced, FreeParameters, ServoParameters, typical_changes
 from .settings import ServoSettings
 
-CUTOFF = 10.0
+CUTOFF = 20.0
 """Cut-off of the zero-phase low-pass [Hz]; at most a fifth of the sampling rate."""
 
 CREEP = 0.02
-"""Share of a joint's root mean square velocity below which friction has no direction."""
+"""Share of a joint's root mean square velocity below which it may stick."""
 
-DELAYS = np.round(np.arange(-0.02, 0.1201, 0.0025), 6)
-"""Delays for which there are estimates [s]."""
+DECIDED = 0.9
+"""Absolute filtered direction of friction from which on a reversal does not disturb a row."""
+
+DELAYS = np.arange(-0.02, 0.121, 0.01)
+"""Delays of all commands, of which the best one is the start [s]."""
+
+DELAY_STEP = 0.001
+"""Finite differences of a delay [s]."""
 
 ROWS = 6000
 """Samples of all recordings that enter; of more, every k-th does."""
 
-SYMBOLS = {'armature': 'Ia', 'viscous': 'fv', 'coulomb': 'fc', 'slope': 'fc', 'offset': 'off'}
-"""The regressor's symbols of kinds that have a column of each joint there."""
 
-
-@dataclass(frozen=True)
-class PseudoEffortFits:
+class PseudoEfforts(Equations):
     """
-    Least-squares estimates by the delay.
-
-    Attributes
-    ----------
-    free:
-        The free parameters; gains and the delay are not estimated.
-    triangle:
-        (p + k, p + n_delays) upper triangle of the columns and of the right-hand sides.
-    prior:
-        (p,) weights of the priors, by the norm of the residual.
-    changes:
-        Changes of parameters that change efforts by a tenth, by kind.
-
-    """
-
-    free: FreeParameters
-    triangle: np.ndarray
-    prior: np.ndarray
-    changes: Mapping[str, np.ndarray]
-
-    @property
-    def residuals(self) -> np.ndarray:
-        """(n_delays,) norms of the residuals, without priors and bounds."""
-        return np.asarray(
-            np.linalg.norm(self.triangle[self.prior.size :, self.prior.size :], axis=0)
-        )
-
-    def parameters(self, k: int) -> ServoParameters:
-        """Return the estimate for the k-th of `DELAYS`."""
-        p = self.prior.size
-        columns, right = self.triangle[:p, :p], self.triangle[:p, p + k]
-        with_prior = np.vstack((columns, np.diag(self.residuals[k] * self.prior)))
-        vector = bounded(with_prior, np.append(right, np.zeros(p)), *self.free.bounds())
-        delay = np.full(len(self.free.joints), DELAYS[k])
-        return replace(self.free.parameters(vector), delay=delay)
-
-
-def bounded(
-    columns: np.ndarray,
-    right: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    damping: float = 0.0,
-) -> np.ndarray:
-    """Return the least-squares solution within bounds; damping is by the columns' squares."""
-    norms = np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
-    damped = np.vstack((columns / norms, np.sqrt(damping) * np.eye(norms.size)))
-    right = np.append(right, np.zeros(norms.size))
-    found = lsq_linear(damped, right, (lower * norms, upper * norms), method='bvls')
-    return np.asarray(found.x / norms)
-
-
-def fit_pseudo_efforts(
-    model: ServoModel,
-    recordings: Sequence[CommandRecording],
-    settings: ServoSettings,
-    kinds: Sequence[str],
-) -> PseudoEffortFits:
-    """
-    Fold recordings into least squares on pseudo-efforts.
+    Errors of pseudo-efforts by stiffness, of joints that move.
 
     Parameters
     ----------
@@ -124,9 +61,14 @@ def fit_pseudo_efforts(
     recordings:
         Stretches without gaps.
     settings:
-        Of the servos, with the priors.
+        Of the servos.
     kinds:
-        Kinds of free parameters; the delay is searched, and factors on gains are left at 1.
+        Kinds of free parameters; factors on gains are left at 1.
+
+    Attributes
+    ----------
+    changes:
+        Sizes of parameters by kind.
 
     Raises
     ------
@@ -134,43 +76,121 @@ def fit_pseudo_efforts(
         naming a joint that does not move, or for fewer positions than parameters.
 
     """
-    robot = model.robot
-    wanted = tuple(kind for kind in kinds if kind in SYMBOLS or kind == 'center')
-    neutral = ServoParameters.with_neutral(robot.n_joints)
-    free = FreeParameters(wanted, neutral, robot.joints, settings.bus_numbers(robot.joints))
-    stride = -(-sum(map(len, recordings)) // ROWS)
-    found = [_equations(model, recording, free, stride) for recording in recordings]
-    rows, *motions, effort = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    motion = Motion(*motions)
-    still = motion.velocity.std(axis=0) < 1e-6
-    if still.any():
-        joint = robot.joints[int(np.argmax(still))]
-        raise IdentifiabilityError(
-            f"joint '{joint}' does not move in the recordings",
-            joint=joint,
-            remedy='command a motion of it, or lock it (robot.locked)',
+
+    tolerance = 1e-3
+
+    def __init__(
+        self,
+        model: ServoModel,
+        recordings: Sequence[CommandRecording],
+        settings: ServoSettings,
+        kinds: Sequence[str],
+    ) -> None:
+        robot = model.robot
+        free = FreeParameters(
+            tuple(kind for kind in kinds if kind not in ('stiffness', 'damping')),
+            ServoParameters.with_neutral(robot.n_joints),
+            robot.joints,
+            settings.bus_numbers(robot.joints),
         )
-    size = len(free.names)
-    if len(rows) < size:
-        raise IdentifiabilityError(
-            f'the recordings have {len(rows)} positions of joints in motion for {size} parameters',
-            remedy='record longer',
-        )
-    alike = max(1.0, CORRELATION_TIME / (recordings[0].period * stride))
-    prior = np.sqrt(alike / len(rows)) / free.prior_std(settings)
-    triangle = np.asarray(np.linalg.qr(rows, mode='r'))
-    return PseudoEffortFits(free, triangle, prior, typical_changes(motion, effort))
+        stride = -(-sum(map(len, recordings)) // ROWS)
+        self.parts = [_filtered(model, recording, free, stride) for recording in recordings]
+        motion = Motion(*(np.concatenate([p.motion[k] for p in self.parts]) for k in range(3)))
+        moves = np.any([part.used.any(axis=0) for part in self.parts], axis=0)
+        if not moves.all():
+            joint = robot.joints[int(np.argmin(moves))]
+            raise IdentifiabilityError(
+                f"joint '{joint}' does not move in the recordings, or turns back all the time",
+                joint=joint,
+                remedy='command a motion of it, or lock it (robot.locked)',
+            )
+        self.columns = np.concatenate([part.columns for part in self.parts])
+        rows, size = self.columns.shape
+        if rows < size:
+            raise IdentifiabilityError(
+                f'the recordings have {rows} positions of joints in motion for {size} parameters',
+                remedy='record longer',
+            )
+        delays = np.tile(DELAYS[:, None], robot.n_joints)
+        effort = np.concatenate([part.effort(0.0 * delays[0]) for part in self.parts])
+        self.changes = typical_changes(motion, effort)
+        scale = free.vector(self.changes.__getitem__)
+        equations = np.column_stack((self.columns, *map(self._right, delays)))
+        triangle = np.asarray(np.linalg.qr(equations, mode='r'))
+        residuals = np.linalg.norm(triangle[size:, size:], axis=0)
+        base = replace(free.base, delay=delays[int(residuals.argmin())])
+        period = stride * recordings[0].period
+        super().__init__(model, replace(free, base=base), scale, period, len(effort))
+
+    def _right(self, delay: np.ndarray) -> np.ndarray:
+        """Return (n_rows,) right-hand sides for (n,) delays."""
+        return np.concatenate([part.right(delay) for part in self.parts])
+
+    def error(self, vector: np.ndarray) -> np.ndarray:
+        """Return (n_rows,) errors of positions."""
+        values = vector * self.scale
+        return np.asarray(self.columns @ values - self._right(self.free.parameters(values).delay))
+
+    def jacobian(self, vector: np.ndarray) -> np.ndarray:
+        """Return the (n_rows, p) derivative of `error`."""
+        values = vector * self.scale
+        delay = self.free.parameters(values).delay
+        jacobian = self.columns.copy()
+        for column, (kind, joints, _) in enumerate(self.free):
+            if kind == 'delay':
+                step = DELAY_STEP * np.isin(np.arange(delay.size), joints)
+                ahead, behind = self._right(delay + step), self._right(delay - step)
+                jacobian[:, column] = (behind - ahead) / (2.0 * DELAY_STEP)
+        return np.asarray(jacobian * self.scale)
 
 
-def _equations(
+@dataclass(frozen=True)
+class _Filtered:
+    """
+    Filtered stretch, at its k thinned samples.
+
+    Attributes
+    ----------
+    motion:
+        Position, velocity and acceleration, each (k, n).
+    columns:
+        (n_rows, p) columns in positions, of joints that move; 0 for delays.
+    used:
+        (k, n) True for the rows.
+    stiffness:
+        (n,) by which efforts are divided.
+    rigid, own:
+        (k, n) efforts of rigid bodies, and those of the servo that positions oppose the command.
+    late:
+        (k, 1) times of the command without a delay.
+    time, commanded:
+        (n_samples,) and (n_samples, n) of all samples.
+
+    """
+
+    motion: tuple[np.ndarray, np.ndarray, np.ndarray]
+    columns: np.ndarray
+    used: np.ndarray
+    stiffness: np.ndarray
+    rigid: np.ndarray
+    own: np.ndarray
+    late: np.ndarray
+    time: np.ndarray
+    commanded: np.ndarray
+
+    def effort(self, delay: np.ndarray) -> np.ndarray:
+        """Return (k, n) pseudo-efforts for (n,) delays."""
+        return interpolated(self.late - delay, self.time, self.commanded) - self.own
+
+    def right(self, delay: np.ndarray) -> np.ndarray:
+        """Return (n_rows,) right-hand sides in positions for (n,) delays."""
+        return np.asarray(((self.effort(delay) - self.rigid) / self.stiffness)[self.used])
+
+
+def _filtered(
     model: ServoModel, recording: CommandRecording, free: FreeParameters, stride: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """
-    Return equations, and filtered motion and efforts, at every ``stride``-th sample.
-
-    Rows are p columns and n_delays right-hand sides in positions, of joints that move; position,
-    velocity, acceleration and the pseudo-effort without delay are (k, n).
-    """
+) -> _Filtered:
+    """Return the equations of every ``stride``-th sample of a recording."""
     robot, n = model.robot, model.robot.n_joints
     period = recording.period
     time = np.arange(recording.time[0], recording.time[-1], period)
@@ -178,50 +198,50 @@ def _equations(
     pad = min(len(time) - 1, round(0.75 / period))
 
     def filtered(values: np.ndarray) -> np.ndarray:
-        uniform = interpolated(time[:, None], recording.time, values)
-        return np.asarray(signal.sosfiltfilt(sections, uniform, axis=0, padlen=pad))
+        return np.asarray(signal.sosfiltfilt(sections, values, axis=0, padlen=pad))
 
-    position = filtered(recording.position)
+    position, commanded = (
+        filtered(interpolated(time[:, None], recording.time, values))
+        for values in (recording.position, model.commanded(recording))
+    )
     velocity = np.gradient(position, period, axis=0)
     acceleration = np.gradient(velocity, period, axis=0)
-    commanded = filtered(model.commanded(recording))
-    thin = slice(None, None, stride)
-    motion = Motion(position[thin], velocity[thin], acceleration[thin])
-    own = model.stiffness * motion.position + model.damping * motion.velocity
-
-    def pseudo_effort(delay: float) -> np.ndarray:
-        # a held command is half a period later than an interpolated one
-        late = time[thin, None] - delay - (0.5 * period if model.held else 0.0)
-        return interpolated(late, time, commanded) - own
-
+    # friction is filtered as the efforts are
+    direction = filtered(np.sign(velocity))
+    q, v, a, friction = (x[::stride] for x in (position, velocity, acceleration, direction))
     regressor = build(robot, ModelSettings())
-    entries = regressor.rows(motion).reshape(len(own), n, -1)
-    rigid = entries @ np.array([robot.prior.get(name) for name in regressor.layout])
-    columns = [_columns(model, regressor.layout, entries, motion, kind) for kind in free.kinds]
-    columns += [(pseudo_effort(delay) - rigid)[..., None] for delay in DELAYS]
-    equations = np.concatenate(columns, axis=2) / model.stiffness[:, None]
-    speed = np.sqrt((motion.velocity**2).mean(axis=0))
-    counted = np.interp(time[thin], recording.time, recording.counted()) > 0.5
-    used = (np.abs(motion.velocity) > CREEP * speed) & counted[:, None]
-    effort = pseudo_effort(0.0)
-    return equations[used], motion.position, motion.velocity, motion.acceleration, effort
-
-
-def _columns(
-    model: ServoModel, layout: ParameterLayout, entries: np.ndarray, motion: Motion, kind: str
-) -> np.ndarray:
-    """Return (k, n, p_kind) columns of a kind of parameter."""
-    robot = model.robot
-    if kind == 'center':
-        parts = []
-        for link in robot.links:
-            at = layout.indices(f'{link}.{symbol}' for symbol in INERTIAL_SYMBOLS)
-            parts.append(entries[:, :, at] @ _by_displacement(robot.prior.inertial(link)))
-        return np.concatenate(parts, axis=2)
-    own = entries[:, :, layout.indices(f'{joint}.{SYMBOLS[kind]}' for joint in robot.joints)]
-    if kind == 'slope':
-        own = own * (motion.position - model.reference)[:, None, :]
-    return np.asarray(own)
+    entries = regressor.rows(Motion(q, v, a)).reshape(len(q), n, -1)
+    of_joints = {
+        'armature': a,
+        'viscous': v,
+        'coulomb': friction,
+        'slope': friction * (q - model.reference),
+        'offset': np.ones_like(q),
+    }
+    columns = np.zeros((len(q), n, len(free.names)))
+    for kind, places in free.places.items():
+        if kind in of_joints:
+            columns[:, np.arange(n), places] = of_joints[kind]
+        if kind == 'center':
+            for link, at in zip(robot.links, places.reshape(-1, 3), strict=True):
+                by = _by_displacement(robot.prior.inertial(link))
+                columns[..., at] = entries[..., regressor.layout.slice_of(link)] @ by
+    counted = np.interp(time[::stride], recording.time, recording.counted()) > 0.5
+    moving = (np.abs(v) > CREEP * np.sqrt((v**2).mean(axis=0))) & (np.abs(friction) > DECIDED)
+    used = moving & counted[:, None]
+    # a held command is half a period later than an interpolated one
+    late = time[::stride, None] - (0.5 * period if model.held else 0.0)
+    return _Filtered(
+        motion=(q, v, a),
+        columns=(columns / model.stiffness[:, None])[used],
+        used=used,
+        stiffness=model.stiffness,
+        rigid=entries @ np.array([robot.prior.get(name) for name in regressor.layout]),
+        own=model.stiffness * q + model.damping * v,
+        late=late,
+        time=time,
+        commanded=commanded,
+    )
 
 
 def _by_displacement(inertial: np.ndarray) -> np.ndarray:

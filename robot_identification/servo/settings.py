@@ -18,6 +18,9 @@ SERVO_COMMAND = 'servo_command'
 INTEGRATORS = ('euler', 'rk4', 'implicit', 'implicitfast')
 """MuJoCo's integrators, in the order of its enumeration."""
 
+ASSUMED = (0.001, 'implicitfast')
+"""Step [s] and integrator of rollouts where no simulator is named."""
+
 PerJoint = float | tuple[float, ...]
 
 
@@ -134,7 +137,8 @@ class SimulatorSettings:
     )
     timestep: float | None = option(
         None,
-        doc='Step of the simulator; null for that of the MJCF',
+        doc='Step of the simulator; null for that of the MJCF, and for least squares alone where '
+        'there is none',
         unit='s',
         minimum=1e-5,
         maximum=0.05,
@@ -142,6 +146,15 @@ class SimulatorSettings:
     integrator: str | None = option(
         None, doc="MuJoCo's integrator; null for that of the MJCF", choices=INTEGRATORS
     )
+
+    @property
+    def named(self) -> bool:
+        """True if there is a simulator."""
+        return (self.target, self.timestep, self.integrator) != (None, None, None)
+
+    def step(self) -> tuple[float, str]:
+        """Return step [s] and integrator; where no simulator is named, `ASSUMED`."""
+        return self.require() if self.named else ASSUMED
 
     def require(self) -> tuple[float, str]:
         """Return step [s] and integrator; raises SettingsError for one that is not known."""

@@ -146,7 +146,9 @@ def test_unstable_rollouts_leave_no_log(tmp_path, monkeypatch):
 
 def test_step_and_integrator_have_to_be_known():
     with pytest.raises(SettingsError, match='simulation.timestep'):
-        ServoModel(robot(), SERVO, SimulatorSettings())
+        ServoModel(robot(), SERVO, SimulatorSettings(integrator='euler'))
+    unnamed = ServoModel(robot(), SERVO, SimulatorSettings())
+    assert (unnamed.timestep, unnamed.integrator) == (0.001, 'implicitfast')
 
 
 def test_gains_have_to_fit_the_joints():

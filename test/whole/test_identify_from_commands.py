@@ -27,6 +27,7 @@ import yaml
 
 from benchmarks.two_legs import (
     ARMATURE,
+    commands,
     COULOMB,
     JOINTS,
     KD,
@@ -285,7 +286,7 @@ def test_a_floating_base_is_clamped_where_it_is_asked_for(folder):
         ('robot', {'servo': None}, "servo_command, but 'robot.servo' is missing"),
         ('robot', {'effort_kind': 'joint_torque'}, "joint_torque, but 'robot.servo' is given"),
         ('robot', {'servo': {'stiffness': [1.0, 2.0]}}, '2 numbers for 4 joints'),
-        ('estimation', {'method': 'wls'}, 'rollout is the method for it'),
+        ('estimation', {'method': 'wls'}, 'wls, but .* servo_command: set it to rollout, ols'),
         (
             'data',
             {'identification': [{'file': 'a.npz', 'time': 't', 'position': 'q', 'effort': 'u'}]},
@@ -303,10 +304,86 @@ def test_what_does_not_fit_is_named(folder, section, values, message):
         changed(folder, section, **values)
 
 
-def test_a_urdf_needs_the_simulators_step(folder):
-    (folder / 'legs.urdf').write_text(urdf())
-    with pytest.raises(SettingsError, match='simulation.timestep'):
-        changed(folder, 'robot', urdf='legs.urdf')
+@pytest.fixture(scope='module')
+def unnamed(folder, tmp_path_factory):
+    """Identify with a URDF, early commands, and no simulator; return the folder."""
+    path = tmp_path_factory.mktemp('unnamed')
+    content = yaml.safe_load((folder / 'experiment.yaml').read_text())
+    content['robot'] |= {'urdf': 'legs.urdf', 'joints': [*JOINTS]}
+    (path / 'legs.urdf').write_text(urdf())
+    for name, seed in (('a', 0), ('b', 7)):
+        r = recorded(5.0, seed=seed, delay=-0.006)
+        np.savez(path / f'{name}.npz', t=r.time, q=r.position, u=r.command)
+    (path / 'experiment.yaml').write_text(yaml.safe_dump(content))
+    assert main(['identify', str(path / 'experiment.yaml'), '--quiet']) == 0
+    return path
+
+
+def test_without_a_simulator_least_squares_are_the_answer(unnamed):
+    document = yaml.safe_load((unnamed / 'results' / 'result.yaml').read_text())
+    assert document['fit']['method'] == 'ols' and document['fit']['rollouts'] == 0
+    found = [document['joints'][joint]['coulomb'] for joint in JOINTS]
+    np.testing.assert_allclose(found, COULOMB, rtol=0.15)
+    assert document['unseen_error']['fit'] < 0.1 * document['unseen_error']['nominal']
+    assert 'at an assumed step of 1 ms with implicitfast' in document['verdict']['sentence']
+    steps = {each['key']: each['text'] for each in document['verdict']['next_steps']}
+    page = (unnamed / 'results' / 'report.html').read_text()
+    assert 'name a simulator' in steps['simulation.timestep'] and 'name a simulator' in page
+    played = ['replay', str(unnamed / 'results' / 'result.yaml')]
+    assert main([*played, str(unnamed / 'experiment.yaml')]) == 0
+
+
+def test_early_commands_are_named(unnamed, document):
+    result = yaml.safe_load((unnamed / 'results' / 'result.yaml').read_text())
+    reasons = {reason['criterion']: reason for reason in result['verdict']['reasons']}
+    assert reasons['delay']['text'].startswith('the delay of the commands is -6.0')
+    assert 'they act before their stamps' in reasons['delay']['text']
+    assert 'delay' not in {reason['criterion'] for reason in document['verdict']['reasons']}
+
+
+def test_slow_motion_is_said_to_confuse_delay_and_friction(unnamed, monkeypatch):
+    """The same commands, eight times as slow."""
+    monkeypatch.chdir(unnamed)
+    r = recorded(command=commands(2.0, period=PERIOD / 8)[1])
+    arrays = {'time': r.time, 'position': r.position, 'command': r.command}
+    servo = {'stiffness': KP, 'damping': KD}
+    settings = {'robot': {'effort_kind': 'servo_command', 'joints': JOINTS, 'servo': servo}}
+    result = identify('legs.urdf', arrays, settings=settings)
+    texts = [reason.text for reason in result.verdict().reasons if reason.criterion == 'delay']
+    assert any('only together are they known better' in text for text in texts)
+    assert 'slow motion confuses' in ' '.join(s.next_step for s in result.verdict().next_steps)
+
+
+def test_a_result_without_a_simulator_is_no_actuator_with_steps(unnamed, capsys):
+    result = str(unnamed / 'results' / 'result.yaml')
+    model = mujoco.MjModel.from_xml_path(str(unnamed / 'results' / 'identified.xml'))
+    assert model.opt.timestep == 0.001
+    assert 'no simulator was named' in (unnamed / 'results' / 'identified.xml').read_text()
+    assert main(['export', result, '--format', 'isaaclab']) != 0
+    assert 'identify again with its simulation.timestep' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('section', 'values', 'message'),
+    [
+        ('estimation', {'method': 'rollout'}, "'simulation.timestep' is missing"),
+        ('simulation', {'target': 'mjcf'}, "'simulation.timestep' is missing"),
+        ('simulation', {'timestep': 0.002}, "'simulation.integrator' is missing"),
+        ('robot', {'servo': {'stiffness': KP, 'gains': 'scale'}}, 'factors on gains vanish'),
+    ],
+)
+def test_what_needs_a_simulator_is_refused_without_one(unnamed, section, values, message):
+    with pytest.raises(SettingsError, match=message):
+        changed(unnamed, section, **values)
+
+
+def test_least_squares_may_be_chosen_beside_a_simulator(folder):
+    experiment = changed(folder, 'estimation', method='ols')
+    assert experiment.servo_method == 'ols'
+    with pytest.raises(SettingsError, match='set estimation.method to rollout'):
+        servo = {**experiment.content['robot']['servo'], 'gains': 'scale'}
+        content = {**experiment.content, 'robot': {**experiment.content['robot'], 'servo': servo}}
+        experiment_from(content, folder)
 
 
 def test_constant_commands_are_named(folder):
@@ -466,15 +543,20 @@ def test_files_of_bam_that_give_no_gains_are_named(
     assert message in capsys.readouterr().err
 
 
-def test_init_needs_the_step_beside_a_urdf(folder, monkeypatch, capsys):
+def test_init_needs_the_step_of_a_target_beside_a_urdf(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     (folder / 'legs.urdf').write_text(urdf())
     r = recorded(3.0)
     np.savez('stepless.npz', time=r.time, dof_pos=r.position, des_dof_pos=r.command)
     gains = ['--kp', str(KP), '--out', 'urdf.yaml']
-    assert main(['init', 'legs.urdf', 'stepless.npz', *gains]) != 0
+    given = ['init', 'legs.urdf', 'stepless.npz', *gains]
+    assert main([*given, '--for', 'mjcf']) != 0
     assert "'--timestep' is missing" in capsys.readouterr().err
-    assert main(['init', 'legs.urdf', 'stepless.npz', '--timestep', '0.005', *gains]) == 0
+    assert main(given) == 0
+    assert 'no simulator is named' in capsys.readouterr().out
+    assert load_experiment('urdf.yaml').servo_method == 'ols'
+    assert main([*given, '--timestep', '0.005', '--force']) == 0
+    assert load_experiment('urdf.yaml').servo_method == 'rollout'
 
 
 def test_the_library_identifies_from_arrays_and_files(folder, monkeypatch):

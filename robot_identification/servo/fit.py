@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""
+Bounded Gauss-Newton on errors of positions, with priors, and deviations by leaving out blocks.
+
+The free parameters x minimise
+
+.. math:: \sum_k |e_k(x)|^2 + \sigma^2 \sum_i (x_i - x_{0,i})^2 / s_i^2
+
+where the errors e are those of efforts divided by stiffness (`pseudo_effort`) or of rollouts
+(`rollouts`).  ``x_0`` and ``s`` are centres and standard deviations of the priors (about the robot
+file and the given gains), and sigma is the error of the positions that is left; as errors of
+neighbouring samples are alike, it is taken per ``CORRELATION_TIME`` instead of per sample.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import lsq_linear
+
+from ..progress import no_progress, Progress
+from .model import ServoModel
+from .parameters import CORRELATION_TIME, FreeParameters, KINDS, ServoParameters
+from .settings import ServoSettings
+
+LEAST_DAMPING = 1e-3
+"""Damping after a step that has not lowered the sum of squares."""
+
+LINEAR = 0.9
+"""
+Share of the predicted decrease above which a step keeps the Jacobian: residuals are linear there.
+"""
+
+EVALUATIONS = 30
+"""Largest number of steps."""
+
+AT_BOUND = 1e-3
+"""Distance from a bound, in scales of the parameters, within which one is at it."""
+
+BLOCK_TIME = 1.0
+"""Least length of the blocks of which each is left out once, for deviations [s]."""
+
+BLOCKS = 12
+"""Largest number of blocks."""
+
+
+class Equations(ABC):
+    """
+    Errors of positions by scaled parameters.
+
+    Attributes
+    ----------
+    model:
+        Of robot and simulator.
+    free:
+        The free parameters; its base is the start.
+    scale:
+        (p,) sizes of parameters, by which vectors are divided.
+    bounds:
+        Lower and upper ones of scaled parameters, each (p,).
+    alike:
+        Number of neighbouring samples whose errors count as one.
+    n_blocks:
+        Number of blocks of which each is left out once.
+    rollouts:
+        Number of simulated stretches so far.
+
+    """
+
+    tolerance: float
+    """Decrease of the sum of squares, by that of a deviation, that is not worth a step."""
+
+    def __init__(
+        self,
+        model: ServoModel,
+        free: FreeParameters,
+        scale: np.ndarray,
+        period: float,
+        n_samples: int,
+    ) -> None:
+        self.model, self.free, self.scale = model, free, scale
+        self.bounds = tuple(side / scale for side in free.bounds())
+        self.alike = max(1.0, CORRELATION_TIME / period)
+        self.n_blocks = int(np.clip(period * n_samples / BLOCK_TIME, 1, BLOCKS))
+        self.rollouts = 0
+
+    @abstractmethod
+    def error(self, vector: np.ndarray) -> np.ndarray:
+        """Return errors of positions; samples are along the first axis."""
+
+    @abstractmethod
+    def jacobian(self, vector: np.ndarray) -> np.ndarray:
+        """Return the derivative of `error`, with the p parameters along the last axis."""
+
+
+@dataclass(frozen=True)
+class ServoFit:
+    """
+    Estimate of the parameters of servos.
+
+    Attributes
+    ----------
+    model:
+        Of robot and simulator.
+    free:
+        The free parameters; its base is the start.
+    vector:
+        (p,) their estimate.
+    std:
+        (p,) standard deviations of the estimate: by leaving out blocks of the recordings, or by
+        noise and priors where these give more.
+    blocks:
+        (n_blocks, p) estimates with one block left out, to first order.
+    correlation:
+        (p, p) of the estimate's errors under independent noise.
+    at_bound:
+        (p,) True for parameters at a bound.
+    rollouts:
+        Number of simulated stretches; 0 for least squares on efforts.
+    condition:
+        Condition of the scaled Jacobian with the priors.
+
+    """
+
+    model: ServoModel
+    free: FreeParameters
+    vector: np.ndarray
+    std: np.ndarray
+    blocks: np.ndarray
+    correlation: np.ndarray
+    at_bound: np.ndarray
+    rollouts: int
+    condition: float
+
+    @property
+    def parameters(self) -> ServoParameters:
+        """All parameters of the joints."""
+        return self.free.parameters(self.vector)
+
+
+def fit(
+    equations: Equations, settings: ServoSettings, *, progress: Progress = no_progress
+) -> ServoFit:
+    """Estimate the free parameters, with the priors of the settings."""
+    free, scale = equations.free, equations.scale
+    low, high = equations.bounds
+    # priors are about the robot file and the given gains, not about the start
+    neutral = free.vector(lambda kind: KINDS[kind].neutral) / scale
+    precision = np.sqrt(equations.alike) * scale / free.prior_std(settings)
+    x = np.clip(free.vector(free.base.values) / scale, low, high)
+    error, jacobian, damping = equations.error(x), equations.jacobian(x), 0.0
+    for step in range(EVALUATIONS):
+        progress(min(0.95, step / 10), f'step {step + 1}')
+        # the error that is left weights the priors
+        weight = np.sqrt(np.mean(error**2)) * precision
+        columns = np.vstack((jacobian.reshape(-1, x.size), np.diag(weight)))
+        right = -np.append(error, weight * (x - neutral))
+        triangle = np.asarray(np.linalg.qr(np.column_stack((columns, right)), mode='r'))
+        move = bounded(triangle[:, :-1], triangle[:, -1], low - x, high - x, damping)
+        cost = right @ right
+        gain = cost - np.sum((triangle[:, :-1] @ move - triangle[:, -1]) ** 2)
+        if gain < equations.tolerance * equations.alike * np.mean(error**2):
+            break
+        tried = equations.error(x + move)
+        decrease = cost - np.sum(tried**2) - np.sum((weight * (x + move - neutral)) ** 2)
+        if decrease <= 0.0:
+            damping = max(10.0 * damping, LEAST_DAMPING)
+            continue
+        x, error, damping = x + move, tried, 0.1 * damping
+        if decrease < LINEAR * gain:
+            jacobian = equations.jacobian(x)
+    return _with_deviations(equations, x, error, jacobian, weight)
+
+
+def bounded(
+    columns: np.ndarray,
+    right: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    damping: float = 0.0,
+) -> np.ndarray:
+    """Return the least-squares solution within bounds; damping is by the columns' squares."""
+    norms = np.maximum(np.linalg.norm(columns, axis=0), 1e-300)
+    damped = np.vstack((columns / norms, np.sqrt(damping) * np.eye(norms.size)))
+    right = np.append(right, np.zeros(norms.size))
+    found = lsq_linear(damped, right, (lower * norms, upper * norms), method='bvls')
+    return np.asarray(found.x / norms)
+
+
+def _with_deviations(
+    equations: Equations,
+    x: np.ndarray,
+    error: np.ndarray,
+    jacobian: np.ndarray,
+    weight: np.ndarray,
+) -> ServoFit:
+    """Return the estimate x, scaled, with its deviations; weight is that of the priors."""
+    low, high = equations.bounds
+    at_bound = (x - low < AT_BOUND) | (high - x < AT_BOUND)
+    inside = np.flatnonzero(~at_bound)
+    columns = np.vstack((jacobian.reshape(-1, x.size), np.diag(weight)))
+    normal = columns.T @ columns
+    root = np.sqrt(np.diag(normal))
+    root[root == 0.0] = 1.0
+    scaled = normal / np.outer(root, root)
+    # parameters at bounds are unknown, too: the others' deviations count with them
+    covariance = np.linalg.pinv(scaled, hermitian=True) / np.outer(root, root)
+    spread = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    blocks = np.tile(x, (equations.n_blocks, 1))
+    blocks[:, inside] += _without_blocks(
+        error, jacobian[..., inside], normal[np.ix_(inside, inside)], len(blocks)
+    )
+    blocks = np.clip(blocks, low, high)
+    # what a prior alone determines does not vary between blocks
+    noise = np.sqrt(equations.alike * np.mean(error**2)) * spread
+    return ServoFit(
+        model=equations.model,
+        free=equations.free,
+        vector=x * equations.scale,
+        std=np.maximum(noise, jackknife_std(blocks)) * equations.scale,
+        blocks=blocks * equations.scale,
+        correlation=covariance / np.outer(spread, spread),
+        at_bound=at_bound,
+        rollouts=equations.rollouts,
+        condition=float(np.sqrt(np.linalg.cond(scaled, p=2))),
+    )
+
+
+def _without_blocks(
+    error: np.ndarray, jacobian: np.ndarray, normal: np.ndarray, count: int
+) -> np.ndarray:
+    """Return (n_blocks, p) changes of the estimate without one block, to first order."""
+    changes = np.zeros((count, len(normal)))
+    if count < 2:
+        return changes
+    parts = zip(np.array_split(jacobian, count), np.array_split(error, count), strict=True)
+    for change, (columns, rest) in zip(changes, parts, strict=True):
+        part = columns.reshape(-1, len(normal))
+        change[:] = np.linalg.lstsq(normal - part.T @ part, part.T @ rest.ravel(), rcond=1e-10)[0]
+    return changes
+
+
+def jackknife_std(blocks: np.ndarray) -> np.ndarray:
+    """Return (p,) standard deviations by (n_blocks, p) estimates with one block left out."""
+    count = len(blocks)
+    squares = ((blocks - blocks.mean(axis=0)) ** 2).sum(axis=0)
+    return np.asarray(np.sqrt((count - 1) / count * squares))
