@@ -180,7 +180,7 @@ def digests(python, ros):
     return {
         # scripts in .venv/bin have their own path inside
         'environment': f'{python["version"]} {python["machine"]} {ROOT}',
-        'packages': digest(*wheels, repair),
+        'packages': digest('requirements/pip.txt', *wheels, repair),
         'messages': digest(*building, *MESSAGES),
         'package': digest(*sources, more='\n'.join(files_in(*SHARED))),
     }
@@ -247,6 +247,7 @@ class SetUp:
         """Install the pinned wheels (0.5 GB) and repair the paths in their CMake files."""
         names = (*WHEELS, ros_wheels(self.ros))
         files = [ROOT / 'requirements' / name for name in names]
+        self.pip('-r', ROOT / 'requirements' / 'pip.txt')
         # most modules are never imported; Python compiles the others then
         self.pip('--no-compile', *[part for file in files for part in ('-r', file)])
         self.run(self.venv / 'bin' / 'python', ROOT / 'scripts' / 'repair_wheel_paths.py')

@@ -192,7 +192,7 @@ RUNTIME = ('runtime.txt', *(f'{extra}.txt' for extra in EXTRAS))
 ROS_WHEELS = ('ros-jazzy-wheels.txt', 'ros-kilted-wheels.txt')
 
 
-@pytest.mark.parametrize('name', [*RUNTIME, *ROS_WHEELS, 'dev.txt', 'cmake.txt'])
+@pytest.mark.parametrize('name', [*RUNTIME, *ROS_WHEELS, 'dev.txt', 'cmake.txt', 'pip.txt'])
 def test_every_requirement_is_pinned_with_its_reason(name):
     assert pins(name)
 

@@ -50,6 +50,7 @@ def made(root):
         ('requirements/ros-kilted-wheels.txt', set()),
         ('requirements/runtime.txt', {'packages'}),
         ('requirements/constraints.txt', {'packages'}),
+        ('requirements/pip.txt', {'packages'}),
         ('requirements/ros-jazzy-wheels.txt', {'packages', 'messages'}),
         ('requirements/cmake.txt', {'messages'}),
         ('robot_identification_msgs/msg/New.msg', {'messages'}),
