@@ -107,15 +107,18 @@ class ServoDraft:
         lines += [
             f'  effort_kind: {SERVO_COMMAND}',
             '  servo:',
-            f'    stiffness: {flow(_brief(servo.stiffness))}  # kp, N m/rad',
-            f'    damping: {flow(_brief(servo.damping))}  # kd, N m s/rad',
+            f'    stiffness: {flow(_listed(servo.stiffness))}  # kp, N m/rad',
+            f'    damping: {flow(_listed(servo.damping))}  # kd, N m s/rad',
             '    # limit: 20.0  # largest effort of the servos, N m',
-            '    # gains: scale  # estimate a factor on the gains, where they are uncertain',
-            '    # friction: coulomb_by_position  # where friction differs along the stroke',
             '    # commands: interpolated  # for logs that are thinned',
         ]
+        if simulator.target is None:
+            lines.append(
+                '    # friction: coulomb_by_position  # where friction differs along the stroke'
+            )
         if simulator.named:
             lines += [
+                '    # gains: scale  # estimate a factor on the gains, where they are uncertain',
                 'simulation:',
                 *([f'  target: {simulator.target}'] if simulator.target else []),
                 f'  timestep: {simulator.timestep!r}  # s; {self.source}',
@@ -219,17 +222,18 @@ def draft_servo(
         raise SettingsError(
             f"'{files[0]}' has commands, but not the gains of the servos",
             key='robot.servo.stiffness',
-            remedy='give --kp and, where there is one, --kd',
+            remedy='give --kp [N m/rad] and, where there is one, --kd [N m s/rad]',
         )
     for name, given in (('kp', stiffness), ('kd', damping)):
         if given is None and name in arrays:
             remarks.append(f'{name} is that in {files[0].name}')
     servo = ServoSettings(
-        stiffness=_per_joint(stiffness or arrays['kp']),
-        damping=_per_joint(damping or arrays.get('kd', [0.0])),
+        stiffness=tuple(stiffness or arrays['kp']),
+        damping=tuple(damping or arrays.get('kd', [0.0])),
     )
-    for name in ('stiffness', 'damping'):
-        servo.per_joint(name, joints)
+    servo = replace(
+        servo, **{name: _brief(servo.per_joint(name, joints)) for name in ('stiffness', 'damping')}
+    )
     entries = tuple(command_entry(file, joints, rate) for file in files)
     with collected_warnings():
         robot = replace(settings, joints=tuple(joints)).build()
@@ -259,7 +263,8 @@ def _delays(recording: CommandRecording) -> list[str]:
     share = changes.mean()
     return (
         [f'{recording.source}: commands change at {share / recording.period:.3g} Hz, positions '
-         f'are recorded at {1.0 / recording.period:.4g} Hz']
+         f'are recorded at {1.0 / recording.period:.4g} Hz; each command is taken to be held '
+         'until the next one (robot.servo.commands)']
         if 0.0 < share < 0.5
         else []
     )  # fmt: skip
@@ -367,13 +372,12 @@ def _gains(file: Path, count: int) -> dict[str, list[float]]:
     return {name: np.atleast_1d(values).astype(float).tolist() for name, values in arrays}
 
 
-def _per_joint(values: Sequence[float]) -> float | tuple[float, ...]:
+def _brief(values: np.ndarray) -> float | tuple[float, ...]:
     """Return one number where all are alike."""
-    alike = len(set(values)) == 1
-    return float(values[0]) if alike else tuple(float(value) for value in values)
+    return tuple(values.tolist()) if np.ptp(values) else float(values[0])
 
 
-def _brief(values: Any) -> Any:
+def _listed(values: Any) -> Any:
     return list(values) if isinstance(values, tuple) else values
 
 
@@ -392,5 +396,5 @@ def _entry_lines(entry: RecordingEntry, folder: Path) -> list[str]:
     for name in _KEYS:
         columns = getattr(entry, name)
         if columns is not None:
-            lines.append(f'{name}: {flow(_brief(columns))}')
+            lines.append(f'{name}: {flow(_listed(columns))}')
     return [f'    {"- " if k == 0 else "  "}{line}' for k, line in enumerate(lines)]

@@ -239,6 +239,15 @@ class ServoResult:
             )
             remarks.append(Reason('correlation', text, remark=True))
         remarks += self._delay_remarks()
+        moved = float(np.abs(self.parameters.centers).max())
+        share = moved / self.servo.center_of_mass_std
+        if share > SURE:
+            text = (
+                f'centres of mass are moved by up to {1e3 * moved:.0f} mm, {share:.0f} times '
+                'center_of_mass_std: masses or gains may be wrong'
+            )
+            step = 'check kp and the masses of the robot file, or try gains: scale'
+            remarks.append(Reason('bodies', text, remark=True, next_step=step, key='robot.servo'))
         if 'damping' not in free.kinds and self.servo.gains == 'scale':
             text = 'no velocity is commanded: only the sum of kd and viscous friction is known'
             remarks.append(Reason('gains', text, remark=True))
@@ -305,7 +314,7 @@ class ServoResult:
     def summary(self) -> str:
         """Return verdict, table and what the numbers rest on, as text."""
         free, parameters = self.fit.free, self.parameters
-        others = {'start': 'least squares alone', 'nominal': 'robot file'}
+        others = {'nominal': 'robot file', 'start': 'least squares alone'}
         beside = [
             f'{title} {1e3 * self.total_error(name):.2f}'
             for name, title in others.items()
@@ -320,7 +329,7 @@ class ServoResult:
             f'for a step of {self._step()}: parameters hold for no other; '
             f'{self.fit.rollouts} rollouts, {self.seconds:.1f} s'
             if self.method == ROLLOUT
-            else f'least squares; errors are simulated at {self._step()}; {self.seconds:.1f} s',
+            else f'least squares; errors are simulated at {self._step()}, {self.seconds:.1f} s',
             f'{self.coverage.count} sets from the spread over blocks cover '
             f'{100 * self.coverage.sets:.0f} % of unseen positions where 90 % are wanted, with '
             f"each joint's residual as noise {100 * self.coverage.with_residual:.0f} %",
