@@ -232,7 +232,9 @@ def draft_servo(
         damping=tuple(damping or arrays.get('kd', [0.0])),
     )
     servo = replace(
-        servo, **{name: _brief(servo.per_joint(name, joints)) for name in ('stiffness', 'damping')}
+        servo,
+        stiffness=_brief(servo.per_joint('stiffness', joints)),
+        damping=_brief(servo.per_joint('damping', joints)),
     )
     entries = tuple(command_entry(file, joints, rate) for file in files)
     with collected_warnings():
