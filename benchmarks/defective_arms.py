@@ -120,8 +120,8 @@ class Case:
     joint: str
 
 
-def case(name: str, seed: int) -> Case:
-    """Make up an arm with one of `DEFECTS`, and its recordings."""
+def case(name: str, seed: int, draw: int = 0) -> Case:
+    """Make up an arm with one of `DEFECTS`, and its recordings with one draw of the noise."""
     defect = DEFECTS[name]
     random = np.random.default_rng([seed, 11])
     urdf = arm_urdf(defect.joints or 4 + seed % 4, random, slide=defect.slide)
@@ -172,7 +172,7 @@ def case(name: str, seed: int) -> Case:
         for column, delay in zip(efforts[0].T, late, strict=True)
     ]
     keep = np.exp(-1.0 / (MEMORY * RATE))
-    white = random.standard_normal(efforts[0].shape)
+    white = np.random.default_rng([seed, 12, draw]).standard_normal(efforts[0].shape)
     noise = NOISE * size * lfilter([np.sqrt(1.0 - keep * keep)], [1.0, -keep], white, axis=0)
     measured = positions[0] + 2e-5 * random.standard_normal(positions[0].shape)
     recording = Recording(

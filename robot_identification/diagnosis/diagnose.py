@@ -3,10 +3,11 @@
 Diagnosis of recordings: what is wrong with them, and what mends it.
 
 Single explanations (`hypotheses`) are tried one after the other: each changes the samples, gravity
-or the load, and the robot is fitted anew (`hypothesis_fit`).  An explanation is reported where it
-fits decisively better than the recordings as they are, with the prior's misfit and that of every
-joint counted, and where stretches of time that its fit has not seen say the same.  Beside that
-there is what needs no model (`recording_faults`).
+or the load, and the robot is fitted anew (`hypothesis_fit`), without springs, which could make up
+for what is wrong.  An explanation is reported where it fits decisively better than the recordings
+as they are, with the prior's misfit and that of every joint counted, and where stretches of time
+that its fit has not seen say the same.  Beside that there is what needs no model
+(`recording_faults`).
 
 One file: explanations are compared on the same rows.
 """
@@ -27,7 +28,7 @@ from ..model.robot import Robot
 from ..regressor import build, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
-from .hypotheses import Correction, fault_of, gravity_change, hypotheses, NONE
+from .hypotheses import Correction, gravity_change, hypotheses, NONE
 from .hypothesis_fit import (
     data_cost,
     FIT,
@@ -66,18 +67,12 @@ class DiagnosisCriteria:
 
     decisive: float = 25.0
     """Gain from which on an explanation is reported [nats]."""
-    decisive_masses: float = 7.0
-    """The same where only masses show it, which are not far off for all links together [nats]."""
-    decisive_gain: float = 6.0
-    """The same of a drive's gain that is moderately wrong: links weigh on other joints, too."""
-    moderate: float = np.log(2.5)
-    """Logarithm of a factor of one joint's effort below which it is moderate."""
+    decisive_scale: float = 7.0
+    """The same of scales of efforts, which masses show; what one joint's has to be better by."""
     bodily: float = 0.5
     """Share of a joint's effort that bodies make, below which nothing is known of its gain."""
-    most_joints: int = 10
-    """Of a robot that all explanations are fitted to; of larger ones, the best free fits."""
     shortlisted: int = 8
-    """Explanations of a larger robot that are fitted beside those of all joints."""
+    """Explanations of single joints that are fitted beside those of all joints."""
     finalists: int = 3
     """Explanations whose sizes are looked for."""
     sizes: int = 8
@@ -86,20 +81,17 @@ class DiagnosisCriteria:
     """How close it comes, in its variable."""
     worth_refining: float = 3.0
     """Gain from which on the size of a change is looked for [nats]."""
-    room: float = 100.0
-    """Cost above that of the best so far that a size may still make up for [nats]."""
     turns: int = 6
     """Steps of the descent that turns gravity."""
     alike: float = 0.1
     """Explanations that gain so much less, relative to the best, are named beside it."""
     same: float = 6.0
     """The same as a difference [nats]."""
+    by_masses: float = 1.3
+    """Improvement of the fit below which it is the masses that show it."""
 
 
 CRITERIA = DiagnosisCriteria()
-
-_FITTED = {'position_offset': 5.0, 'effort_scale': 5.0}
-"""What a size that is fitted to the recordings counts in the order of explanations [nats]."""
 
 
 @dataclass(frozen=True)
@@ -121,22 +113,10 @@ class Explanation:
     gain: float
 
     @property
-    def key(self) -> tuple[str, tuple[int, ...]]:
-        """Kind and joints of the change."""
-        return self.change.code, self.change.joints
-
-    @property
     def decisive(self) -> float:
-        """Gain from which on it is reported."""
-        if self.moderate:
-            return CRITERIA.decisive_gain
-        return CRITERIA.decisive_masses if self.change.code == 'effort_kind' else CRITERIA.decisive
-
-    @property
-    def moderate(self) -> bool:
-        """True for one drive's gain that is off by a small factor."""
-        scaled = self.change.code == 'effort_scale'
-        return scaled and bool(abs(np.log(self.change.size)) < CRITERIA.moderate)
+        """Gain from which on it is reported [nats]."""
+        scaled = self.change.code in ('effort_scale', 'effort_kind')
+        return CRITERIA.decisive_scale if scaled else CRITERIA.decisive
 
 
 def diagnose(
@@ -145,6 +125,8 @@ def diagnose(
     model: ModelSettings | None = None,
     prior: ParameterSet | None = None,
     delay: np.ndarray | float | tuple[float, ...] = 0.0,
+    identified: ParameterSet | None = None,
+    std: np.ndarray | float = 0.0,
 ) -> tuple[RecordingFault, ...]:
     """
     Return the faults of recordings; none of good ones.
@@ -158,11 +140,14 @@ def diagnose(
     sources:
         Recordings at the joints, of the same set-up; the beginning of each is read.
     model:
-        Terms of the dynamics; its coupled drives and springs count, friction is the usual one.
+        Terms of the dynamics, of which coupled drives count.
     prior:
         Standard parameters over the regressor's layout; the URDF's where None.
     delay:
         Of the efforts, that the model has already [s]; one number, or (n,).
+    identified, std:
+        Physical standard parameters, whose masses tell of loads, and their standard deviations;
+        where None, those of a fit to few samples do.
 
     """
     model = model or ModelSettings()
@@ -174,26 +159,16 @@ def diagnose(
     # explanations are tried on a tree of stiff joints
     closed = robot.passive or model.delta is not None or model.loops or model.elastic is not None
     observed = None if closed else diagnosis_samples(recordings, np.asarray(delay))
-    if observed is None:
-        return tuple(found)
-    with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
-        # springs make up for what is wrong with the whole robot, which therefore comes first
-        rigid = replace(model, joint_springs=())
-        for whole, terms in (
-            ((True, rigid), (False, model)) if model.joint_springs else ((False, model),)
-        ):
-            comparison = HypothesisComparison(robot, observed, terms, prior)
-            if whole and not comparison.explanations(whole):
-                continue
-            best = comparison.explanations()
-            if best and not (whole and best[0].change.joints):
-                found[:0] = comparison.faults(best)
-                if not best[0].moderate:
-                    break
-            if not whole and (not best or best[0].moderate):
-                masses = ParameterSet(comparison.prior.layout, comparison.base.chi)
-                found += forgotten_loads(robot, comparison.prior, masses)
-    return tuple(found)
+    explained: list[RecordingFault] = []
+    if observed is not None:
+        with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
+            settings = ModelSettings(coupled_drives=model.coupled_drives)
+            comparison = HypothesisComparison(robot, observed, settings, prior)
+            explained = comparison.faults()
+            identified = identified or comparison.fitted
+    if identified is not None and all(fault.slight for fault in explained):
+        found += forgotten_loads(robot, prior or urdf_prior(robot, model), identified, std)
+    return (*explained, *found)
 
 
 class HypothesisComparison:
@@ -205,8 +180,7 @@ class HypothesisComparison:
     robot, observed:
         What is compared.
     settings:
-        Terms of the dynamics, of which coupled drives and springs count: others depend on what was
-        before, or on slopes, and would need all samples.
+        Terms of the dynamics that depend on the samples alone, not on what was before.
     prior:
         Standard parameters over the regressor's layout; the URDF's where None.
 
@@ -219,10 +193,7 @@ class HypothesisComparison:
         settings: ModelSettings,
         prior: ParameterSet | None = None,
     ) -> None:
-        self.robot, self.observed = robot, observed
-        self.settings = ModelSettings(
-            coupled_drives=settings.coupled_drives, joint_springs=settings.joint_springs
-        )
+        self.robot, self.observed, self.settings = robot, observed, settings
         bodies = urdf_prior(robot, self.settings)
         known = {} if prior is None else {n: prior[n] for n in bodies.layout if n in prior.layout}
         self.prior = bodies.updated(known)
@@ -232,59 +203,47 @@ class HypothesisComparison:
         self.grams = gram_matrices(self.rows, observed.effort)
         self.base = self.model.fit(_normalised(self.grams, observed.effort))
 
+    @property
+    def fitted(self) -> ParameterSet:
+        """Standard parameters of the fit without any change."""
+        return ParameterSet(self.prior.layout, self.base.chi)
+
     @cached_property
     def before(self) -> np.ndarray:
         """(n,) relative residuals of held-out stretches without any change."""
         return self._held_out(NONE, self.base)
 
-    def explanations(self, whole: bool = False) -> list[Explanation]:
-        """
-        Return the best explanation and those nearly as good; none where nothing is wrong.
-
-        Only of the ``whole`` robot, if asked for.
-        """
+    def explanations(self) -> list[Explanation]:
+        """Return the best explanation and those nearly as good; none where nothing is wrong."""
         # a joint that stays where it is tells nothing
         still = set(np.flatnonzero(still_joints(self.robot, self.observed.motion.position)))
         if 2 * len(still) > len(self.robot.joints):
             return []
         every = hypotheses(self.robot.gravity, revolute(self.robot))
-        tried = [t for t in every if not still.intersection(t.joints) and not (whole and t.joints)]
-        first, bound = [], self.base.cost - CRITERIA.worth_refining
-        for least, change in self._shortlisted(tried):
-            if least < bound:
-                first.append(self.explanation_by(change))
-                bound = min(bound, first[-1].fit.cost + CRITERIA.room)
-        first.append(self._turned(Explanation(gravity_change(self.robot.gravity), self.base, 0.0)))
-        first = sorted((each for each in first if each.gain > CRITERIA.worth_refining), key=_rank)
-        count = CRITERIA.finalists
-        refined = [self._refined(each) for each in first[:count]] + first[count:]
-        refined = sorted((each for each in refined if self._admissible(each)), key=_rank)
-        best = next((each for each in refined if each.gain > each.decisive), None)
-        if best is None or not self._confirmed(best) or (best.moderate and best is not refined[0]):
+        tried = [change for change in every if not still.intersection(change.joints)]
+        found = [self.explanation_by(change) for change in self._shortlisted(tried)]
+        found.append(self._turned(Explanation(gravity_change(self.robot.gravity), self.base, 0.0)))
+        found = sorted((e for e in found if e.gain > CRITERIA.worth_refining), key=_rank)
+        found[: CRITERIA.finalists] = map(self._refined, found[: CRITERIA.finalists])
+        sizes: dict[object, Explanation] = {}
+        for each in sorted(found, key=_rank):  # of one kind the size that fits best
+            sizes.setdefault((each.change.code, each.change.joints), each)
+        found = list(filter(self._admissible, sizes.values()))
+        best = next((each for each in found if each.gain > each.decisive), None)
+        if best is None or not self._confirmed(best):
             return []
         near = best.gain - max(CRITERIA.same, CRITERIA.alike * best.gain)
-        alike = {best.key: best}
-        for each in refined:
-            if each.gain > near:
-                alike.setdefault(each.key, each)
-        return list(alike.values())
+        return [best, *(each for each in found if each is not best and each.gain > near)]
 
-    def _shortlisted(self, changes: list[Correction]) -> list[tuple[float, Correction]]:
-        """
-        Return the changes that are fitted with the least that they cost, the best ones first.
-
-        Of large robots, these are few but those of all joints.
-        """
-        costs = []
-        for change in changes:
-            effort = change.efforts(self.observed)
-            costs.append(free_cost(_normalised(self._grams(change), effort)))
-        order = [int(i) for i in np.argsort(costs, kind='stable')]
-        if self.robot.n_joints > CRITERIA.most_joints:
-            single = [i for i in order if changes[i].joints]
-            single = single[: CRITERIA.shortlisted]
-            order = [i for i in order if not changes[i].joints or i in single]
-        return [(costs[i], changes[i]) for i in order]
+    def _shortlisted(self, changes: list[Correction]) -> list[Correction]:
+        """Return those of all joints, and of the others those that fit best without a prior."""
+        single = [change for change in changes if change.joints]
+        costs = [
+            free_cost(_normalised(self._grams(change), change.efforts(self.observed)))
+            for change in single
+        ]
+        best = np.argsort(costs, kind='stable')[: CRITERIA.shortlisted]
+        return [each for each in changes if not each.joints] + [single[i] for i in best]
 
     def explanation_by(self, change: Correction) -> Explanation:
         """Fit the samples under a change."""
@@ -295,34 +254,52 @@ class HypothesisComparison:
             return Explanation(change, self.base, -np.inf)
         return Explanation(change, fit, self.base.cost - fit.cost)
 
-    def faults(self, explanations: Sequence[Explanation]) -> list[RecordingFault]:
-        """Return the fault of the best explanation; none of a joint with which all fit worse."""
-        first, *others = [self.fault(each) for each in explanations]
-        worse = first.joints and first.whole is not None and first.whole < 1.0
-        # efforts of a wrist are small beside those of all joints: `_confirmed` has compared them
-        return (
-            []
-            if worse and not explanations[0].moderate
-            else [replace(first, alternatives=tuple(others))]
-        )
+    def faults(self) -> list[RecordingFault]:
+        """Return the fault of the best explanation, with those of others beside it."""
+        found = [self.fault(each) for each in self.explanations()]
+        return [replace(found[0], alternatives=tuple(found[1:]))] if found else []
 
     def fault(self, explanation: Explanation) -> RecordingFault:
-        """Return the fault that an explanation tells of, with its numbers."""
-        change, fit = explanation.change, explanation.fit
+        """Return the fault that an explanation undoes, with its numbers."""
+        change, fit, names = explanation.change, explanation.fit, self.robot.joints
+        what, remedy = change.in_words(names)
         before, after = self.before, self._held_out(change, fit)
         after = after[change.effort_columns(len(after))]
         joint = int(np.argmax((before + FIT.floor) / (after + FIT.floor)))
-        masses, first = self._masses(), self.model.places[:, 0]
+        improvement = float(before[joint] / max(after[joint], 1e-6))
         size = _variances(self.observed.effort)
-        whole = np.sqrt((size @ before**2) / (size @ after**2 + 1e-4 * size.sum()))
-        return fault_of(
-            self.robot,
-            change,
-            joint=self.robot.joints[joint],
-            residuals=(float(before[joint]), float(after[joint])),
-            masses=(float(self.base.chi[first].sum()), float(masses.sum())),
-            whole=float(whole),
-            gain=explanation.gain,
+        whole = float(np.sqrt((size @ before**2) / (size @ after**2 + 1e-4 * size.sum())))
+        factor, deviation = None, None
+        if change.code == 'effort_kind':
+            links = self.model.places[:, 0]
+            evidence = (
+                f'the masses fitted are {self.base.chi[links].sum():.3g} kg together, those of '
+                f'the URDF {self._masses().sum():.3g} kg; they agree with {what}'
+            )
+        elif improvement < CRITERIA.by_masses:
+            evidence = f'the links come much nearer to the URDF with {what}'
+        else:
+            evidence = (
+                f'fits {improvement:.2g} times better with {what}: the residual of {names[joint]} '
+                f'falls from {100.0 * before[joint]:.3g} to {100.0 * after[joint]:.3g} % of its '
+                'effort'
+            )
+        if change.code == 'effort_scale':
+            # of a cost that is quadratic around its minimum
+            factor = change.size
+            deviation = float(factor * abs(np.log(factor)) / np.sqrt(2.0 * explanation.gain))
+            evidence += f' (standard deviation of the factor {deviation:.2g})'
+        by_fit = change.code != 'effort_kind'
+        return RecordingFault(
+            change.code,
+            evidence,
+            remedy,
+            tuple(names[j] for j in change.joints),
+            what,
+            improvement=improvement if by_fit and improvement >= CRITERIA.by_masses else None,
+            whole=whole if by_fit else None,
+            factor=factor,
+            deviation=deviation,
         )
 
     def _admissible(self, explanation: Explanation) -> bool:
@@ -357,10 +334,8 @@ class HypothesisComparison:
         """Tell whether held-out samples with the prior say the same."""
         after = self._held_out(explanation.change, explanation.fit)
         gain = data_cost(self.before**2) - data_cost(after**2)
-        # real links are not those of the URDF: masses alone tell of no small factor
-        nearer = self.model.prior_cost(self.base.chi) - self.model.prior_cost(explanation.fit.chi)
-        gain += 0.0 if explanation.moderate else nearer
-        return bool(np.isfinite(nearer) and gain > 0.5 * explanation.decisive)
+        gain += self.model.prior_cost(self.base.chi) - self.model.prior_cost(explanation.fit.chi)
+        return gain > 0.5 * explanation.decisive
 
     def _held_out(self, change: Correction, fit: HypothesisFit) -> np.ndarray:
         """Return (n,) relative residuals of stretches of time that the fit has not seen."""
@@ -448,8 +423,8 @@ class HypothesisComparison:
 
 
 def _rank(explanation: Explanation) -> float:
-    """Return what explanations are sorted by; of two that are alike, the simpler one is first."""
-    return _FITTED.get(explanation.change.code, 0.0) - explanation.gain
+    """Return what explanations are sorted by: one joint's has to be better than all joints'."""
+    return CRITERIA.decisive_scale * bool(explanation.change.joints) - explanation.gain
 
 
 def _rows(regressor: Regressor, motion: Motion) -> np.ndarray:

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Hypotheses on what is wrong with recordings, and faults: those that fit, in words.
-
-A hypothesis is one correction, which would undo the fault; a fault tells what fits better, by how
-much, and which key mends it.
-"""
+"""Hypotheses on what is wrong with recordings: corrections that would undo faults."""
 
 from __future__ import annotations
 
@@ -15,8 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from ..data.recording import Motion
-from ..model.robot import Robot
-from .recording_faults import DiagnosisSamples, LIMITS, RecordingFault
+from .recording_faults import DiagnosisSamples, LIMITS
 
 
 @dataclass(frozen=True)
@@ -33,16 +27,10 @@ class Candidates:
     """Factors of one joint's effort."""
     common_scales: tuple[float, ...] = (1e-3, 1e-2, 0.1, 1.0 / 3.0, 3.0, 10.0, 100.0, 1000.0)
     """Factors of all efforts."""
-    around_moderate: float = 2.2
-    """Factor around a moderate one."""
-    around: tuple[float, float] = (np.radians(25.0), 4.0)
+    around: tuple[float, float] = (np.radians(25.0), 3.2)
     """Angle [rad] and factor around those tried, where sizes are looked for."""
-    moderate: float = 2.0
-    """Factor of one joint's effort up to which it is moderate."""
     on_axis: float = 2.0
     """Angle to an axis below which gravity is along it: tilts are estimated [degrees]."""
-    by_masses: float = 1.3
-    """Improvement of the fit below which it is the masses that show it."""
 
 
 CANDIDATES = Candidates()
@@ -100,6 +88,21 @@ class Correction:
         """Return the columns of the n joints' recorded efforts."""
         return np.arange(n) if self.effort is None else np.abs(self.effort).argmax(axis=1)
 
+    def in_words(self, names: Sequence[str]) -> tuple[str, str]:
+        """Return what undoes the fault, and what mends it, for all joints' names."""
+        joints = [names[j] for j in self.joints]
+        words = {
+            'joint': joints[0] if joints else '',
+            'both': ' and '.join(joints),
+            'size': f'{self.size:.3g}',
+            'milliseconds': f'{1e3 * abs(self.size):.0f}',
+            'way': 'late' if self.size > 0.0 else 'early',
+            'degrees': f'{np.degrees(self.size):.3g}',
+            'gravity': _vector(nearest_axis(np.array(self.gravity or np.zeros(3)))),
+        }
+        what, remedy = (text.format(**words) for text in _WORDS[self.code])
+        return what, remedy
+
     def resized(self, step: float) -> Correction | None:
         """Return the same by another size, for steps from -1 to 1; None where it has no size."""
         angle, factor = CANDIDATES.around
@@ -107,8 +110,6 @@ class Correction:
             return position_offset(self.offset.size, self.joints[0], self.size + step * angle)
         if self.effort is None or self.code not in ('effort_scale', 'effort_kind'):
             return None
-        if self.joints and 1.0 / CANDIDATES.moderate < self.size < CANDIDATES.moderate:
-            factor = CANDIDATES.around_moderate
         return effort_scale(len(self.effort), self.joints, self.size * factor**step)
 
 
@@ -205,77 +206,6 @@ def nearest_axis(gravity: np.ndarray) -> np.ndarray:
 
 def _vector(values: np.ndarray) -> str:
     return '[' + ', '.join(f'{value + 0.0:.2f}' for value in values) + ']'
-
-
-def fault_of(
-    robot: Robot,
-    change: Correction,
-    joint: str,
-    residuals: tuple[float, float],
-    masses: tuple[float, float],
-    whole: float,
-    gain: float,
-) -> RecordingFault:
-    """
-    Return the fault that a correction undoes.
-
-    Parameters
-    ----------
-    robot, change:
-        The robot, and what fits better.
-    joint, residuals:
-        The joint that gains most, and its relative residual before and after.
-    masses:
-        Of all links without the correction by the efforts, and by the URDF [kg].
-    whole:
-        Improvement of all efforts together.
-    gain:
-        How much less the correction costs [nats].
-
-    """
-    joints = [robot.joints[j] for j in change.joints]
-    words = {
-        'joint': joints[0] if joints else '',
-        'both': ' and '.join(joints),
-        'size': f'{change.size:.3g}',
-        'milliseconds': f'{1e3 * abs(change.size):.0f}',
-        'way': 'late' if change.size > 0.0 else 'early',
-        'degrees': f'{np.degrees(change.size):.3g}',
-    }
-    if change.code == 'gravity_direction':
-        words['gravity'] = _vector(nearest_axis(np.array(change.gravity)))
-    what, remedy = (text.format(**words) for text in _WORDS[change.code])
-    before, after = residuals
-    improvement = before / max(after, 1e-6)
-    if masses_tell := change.code == 'effort_kind':
-        evidence = (
-            f'the masses fitted are {masses[0]:.3g} kg together, those of the URDF '
-            f'{masses[1]:.3g} kg; they agree with {what}'
-        )
-    elif improvement < CANDIDATES.by_masses:
-        evidence = f'the links come much nearer to the URDF with {what}'
-    else:
-        evidence = (
-            f'fits {improvement:.2g} times better with {what}: the residual of {joint} falls from '
-            f'{100.0 * before:.3g} to {100.0 * after:.3g} % of its effort'
-        )
-    factor, deviation = None, None
-    if change.code == 'effort_scale':
-        # of a cost that is quadratic around its minimum
-        factor = change.size
-        deviation = float(factor * abs(np.log(factor)) / np.sqrt(2.0 * gain))
-        evidence += f' (standard deviation of the factor {deviation:.2g})'
-    return RecordingFault(
-        change.code,
-        evidence,
-        remedy,
-        tuple(joints),
-        what,
-        improvement=None if masses_tell or improvement < CANDIDATES.by_masses else improvement,
-        whole=None if masses_tell else whole,
-        factor=factor,
-        deviation=deviation,
-    )
 
 
 _POSITION = 'robot.drives.position'

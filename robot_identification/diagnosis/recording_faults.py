@@ -17,14 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+import warnings
 
 import numpy as np
 
 from ..data.parts import head
 from ..data.recording import Motion, Recording, RecordingSource, Samples
 from ..data.recording_config import TIME_UNITS
-from ..data.sampling import clock_of, likely_unit
-from ..errors import one_of, RecordingError, SettingsError
+from ..data.sampling import clock_of, likely_unit, sample_rate
+from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from ..estimation.estimate import Estimate
 from ..estimation.system import LinearSystem
 from ..model.friction import friction_symbols, POSITIVE
@@ -32,7 +33,8 @@ from ..model.parameters import body_links, ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, predict, prior
 from ..regressor.rigid import tree_of
-from ..signals import process, SignalSettings
+from ..signals import SignalSettings, stretches
+from ..signals.decimation import thinned
 
 _STATES = ('position', 'velocity', 'acceleration')
 
@@ -53,10 +55,6 @@ class FaultLimits:
     """Share of samples at the largest effort that is too much."""
     clipped_run: int = 4
     """How many of these have to be in a row."""
-    long_run: int = 10
-    """Samples in a row that count as one more such run."""
-    plateaus: int = 2
-    """Number of runs that is too many."""
     missing: float = 0.02
     """Share of missing samples that is too much."""
     late: float = 0.2
@@ -83,14 +81,10 @@ class FaultLimits:
     """Stretches of these that are predicted from the others."""
     cutoff: float = 8.0
     """Cut-off frequency of their filter [Hz]."""
-    trim: float = 0.2
+    trim: float = 0.25
     """Time that is left out at the ends of stretches [s]."""
-    finest: float = 0.04
-    """Periods of the cut-off frequency over which rows are averaged first."""
-    bridged: float = 0.2
-    """Gaps that are bridged [s]."""
-    shortest: float = 2.0
-    """Stretches between longer gaps that are used [s]."""
+    rate: float = 200.0
+    """Rate that they keep at least [Hz]."""
     delays: tuple[float, ...] = (
         -0.1, -0.07, -0.05, -0.03, -0.015, 0.015, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2,
     )  # fmt: skip
@@ -159,11 +153,6 @@ class RecordingFault:
         changes = [other.change for other in self.alternatives]
         others = f' (or {", or ".join(changes)})' if changes else ''
         return f'{self.evidence}{others}: {self.remedy}'
-
-    @property
-    def of_model(self) -> bool:
-        """True where efforts were compared with those of the model."""
-        return self.whole is not None or self.code in ('effort_kind', 'payload')
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain numbers and texts."""
@@ -337,10 +326,11 @@ def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Recor
     for j, joint in enumerate(robot.joints):
         for sign in (1.0, -1.0):
             most = max(float((sign * r.effort[:, j]).max()) for r in recordings)
-            counts = [_plateaus(sign * r.effort[:, j], r.position[:, j], most) for r in recordings]
-            clipped, plateaus = (sum(column) for column in zip(*counts, strict=True))
+            clipped = sum(
+                _clipped(sign * r.effort[:, j], r.position[:, j], most) for r in recordings
+            )
             share = clipped / sum(len(recording) for recording in recordings)
-            if plateaus >= LIMITS.plateaus and share > LIMITS.clipped:
+            if share > LIMITS.clipped:
                 yield RecordingFault(
                     code='saturation',
                     joints=(joint,),
@@ -351,18 +341,12 @@ def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Recor
                 break
 
 
-def _plateaus(effort: np.ndarray, position: np.ndarray, most: float) -> tuple[int, int]:
-    """Count samples in plateaus at the largest effort during motion, and these plateaus."""
+def _clipped(effort: np.ndarray, position: np.ndarray, most: float) -> int:
+    """Count samples in plateaus at the largest effort during motion."""
     at = effort >= most - 1e-6 * np.ptp(effort)
     edges = np.flatnonzero(np.diff(np.concatenate([[0], at.astype(np.int8), [0]])))
-    begins, ends = edges[::2], edges[1::2]
-    lengths = [
-        b - a
-        for a, b in zip(begins, ends, strict=True)
-        if b - a >= LIMITS.clipped_run and np.ptp(position[a:b]) > 0.0
-    ]
-    # a long one counts for several
-    return int(sum(lengths)), int(sum(1 + length // LIMITS.long_run for length in lengths))
+    plateaus = [(a, b) for a, b in edges.reshape(-1, 2) if b - a >= LIMITS.clipped_run]
+    return sum(int(b - a) for a, b in plateaus if np.ptp(position[a:b]) > 0.0)
 
 
 def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
@@ -458,38 +442,15 @@ def diagnosis_samples(
     return DiagnosisSamples(motion, moved_by, fold)
 
 
-def _filtered(recording: Recording) -> Iterator[Samples]:
-    """Iterate over the low-passed stretches of a recording."""
-    if len(recording) < 20:
-        return
-    steps = np.diff(recording.time)
-    step = float(np.median(steps))
-    settings = SignalSettings(
-        cutoff=min(LIMITS.cutoff, 0.2 / step), decimate_to=None, trim=LIMITS.trim
-    )
-    cuts = np.flatnonzero(steps > max(LIMITS.bridged, 5.0 * step)) + 1
-    wide = max(1, round(LIMITS.finest / LIMITS.cutoff / step))
-    for a, b in zip([0, *cuts], [*cuts, len(recording)], strict=True):
-        time, *signals = (
-            _means(array[a:b], wide)
-            for array in (recording.time, recording.position, recording.effort)
-        )
-        if len(time) < 2 or time[-1] - time[0] < LIMITS.shortest:
-            continue
-        even = np.arange(time[0], time[-1], wide * step)
-        position, effort = (
-            np.stack([np.interp(even, time, column) for column in signal.T], axis=1)
-            for signal in signals
-        )
-        whole = Recording(even, position, effort, recording.joints, source=recording.source)
-        with suppress(RecordingError, SettingsError):
-            yield process(whole, settings)
-
-
-def _means(array: np.ndarray, k: int) -> np.ndarray:
-    """Return the means of each k rows; what is left at the end is left out."""
-    rows = array[: len(array) // k * k]
-    return np.asarray(rows.reshape(-1, k, *array.shape[1:]).mean(axis=1))
+def _filtered(recording: Recording) -> list[Samples]:
+    """Return the low-passed stretches of a recording; none where it cannot be filtered."""
+    with suppress(RecordingError, SettingsError), warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)  # of stretches that are too short
+        cutoff = min(LIMITS.cutoff, 0.2 * sample_rate(recording))
+        settings = SignalSettings(cutoff=cutoff, decimate_to=None, trim=LIMITS.trim)
+        source = thinned(recording, LIMITS.rate, np.inf)
+        return list(stretches(source, settings))
+    return []
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from ..diagnosis.diagnose import diagnose
 from ..diagnosis.hypotheses import EXPLANATIONS
 from ..diagnosis.recording_faults import (
     estimate_faults,
-    forgotten_loads,
     RecordingFault,
 )
 from ..errors import (
@@ -209,15 +208,9 @@ def _sprung(
     faulty = any(f.code in EXPLANATIONS and not f.slight for f in result.diagnosis)
     if result.estimate.standard is None or faulty or not _implausible_masses(result):
         return selection, result
-    estimate, model, settings = result.estimate, result.model, result.estimation.physical
+    estimate, signals = result.estimate, result.signals
     joints = sprung_joints(
-        estimate,
-        recordings_among(sources),
-        result.robot,
-        result.prior,
-        model,
-        result.signals,
-        settings,
+        recordings_among(sources), result.robot, result.prior, result.model, signals.effort_delay
     )
     for joint in joints[:_SPRUNG]:
         found = selection.with_spring(joint, result.robot.joints)
@@ -310,18 +303,17 @@ def identify_sources(
         carried = _payload(reducer, task.system, carrying)
         watch.lap('payload')
         late = _delay(task.system, estimate)
+        known = estimate.standard_covariance
         explained = diagnose(
             problem.robot,
             recordings_among(sources),
             problem.model,
             prior,
             problem.signals.effort_delay,
+            None if known is None else estimate.standard,
+            0.0 if known is None else np.sqrt(np.diag(known)),
         )
         findings = (*explained, *estimate_faults(problem.robot, task.system, estimate))
-        known = estimate.standard_covariance
-        if estimate.standard and known is not None and not any(f.of_model for f in findings):
-            std = np.sqrt(np.diag(known))
-            findings += (*forgotten_loads(problem.robot, prior, estimate.standard, std),)
         watch.lap('diagnosis')
         progress(1.0, 'done')
     return Result(

@@ -11,68 +11,50 @@ every joint has a spring, it is the spring there that pulls.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from ..diagnosis.recording_faults import revolute
-from ..estimation.estimate import Estimate
-from ..estimation.link_constraints import PhysicalSettings
-from ..estimation.physical_fit import PhysicalFit
-from ..estimation.system import system_of
+from ..diagnosis.diagnose import HypothesisComparison
+from ..diagnosis.recording_faults import diagnosis_samples, read_first_rows, revolute
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from ..regressor import build, ModelSettings
-from ..regressor import prior as urdf_prior
-from ..regressor.base_search import structure
-from ..signals import RecordingSource, SignalSettings
-
-NEAR = 300.0
-"""Strength of the prior near which links are: masses within some 4 %."""
+from ..regressor import ModelSettings
+from ..signals import RecordingSource
 
 PULLS = 0.1
-"""Amplitude of a spring, by the root mean square effort of its joint, from which on it pulls."""
+"""Amplitude of a spring, by the standard deviation of its joint's effort, from which it pulls."""
 
 
 def sprung_joints(
-    estimate: Estimate,
     sources: Sequence[RecordingSource],
     robot: Robot,
     prior: ParameterSet,
     model: ModelSettings,
-    signals: SignalSettings,
-    settings: PhysicalSettings,
+    delay: np.ndarray | float | tuple[float, ...] = 0.0,
 ) -> list[str]:
     """
     Return the joints without a spring at which one would pull, the strongest first.
 
     Parameters
     ----------
-    estimate:
-        Gives the noise of the joints.
     sources:
-        The identification recordings, which are read once.
-    robot, prior, model, signals, settings:
+        The identification recordings, whose beginnings are read.
+    robot, prior, model:
         Of the estimate.
+    delay:
+        Of the efforts [s]; one number, or (n,).
 
     """
-    turning = np.array(robot.joints)[list(revolute(robot))].tolist()
-    sprung = replace(model, joint_springs=tuple(turning))
-    regressor = build(robot, sprung)
-    base = structure(regressor, robot, grouping=sprung.grouping)
-    system = system_of(sources, regressor, base, signals)
-    bodies = urdf_prior(robot, sprung)
-    known = {name: prior[name] for name in bodies.layout if name in prior.layout}
-    fit = PhysicalFit.from_system(system, robot, bodies.updated(known), settings, sprung)
-    scales = np.asarray(estimate.weights) / estimate.residual_std
-    found = ParameterSet(bodies.layout, fit.solve(system.stacked(scales), NEAR).chi)
-    efforts = np.linalg.norm(system.factor.triangles[:, :, -1], axis=1) / np.sqrt(
-        system.factor.rows
-    )
-    sizes = dict(zip(system.factor.joints, efforts.tolist(), strict=True))
+    observed = diagnosis_samples(read_first_rows(sources), np.asarray(delay))
+    if observed is None or robot.passive:
+        return []
+    turning = tuple(np.array(robot.joints)[list(revolute(robot))].tolist())
+    settings = ModelSettings(coupled_drives=model.coupled_drives, joint_springs=turning)
+    found = HypothesisComparison(robot, observed, settings, prior).fitted
+    sizes = dict(zip(robot.joints, observed.effort.std(axis=0).tolist(), strict=True))
     pulls = {
         joint: float(np.hypot(found[f'{joint}.kc'], found[f'{joint}.ks'])) / sizes[joint]
         for joint in turning
-        if joint not in model.joint_springs and sizes.get(joint, 0.0) > 0.0
+        if joint not in model.joint_springs and sizes[joint] > 0.0
     }
     return sorted((j for j, pull in pulls.items() if pull > PULLS), key=lambda j: -pulls[j])

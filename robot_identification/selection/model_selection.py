@@ -15,8 +15,8 @@ to single joints:
    fewer independent rows than parameters, and whether velocities are measured or differentiated;
 2. the delay of all efforts, and the tilt of the base (gravity's direction, with a prior of one
    degree), where they save a twentieth;
-3. each joint's breakaway displacement, and the dead zone below which rows are not fitted, but
-   predicted;
+3. the dead zone below which rows are not fitted, but predicted, where it leaves half of a
+   joint's rows, and each joint's breakaway displacement;
 4. friction by load and by the cube root of the speed, and whether there is a rotor inertia;
 5. the tilt of the base, however small;
 6. joints at which springs, cables or counterweights pull;
@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 import itertools
 from typing import Any
 
@@ -77,11 +78,11 @@ LOW_PASSES = (0.0, 8.0, 4.0, 2.0)
 BREAKAWAYS = (0.002, 0.005, 0.01, 0.02, 0.05)
 """Breakaway displacements that are compared [rad]."""
 
-DEAD_ZONES = (0.0, 0.02, 0.05, 0.1)
-"""Dead zones that are compared [rad/s]."""
-
 USUAL = 0.02
-"""Dead zone that is taken where no other is clearly better [rad/s]."""
+"""Dead zone that is taken where it leaves half of a joint's rows [rad/s]."""
+
+MOVING = 0.1
+"""Speed from which on a joint moves for sure [rad/s]."""
 
 LEVER = 0.25
 """Metres of a joint that slides that a radian is compared with [m]."""
@@ -100,9 +101,6 @@ LEAST_SPRING_GAIN = 0.1
 
 OVERSAMPLING = 16.0
 """Rate that recordings keep at least while settings are compared, by the cut-off frequency."""
-
-_AHEAD = 0.02
-"""Time beyond which longer delays are not tried where all shorter ones are worse [s]."""
 
 _ROUNDS = 3
 _CHANNEL = ('effort_delay', 'effort_low_pass')
@@ -314,7 +312,7 @@ class _SettingsSearch:
         key = robot.gravity.tobytes(), regressor.layout.names
         if key not in self._structures:
             self._structures[key] = structure(regressor, robot, grouping=model.grouping)
-        base, moving = self._structures[key], DEAD_ZONES[-1] * self.units
+        base, moving = self._structures[key], MOVING * self.units
         rows = FoldedRows.from_recordings(
             self.sources, regressor, base, robot, model, neutral, moving, self.zone
         )
@@ -371,57 +369,43 @@ class _SettingsSearch:
             return
         self.progress(0.6, 'choosing the delay of the efforts')
         plain, none = self.rows, np.zeros(self.robot.n_joints)
-        costs = {0.0: plain.cost()}
 
-        def cost(delay: float) -> float:
-            if delay not in costs:
-                costs[delay] = plain.through(none + delay, none).cost()
-            return float(costs[delay].mean())
+        @cache
+        def cost(delay: float) -> np.ndarray:
+            return plain.through(none + delay, none).cost()
 
-        best = 0.0
-        for delay in DELAYS:  # what is late is better half-way, too
-            if cost(delay) < cost(best):
-                best = delay
-            elif delay > 2.0 * best + _AHEAD:
-                break
+        def mean(delay: float) -> float:
+            return float(cost(delay).mean())
+
+        best = min(DELAYS, key=mean)
         for step in (0.005, 0.0025) if best else ():
-            best = min((d for d in (best - step, best, best + step) if d >= 0.0), key=cost)
-        if best and better(costs[best], costs[0.0], 1.0 / none.size, LARGE):
+            best = min((best - step, best, best + step), key=mean)
+        if best and better(cost(best), cost(0.0), 1.0 / none.size, LARGE):
             self.signals = replace(self.signals, effort_delay=best)
             self._rows = plain.through(none + best, none)
-            gain = relative_gain(costs[best], costs[0.0])
+            gain = relative_gain(cost(best), cost(0.0))
             self._note('signals.effort_delay', best, gain, _NONE)
             self.late = best
 
     def choose_breakaway(self) -> None:
-        """Choose each joint's breakaway displacement, and the rows that are left out near rest."""
-        dry = 'robot.breakaway' not in self.given and 'coulomb' in self.model.friction
-        slow = 'signals.dead_zone' not in self.given
+        """Leave rows near rest out of the fits, and choose each joint's breakaway displacement."""
         self.progress(0.63, 'choosing the dry friction')
         plain, base, n = self.rows, self.rows.fit(), self.robot.n_joints
-        zones = [self.zone]
-        if slow:
-            zones = [plain.admissible(zone * self.units) for zone in DEAD_ZONES]
-        breakaways = (0.0, *(BREAKAWAYS if dry else ()))
-        rows = [plain, *(self._read(self._with_breakaway(each)) for each in breakaways[1:])]
-        table = np.array(
-            [[replace(r, zone=zone).own_costs(base) for zone in zones] for r in rows]
-        )  # (breakaways, zones, folds, n)
-        # in doubt slow rows are left out: that costs nothing, and a wrong sign of friction does
-        usual = plain.admissible(USUAL * self.units)
-        if self.present is not None:
-            usual = np.broadcast_to(self.present.dead_zone, n)
-        found, self.zone = np.zeros(n), np.zeros(n)
-        for j in range(n):
-            order = sorted(range(len(zones)), key=lambda i: zones[i][j] != usual[j])
-            place = order[simplest(table[0, order, :, j], sure=SURE)]
-            self.zone[j] = zones[place][j]
-            found[j] = breakaways[simplest(table[:, place, :, j], np.sign(breakaways))]
+        if 'signals.dead_zone' not in self.given:
+            # slow rows are left out: that costs little, and a wrong sign of friction more
+            usual = USUAL * self.units if self.present is None else self.present.dead_zone
+            self.zone = plain.admissible(np.broadcast_to(usual, n))
         self._rows = replace(plain, zone=self.zone)
-        if slow and self.zone.any():
+        if 'signals.dead_zone' not in self.given and self.zone.any():
             self.signals = replace(self.signals, dead_zone=tuple(self.zone.tolist()))
             gain = relative_gain(self.rows.cost(), plain.cost())
             self._note('signals.dead_zone', self.signals.dead_zone, gain, _NONE)
+        if 'robot.breakaway' in self.given or 'coulomb' not in self.model.friction:
+            return
+        values = np.array([0.0, *BREAKAWAYS])
+        rows = self.rows, *(self._read(self._with_breakaway(each)) for each in BREAKAWAYS)
+        table = np.array([each.own_costs(base) for each in rows])  # (breakaways, folds, n)
+        found = values[[simplest(table[:, :, j], np.sign(values)) for j in range(n)]]
         if found.any():
             text, terms_each = 'against the sign of the velocity', np.count_nonzero(found) / n
             self._offer(
@@ -599,34 +583,30 @@ def _channels(
         channels += [np.where(row, value, start) for value in others if free[place]]
     rows, n = [raw.through(*channel) for channel in channels], raw.n_joints
 
-    def total(picked: np.ndarray) -> float:
-        cost = raw.mixed([rows[i] for i in picked]).cost()
-        return float(cost.mean() + TERM_COST * np.mean(picked != 0))
+    def cost_of(picked: np.ndarray) -> np.ndarray:
+        return raw.mixed([rows[i] for i in picked]).cost()
 
     picked = np.zeros(n, dtype=int)
+    cost = cost_of(picked)
     for _ in range(_ROUNDS):
         known, base = picked, raw.mixed([rows[i] for i in picked]).fit()
-        table = np.array([each.own_costs(base) for each in rows])  # (channels, folds, n)
+        every, moving = (
+            np.array([each.own_costs(base, sure=sure).mean(axis=0) for each in rows])
+            for sure in (False, True)
+        )
         # near rest, sticking is smoother than the velocity's sign: channels pay beyond it, too
-        sure = np.array([each.own_costs(base, sure=True).mean(axis=0) for each in rows])
-        allowed = np.vstack([np.ones(n, dtype=bool), sure[1:] < sure[0] - TERM_COST])
-        table = np.where(allowed[:, None], table, np.inf)
-        best = table[1:].mean(axis=1).argmin(axis=0) + 1
-        pays = [simplest(table[[0, i], :, j], [0.0, 1.0]) for j, i in enumerate(best)]
-        picked = best * np.array(pays)
+        allowed = np.vstack([np.ones(n, dtype=bool), moving[1:] < moving[0] - TERM_COST])
+        table = np.where(allowed, every, np.inf)  # (channels, n)
+        wanted = table.argmin(axis=0)
+        saved = table.min(axis=0) - table[picked, range(n)]
+        for j in np.argsort(saved)[: np.count_nonzero(saved < 0.0)]:
+            # what one joint is fitted to keeps to the channel that all were fitted with
+            for i in np.clip(wanted[j] + [0, -1, 1], 0, len(rows) - 1):
+                trial = np.where(np.arange(n) == j, i, picked)
+                found, more = cost_of(trial), np.mean(trial != 0) - np.mean(picked != 0)
+                if allowed[i, j] and better(found, cost, float(more)):
+                    picked, cost = trial, found
         if np.array_equal(picked, known):
             break
-    # what one joint is fitted to keeps to the channel that all were fitted with
-    least = total(picked)
-    for j in range(n):
-        while picked[j]:
-            near = {0, picked[j] - 1, min(picked[j] + 1, len(rows) - 1)} - {picked[j]}
-            near = {i for i in near if allowed[i, j]}
-            trials = [np.where(np.arange(n) == j, i, picked) for i in near]
-            costs = [total(trial) for trial in trials]
-            if min(costs) >= least:
-                break
-            least, picked = min(costs), trials[int(np.argmin(costs))]
     chosen = np.array([channels[i][:, j] for j, i in enumerate(picked)]).T
-    cost = raw.mixed([rows[i] for i in picked]).cost()
     return cost, float(np.mean(picked != 0)), chosen
