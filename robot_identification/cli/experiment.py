@@ -363,6 +363,10 @@ def identify(options: argparse.Namespace) -> int:
       identified.urdf   the robot's URDF with the identified inertials and joint dynamics
       report.html       plots and tables, for people
 
+    From commands of position servos (effort_kind: servo_command), identify armature,
+    friction and delay of the joints, and write identified.xml, an MJCF, in place of
+    verdict.json (docs/how_to/commands.md).
+
     Examples
     --------
     robot-identification identify experiment.yaml

@@ -161,6 +161,9 @@ def export(options: argparse.Namespace) -> int:
 
     suffix = '' if options.out is None else options.out.suffix.lower().lstrip('.')
     name = options.format or format_of(suffix) or 'urdf'
+    if options.samples is not None and options.format is not None:
+        remedy = 'leave it out: sets of parameters are YAML'
+        raise SettingsError("'--format' is given beside '--samples'", remedy=remedy)
     if is_servo_result(options.result):
         stored = read_servo_result(options.result)
         several = options.samples is not None

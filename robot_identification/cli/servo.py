@@ -154,12 +154,16 @@ def identify_commands(options: argparse.Namespace, experiment: Experiment) -> in
     from ..results.saving import reported_failures, require_writable
     from ..results.servo_exports import save_servo_result
 
-    if options.factors:
-        raise SettingsError(
-            "'--factors' is given, but 'robot.effort_kind' is servo_command",
-            key='robot.effort_kind',
-            remedy='leave it out: recordings of commands have no factors',
-        )
+    for name, why in (
+        ('factors', 'recordings of commands have no factors'),
+        ('require', 'masses and inertia stay those of the robot file'),
+    ):
+        if getattr(options, name):
+            raise SettingsError(
+                f"'--{name}' is given, but 'robot.effort_kind' is servo_command",
+                key='robot.effort_kind',
+                remedy=f'leave it out: {why}',
+            )
     folder = output_folder(options, experiment)
     require_writable(folder)
     with progress_bar(enabled=not options.quiet) as progress:

@@ -256,8 +256,8 @@ def _check_experiment(experiment: Experiment, robot: Robot, *, check_data: bool 
     """
     settings, data = experiment.robot, experiment.data
     _check_drives(settings, robot)
-    _check_servo(experiment, robot)
     check_target(settings, experiment.simulation.target)
+    _check_servo(experiment, robot)
     _check_model(settings, robot)
     by_joint(experiment.signals, 'dead_zone', robot.joints)
     _check_files(experiment)

@@ -85,7 +85,8 @@ class ServoDraft:
         lines = [f'commands of {len(self.joints)} joints: {one_of(self.joints)}']
         for entry in self.entries:
             found = {name: getattr(entry, name) for name in _KEYS if getattr(entry, name)}
-            texts = [f'{name} {_shown(columns)}' for name, columns in found.items()]
+            texts = [f'topic {entry.topic}'] if entry.kind() == 'rosbag2' else []
+            texts += [f'{name} {_shown(columns)}' for name, columns in found.items()]
             lines.append(f'{entry.name}: {"; ".join(texts)}')
         return '\n'.join([*lines, *(f'remark: {text}' for text in self.remarks)])
 

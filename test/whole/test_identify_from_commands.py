@@ -128,6 +128,7 @@ def test_the_page_has_the_table_and_draws_every_joint(folder):
     page = (folder / 'results' / 'report.html').read_text()
     assert 'delay of the commands' in page and 'not for prediction of efforts' in page
     assert all(f'simulated position of {joint}' in page for joint in JOINTS)
+    assert '>residual<' not in page  # a key of other lines
 
 
 # fields of the documented classes: isaaclab 2.2's ActuatorBaseCfg and DelayedPDActuatorCfg, and
@@ -238,8 +239,14 @@ def test_sets_for_randomisation_scatter_about_the_estimate(folder, document):
 def test_other_commands_name_the_kind_of_the_result(folder, capsys):
     with pytest.raises(IdentificationError, match='identification from commands'):
         read_result(folder / 'results' / 'result.yaml')
+    given = ['export', str(folder / 'results/result.yaml'), '--format', 'mjcf']
+    assert main([*given, '--samples', '2']) != 0
+    assert "'--format' is given beside '--samples'" in capsys.readouterr().err
     assert main(['export', str(folder / 'results/result.yaml'), '--format', 'sdf']) != 0
     assert "'sdf' is no format of an export of servos" in capsys.readouterr().err
+    given = ['identify', str(folder / 'experiment.yaml'), '--require', 'physical']
+    assert main(given) != 0
+    assert 'leave it out: masses and inertia stay' in capsys.readouterr().err
     assert main(['diagnose', str(folder / 'experiment.yaml')]) != 0
     assert 'the recordings have no efforts' in capsys.readouterr().err
 
@@ -373,6 +380,7 @@ def test_a_result_without_a_simulator_is_no_actuator_with_steps(unnamed, capsys)
     [
         ('estimation', {'method': 'rollout'}, "'simulation.timestep' is missing"),
         ('simulation', {'target': 'mjcf'}, "'simulation.timestep' is missing"),
+        ('simulation', {'target': 'urdf'}, 'URDF has no place for armature'),
         ('simulation', {'timestep': 0.002}, "'simulation.integrator' is missing"),
         ('robot', {'servo': {'stiffness': KP, 'gains': 'scale'}}, 'factors on gains vanish'),
     ],
