@@ -102,8 +102,8 @@ def plan(options: argparse.Namespace) -> int:
     from ..results.saving import require_writable
 
     options.parameters = ['payload'] if options.tool else None
-    planning = planning_of(options, ('duration', 'seed', 'time_budget', 'method', 'parameters'))
     servos = servos_to_plan(options)
+    planning = planning_of(options, ('duration', 'seed', 'time_budget', 'method', 'parameters'))
     robot, model = planned_robot(options.robot, planning)
     if servos is not None:
         robot = servos.limited(robot)

@@ -18,6 +18,7 @@ from .command import (
     experiment_of,
     flag,
     output_folder,
+    overrides_of,
     positive,
     show,
     warn,
@@ -185,7 +186,15 @@ def servos_to_plan(options: argparse.Namespace) -> ServoPlanning | None:
 
     experiment = None
     if Path(options.robot).suffix in ('.yaml', '.yml'):
-        experiment = load_experiment(options.robot, check_data=False)
+        # of the experiment; all others are the planner's
+        own = {
+            key: value
+            for key, value in overrides_of(options).items()
+            if key.startswith(('robot.servo.', 'simulation.'))
+        }
+        pairs = (pair for pair in options.overrides if pair.partition('=')[0] not in own)
+        options.overrides = [*pairs]
+        experiment = load_experiment(options.robot, own, check_data=False)
     if experiment is None or experiment.robot.servo is None:
         if options.rate is not None:
             raise SettingsError(
