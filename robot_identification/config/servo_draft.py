@@ -126,11 +126,9 @@ class ServoDraft:
                 f'  integrator: {simulator.integrator}',
             ]
         else:
-            lines += [
-                '# simulation:  # parameters are fitted to rollouts in the steps of a simulator',
-                '#   timestep: 0.002  # s',
-                '#   integrator: implicitfast',
-            ]
+            lines.append(
+                '# simulation: {timestep: 0.002, integrator: implicitfast}  # for rollouts'
+            )
         lines += ['data:', '  identification:']
         several = len(self.entries) > 1
         for k, entry in enumerate(self.entries):
@@ -252,9 +250,8 @@ def draft_servo(
     if timestep is not None:
         simulation = SimulatorSettings(target, float(timestep), integrator)
     else:
-        remarks.append(
-            'no simulator is named (--timestep): least squares on the efforts of the servos'
-        )
+        text = 'no simulator is named (--timestep): least squares on the efforts of the servos'
+        remarks.append(text)
     return ServoDraft(
         replace(settings, servo=servo), entries, tuple(joints), simulation, source, tuple(remarks)
     )
