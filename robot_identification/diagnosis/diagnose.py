@@ -71,7 +71,7 @@ class DiagnosisCriteria:
     """The same of scales of efforts, which masses show; what one joint's has to be better by."""
     bodily: float = 0.5
     """Share of a joint's effort that bodies make, below which nothing is known of its gain."""
-    shortlisted: int = 8
+    shortlisted: int = 16
     """Explanations of single joints that are fitted beside those of all joints."""
     finalists: int = 3
     """Explanations whose sizes are looked for."""
@@ -236,14 +236,15 @@ class HypothesisComparison:
         return [best, *(each for each in found if each is not best and each.gain > near)]
 
     def _shortlisted(self, changes: list[Correction]) -> list[Correction]:
-        """Return those of all joints, and of the others those that fit best without a prior."""
-        single = [change for change in changes if change.joints]
+        """Return those that may gain, by fits without a prior; of single joints the best ones."""
         costs = [
             free_cost(_normalised(self._grams(change), change.efforts(self.observed)))
-            for change in single
+            for change in changes
         ]
-        best = np.argsort(costs, kind='stable')[: CRITERIA.shortlisted]
-        return [each for each in changes if not each.joints] + [single[i] for i in best]
+        most = self.base.cost - CRITERIA.worth_refining
+        order = [int(i) for i in np.argsort(costs, kind='stable') if costs[i] < most]
+        single = [i for i in order if changes[i].joints][: CRITERIA.shortlisted]
+        return [changes[i] for i in order if not changes[i].joints or i in single]
 
     def explanation_by(self, change: Correction) -> Explanation:
         """Fit the samples under a change."""

@@ -271,6 +271,3 @@ _WORDS = {
     ),
 }
 """A correction in a few words, and what mends the fault."""
-
-EXPLANATIONS = frozenset({*_WORDS, 'payload'})
-"""Codes of the faults that corrections undo, and of a load that was forgotten."""

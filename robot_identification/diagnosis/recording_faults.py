@@ -36,8 +36,6 @@ from ..regressor.rigid import tree_of
 from ..signals import SignalSettings, stretches
 from ..signals.decimation import thinned
 
-_STATES = ('position', 'velocity', 'acceleration')
-
 
 @dataclass(frozen=True)
 class FaultLimits:
@@ -430,7 +428,7 @@ def diagnosis_samples(
     for part in parts:
         count = max(2, round(LIMITS.samples * len(part) / total))
         chosen = np.unique(np.linspace(0, len(part) - 1, count).astype(int))
-        states.append([getattr(part, name)[chosen] for name in _STATES])
+        states.append([part.position[chosen], part.velocity[chosen], part.acceleration[chosen]])
         wanted = part.time[chosen] + delays[:, None]
         late = np.broadcast_to(known, part.effort.shape[1])
         columns = zip(late, part.effort.T, strict=True)

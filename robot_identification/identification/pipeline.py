@@ -23,11 +23,7 @@ from ..config.problem import IdentificationProblem
 from ..config.sources import FileSource
 from ..data.parts import in_memory
 from ..diagnosis.diagnose import diagnose
-from ..diagnosis.hypotheses import EXPLANATIONS
-from ..diagnosis.recording_faults import (
-    estimate_faults,
-    RecordingFault,
-)
+from ..diagnosis.recording_faults import estimate_faults, RecordingFault
 from ..errors import (
     collected_warnings,
     IdentifiabilityError,
@@ -205,7 +201,7 @@ def _sprung(
     identified: Callable[[IdentificationProblem], Result],
 ) -> tuple[ModelSelection, Result]:
     """Try a spring where a link's mass is implausible alone; say so where none explains it."""
-    faulty = any(f.code in EXPLANATIONS and not f.slight for f in result.diagnosis)
+    faulty = any(fault.change and not fault.slight for fault in result.diagnosis)
     if result.estimate.standard is None or faulty or not _implausible_masses(result):
         return selection, result
     estimate, signals = result.estimate, result.signals
