@@ -271,7 +271,7 @@ class HypothesisComparison:
         size = _variances(self.observed.effort)
         whole = float(np.sqrt((size @ before**2) / (size @ after**2 + 1e-4 * size.sum())))
         factor, deviation = None, None
-        if change.code == 'effort_kind':
+        if change.code == 'effort_kind' and improvement < CRITERIA.by_masses:
             links = self.model.places[:, 0]
             evidence = (
                 f'the masses fitted are {self.base.chi[links].sum():.3g} kg together, those of '
@@ -311,9 +311,12 @@ class HypothesisComparison:
         if change.code == 'effort_scale':
             size = abs(np.log(size)) if self._bodily(explanation) > CRITERIA.bodily else 0.0
         elif change.code == 'effort_kind':
-            # masses alone tell: those of most links or of all together, not of one with a load
-            told = np.log([np.median(ratios), ratios @ masses / masses.sum()])
-            size = min(abs(np.log(size)), (-np.sign(np.log(size)) * told).max())
+            size = abs(np.log(size))
+            shown = data_cost(self.base.misfit**2) - data_cost(explanation.fit.misfit**2)
+            if shown < CRITERIA.decisive * self.robot.n_joints:
+                # masses alone tell: those of most links or of all together, not one with a load
+                told = np.log([np.median(ratios), ratios @ masses / masses.sum()])
+                size = min(size, (-np.sign(np.log(change.size)) * told).max())
         elif change.code == 'position_offset':
             size = abs(np.angle(np.exp(1j * size)))
         elif change.code == 'gravity_direction':

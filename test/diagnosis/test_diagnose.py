@@ -36,6 +36,13 @@ def test_fault_is_found(kind):
     assert all(each.remedy and each.evidence for each in found)
 
 
+def test_a_scale_that_no_masses_reach_shows_in_the_residuals():
+    made = arm(64)
+    effort = 1000.0 * made.recording.effort
+    (finding,) = diagnose(made.robot, [replace(made.recording, effort=effort)])
+    assert finding.code == 'effort_kind'
+
+
 @pytest.mark.soak
 def test_two_arms_with_fourteen_joints_are_diagnosed():
     made = arm(70, joints=14)
