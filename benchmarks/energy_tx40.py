@@ -55,9 +55,9 @@ def _line(experiment: Experiment, interval: float | None, quadrature: str) -> li
     estimate, seen = result.estimate, result.validations[0]
     return [
         title,
-        str(estimate.rows),
-        f'{estimate.condition_number:.0f}',
-        f'{estimate.relative_error:.2f}',
+        str(estimate.rows.count),
+        f'{estimate.rows.condition_number:.0f}',
+        f'{estimate.fit.relative_error:.2f}',
         f'{seen.relative_error:.1f}',
         f'{seconds:.1f}',
     ]

@@ -42,7 +42,7 @@ def case_of(name: str) -> Case:
     settings = PhysicalSettings(weight=WEIGHT)
     free = wls(found.system, prior=found.prior)
     fit = PhysicalFit.from_system(found.system, found.robot, found.prior, settings, found.model)
-    factor = found.system.stacked(free.weights) / free.residual_std
+    factor = found.system.stacked(free.rows.weights) / free.rows.residual_std
     problem, start = fit.problem(factor, WEIGHT)
     return Case(
         problem,

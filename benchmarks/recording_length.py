@@ -97,7 +97,7 @@ def measure(kind: str, seconds: float) -> dict[str, float]:
         'seconds': spent,
         'peak': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024e-6,
         'everything': 8e-6 * samples * robot.n_joints * columns,
-        'error': result.estimate.relative_error,
+        'error': result.estimate.fit.relative_error,
     }
 
 

@@ -74,7 +74,7 @@ def simulated(name: str, *, duration: float = 20.0, **settings: object) -> dict[
         for method in ('wls', 'physical')
     )
     truth = free.structure.project(robot.truth).values
-    inverse = np.linalg.inv(free.estimate.covariance)
+    inverse = np.linalg.inv(free.estimate.uncertainty.covariance)
 
     def away(result: Result) -> float:
         error = result.estimate.base.values - truth
@@ -83,7 +83,7 @@ def simulated(name: str, *, duration: float = 20.0, **settings: object) -> dict[
     return {
         'links': robot.robot.n_joints,
         'time': processor_time(found),
-        'ratio': found.estimate.relative_error / free.estimate.relative_error,
+        'ratio': found.estimate.fit.relative_error / free.estimate.fit.relative_error,
         'unphysical': sum(not link.physical for link in free.consistency.links),
         'left': sum(not link.physical for link in found.consistency.links),
         'error_free': away(free),
@@ -93,7 +93,7 @@ def simulated(name: str, *, duration: float = 20.0, **settings: object) -> dict[
 
 def _tx40_rows() -> list[Row]:
     free, found = tx40()
-    before, after = free.estimate.relative_error, found.estimate.relative_error
+    before, after = free.estimate.fit.relative_error, found.estimate.fit.relative_error
     urdf = identified_urdf(found.robot, found.standard)
     bare, whole, apart = least_eigenvalues(urdf, rotor_matrix(found))
     smallest = 'smallest eigenvalue of the inertia matrix in 10,000 postures'

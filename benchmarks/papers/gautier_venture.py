@@ -220,7 +220,7 @@ def essential_by_svd(result: Result) -> np.ndarray:
     """Return (32) as it is written: with the columns weighted by the essential values."""
     structure, essential = result.structure, result.essential
     assert essential is not None and essential.essential is not None
-    factor = essential.weighted(result.system)
+    factor = essential.rows.triangle(result.system)
     matrix = factor[:, :-1] @ structure.regrouping
     values = np.zeros(structure.n_standard)
     values[structure.independent[essential.essential]] = essential.base.values[essential.essential]
@@ -235,7 +235,7 @@ def essential_by_least_squares(result: Result) -> np.ndarray:
     """Return chi_ref with the plain least squares of Y - W chi_ref on the essential columns."""
     structure, essential = result.structure, result.essential
     assert essential is not None and essential.essential is not None
-    factor = essential.weighted(result.system)
+    factor = essential.rows.triangle(result.system)
     rest = factor[:, -1] - factor[:, :-1] @ (structure.regrouping @ result.prior.values)
     step = np.linalg.lstsq(factor[:, :-1][:, essential.essential], rest, rcond=None)[0]
     values = result.prior.values.copy()
@@ -291,7 +291,7 @@ def unseen(result: Result) -> tuple[float, float, float]:
 
 
 def _fits(nearest: Result, by_essential: Result) -> Table:
-    weighted = nearest.estimate.relative_error
+    weighted = nearest.estimate.fit.relative_error
     essential = by_essential.essential
     assert essential is not None
     every = run(dead_zone=False)
@@ -308,14 +308,16 @@ def _fits(nearest: Result, by_essential: Result) -> Table:
                 within=1e-3,
                 why='no worse than WLS: the base parameters are the same',
             ),
-            figure('essential parameters alone, others 0', None, essential.relative_error),
+            figure('essential parameters alone, others 0', None, essential.fit.relative_error),
             figure(
                 '(32)',
                 'under 10',
                 relative_error(by_essential, by_essential.standard),
                 at_most=10.0,
             ),
-            figure('WLS, slow rows included', None, every.estimate.relative_error, at_most=7.47),
+            figure(
+                'WLS, slow rows included', None, every.estimate.fit.relative_error, at_most=7.47
+            ),
             figure('second half predicted from the first: WLS', None, alone, at_most=10.0),
             figure('the same: essential parameters alone, others 0', None, reduced, at_most=10.0),
             figure(

@@ -105,7 +105,8 @@ class CalibrationProgress:
         lengths = np.linalg.norm(first, axis=1)
         whole = np.maximum(lengths[:, -1:], np.finfo(float).tiny)
         share = (lengths[:, :-1] * np.abs(values) / whole).max(axis=0)
-        classical = estimate.std if estimate.classical_std is None else estimate.classical_std
+        classical = estimate.uncertainty.classical_std
+        classical = estimate.std if classical is None else classical
         with np.errstate(divide='ignore', invalid='ignore'):
             inflation = np.nan_to_num(estimate.std / classical, nan=1.0, posinf=1.0)
         error = result.validations[0].relative_error if result.validations else None

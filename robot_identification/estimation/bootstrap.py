@@ -34,7 +34,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from ..errors import IdentifiabilityError
 from ..options.fields import option
-from .estimate import Bootstrap, Estimate, nan_padded, relative, with_scaled_std
+from .estimate import Bootstrap, Estimate, nan_padded, Uncertainty, with_scaled_std
 from .least_squares import wls
 from .system import LinearSystem
 from .time_blocks import JointRows, LEAST, MEMORY, Part, PARTS, TimeBlocks
@@ -96,7 +96,7 @@ def bootstrap(
             'the rows came without their time, which the block bootstrap needs',
             remedy='identify from recordings, or from factors that this version has made',
         )
-    if estimate.factor is not None:
+    if estimate.rows.factor is not None:
         raise ValueError('the parts do not know the weights of single rows')
     rows = _WhiteRows.from_estimate(system, estimate)
     k = rows.triangle.shape[0]
@@ -203,7 +203,7 @@ class _WhiteRows:
     @classmethod
     def from_estimate(cls, system: LinearSystem, estimate: Estimate) -> _WhiteRows:
         """Take the coordinates from R of all rows as the estimate weighted them."""
-        factor = estimate.weighted(system)
+        factor = estimate.rows.triangle(system)
         free = estimate.was_free
         fixed = np.where(free, 0.0, estimate.base.values)
         columns, effort = factor[:, :-1][:, free], factor[:, -1] - factor[:, :-1] @ fixed
@@ -211,7 +211,7 @@ class _WhiteRows:
         k = norms.size
         triangle = np.asarray(np.linalg.qr(np.column_stack([columns / norms, effort]), mode='r'))
         base = solve_triangular(triangle[:k, :k], triangle[:k, k]) / norms
-        return cls(estimate.weights, free, fixed, norms, triangle[:k, :k], base)
+        return cls(estimate.rows.weights, free, fixed, norms, triangle[:k, :k], base)
 
     def whiten(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
         """Return a part's A_c, (m, k), and the residual of its rows, (m,)."""
@@ -419,15 +419,14 @@ def with_bootstrap(
     if not drawn:
         return with_scaled_std(estimate, growth)
     assert replicates.covariance is not None
-    return replace(
-        estimate,
-        covariance=replicates.covariance,
-        std=replicates.std,
-        relative_std=relative(replicates.std, estimate.base.values),
+    after = Uncertainty(
+        replicates.covariance,
+        replicates.std,
+        replicates,
         classical_std=estimate.std,
         growth=growth,
-        bootstrap=replicates,
     )
+    return replace(estimate, uncertainty=after)
 
 
 def with_classical_std_warning(estimate: Estimate, error: IdentifiabilityError) -> Estimate:

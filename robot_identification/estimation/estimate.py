@@ -199,6 +199,119 @@ class ParameterEstimate:
         }
 
 
+def _freeze(owner: Any, kind: type = float, **shapes: tuple[int, ...]) -> None:
+    """Make arrays of a frozen dataclass read-only; raises ValueError for another shape."""
+    for name, shape in shapes.items():
+        value = getattr(owner, name)
+        if value is None:
+            continue
+        array: np.ndarray = np.array(value, dtype=kind)
+        if array.shape != shape:
+            raise ValueError(f'{name} has shape {array.shape}, expected {shape}')
+        array.setflags(write=False)
+        object.__setattr__(owner, name, array)
+
+
+@dataclass(frozen=True)
+class Identifiability:
+    """
+    Identifiability of the parameters from a recording.
+
+    Attributes
+    ----------
+    excited:
+        (b,) bool, whether the recording determines the parameter.
+    reasons:
+        (b,) why not, in words; empty where excited.
+
+    """
+
+    excited: np.ndarray
+    reasons: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _freeze(self, bool, excited=(len(self.reasons),))
+
+    @property
+    def rank(self) -> int:
+        """Number of parameters that are determined."""
+        return int(self.excited.sum())
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """
+    Standard deviations of the base parameters, and where they come from.
+
+    Attributes
+    ----------
+    covariance:
+        (b, b) of the estimation error; NaN in rows and columns of what was not estimated.
+    std:
+        (b,) standard deviations, in the units of the parameters, by the block bootstrap unless
+        that is switched off or impossible; NaN where not estimated.
+    bootstrap:
+        Standard deviations and intervals by the block bootstrap; None where ``std`` is classical.
+    classical_std:
+        (b,) standard deviations where the errors of rows were independent; None where ``std`` is
+        that.
+    growth:
+        (b,) by how much the block bootstrap's standard deviations of the plain least squares
+        exceed the classical ones; None where ``std`` is classical.
+
+    """
+
+    covariance: np.ndarray
+    std: np.ndarray
+    bootstrap: Bootstrap | None = None
+    classical_std: np.ndarray | None = None
+    growth: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        b = len(self.std)
+        _freeze(self, covariance=(b, b), std=(b,), classical_std=(b,), growth=(b,))
+
+
+@dataclass(frozen=True)
+class WeightedRows:
+    """
+    The rows as the estimator weighted them.
+
+    Attributes
+    ----------
+    count:
+        Rows of all joints together.
+    weights:
+        (n_joints,) factors that the rows of each joint were multiplied with; 1 for ols.
+    residual_std:
+        Square root of the residual variance of the weighted rows, eq. (10) of Gautier and Venture.
+    condition_number:
+        2-norm condition number of the weighted regressor after scaling its columns to norm 1.
+    raw_condition_number:
+        That of the weighted regressor as it is.
+    factor:
+        (b + 1, b + 1) R of [W | tau] of the rows as the method weighted them one by one, for what
+        is estimated from them afterwards; None where the joints' ``weights`` say it all.
+
+    """
+
+    count: int
+    weights: np.ndarray
+    residual_std: float
+    condition_number: float
+    raw_condition_number: float
+    factor: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        _freeze(self, weights=(len(self.weights),))
+        if self.factor is not None:
+            _freeze(self, factor=(len(self.factor), len(self.factor)))
+
+    def triangle(self, system: LinearSystem) -> np.ndarray:
+        """Return (b + 1, b + 1) R of [W | tau] of ``system``'s rows as they were weighted."""
+        return system.stacked(self.weights) if self.factor is None else self.factor
+
+
 @dataclass(frozen=True)
 class Estimate:
     """
@@ -211,121 +324,72 @@ class Estimate:
         value, those that were dropped as not essential are 0.
     expressions:
         (b,) combinations of standard parameters that the values stand for.
-    covariance:
-        (b, b) of the estimation error; NaN in rows and columns of what was not estimated.
-    std:
-        (b,) standard deviations, in the units of ``base``, by the block bootstrap unless that is
-        switched off or impossible; NaN where not estimated.
-    relative_std:
-        (b,) 100 std / |value| [%]; NaN where not estimated.
-    joints:
-        Fit of each joint.
-    relative_error, raw_relative_error:
-        Over all joints [%].
-    rank:
-        Number of parameters that the recording reaches (and that were not dropped).
-    condition_number:
-        2-norm condition number of the (weighted) regressor after scaling its columns to norm 1.
-    raw_condition_number:
-        The same without scaling.
-    excited:
-        (b,) bool, whether the recording determines the parameter.
-    reasons:
-        (b,) why a parameter is not excited; empty text where it is.
-    weights:
-        (n_joints,) factors that the rows of each joint were multiplied with; 1 for ols.
     method:
         Name of the estimator.
+    identifiability:
+        Which parameters the recording determines.
+    uncertainty:
+        Standard deviations.
     rows:
-        Rows of all joints together.
-    residual_std:
-        Square root of the residual variance of the weighted rows, eq. (10) of Gautier and Venture.
+        The rows and their weights.
+    fit:
+        Fit to the efforts of the recordings.
     essential:
         (b,) bool, which parameters are essential; None where that was not asked.
-    warnings:
-        In words, what a user should know.
-    robot:
-        The robot's name, where known.
     standard:
         The standard parameters where the method itself finds them (``physical``), else None.
     standard_covariance:
         (p, p) of their errors; None where the method does not find them.
+    robot:
+        The robot's name, where known.
     notes:
         In words, what the method found out by the way, such as the share of outliers.
-    factor:
-        (b + 1, b + 1) R of [W | tau] of the rows as the method weighted them one by one, for what
-        is estimated from them afterwards; None where the joints' ``weights`` say it all.
-    bootstrap:
-        Standard deviations and intervals by the block bootstrap; None where ``std`` is classical.
-    classical_std:
-        (b,) standard deviations where the errors of rows were independent; None where ``std`` is
-        that.
-    growth:
-        (b,) by how much the block bootstrap's standard deviations of the plain least squares
-        exceed the classical ones; None where ``std`` is classical.
+    warnings:
+        In words, what a user should know.
 
     """
 
     base: ParameterSet
     expressions: tuple[str, ...]
-    covariance: np.ndarray
-    std: np.ndarray
-    relative_std: np.ndarray
-    joints: tuple[JointFit, ...]
-    relative_error: float
-    raw_relative_error: float
-    rank: int
-    condition_number: float
-    raw_condition_number: float
-    excited: np.ndarray
-    reasons: tuple[str, ...]
-    weights: np.ndarray
     method: str
-    rows: int
-    residual_std: float
+    identifiability: Identifiability
+    uncertainty: Uncertainty
+    rows: WeightedRows
+    fit: Fit
     essential: np.ndarray | None = None
-    warnings: tuple[str, ...] = ()
-    robot: str = ''
     standard: ParameterSet | None = None
     standard_covariance: np.ndarray | None = None
+    robot: str = ''
     notes: tuple[str, ...] = ()
-    factor: np.ndarray | None = None
-    bootstrap: Bootstrap | None = None
-    classical_std: np.ndarray | None = None
-    growth: np.ndarray | None = None
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         b = len(self.base.layout)
-        shapes = {
-            'covariance': (b, b),
-            'std': (b,),
-            'relative_std': (b,),
-            'classical_std': (b,),
-            'growth': (b,),
-            'excited': (b,),
-            'essential': (b,),
-            'weights': (len(self.joints),),
-            'factor': (b + 1, b + 1),
+        _freeze(self, bool, essential=(b,))
+        sizes = {
+            'expressions': len(self.expressions),
+            'identifiability': len(self.identifiability.reasons),
+            'uncertainty': len(self.uncertainty.std),
         }
-        for name, shape in shapes.items():
-            value = getattr(self, name)
-            if value is None:
-                continue
-            kind = bool if name in ('excited', 'essential') else float
-            array = np.array(value, dtype=kind)
-            if array.shape != shape:
-                raise ValueError(f'{name} has shape {array.shape}, expected {shape}')
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        for name, size in sizes.items():
+            if size != b:
+                raise ValueError(f'{name} is of {size} parameters, expected {b}')
 
     @property
-    def fit(self) -> Fit:
-        """Fit to the identification recordings."""
-        return Fit(self.joints, self.relative_error, self.raw_relative_error)
+    def std(self) -> np.ndarray:
+        """(b,) standard deviations; NaN where not estimated."""
+        return self.uncertainty.std
 
-    def weighted(self, system: LinearSystem) -> np.ndarray:
-        """Return (b + 1, b + 1) R of [W | tau] of ``system``'s rows as they were weighted."""
-        return system.stacked(self.weights) if self.factor is None else self.factor
+    @property
+    def relative_std(self) -> np.ndarray:
+        """(b,) 100 std / |value| [%]; NaN where not estimated."""
+        with np.errstate(divide='ignore', invalid='ignore'):
+            return np.asarray(100.0 * self.std / np.abs(self.base.values))
+
+    @property
+    def rank(self) -> int:
+        """Number of parameters that the recording reaches, and that were not dropped."""
+        return int(self.was_free.sum())
 
     @property
     def was_free(self) -> np.ndarray:
@@ -339,8 +403,9 @@ class Estimate:
         return None if covariance is None else np.sqrt(np.diag(covariance))
 
     def __iter__(self) -> Iterator[ParameterEstimate]:
-        layout, drawn = self.base.layout, self.bootstrap
-        classical = self.std if self.classical_std is None else self.classical_std
+        layout, drawn = self.base.layout, self.uncertainty.bootstrap
+        classical = self.uncertainty.classical_std
+        classical, relative_std = self.std if classical is None else classical, self.relative_std
         for i, name in enumerate(layout.names):
             yield ParameterEstimate(
                 name=name,
@@ -348,9 +413,9 @@ class Estimate:
                 unit=layout.units[i],
                 value=float(self.base.values[i]),
                 std=float(self.std[i]),
-                relative_std=float(self.relative_std[i]),
+                relative_std=float(relative_std[i]),
                 essential=None if self.essential is None else bool(self.essential[i]),
-                state=IDENTIFIED if self.excited[i] else NOT_EXCITED,
+                state=IDENTIFIED if self.identifiability.excited[i] else NOT_EXCITED,
                 classical_std=float(classical[i]),
                 bootstrap_std=None if drawn is None else float(drawn.std[i]),
                 bootstrap_low=None if drawn is None else float(drawn.low[i]),
@@ -370,18 +435,21 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, texts and lists; NaN and infinity become None."""
+        drawn = self.uncertainty.bootstrap
         return {
             'method': self.method,
-            'rows': self.rows,
+            'rows': self.rows.count,
             'rank': self.rank,
-            'condition_number': plain(self.condition_number),
-            'raw_condition_number': plain(self.raw_condition_number),
-            'residual_std': plain(self.residual_std),
+            'condition_number': plain(self.rows.condition_number),
+            'raw_condition_number': plain(self.rows.raw_condition_number),
+            'residual_std': plain(self.rows.residual_std),
             'weights': dict(
-                zip((fit.joint for fit in self.joints), self.weights.tolist(), strict=True)
+                zip(
+                    (fit.joint for fit in self.fit.joints), self.rows.weights.tolist(), strict=True
+                )
             ),
             **self.fit.to_dict(),
-            **({} if self.bootstrap is None else {'bootstrap': self.bootstrap.to_dict()}),
+            **({} if drawn is None else {'bootstrap': drawn.to_dict()}),
             'parameters': [parameter.to_dict() for parameter in self],
             'notes': list(self.notes),
             'warnings': list(self.warnings),
@@ -397,21 +465,14 @@ def nan_padded(values: np.ndarray, free: np.ndarray) -> np.ndarray:
 
 def with_scaled_std(estimate: Estimate, growth: np.ndarray) -> Estimate:
     """Return an estimate whose standard deviations are multiplied, (b,) factors."""
-    std = growth * estimate.std
-    return replace(
-        estimate,
-        covariance=growth[:, None] * estimate.covariance * growth,
-        std=std,
-        relative_std=relative(std, estimate.base.values),
-        classical_std=estimate.std,
+    before = estimate.uncertainty
+    after = Uncertainty(
+        covariance=growth[:, None] * before.covariance * growth,
+        std=growth * before.std,
+        classical_std=before.std,
         growth=growth,
     )
-
-
-def relative(std: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return ``100 std / |values|`` [%]."""
-    with np.errstate(divide='ignore', invalid='ignore'):
-        return np.asarray(100.0 * std / np.abs(values))
+    return replace(estimate, uncertainty=after)
 
 
 # ------------------------------------------------------------------------------------- tables
@@ -452,23 +513,23 @@ def _summary(estimate: Estimate, method: str) -> Iterator[str]:
     for (a, b), (c, d) in zip(
         (
             ('method', method),
-            ('rows', str(estimate.rows)),
+            ('rows', str(estimate.rows.count)),
             third,
             ('estimated', str(estimate.rank)),
         ),
         (
-            ('relative error', f'{estimate.relative_error:.2f} %'),
-            ('raw relative error', f'{estimate.raw_relative_error:.2f} %'),
-            ('condition number', f'{estimate.condition_number:.4g} (column-scaled)'),
-            ('', f'{estimate.raw_condition_number:.4g} (raw)'),
+            ('relative error', f'{estimate.fit.relative_error:.2f} %'),
+            ('raw relative error', f'{estimate.fit.raw_relative_error:.2f} %'),
+            ('condition number', f'{estimate.rows.condition_number:.4g} (column-scaled)'),
+            ('', f'{estimate.rows.raw_condition_number:.4g} (raw)'),
         ),
         strict=True,
     ):
         yield f'{a:<17}{b:<42}{c:<20}{d}'
     parameters = list(estimate)
     yield from ('', *_parameter_table(parameters), '')
-    if estimate.bootstrap is not None:
-        yield from (*_bootstrap_table(parameters, estimate.bootstrap), '')
+    if (drawn := estimate.uncertainty.bootstrap) is not None:
+        yield from (*_bootstrap_table(parameters, drawn), '')
     sums = [p for p in parameters if p.expression != p.name]
     yield from [rule('Definitions of the base parameters')] if sums else []
     for p in sums:

@@ -361,6 +361,10 @@ class _Iteration:
     def estimate(self, robot: str, spikes: SpikeRepair | None = None) -> Estimate:
         """Return the estimate, with the covariance of the M-estimator."""
         covariance = self._covariance()
+        factor = self.factor.copy()
+        # so that plain least squares on R has the M-estimator's standard deviations
+        excess = np.nanmean(np.diag(covariance) / np.diag(self.solution.covariance))
+        factor[-1, -1] *= np.sqrt(excess)
         estimate = assemble(
             self.system,
             replace(self.solution, covariance=covariance),
@@ -368,18 +372,15 @@ class _Iteration:
             weights=1.0 / self.scales,
             method='irls',
             robot=robot,
+            factor=factor,
         )
-        factor = self.factor.copy()
-        # so that plain least squares on R has the M-estimator's standard deviations
-        excess = np.nanmean(np.diag(covariance) / np.diag(self.solution.covariance))
-        factor[-1, -1] *= np.sqrt(excess)
         warnings = estimate.warnings
         if not self._settled:
             warnings += (
                 f'irls did not settle within {self.settings.max_iterations} iterations: raise '
                 'estimation.irls.max_iterations, or take the loss huber',
             )
-        return replace(estimate, factor=factor, warnings=warnings, notes=self._notes(spikes))
+        return replace(estimate, warnings=warnings, notes=self._notes(spikes))
 
     def _covariance(self) -> np.ndarray:
         """

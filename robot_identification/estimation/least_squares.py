@@ -23,7 +23,7 @@ One file: identifiability, solution and essential parameters share the factor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,16 @@ from scipy.linalg import qr_delete, solve_triangular
 from ..errors import IdentifiabilityError, one_of, RecordingError
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..regressor.base_parameters import BaseStructure
-from .estimate import Estimate, Fit, JointFit, nan_padded, relative, with_scaled_std
+from .estimate import (
+    Estimate,
+    Fit,
+    Identifiability,
+    JointFit,
+    nan_padded,
+    Uncertainty,
+    WeightedRows,
+    with_scaled_std,
+)
 from .factor import QRFactor
 from .system import LinearSystem
 
@@ -62,29 +71,6 @@ NEGLIGIBLE_COLUMN = 1e-13
 
 _PARTNER, _CANDIDATE = 0.1, 0.5
 _LONGER = 'record longer, or raise signals.cutoff and signals.decimate_to'
-
-
-@dataclass(frozen=True)
-class Identifiability:
-    """
-    Identifiability of the parameters from a recording.
-
-    Attributes
-    ----------
-    excited:
-        (b,) bool.
-    reasons:
-        (b,) why not, in words; empty where excited.
-
-    """
-
-    excited: np.ndarray
-    reasons: tuple[str, ...]
-
-    @property
-    def rank(self) -> int:
-        """Number of parameters that are determined."""
-        return int(self.excited.sum())
 
 
 def identifiability(factor: np.ndarray, rows: int, layout: ParameterLayout) -> Identifiability:
@@ -394,33 +380,30 @@ def assemble(
     method: str,
     robot: str,
     essential: np.ndarray | None = None,
+    factor: np.ndarray | None = None,
 ) -> Estimate:
     """Make an `Estimate` of a solution: standard deviations, fit per joint and warnings."""
     fit = evaluate(system, solution.base)
-    std = np.sqrt(np.diag(solution.covariance))
     structure = system.structure
     return Estimate(
         base=ParameterSet(structure.base_layout, solution.base),
         expressions=tuple(structure.expressions),
-        covariance=solution.covariance,
-        std=std,
-        relative_std=relative(std, solution.base),
-        joints=fit.joints,
-        relative_error=fit.relative_error,
-        raw_relative_error=fit.raw_relative_error,
-        rank=int(np.isfinite(std).sum()),
-        condition_number=solution.condition_number,
-        raw_condition_number=solution.raw_condition_number,
-        excited=known.excited,
-        reasons=known.reasons,
-        weights=weights,
         method=method,
-        rows=system.factor.n_rows,
-        residual_std=solution.residual_std,
+        identifiability=known,
+        uncertainty=Uncertainty(solution.covariance, np.sqrt(np.diag(solution.covariance))),
+        rows=WeightedRows(
+            count=system.factor.n_rows,
+            weights=weights,
+            residual_std=solution.residual_std,
+            condition_number=solution.condition_number,
+            raw_condition_number=solution.raw_condition_number,
+            factor=factor,
+        ),
+        fit=fit,
         essential=essential,
-        warnings=_warnings(structure.base_layout.names, known, solution, fit),
         robot=robot,
         notes=_notes(system),
+        warnings=_warnings(structure.base_layout.names, known, solution, fit),
     )
 
 
@@ -514,8 +497,9 @@ def essential(
 
     """
     fixed = np.where(estimate.was_free, 0.0, estimate.base.values)
-    factor = estimate.weighted(system)
-    growth = np.ones(len(estimate)) if estimate.growth is None else np.asarray(estimate.growth)
+    factor = estimate.rows.triangle(system)
+    grown = estimate.uncertainty.growth
+    growth = np.ones(len(estimate)) if grown is None else grown
     kept = _eliminate(
         factor, estimate.was_free, fixed, system.factor.n_independent, growth, max_relative_std
     )
@@ -529,14 +513,14 @@ def essential(
     reduced = assemble(
         system,
         solution,
-        Identifiability(estimate.excited, estimate.reasons),
-        weights=estimate.weights,
+        estimate.identifiability,
+        weights=estimate.rows.weights,
         method=estimate.method,
         robot=estimate.robot,
         essential=kept,
+        factor=estimate.rows.factor,
     )
-    reduced = replace(reduced, factor=estimate.factor)
-    return reduced if estimate.growth is None else with_scaled_std(reduced, growth)
+    return reduced if grown is None else with_scaled_std(reduced, growth)
 
 
 def _eliminate(

@@ -50,7 +50,7 @@ from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
 from .bootstrap import bootstrap, BootstrapSettings, growth_of, with_classical_std_warning
 from .bounds import Interval
-from .estimate import Bootstrap, Estimate, relative
+from .estimate import Bootstrap, Estimate, Uncertainty
 from .least_squares import evaluate, wls
 from .link_constraints import PhysicalSettings
 from .log_det import LogDetMinimum, LogDetProblem
@@ -167,13 +167,16 @@ def physical(
     reach = float(ndtri(0.5 + 0.005 * drawn.level)) * std
     return replace(
         estimate,
-        covariance=of_base,
-        std=std,
-        relative_std=relative(std, base),
-        classical_std=estimate.std,
-        growth=growth_of(drawn, free),
+        uncertainty=Uncertainty(
+            covariance=of_base,
+            std=std,
+            bootstrap=replace(
+                drawn, std=std, low=base - reach, high=base + reach, covariance=of_base
+            ),
+            classical_std=estimate.std,
+            growth=growth_of(drawn, free),
+        ),
         standard_covariance=_without(covariance, fit.unseen),
-        bootstrap=replace(drawn, std=std, low=base - reach, high=base + reach, covariance=of_base),
     )
 
 
@@ -220,7 +223,7 @@ class _StrengthSearch:
         freedom = max(0.1, 1.0 - system.factor.n_base / system.factor.n_independent)
         rows = np.maximum(1.0, system.factor.independent_rows * freedom)
         noise = np.maximum(residual, _LEAST_NOISE * effort) / np.sqrt(rows)
-        usual = free.residual_std / np.asarray(free.weights)
+        usual = free.rows.residual_std / np.asarray(free.rows.weights)
         noise = np.where(system.factor.driven & (noise > 0.0), noise, usual)
         return 1.0 / (noise * np.sqrt(self.inflation))
 
@@ -254,7 +257,7 @@ class _StrengthSearch:
         share = np.sqrt(max(0.0, self.inflation - 1.0))
         covariance = minimum.covariance(share * (rows @ regrouping))
         # what the recordings do not determine counts as not estimated, though it has a value
-        of_base = _of_base(covariance, regrouping, free.excited)
+        of_base = _of_base(covariance, regrouping, free.identifiability.excited)
         std = np.sqrt(np.diag(of_base))
         result = evaluate(system, base.values)
         error, moved = (
@@ -263,7 +266,7 @@ class _StrengthSearch:
         )
         notes = [
             f'being physical moves the base parameters by {moved:.2g} standard deviations in all '
-            f'and the relative error from {free.relative_error:.3g} to {error:.3g} %',
+            f'and the relative error from {free.fit.relative_error:.3g} to {error:.3g} %',
             f'strength of the prior: {strength.weight:.3g}'
             + (', found by cross-validation' if strength.costs.size else ''),
         ]
@@ -279,9 +282,9 @@ class _StrengthSearch:
         warnings = [
             text.replace('keeps its prior value', 'is left to the prior') for text in free.warnings
         ]
-        if error > max(_DEAR * free.relative_error, 100.0 * _LEAST_NOISE):
+        if error > max(_DEAR * free.fit.relative_error, 100.0 * _LEAST_NOISE):
             warnings.append(
-                f'the constraints raise the relative error from {free.relative_error:.3g} to '
+                f'the constraints raise the relative error from {free.fit.relative_error:.3g} to '
                 f'{error:.3g} %: efforts of another sign or scale do so, or an '
                 'estimation.physical.total_mass, links or center_of_mass that the robot does not '
                 'have'
@@ -289,15 +292,12 @@ class _StrengthSearch:
         return replace(
             free,
             base=base,
-            covariance=of_base,
-            std=std,
-            relative_std=relative(std, base.values),
-            joints=result.joints,
-            relative_error=error,
-            raw_relative_error=result.raw_relative_error,
-            weights=scales / scales.max(),
-            residual_std=1.0 / scales.max(),
             method='physical',
+            uncertainty=Uncertainty(of_base, std),
+            rows=replace(
+                free.rows, weights=scales / scales.max(), residual_std=1.0 / scales.max()
+            ),
+            fit=result,
             standard=found,
             standard_covariance=_without(covariance, self.fit.unseen),
             notes=(*notes, *self.fit.bounds.reached(found)),

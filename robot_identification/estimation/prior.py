@@ -111,7 +111,7 @@ def standard_covariance(estimate: Estimate, structure: BaseStructure) -> np.ndar
     p = len(structure.layout)
     alone = np.abs(projector - np.eye(p)).max(axis=1) < _TOLERANCE
     known = estimate.was_free
-    covariance = np.where(known[:, None] & known, estimate.covariance, 0.0)
+    covariance = np.where(known[:, None] & known, estimate.uncertainty.covariance, 0.0)
     sizes = np.abs(inverse)
     used = sizes > _TOLERANCE * sizes.max(axis=1, keepdims=True)
     determined = alone & ~(used & ~known).any(axis=1)
@@ -168,7 +168,7 @@ def standard_essential(
         raise ValueError('the estimate has no essential parameters')
     reference = _reference(structure, prior)
     fixed = structure.regrouping @ reference
-    factor = estimate.weighted(system)
+    factor = estimate.rows.triangle(system)
     # tau - W_b G chi_ref in place of tau
     factor = np.column_stack([factor[:, :-1], factor[:, -1] - factor[:, :-1] @ fixed])
     free = np.asarray(estimate.essential)

@@ -173,7 +173,7 @@ class FleetResult:
     def summary(self) -> str:
         """Return header, robots, differences, drifts, warnings; 100 columns wide."""
         estimate, lost = self.estimate, len(self.rejected)
-        error = f'{percent(estimate.relative_error)} %'
+        error = f'{percent(estimate.fit.relative_error)} %'
         lines = [
             rule(f'Fleet {self.name}', '='),
             f'{"recordings":<17}{self.n_recordings:<38}{"robots":<20}{len(self.robots)}',
@@ -237,8 +237,8 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
     keys = ('name', 'unit', 'value', 'std', 'state')
     return {
         'method': estimate.method,
-        'rows': estimate.rows,
-        'condition_number': estimate.condition_number,
+        'rows': estimate.rows.count,
+        'condition_number': estimate.rows.condition_number,
         **estimate.fit.to_dict(),
         'parameters': [{key: entry.to_dict()[key] for key in keys} for entry in estimate],
     }
@@ -255,7 +255,7 @@ def _robots(result: FleetResult) -> list[str]:
     robots = sorted(result.robots, key=lambda robot: robot.serial not in standing_out)
     rows = []
     for robot in robots[:_SHOWN]:
-        own = '-' if robot.estimate is None else percent(robot.estimate.relative_error)
+        own = '-' if robot.estimate is None else percent(robot.estimate.fit.relative_error)
         dates = (date(stamp)[:10] for stamp in (robot.began, robot.ended))
         by_fleet = percent(robot.by_fleet.relative_error)
         remarks = ', '.join(result.remarks(robot))
@@ -342,7 +342,7 @@ def _tiles(result: FleetResult) -> Iterator[report.Tile]:
     yield report.Tile('rejected', f'{rejected}', note, 'poor' if rejected else 'good')
     yield report.Tile(
         'relative error',
-        f'{report.percent(result.estimate.relative_error)} %',
+        f'{report.percent(result.estimate.fit.relative_error)} %',
         'with the same parameters for all',
     )
     if result.comparison is None:

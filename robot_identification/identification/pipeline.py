@@ -211,7 +211,7 @@ def _sprung(
     for joint in joints[:_SPRUNG]:
         found = selection.with_spring(joint, result.robot.joints)
         other = identified(problem.with_selection(found))
-        dearer = other.estimate.relative_error > _DEARER * estimate.relative_error
+        dearer = other.estimate.fit.relative_error > _DEARER * estimate.fit.relative_error
         if not dearer and not _implausible_masses(other):
             return found, other
     warning = (

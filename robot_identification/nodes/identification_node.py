@@ -160,9 +160,9 @@ class IdentificationNode(Node):
         found = verdict(result)
         response.level, response.verdict = found.level, found.sentence
         response.base, response.standard = self._messages()
-        response.joints = messages_of(JointFit, estimate.joints)
-        response.relative_error = float(estimate.relative_error)
-        response.condition_number = float(estimate.condition_number)
+        response.joints = messages_of(JointFit, estimate.fit.joints)
+        response.relative_error = float(estimate.fit.relative_error)
+        response.condition_number = float(estimate.rows.condition_number)
         response.rank = int(result.structure.n_base)
         response.result_path = str(folder) if written else ''
         return '; '.join([headline(result), *unused, *remarks])

@@ -16,8 +16,8 @@ def figures_of(result: Result) -> tuple[str, dict[str, Any]]:
         'recordings': ', '.join(result.recordings),
         'method': estimate.method,
         'base parameters': result.structure.n_base,
-        'relative error [%]': f'{estimate.relative_error:.3g}',
-        'condition number': f'{estimate.condition_number:.4g}',
+        'relative error [%]': f'{estimate.fit.relative_error:.3g}',
+        'condition number': f'{estimate.rows.condition_number:.4g}',
         'physically consistent': 'yes' if result.consistency.physical else 'no',
         'plausible': 'yes' if result.plausible else 'no',
     }
@@ -26,7 +26,7 @@ def figures_of(result: Result) -> tuple[str, dict[str, Any]]:
         values[f'relative error on {sources} [%]'] = f'{validation.relative_error:.3g}'
     for number, warning in enumerate(result.warnings, 1):
         values[f'warning {number}'] = warning
-    text = f'relative error {estimate.relative_error:.3g} %'
+    text = f'relative error {estimate.fit.relative_error:.3g} %'
     if not result.consistency.physical:
         text += ', not physically consistent'
     elif not result.plausible:
@@ -41,8 +41,9 @@ def headline(result: Result) -> str:
     estimate = result.estimate
     text = (
         f'{result.structure.n_base} base parameters of {result.robot.name} by {estimate.method} '
-        f'from {", ".join(result.recordings)}: relative error {estimate.relative_error:.3g} %, '
-        f'condition number {estimate.condition_number:.3g}'
+        f'from {", ".join(result.recordings)}: '
+        f'relative error {estimate.fit.relative_error:.3g} %, '
+        f'condition number {estimate.rows.condition_number:.3g}'
     )
     if result.essential is not None and result.essential.essential is not None:
         text += f', {int(result.essential.essential.sum())} essential'

@@ -103,12 +103,12 @@ def _knowledge(robot: Robot, system: LinearSystem, estimate: Estimate) -> Iterat
 
 def _stds(system: LinearSystem, estimate: Estimate) -> np.ndarray:
     """Return (b,) standard deviations by the rows alone; infinite where they give none."""
-    stds, seen = np.full(system.factor.n_base, np.inf), estimate.excited
-    rows = estimate.weighted(system)[:, :-1][:, seen]
+    stds, seen = np.full(system.factor.n_base, np.inf), estimate.identifiability.excited
+    rows = estimate.rows.triangle(system)[:, :-1][:, seen]
     norms = np.linalg.norm(rows, axis=0)
     triangle = np.linalg.qr(rows / norms, mode='r')
     inverse = solve_triangular(triangle, np.eye(len(triangle))) / norms[:, None]
-    stds[seen] = estimate.residual_std * np.linalg.norm(inverse, axis=1)
+    stds[seen] = estimate.rows.residual_std * np.linalg.norm(inverse, axis=1)
     # the physical fit's rows are weighed for coloured noise, others have the bootstrap's growth
-    grown = estimate.method != 'physical' and estimate.growth is not None
-    return stds * estimate.growth if grown else stds
+    grown = estimate.method != 'physical' and estimate.uncertainty.growth is not None
+    return stds * estimate.uncertainty.growth if grown else stds

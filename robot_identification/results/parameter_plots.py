@@ -73,7 +73,7 @@ def deviation_figure(estimate: Estimate, limit: float | None = None) -> Figure:
     lowest = math.floor(math.log10(shown[known].min(initial=1.0)))
     highest = math.log10(max(100.0, 1.5 * shown[known].max(initial=1.0)))
     classes = np.array([precision(value, limit) for value in estimate.relative_std])
-    classes[~estimate.excited] = 'none'
+    classes[~estimate.identifiability.excited] = 'none'
     states = [
         (f'up to {USUAL_LIMIT if limit is None else limit:g} %', GOOD, classes == 'good'),
         ('up to 100 %', WEAK, classes == 'weak'),

@@ -181,8 +181,8 @@ def _tiles(result: Result) -> Iterator[Tile]:
     estimate, structure = result.estimate, result.structure
     yield Tile(
         'relative error',
-        f'{percent(estimate.relative_error)} %',
-        f'{percent(estimate.raw_relative_error)} % of the unfiltered effort',
+        f'{percent(estimate.fit.relative_error)} %',
+        f'{percent(estimate.fit.raw_relative_error)} % of the unfiltered effort',
     )
     for i, validation in enumerate(result.validations):
         label = 'validation' if len(result.validations) == 1 else f'validation {i + 1}'
@@ -192,12 +192,12 @@ def _tiles(result: Result) -> Iterator[Tile]:
     if result.essential is not None and result.essential.essential is not None:
         note += f', {int(result.essential.essential.sum())} essential'
     yield Tile('base parameters', str(structure.n_base), note)
-    reached = int(np.count_nonzero(estimate.excited))
+    reached = int(np.count_nonzero(estimate.identifiability.excited))
     if reached < structure.n_base:
         missing = structure.n_base - reached
         yield Tile('excited', str(reached), f'{missing} are not reached by the recording', 'poor')
-    note = f'column-scaled; {number(estimate.raw_condition_number, 3)} raw'
-    yield Tile('condition number', number(estimate.condition_number, 3), note)
+    note = f'column-scaled; {number(estimate.rows.raw_condition_number, 3)} raw'
+    yield Tile('condition number', number(estimate.rows.condition_number, 3), note)
 
 
 def _parameters(result: Result) -> Iterator[dict[str, Any]]:
@@ -223,8 +223,8 @@ def _parameters(result: Result) -> Iterator[dict[str, Any]]:
             'high': parameter.bootstrap_high,
             'essential': None if essential is None or not kept else essential.base.values[i],
             'precision': parameter_plots.precision(parameter.relative_std, limit),
-            'word': word if estimate.excited[i] else 'not excited',
-            'reason': estimate.reasons[i],
+            'word': word if estimate.identifiability.excited[i] else 'not excited',
+            'reason': estimate.identifiability.reasons[i],
         }
 
 
@@ -283,8 +283,8 @@ def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
     settings = result.estimation.essential
     limit = None if settings is None else settings.max_relative_std
     prior = result.structure.project(result.prior)
-    trace = result.system.trace.fit(estimate.base.values)
-    seen = [(trace, estimate.joints), *((v.trace, v.joints) for v in result.validations)]
+    trace, fitted = result.system.trace.fit(estimate.base.values), estimate.fit.joints
+    seen = [(trace, fitted), *((v.trace, v.joints) for v in result.validations)]
     lines = sum(len(joints) for trace, joints in seen if len(trace))
     most = min(fit_plots.MOST_POINTS, max(500, MOST_POINTS // max(1, lines)))
     failures: list[str] = []
@@ -312,7 +312,7 @@ def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
         ),
         'identification': efforts('identification', 0),
         'residuals': drawn(
-            'residuals', fit_plots.residual_figures, trace, estimate.joints, units(estimate.joints)
+            'residuals', fit_plots.residual_figures, trace, fitted, units(fitted)
         ) if len(trace) else None,
         'validations': [efforts('validation', i) for i in range(1, len(seen))],
         'prior': drawn('prior', parameter_plots.prior_figure, estimate, prior),

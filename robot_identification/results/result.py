@@ -229,7 +229,7 @@ class Result(ResultView):
                 'signals': asdict(self.signals),
                 'estimation': asdict(self.estimation),
             },
-            'covariance': [row[: i + 1] for i, row in enumerate(estimate.covariance)],
+            'covariance': [row[: i + 1] for i, row in enumerate(estimate.uncertainty.covariance)],
             'robot': robot_document(self.robot),
         }
         return dict(plain(document))
@@ -273,7 +273,7 @@ class Result(ResultView):
             raise IdentificationError(
                 'factors have no samples to plot', remedy='identify from the recordings'
             )
-        fits, trace = self.estimate.joints, self.system.trace.fit(self.estimate.base.values)
+        fits, trace = self.estimate.fit.joints, self.system.trace.fit(self.estimate.base.values)
         return effort_figure(trace, fits, [self.units[fit.joint] for fit in fits]).to_plotly()
 
     def plot_parameters(self) -> Figure:

@@ -180,11 +180,11 @@ def figures(result: Result) -> dict[str, Any]:
     estimate, late = result.estimate, result.effort_delay
     speeds = speed_ratios(result.system.factor.highest_speed, unseen(result))
     return {
-        'fit_error': estimate.relative_error,
+        'fit_error': estimate.fit.relative_error,
         'validation_errors': [seen.relative_error for seen in result.validations],
-        'condition_number': estimate.condition_number,
+        'condition_number': estimate.rows.condition_number,
         'base_parameters': len(estimate),
-        'excited': int(np.count_nonzero(estimate.excited)),
+        'excited': int(np.count_nonzero(estimate.identifiability.excited)),
         'known': _known(estimate),
         'physical': result.consistency.physical,
         'plausible': result.plausible,
@@ -278,7 +278,7 @@ def diagnosis(result: Result) -> Iterator[Reason]:
 def excitation(result: Result) -> Iterator[Reason]:
     """Excitation: the parameters that the motion determines."""
     estimate = result.estimate
-    count, known, condition = len(estimate), _known(estimate), estimate.condition_number
+    count, known, condition = len(estimate), _known(estimate), estimate.rows.condition_number
     poor = condition > POOR_CONDITION
     if poor or known < FEW_KNOWN * count:
         yield Reason(
@@ -299,7 +299,7 @@ def excitation(result: Result) -> Iterator[Reason]:
             remark=True,
             **ANOTHER,
         )
-    if missing := count - int(np.count_nonzero(estimate.excited)):
+    if missing := count - int(np.count_nonzero(estimate.identifiability.excited)):
         yield Reason(
             'excitation',
             f'{missing} of {count} base parameters are not excited and keep the value of the '
@@ -390,7 +390,7 @@ def unseen(result: Result) -> tuple[Validation, ...]:
 def _repeats(seen: Validation, result: Result) -> bool:
     """Return whether a validation is on the rows of the identification."""
     same = {*seen.sources} <= {*result.recordings}
-    fits = zip(seen.joints, result.estimate.joints, strict=True)
+    fits = zip(seen.joints, result.estimate.fit.joints, strict=True)
     alike = (a.rows == b.rows and np.isclose(a.rmse, b.rmse, rtol=1e-9) for a, b in fits)
     return bool(seen.sources) and same and all(alike)
 
@@ -591,7 +591,7 @@ def residuals(result: Result) -> Iterator[Reason]:
         return
     rows = colour.correlated_rows
     coloured = [j for j, count in zip(colour.joints, rows) if count > COLOURED]
-    if result.estimate.growth is None and np.nanmax(rows, initial=0.0) > 2.0:
+    if result.estimate.uncertainty.growth is None and np.nanmax(rows, initial=0.0) > 2.0:
         most = float(np.sqrt(np.nanmax(rows)))
         yield Reason(
             'residuals',

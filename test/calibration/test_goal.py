@@ -62,7 +62,10 @@ def test_what_is_essential_is_told_by_the_first_motion():
     first = np.array([[[1.0, 0.0, 1.0], [0.0, 0.005, 0.005], [0.0, 0.0, 0.0]]])
     later = np.array([[[1.0, 0.0, 1.0], [0.0, 0.1, 0.1], [0.0, 0.0, 0.0]]])
     values, std = np.ones(2), np.array([0.01, 0.2])
-    estimate = SimpleNamespace(base=SimpleNamespace(values=values), std=std, classical_std=None)
+    uncertainty = SimpleNamespace(classical_std=None)
+    estimate = SimpleNamespace(
+        base=SimpleNamespace(values=values), std=std, uncertainty=uncertainty
+    )
     structure = SimpleNamespace(names=('a', 'b'))
     result = SimpleNamespace(estimate=estimate, structure=structure, validations=())
     settings = CalibrationSettings(least_share=1.0)

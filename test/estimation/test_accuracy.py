@@ -75,9 +75,9 @@ def test_weighted_estimates_are_too():
     effort[:, 1] += 1e-6 * np.random.default_rng(1).normal(size=len(effort))
     system = system_of(matrix, effort)
     estimate = wls(system)
-    truth = exact(matrix, effort, estimate.weights)
-    flat = (matrix * estimate.weights[:, None]).reshape(-1, 8)
-    by_svd = np.linalg.lstsq(flat, (effort * estimate.weights).ravel(), rcond=None)[0]
+    truth = exact(matrix, effort, estimate.rows.weights)
+    flat = (matrix * estimate.rows.weights[:, None]).reshape(-1, 8)
+    by_svd = np.linalg.lstsq(flat, (effort * estimate.rows.weights).ravel(), rcond=None)[0]
     assert off(estimate.base.values, truth) < 10.0 * max(off(by_svd, truth), EPS)
 
 

@@ -101,7 +101,7 @@ def test_figures_are_those_of_drawing_the_rows_themselves(case):
     found = bootstrap(system, estimate, settings)
     assert found.block == pytest.approx(0.1)
     assert found.stretches == 120
-    drawn = brute_force(matrix, effort, estimate.weights, 10, 4000)
+    drawn = brute_force(matrix, effort, estimate.rows.weights, 10, 4000)
     freedom = 4000 / (4000 - 5)
     # a standard deviation of 4000 is known to 1.1 %
     np.testing.assert_allclose(found.std, np.sqrt(freedom) * drawn.std(axis=0), rtol=0.055)
@@ -142,7 +142,7 @@ def test_nothing_is_lost_at_a_condition_number_of_1e8():
     mixing = left * np.logspace(0.0, -8.0, 5) @ right
     system = system_of_rows(matrix @ mixing, effort)
     estimate = ols(system)
-    assert estimate.raw_condition_number > 1e8
+    assert estimate.rows.raw_condition_number > 1e8
     assert estimate.rank == 5
     found = bootstrap(system, estimate, BootstrapSettings(replicates=2000, block=0.1))
     drawn = brute_force(matrix, effort, np.ones(2), 10, 2000)
@@ -303,10 +303,10 @@ def test_deviations_are_the_bootstraps_and_classical_ones_stand_beside(case):
         bootstrap(system, plain, settings),
     )
     assert np.array_equal(found.std, drawn.std)
-    assert np.array_equal(found.classical_std, plain.std)
-    np.testing.assert_allclose(np.sqrt(np.diag(found.covariance)), drawn.std)
+    assert np.array_equal(found.uncertainty.classical_std, plain.std)
+    np.testing.assert_allclose(np.sqrt(np.diag(found.uncertainty.covariance)), drawn.std)
     np.testing.assert_allclose(found.relative_std, 100.0 * found.std / np.abs(found.base.values))
-    np.testing.assert_allclose(found.growth * plain.std, drawn.std)
+    np.testing.assert_allclose(found.uncertainty.growth * plain.std, drawn.std)
     entry = found.to_dict()['parameters'][0]
     assert entry['std'] == entry['bootstrap_std'] == drawn.std[0]
     assert entry['classical_std'] == plain.std[0]
@@ -317,24 +317,27 @@ def test_the_covariance_of_few_columns_agrees_with_the_replicates(case):
     estimate = wls(system)
     drawn = bootstrap(system, estimate, BootstrapSettings(replicates=4000))
     free = np.ones(len(estimate), dtype=bool)
-    found = least_squares_covariance(system.blocks, estimate.weights, free, estimate.base.values)
+    found = least_squares_covariance(
+        system.blocks, estimate.rows.weights, free, estimate.base.values
+    )
     np.testing.assert_allclose(np.sqrt(np.diag(found)), drawn.std, rtol=0.1)
 
 
 def test_a_method_that_weighs_single_rows_takes_over_the_growth(case):
     system = case[2]
     settings = BootstrapSettings(replicates=200)
-    single = replace(wls(system), method='irls', factor=system.stacked())
+    rows = replace(wls(system).rows, factor=system.stacked())
+    single = replace(wls(system), method='irls', rows=rows)
     found, plain = with_bootstrap(system, single, settings, drawn=False), wls(system)
     growth = bootstrap(system, plain, settings).std / plain.std
     np.testing.assert_allclose(found.std, growth * single.std)
-    assert found.bootstrap is None
+    assert found.uncertainty.bootstrap is None
 
 
 def test_without_the_bootstrap_deviations_stay_classical_with_a_remark(case):
     system = replace(case[2], blocks=None)
     found = with_bootstrap(system, wls(system), BootstrapSettings(), drawn=True)
-    assert np.array_equal(found.std, wls(system).std) and found.classical_std is None
+    assert np.array_equal(found.std, wls(system).std) and found.uncertainty.classical_std is None
     assert any('classical' in text for text in found.warnings)
 
 
@@ -345,10 +348,11 @@ def test_the_choice_of_essential_parameters_counts_what_deviations_grow_by():
     system = system_of_rows(matrix, effort)
     limit = 1.5 * float(plain.relative_std[3])
     assert plain.relative_std.argmax() == 3 and essential(system, plain, limit).essential.all()
-    grown = essential(system, replace(plain, growth=np.full(4, 2.0)), limit)
+    uncertainty = replace(plain.uncertainty, growth=np.full(4, 2.0))
+    grown = essential(system, replace(plain, uncertainty=uncertainty), limit)
     assert grown.essential.tolist() == [True, True, True, False]
     kept = grown.essential
-    np.testing.assert_allclose(grown.std[kept], 2.0 * grown.classical_std[kept])
+    np.testing.assert_allclose(grown.std[kept], 2.0 * grown.uncertainty.classical_std[kept])
 
 
 def series(memory, count=512, columns=3, seed=0):

@@ -153,7 +153,7 @@ def test_parameters_are_found_from_energies(problem):
     miss = np.abs(estimate.base.values - problem.true_base) / estimate.std
     assert miss.max() < 4.0
     assert 0.5 < np.sqrt((miss**2).mean()) < 1.5
-    assert (estimate.joints[0].joint, len(estimate.joints)) == ('energy', 1)
+    assert (estimate.fit.joints[0].joint, len(estimate.fit.joints)) == ('energy', 1)
     # held against what was not seen, by inverse dynamics
     fresh = problem.recording(10.0, noise=2.0, seed=1)
     seen = validate(estimate, fresh, problem.regressor, problem.base, EXACT)

@@ -20,11 +20,11 @@ def test_everything_is_in_the_summary(problem_of):
     reduced = essential(case.system, estimate, 30.0)
     text = estimate.summary('weighted least squares')
     assert 'Identification of tester' in text and 'weighted least squares' in text
-    assert f'{estimate.relative_error:.2f} %' in text
-    assert f'{estimate.condition_number:.4g} (column-scaled)' in text
-    for j, fit in enumerate(estimate.joints):
+    assert f'{estimate.fit.relative_error:.2f} %' in text
+    assert f'{estimate.rows.condition_number:.4g} (column-scaled)' in text
+    for j, fit in enumerate(estimate.fit.joints):
         line = next(line for line in text.splitlines() if line.startswith(fit.joint))
-        assert f'{fit.rmse:.5g}' in line and f'{estimate.weights[j]:.5g}' in line
+        assert f'{fit.rmse:.5g}' in line and f'{estimate.rows.weights[j]:.5g}' in line
     for parameter in estimate:
         line = next(line for line in text.splitlines() if line.startswith(parameter.name))
         assert f'{parameter.value:.5g}' in line and 'kg' in line
@@ -75,15 +75,16 @@ def test_plain_values(problem_of):
         'raw_relative_error',
         'bias',
     }
-    assert values['weights']['joint_1'] == estimate.weights[1]
+    assert values['weights']['joint_1'] == estimate.rows.weights[1]
 
 
 def test_bias_that_is_rounding_error_is_zero(problem):
     estimate = ols(problem().system)
-    joints = [
+    joints = tuple(
         replace(joint, bias=b)
-        for joint, b in zip(estimate.joints, (3e-16, 0.012, -4e-17), strict=True)
-    ]
-    lines = replace(estimate, joints=tuple(joints)).summary().splitlines()
+        for joint, b in zip(estimate.fit.joints, (3e-16, 0.012, -4e-17), strict=True)
+    )
+    fit = replace(estimate.fit, joints=joints)
+    lines = replace(estimate, fit=fit).summary().splitlines()
     start = next(i for i, line in enumerate(lines) if 'Fit of the effort' in line) + 2
     assert [line.split()[3] for line in lines[start : start + 3]] == ['0', '0.012', '0']

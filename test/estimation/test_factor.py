@@ -88,15 +88,15 @@ def assert_same_estimates(one, two, rtol=1e-12):
     """Hold two factors' least squares together, parameters in the scale of their columns."""
     for method in (ols, wls):
         a, b = (method(LinearSystem(factor, STRUCTURE)) for factor in (one, two))
-        weighted = one.stacked(a.weights)
+        weighted = one.stacked(a.rows.weights)
         *columns, effort = np.linalg.norm(weighted, axis=0)
         gap = np.abs(a.base.values - b.base.values) * columns
-        assert (gap <= rtol * a.condition_number * effort).all()
+        assert (gap <= rtol * a.rows.condition_number * effort).all()
         # the residual is what is left of the effort
-        loose = rtol * a.condition_number * effort / abs(weighted[-1, -1])
+        loose = rtol * a.rows.condition_number * effort / abs(weighted[-1, -1])
         assert np.allclose(a.std, b.std, rtol=loose, equal_nan=True)
-        assert a.residual_std == pytest.approx(b.residual_std, rel=loose)
-        for mine, other in zip(a.joints, b.joints, strict=True):
+        assert a.rows.residual_std == pytest.approx(b.rows.residual_std, rel=loose)
+        for mine, other in zip(a.fit.joints, b.fit.joints, strict=True):
             assert mine.rmse == pytest.approx(other.rmse, rel=loose)
             assert mine.relative_error == pytest.approx(other.relative_error, rel=loose)
 

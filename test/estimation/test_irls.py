@@ -100,7 +100,7 @@ def test_the_covariance_on_gaussian_noise_is_that_of_least_squares_over_the_effi
     clean = spoilt(5, m=6000)[0]
     noise = np.array([0.1, 0.3, 1.0])
     rows = (clean.matrix / noise[:, None]).reshape(-1, 8)
-    ratio = np.diag(estimate(clean, loss).covariance) * np.diag(rows.T @ rows)
+    ratio = np.diag(estimate(clean, loss).uncertainty.covariance) * np.diag(rows.T @ rows)
     best = np.diag(np.linalg.inv(rows.T @ rows)) * np.diag(rows.T @ rows)
     assert np.mean(ratio / best) == pytest.approx(1.0 / 0.95, rel=0.03)
 
@@ -136,7 +136,7 @@ def test_it_minimises_hubers_loss(spoilt):
     """Against a general minimiser of the same loss, at the scales that came out."""
     _, bad = spoilt(3, m=200)
     found = estimate(bad, tolerance=1e-9, max_iterations=300)
-    scales = 1.0 / found.weights
+    scales = 1.0 / found.rows.weights
 
     def loss(base):
         u = np.abs((bad.effort - bad.matrix @ base) / scales)
@@ -159,7 +159,7 @@ def test_notes_tell_the_share_of_outliers(spoilt):
     np.testing.assert_allclose(shares, beyond[0] * (100.0 - share) + beyond[1] * share, atol=0.8)
     u = np.linspace(-5.0, 5.0, 10001)
     mean = np.sum(norm.pdf(u) * Loss('tukey', 4.685).weight(u) * u**2) * (u[1] - u[0])
-    assert estimate(clean, 'tukey').residual_std == pytest.approx(np.sqrt(mean), abs=0.02)
+    assert estimate(clean, 'tukey').rows.residual_std == pytest.approx(np.sqrt(mean), abs=0.02)
     assert not any('settle' in warning for warning in found.warnings)
 
 
@@ -202,7 +202,7 @@ def test_scales_come_from_evenly_thinned_residuals(spoilt, monkeypatch):
     whole = estimate(bad)
     monkeypatch.setattr(Magnitudes, 'limit', 500)
     thinned = estimate(bad)
-    np.testing.assert_allclose(thinned.weights, whole.weights, rtol=0.15)
+    np.testing.assert_allclose(thinned.rows.weights, whole.rows.weights, rtol=0.15)
     assert (np.abs(thinned.base.values - whole.base.values) < 0.3 * whole.std).all()
 
 

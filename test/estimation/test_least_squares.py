@@ -31,15 +31,17 @@ def test_ols_is_dense_least_squares(problem):
     residual = tau - W @ beta
     variance = residual @ residual / (tau.size - beta.size)
     assert np.allclose(estimate.base.values, beta, rtol=1e-12)
-    assert np.allclose(estimate.covariance, variance * np.linalg.inv(W.T @ W), rtol=1e-10)
-    assert np.allclose(estimate.std, np.sqrt(np.diag(estimate.covariance)))
+    assert np.allclose(
+        estimate.uncertainty.covariance, variance * np.linalg.inv(W.T @ W), rtol=1e-10
+    )
+    assert np.allclose(estimate.std, np.sqrt(np.diag(estimate.uncertainty.covariance)))
     assert np.allclose(estimate.relative_std, 100 * estimate.std / np.abs(beta))
-    assert estimate.residual_std == pytest.approx(np.sqrt(variance), rel=1e-12)
-    assert estimate.rows == tau.size and estimate.rank == beta.size
-    assert estimate.excited.all() and (estimate.weights == 1.0).all()
-    assert estimate.raw_condition_number == pytest.approx(np.linalg.cond(W), rel=1e-10)
+    assert estimate.rows.residual_std == pytest.approx(np.sqrt(variance), rel=1e-12)
+    assert estimate.rows.count == tau.size and estimate.rank == beta.size
+    assert estimate.identifiability.excited.all() and (estimate.rows.weights == 1.0).all()
+    assert estimate.rows.raw_condition_number == pytest.approx(np.linalg.cond(W), rel=1e-10)
     scaled = W / np.linalg.norm(W, axis=0)
-    assert estimate.condition_number == pytest.approx(np.linalg.cond(scaled), rel=1e-10)
+    assert estimate.rows.condition_number == pytest.approx(np.linalg.cond(scaled), rel=1e-10)
 
 
 def test_wls_weighs_by_the_residual_of_each_joint_alone(problem):
@@ -51,12 +53,12 @@ def test_wls_weighs_by_the_residual_of_each_joint_alone(problem):
         residual = tau - W @ np.linalg.lstsq(W, tau, rcond=None)[0]
         sigma.append(np.sqrt(residual @ residual / (tau.size - W.shape[1])))
     estimate = wls(case.system)
-    assert np.allclose(estimate.weights, 1 / np.array(sigma), rtol=1e-10)
+    assert np.allclose(estimate.rows.weights, 1 / np.array(sigma), rtol=1e-10)
     assert np.allclose(sigma, noise, rtol=0.15)
     W = (case.matrix / np.array(sigma)[:, None]).reshape(-1, 8)
     beta = np.linalg.lstsq(W, (case.effort / sigma).ravel(), rcond=None)[0]
     assert np.allclose(estimate.base.values, beta, rtol=1e-10)
-    assert estimate.residual_std == pytest.approx(1.0, rel=0.1)
+    assert estimate.rows.residual_std == pytest.approx(1.0, rel=0.1)
     assert (
         np.abs(beta - case.truth).max() < np.abs(ols(case.system).base.values - case.truth).max()
     )
@@ -68,7 +70,7 @@ def test_columns_that_a_joint_does_not_have_do_not_disturb_its_weight(problem_of
     matrix = rng.normal(size=(400, 2, 6))
     matrix[:, 1, :4] = 0.0
     case = problem_of(matrix, rng.normal(size=6), np.array([1.0, 0.05]))
-    weights = wls(case.system).weights
+    weights = wls(case.system).rows.weights
     W, tau = matrix[:, 1, 4:], case.effort[:, 1]
     residual = tau - W @ np.linalg.lstsq(W, tau, rcond=None)[0]
     assert 1 / weights[1] == pytest.approx(np.linalg.norm(residual) / np.sqrt(398), rel=1e-10)
@@ -97,7 +99,7 @@ def test_fit_of_each_joint(problem, method):
     case = problem(noise=np.array([0.1, 1.0, 0.3]))
     estimate = method(case.system)
     residual = case.effort - case.matrix @ estimate.base.values
-    for j, fit in enumerate(estimate.joints):
+    for j, fit in enumerate(estimate.fit.joints):
         assert fit.joint == f'joint_{j}' and fit.rows == 300
         assert fit.rmse == pytest.approx(np.sqrt((residual[:, j] ** 2).mean()), rel=1e-10)
         assert fit.bias == pytest.approx(residual[:, j].mean(), rel=1e-9)
@@ -105,8 +107,8 @@ def test_fit_of_each_joint(problem, method):
         assert fit.relative_error == pytest.approx(error, rel=1e-10)
         assert fit.raw_relative_error == pytest.approx(error, rel=1e-9)
     total = 100 * np.linalg.norm(residual) / np.linalg.norm(case.effort)
-    assert estimate.relative_error == pytest.approx(total, rel=1e-10)
-    assert estimate.raw_relative_error == pytest.approx(total, rel=1e-9)
+    assert estimate.fit.relative_error == pytest.approx(total, rel=1e-10)
+    assert estimate.fit.raw_relative_error == pytest.approx(total, rel=1e-9)
 
 
 def test_rows_in_the_dead_zone_count_for_the_raw_error_only(problem, structure_of):
@@ -119,9 +121,9 @@ def test_rows_in_the_dead_zone_count_for_the_raw_error_only(problem, structure_o
     assert system.factor.rows.tolist() == keep.sum(axis=0).tolist()
     residual = case.effort - case.matrix @ estimate.base.values
     raw = 100 * np.linalg.norm(residual) / np.linalg.norm(case.effort)
-    assert estimate.raw_relative_error == pytest.approx(raw, rel=1e-9)
+    assert estimate.fit.raw_relative_error == pytest.approx(raw, rel=1e-9)
     kept = 100 * np.linalg.norm(residual[keep]) / np.linalg.norm(tau)
-    assert estimate.relative_error == pytest.approx(kept, rel=1e-10)
+    assert estimate.fit.relative_error == pytest.approx(kept, rel=1e-10)
 
 
 def test_exact_data_give_exact_parameters(problem):
@@ -129,7 +131,7 @@ def test_exact_data_give_exact_parameters(problem):
     for method in (ols, wls):
         estimate = method(case.system)
         assert np.allclose(estimate.base.values, case.truth, rtol=1e-11)
-        assert estimate.relative_error < 1e-10
+        assert estimate.fit.relative_error < 1e-10
 
 
 @pytest.mark.parametrize('method', [ols, wls])
@@ -163,7 +165,7 @@ def test_units_of_the_parameters_do_not_matter(seed, scale):
     two = wls(from_rows(structure, ('i', 'j'), matrix * factors, effort))
     assert np.allclose(two.base.values * factors, one.base.values, rtol=1e-9)
     assert np.allclose(two.relative_std, one.relative_std, rtol=1e-9)
-    assert two.condition_number == pytest.approx(one.condition_number, rel=1e-9)
+    assert two.rows.condition_number == pytest.approx(one.rows.condition_number, rel=1e-9)
 
 
 def test_several_recordings_count_as_one_long_one(problem, structure_of):
@@ -176,9 +178,11 @@ def test_several_recordings_count_as_one_long_one(problem, structure_of):
     together = combine(parts)
     one, two = wls(whole.system), wls(together)
     assert np.allclose(one.base.values, two.base.values, rtol=1e-11)
-    assert np.allclose(one.covariance, two.covariance, rtol=1e-10)
-    assert one.raw_relative_error == pytest.approx(two.raw_relative_error)
-    assert [fit.bias for fit in one.joints] == pytest.approx([fit.bias for fit in two.joints])
+    assert np.allclose(one.uncertainty.covariance, two.uncertainty.covariance, rtol=1e-10)
+    assert one.fit.raw_relative_error == pytest.approx(two.fit.raw_relative_error)
+    assert [fit.bias for fit in one.fit.joints] == pytest.approx(
+        [fit.bias for fit in two.fit.joints]
+    )
     assert np.unique(together.trace.segment).tolist() == [0, 1, 2]
     with pytest.raises(ValueError):
         combine([])
@@ -246,7 +250,11 @@ def rows(seed=0, m=200, n=2, b=5):
 
 def test_everything_is_told_by_a_rich_motion(problem):
     estimate = wls(problem().system)
-    assert estimate.excited.all() and set(estimate.reasons) == {''} and not estimate.warnings
+    assert (
+        estimate.identifiability.excited.all()
+        and set(estimate.identifiability.reasons) == {''}
+        and not estimate.warnings
+    )
 
 
 @pytest.mark.parametrize('method', [ols, wls])
@@ -256,11 +264,14 @@ def test_column_of_zeros_keeps_the_prior(problem_of, method):
     case = problem_of(matrix, np.arange(1.0, 6.0), 0.1)
     prior = ParameterSet(case.system.structure.layout, np.full(5, 7.0))
     estimate = method(case.system, prior=prior)
-    assert estimate.excited.tolist() == [True, True, False, True, True]
+    assert estimate.identifiability.excited.tolist() == [True, True, False, True, True]
     assert estimate.base.values[2] == 7.0 and np.isnan(estimate.std[2])
-    assert np.isnan(estimate.covariance[2]).all() and np.isnan(estimate.covariance[:, 2]).all()
-    assert np.isfinite(np.delete(np.delete(estimate.covariance, 2, 0), 2, 1)).all()
-    assert estimate.rank == 4 and np.isfinite(estimate.condition_number)
+    assert (
+        np.isnan(estimate.uncertainty.covariance[2]).all()
+        and np.isnan(estimate.uncertainty.covariance[:, 2]).all()
+    )
+    assert np.isfinite(np.delete(np.delete(estimate.uncertainty.covariance, 2, 0), 2, 1)).all()
+    assert estimate.rank == 4 and np.isfinite(estimate.rows.condition_number)
     assert 'link.p2 is not identified' in estimate.warnings[0]
     assert [p.state for p in estimate][2] == 'NOT_EXCITED'
     without = method(case.system)
@@ -273,7 +284,7 @@ def test_column_that_is_almost_zero_does_not_get_an_absurd_value(problem_of):
     matrix = rows()
     matrix[:, :, 2] *= 1e-7
     estimate = ols(problem_of(matrix, np.arange(1.0, 6.0), 0.1).system)
-    assert estimate.excited.tolist() == [True, True, False, True, True]
+    assert estimate.identifiability.excited.tolist() == [True, True, False, True, True]
     assert estimate.base.values[2] == 0.0
 
 
@@ -283,13 +294,13 @@ def test_of_two_equal_columns_the_later_is_given_up(problem_of):
     matrix[:, :, 4] = matrix[:, :, 1]
     case = problem_of(matrix, np.array([1.0, 2.0, 3.0, 4.0, 0.5]), 0.1)
     estimate = ols(case.system)
-    assert estimate.excited.tolist() == [True] * 4 + [False]
-    assert 'separate it from link.p1' in estimate.reasons[4]
+    assert estimate.identifiability.excited.tolist() == [True] * 4 + [False]
+    assert 'separate it from link.p1' in estimate.identifiability.reasons[4]
     assert estimate.base.values[1] == pytest.approx(2.5, abs=0.05)
     prior = ParameterSet(case.system.structure.layout, [0, 0, 0, 0, 0.5])
     informed = ols(case.system, prior=prior)
     assert informed.base.values[1] == pytest.approx(2.0, abs=0.05)
-    assert informed.relative_error == pytest.approx(estimate.relative_error)
+    assert informed.fit.relative_error == pytest.approx(estimate.fit.relative_error)
     assert np.isnan(standard_covariance(estimate, case.system.structure)[4]).all()
 
 
@@ -300,23 +311,25 @@ def test_dependence_under_noise_in_the_columns_is_seen(problem_of):
     matrix[:, :, 4] = 0.3 * matrix[:, :, 1] * (1 + 1e-6 * rng.normal(size=(200, 2)))
     case = problem_of(matrix, np.ones(5), 0.1)
     estimate = ols(case.system)
-    assert estimate.excited.tolist() == [True] * 4 + [False]
+    assert estimate.identifiability.excited.tolist() == [True] * 4 + [False]
     # without noise in the effort the same rows do tell
     exact = ols(problem_of(matrix, np.ones(5), 0.0).system)
-    assert exact.excited.all() and np.allclose(exact.base.values, 1.0, rtol=1e-6)
+    assert exact.identifiability.excited.all() and np.allclose(exact.base.values, 1.0, rtol=1e-6)
 
 
 def test_parameter_of_value_zero_is_excited(problem_of):
     truth = np.array([1.0, 0.0, 3.0, 4.0, 5.0])
     estimate = ols(problem_of(rows(), truth, 0.1).system)
-    assert estimate.excited.all() and estimate.relative_std[1] > 30
+    assert estimate.identifiability.excited.all() and estimate.relative_std[1] > 30
 
 
 def test_small_units_are_not_taken_for_zero(problem_of):
     matrix = rows() * np.array([1.0, 1e-5, 1.0, 1e-4, 1.0])
     truth = np.array([1.0, 2e5, 3.0, 4e4, 5.0])
     estimate = ols(problem_of(matrix, truth, 0.1).system)
-    assert estimate.excited.all() and np.allclose(estimate.base.values, truth, rtol=0.05)
+    assert estimate.identifiability.excited.all() and np.allclose(
+        estimate.base.values, truth, rtol=0.05
+    )
 
 
 def test_essential_leaves_what_is_not_excited_alone(problem_of):
@@ -328,7 +341,7 @@ def test_essential_leaves_what_is_not_excited_alone(problem_of):
     reduced = essential(case.system, estimate)
     assert reduced.base.values[2] == 7.0 and reduced.base.values[1] == 0.0
     assert reduced.essential.tolist() == [True, False, False, True, True]
-    assert reduced.excited.tolist() == [True, True, False, True, True]
+    assert reduced.identifiability.excited.tolist() == [True, True, False, True, True]
 
 
 def test_joint_that_stands_still_is_named(problem, structure_of):
@@ -377,9 +390,9 @@ def weak(problem_of):
 @pytest.mark.parametrize('method', [ols, wls])
 def test_same_as_fitting_all_rows_at_every_step(weak, method, limit):
     estimate = method(weak.system)
-    assert estimate.excited.all()
-    W = (weak.matrix * estimate.weights[:, None]).reshape(-1, 12)
-    tau = (weak.effort * estimate.weights).ravel()
+    assert estimate.identifiability.excited.all()
+    W = (weak.matrix * estimate.rows.weights[:, None]).reshape(-1, 12)
+    tau = (weak.effort * estimate.rows.weights).ravel()
     expected = eliminate(W, tau, limit)
     reduced = essential(weak.system, estimate, limit)
     assert np.flatnonzero(reduced.essential).tolist() == expected
@@ -390,8 +403,8 @@ def test_same_as_fitting_all_rows_at_every_step(weak, method, limit):
     assert (reduced.relative_std[reduced.essential] <= limit).all()
     assert np.isnan(reduced.std[~reduced.essential]).all()
     assert reduced.rank == len(expected)
-    assert np.array_equal(reduced.weights, estimate.weights)
-    assert reduced.residual_std >= 0.98 * estimate.residual_std
+    assert np.array_equal(reduced.rows.weights, estimate.rows.weights)
+    assert reduced.rows.residual_std >= 0.98 * estimate.rows.residual_std
 
 
 def test_certain_parameters_all_stay(problem):

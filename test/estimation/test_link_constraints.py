@@ -228,7 +228,7 @@ def test_a_pinned_link_has_the_parameters_of_the_prior(arm):
     np.testing.assert_array_equal(found.standard_std[place], 0.0)
     assert found.standard_std[arm.prior.layout.index('link_3.m')] > 0.0
     # what it weighs less, others weigh more
-    assert found.relative_error > arm.fit().relative_error
+    assert found.fit.relative_error > arm.fit().fit.relative_error
 
 
 def test_a_true_link_that_is_pinned_makes_its_neighbours_certain():

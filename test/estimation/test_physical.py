@@ -111,7 +111,7 @@ BARRIER = 1e-3
 
 def objective(case, estimate, weight):
     """Return what docs/explanation/physical.md minimises, of the standard parameters."""
-    factor = case.system.stacked(estimate.weights) / estimate.residual_std
+    factor = case.system.stacked(estimate.rows.weights) / estimate.rows.residual_std
     layout = case.prior.layout
     inverses = {
         body.link: np.linalg.inv(body.pseudo_inertia)
@@ -170,7 +170,7 @@ def test_a_strong_prior_keeps_its_bodies_and_a_weak_one_leaves_the_data_alone():
 
 def test_the_truth_is_nearer_than_without_prior(arm):
     free = wls(arm.system, prior=arm.prior)
-    factor = arm.system.stacked(free.weights)[:, :-1] / free.residual_std
+    factor = arm.system.stacked(free.rows.weights)[:, :-1] / free.rows.residual_std
     true = arm.structure.project(arm.truth).values
     plain, found = (
         np.linalg.norm(factor @ (estimate.base.values - true))
@@ -275,7 +275,7 @@ def test_a_mass_that_the_recording_contradicts_is_warned_of(arm):
     mass = 0.1 * sum(arm.truth[f'{link}.m'] for link in arm.robot.links)
     estimate = arm.physical(total_mass=mass, total_mass_std=1e-4)
     text = next(text for text in estimate.warnings if 'constraints raise' in text)
-    assert f'to {estimate.relative_error:.3g} %' in text and 'total_mass' in text
+    assert f'to {estimate.fit.relative_error:.3g} %' in text and 'total_mass' in text
 
 
 @pytest.mark.parametrize('choice', ['box', 'hull'])
@@ -498,7 +498,7 @@ def found_in(unit, noise=1.0, samples=200):
     estimate = physical(system, robot, prior, PhysicalSettings(), model=model)
     powers = [POWERS.get(name.rpartition('.')[2], 2) for name in prior.layout]
     in_metres = estimate.standard.values * unit ** np.array(powers, dtype=float)
-    whitened = system.stacked(estimate.weights)[:, :-1] / estimate.residual_std
+    whitened = system.stacked(estimate.rows.weights)[:, :-1] / estimate.rows.residual_std
     base_powers = [POWERS.get(name.rpartition('.')[2], 2) for name in base.base_layout]
     return in_metres, estimate.base.values, whitened, np.array(base_powers, dtype=float)
 

@@ -149,4 +149,4 @@ def test_identifies_the_tx40():
     estimate = identify(load_experiment(experiment, method)).estimate
     assert estimate.rank == 61
     # what Butterworth filters leave
-    assert estimate.relative_error < 4.99
+    assert estimate.fit.relative_error < 4.99

@@ -93,8 +93,8 @@ def test_identifies_what_pinocchio_simulated(arm):
     assert estimate.rank == base.n_base
     # friction changes sign within the windows of the decimation, which the dead zone hides in part
     assert (np.abs(estimate.base.values - expected) < 5 * estimate.std + 0.01).all()
-    assert estimate.relative_error < 2.0
-    assert estimate.raw_relative_error < 5.0
+    assert estimate.fit.relative_error < 2.0
+    assert estimate.fit.raw_relative_error < 5.0
 
 
 def test_blocks_are_the_dense_rows_decimated(arm):
@@ -137,8 +137,8 @@ def test_raw_error_is_that_of_the_measured_effort(arm):
     predicted = base.columns(regressor.rows(motion)) @ estimate.base.values
     residual = samples.measured_effort - predicted.reshape(-1, robot.n_joints)
     expected = 100 * np.linalg.norm(residual) / np.linalg.norm(samples.measured_effort)
-    assert estimate.raw_relative_error == pytest.approx(expected, rel=1e-6)
-    assert estimate.relative_error < 0.5 * expected
+    assert estimate.fit.raw_relative_error == pytest.approx(expected, rel=1e-6)
+    assert estimate.fit.relative_error < 0.5 * expected
 
 
 def test_gap_starts_a_new_segment_and_joins_nothing(arm):
@@ -256,8 +256,8 @@ def test_one_way_motion_leaves_the_offset_open(arm):
     estimate = wls(system_of(recorded, regressor, base, SETTINGS), prior=truth)
     name = f'{robot.joints[0]}.off'
     place = base.base_layout.index(name)
-    assert estimate.excited.tolist() == [i != place for i in range(base.n_base)]
-    assert f'{robot.joints[0]}.fc' in estimate.reasons[place]
+    assert estimate.identifiability.excited.tolist() == [i != place for i in range(base.n_base)]
+    assert f'{robot.joints[0]}.fc' in estimate.identifiability.reasons[place]
     assert estimate.base[name] == truth[name]
 
 

@@ -92,7 +92,7 @@ def test_standard_deviations_are_those_of_the_scatter(
         system = system_of(replace(exact, effort=exact.effort + errors), regressor, base, signals)
         estimate = method(system)
         off = estimate.base.values - truth
-        distances.append(off @ np.linalg.solve(estimate.covariance, off) / off.size)
+        distances.append(off @ np.linalg.solve(estimate.uncertainty.covariance, off) / off.size)
         inside.append(np.abs(off) < 2.0 * estimate.std)
     if sample_rate is not None:
         # interpolation takes some of the noise away: a tenth is missing, not a factor of two

@@ -102,7 +102,7 @@ def test_the_general_description_finds_the_same(folder, identified):
 )
 def test_a_robot_whose_links_have_not_all_parameters_has_a_physical_fit(identified, name):
     results = [identified(name, method) for method in ('wls', 'physical')]
-    free, found = (result.estimate.relative_error for result in results)
+    free, found = (result.estimate.fit.relative_error for result in results)
     assert results[1].consistency.physical
     assert found < 1.05 * free
 

@@ -70,10 +70,10 @@ def test_tx40_figures(name, overrides, base, largest_error):
 
     result = pipeline.identify(load_experiment(TX40 / name, overrides))
     assert result.structure.n_base == base
-    assert 4.0 < result.estimate.relative_error <= largest_error
+    assert 4.0 < result.estimate.fit.relative_error <= largest_error
     certain = np.count_nonzero(result.estimate.relative_std < 30.0)
     assert 28 <= certain <= 40
-    assert result.estimate.excited.all()
+    assert result.estimate.identifiability.excited.all()
 
 
 def test_missing_recordings_are_named(tmp_path):

@@ -138,7 +138,7 @@ def test_the_essential_version_is_plain_least_squares(result):
 
 def test_closest_parameters_fit_as_well_as_wls_and_the_essential_ones_hardly_worse(result):
     error = gautier_venture.relative_error(result, result.standard)
-    assert error == pytest.approx(result.estimate.relative_error, rel=1e-9)
+    assert error == pytest.approx(result.estimate.fit.relative_error, rel=1e-9)
     values = gautier_venture.essential_by_least_squares(result)
     reduced = ParameterSet(result.standard.layout, values)
     assert error < gautier_venture.relative_error(result, reduced) < 1.05 * error < 10.0

@@ -332,11 +332,13 @@ def test_springs_are_recovered_and_without_them_the_fit_is_worse(demo, recorded)
     wanted = system.structure.project(truth).values
     assert np.abs((found.base.values - wanted) / found.std)[found.was_free].max() < 5.0
     plain = wls(_system(demo, recording, replace(MODEL, joint_springs=('joint_2',))))
-    first = [estimate.joints[0].relative_error for estimate in (found, plain)]
+    first = [estimate.fit.joints[0].relative_error for estimate in (found, plain)]
     # at the second joint, gravity takes a spring up without a trace
     assert first[1] > 3.0 * first[0]
     none = wls(_system(demo, recording, replace(MODEL, joint_springs=())))
-    assert none.joints[1].relative_error == pytest.approx(plain.joints[1].relative_error, rel=0.05)
+    assert none.fit.joints[1].relative_error == pytest.approx(
+        plain.fit.joints[1].relative_error, rel=0.05
+    )
 
 
 @pytest.mark.parametrize('weight', [None, 30.0])

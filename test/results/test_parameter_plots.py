@@ -8,7 +8,14 @@ import re
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.estimation import Estimate, JointFit
+from robot_identification.estimation.estimate import (
+    Estimate,
+    Fit,
+    Identifiability,
+    JointFit,
+    Uncertainty,
+    WeightedRows,
+)
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings, prior
@@ -30,21 +37,11 @@ def estimate(units):
     return Estimate(
         base=ParameterSet(layout, values),
         expressions=names,
-        covariance=np.diag(std**2),
-        std=std,
-        relative_std=100.0 * std / np.abs(values),
-        joints=(JointFit('joint_1', 500, 0.1, 5.0, 9.0, 0.0),),
-        relative_error=5.0,
-        raw_relative_error=9.0,
-        rank=b,
-        condition_number=10.0,
-        raw_condition_number=100.0,
-        excited=np.ones(b, dtype=bool),
-        reasons=('',) * b,
-        weights=np.ones(1),
         method='ols',
-        rows=1000,
-        residual_std=0.1,
+        identifiability=Identifiability(np.ones(b, dtype=bool), ('',) * b),
+        uncertainty=Uncertainty(np.diag(std**2), std),
+        rows=WeightedRows(1000, np.ones(1), 0.1, 10.0, 100.0),
+        fit=Fit((JointFit('joint_1', 500, 0.1, 5.0, 9.0, 0.0),), 5.0, 9.0),
     )
 
 
@@ -53,7 +50,11 @@ def test_deviations_are_bars_by_their_size():
     excited = np.arange(30) > 0
     relative = np.where(excited, given.relative_std, np.nan)
     relative[7] = 969.0
-    given = replace(given, excited=excited, relative_std=relative)
+    given = replace(
+        given,
+        identifiability=replace(given.identifiability, excited=excited),
+        uncertainty=replace(given.uncertainty, std=0.01 * relative * np.abs(given.base.values)),
+    )
     figure = parameter_plots.deviation_figure(given, 8.0)
     names = given.base.layout.names
     shown = {y: x for part in figure.traces for y, x in zip(part['y'], part['x'], strict=True)}

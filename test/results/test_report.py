@@ -18,6 +18,7 @@ from robot_identification.data.drives import Drives, EffortDrive
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentificationWarning
 from robot_identification.estimation import FitTrace
+from robot_identification.estimation.estimate import Identifiability
 from robot_identification.identification import pipeline
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
@@ -126,7 +127,7 @@ def test_every_parameter_and_joint_is_there(result, checked):
         assert name in text
     for expression in result.estimate.expressions:
         assert expression in text
-    for fit in (*result.estimate.joints, *result.validations[0].joints):
+    for fit in (*result.estimate.fit.joints, *result.validations[0].joints):
         assert percent(fit.relative_error) in text
     for p in result.estimate:
         assert number(p.value, 5) in text
@@ -202,10 +203,11 @@ def test_not_excited_and_no_validation(result):
     b = len(result.estimate)
     excited, std = np.ones(b, dtype=bool), np.array(result.estimate.std)
     excited[0], std[0] = False, np.nan
-    reasons = ('joint_1 stands still', *result.estimate.reasons[1:])
-    relative = np.where(excited, result.estimate.relative_std, np.nan)
+    reasons = ('joint_1 stands still', *result.estimate.identifiability.reasons[1:])
     estimate = replace(
-        result.estimate, excited=excited, std=std, relative_std=relative, reasons=reasons
+        result.estimate,
+        identifiability=Identifiability(excited, reasons),
+        uncertainty=replace(result.estimate.uncertainty, std=std),
     )
     changed = replace(
         result, estimate=estimate, essential=None, validations=(), standard_covariance=None,
@@ -242,10 +244,11 @@ def test_it_opens_with_the_verdict_then_the_links_then_the_figures(result, page)
 
 def test_colours_are_those_of_the_deviation_that_is_shown(result):
     """A parameter that is kept as essential may still be poorly known by the estimate shown."""
-    relative = np.array(result.estimate.relative_std)
+    std = np.array(result.estimate.std)
     kept = int(np.flatnonzero(result.essential.essential)[0])
-    relative[kept] = 969.0
-    page = html(replace(result, estimate=replace(result.estimate, relative_std=relative)))
+    std[kept] = 9.69 * abs(result.estimate.base.values[kept])
+    uncertainty = replace(result.estimate.uncertainty, std=std)
+    page = html(replace(result, estimate=replace(result.estimate, uncertainty=uncertainty)))
     name = result.structure.names[kept]
     (row,) = re.findall(rf'<tr><td><code>{re.escape(name)}</code></td>.*?</tr>', page, re.DOTALL)[
         :1

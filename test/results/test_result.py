@@ -70,7 +70,7 @@ def test_top_level_keys_and_counts(result):
     assert {'name', 'value', 'prior', 'std'} <= set(document['standard_parameters'][0])
     joint = document['identification']['joints'][result.robot.joints[0]]
     assert {'rmse', 'relative_error', 'bias', 'raw_relative_error', 'weight'} <= set(joint)
-    assert document['identification']['relative_error'] == result.estimate.relative_error
+    assert document['identification']['relative_error'] == result.estimate.fit.relative_error
     assert document['validation'][0]['sources'] == ['b.csv']
     assert document['consistency']['physical'] is result.consistency.physical
     assert len(document['consistency']['links']) == 3

@@ -12,6 +12,7 @@ import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.diagnosis.recording_faults import RecordingFault
+from robot_identification.estimation.estimate import Estimate
 from robot_identification.estimation.residuals import EffortDelay, ResidualColour
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.loads.drive_gains import DriveGains
@@ -224,7 +225,9 @@ def test_delays_count_where_they_are_sure_and_move_the_effort(good):
 
 
 def with_errors(thing, error, joint=None):
-    """Return a fit or validation with the relative error of all joints, or of one [%]."""
+    """Return an estimate or validation with the relative error of all joints, or of one [%]."""
+    if isinstance(thing, Estimate):
+        return replace(thing, fit=with_errors(thing.fit, error, joint))
     joints = tuple(
         replace(each, relative_error=error) if joint in (None, each.joint) else each
         for each in thing.joints
@@ -309,7 +312,7 @@ def test_a_finding_that_hardly_helps_the_whole_robot_is_a_reservation(good):
 def test_a_validation_much_worse_than_the_fit_is_a_reservation(good):
     (seen,) = good.validations
     for fitted, error, level in ((1.0, 4.9, GOOD), (2.0, 5.1, USABLE), (4.0, 7.9, GOOD)):
-        estimate = replace(good.estimate, relative_error=fitted)
+        estimate = replace(good.estimate, fit=replace(good.estimate.fit, relative_error=fitted))
         changed = replace(
             good, estimate=estimate, validations=(replace(seen, relative_error=error),)
         )
@@ -350,8 +353,13 @@ def test_speeds_that_are_not_known_are_not_made_up(good):
 
 def test_an_excitation_counts_by_condition_and_known_parameters(good):
     def excited(condition, known):
-        std = np.where(np.arange(len(good.estimate)) < known, 10.0, 50.0)
-        estimate = replace(good.estimate, condition_number=condition, relative_std=std)
+        relative = np.where(np.arange(len(good.estimate)) < known, 0.1, 0.5)
+        std = relative * np.abs(good.estimate.base.values)
+        estimate = replace(
+            good.estimate,
+            rows=replace(good.estimate.rows, condition_number=condition),
+            uncertainty=replace(good.estimate.uncertainty, std=std),
+        )
         return replace(good, estimate=estimate)
 
     count = len(good.estimate)
@@ -364,9 +372,10 @@ def test_an_excitation_counts_by_condition_and_known_parameters(good):
 
 
 def test_parameters_that_are_not_excited_are_a_remark(good):
-    excited = np.array(good.estimate.excited)
+    excited = np.array(good.estimate.identifiability.excited)
     excited[:2] = False
-    some = replace(good, estimate=replace(good.estimate, excited=excited))
+    known = replace(good.estimate.identifiability, excited=excited)
+    some = replace(good, estimate=replace(good.estimate, identifiability=known))
     (reason,) = reasons(some, 'excitation')
     assert reason.remark and reason.text.startswith('2 of ')
 
@@ -399,7 +408,8 @@ def test_coloured_residuals_alone_are_a_remark(good):
 
 
 def test_classical_deviations_beside_coloured_residuals_are_told(good):
-    classical = replace(good, estimate=replace(good.estimate, growth=None))
+    uncertainty = replace(good.estimate.uncertainty, growth=None)
+    classical = replace(good, estimate=replace(good.estimate, uncertainty=uncertainty))
     (reason,) = reasons(replace(classical, residuals=colour(9.0, 1.0)), 'residuals')
     assert reason.key == 'estimation.bootstrap' and '3.0 times too small' in reason.text
 

@@ -246,7 +246,7 @@ def test_all_terms_are_identified_from_a_simulated_arm(arm):
         {'joint_springs': ()},
     ):
         less = _identified(arm, replace(model, **change), recording)
-        assert less.estimate.relative_error > 1.3 * result.estimate.relative_error, change
+        assert less.estimate.fit.relative_error > 1.3 * result.estimate.fit.relative_error, change
 
 
 CHANNEL = replace(PLAIN, effort_delay=(0.01, 0.0, 0.03), effort_low_pass=(0.0, 8.0, 12.0))
@@ -292,7 +292,7 @@ def test_the_channel_of_the_efforts_is_what_identification_takes_it_for(arm, pla
         for result in (with_it, without)
     ]
     assert errors[0] < 0.1 and errors[1] > 3.0 * errors[0]
-    fits = [result.estimate.relative_error for result in (plain_fit, with_it, without)]
+    fits = [result.estimate.fit.relative_error for result in (plain_fit, with_it, without)]
     assert fits[1] < 1.1 * fits[0] and fits[2] > 2.0 * fits[0]
 
 
@@ -301,7 +301,7 @@ def test_a_tilted_base_is_known_to_the_simulated_robot_alone(arm, plain_fit):
     recording = simulate(arm, _waypoints(arm), tilted)
     real = arm.with_gravity(tilted_gravity(arm.gravity.tolist(), tilted.base_tilt))
     found, wrong = (_identified(robot, ModelSettings(), recording) for robot in (real, arm))
-    fits = [result.estimate.relative_error for result in (plain_fit, found, wrong)]
+    fits = [result.estimate.fit.relative_error for result in (plain_fit, found, wrong)]
     assert fits[1] < 1.1 * fits[0] and fits[2] > 2.0 * fits[0]
     true, names = truth(arm, tilted), [f'{joint}.fc' for joint in arm.joints]
     for name in names:

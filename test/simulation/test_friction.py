@@ -221,4 +221,4 @@ def test_friction_and_its_shape_are_identified_from_a_simulated_arm(arm):
         IdentificationProblem(arm, ModelSettings(friction=('viscous', 'coulomb')), signals),
         [recording],
     )
-    assert result.estimate.relative_error < 0.5 * plain.estimate.relative_error
+    assert result.estimate.fit.relative_error < 0.5 * plain.estimate.fit.relative_error

@@ -219,7 +219,7 @@ def test_from_two_topics_of_a_bag(elastic):
     result = identify(load_experiment(elastic.experiment, overrides))
     check(result.estimate, elastic.base)
     # the first stamps of the joints come before the motors'
-    assert result.estimate.relative_error < 1.0
+    assert result.estimate.fit.relative_error < 1.0
 
 
 def test_a_factor_tells_the_same(elastic):
@@ -240,7 +240,7 @@ def test_every_method_knows_rows_without_effort(elastic, method):
     overrides = {'estimation.method': method, 'data.validation': []}
     result = identify(load_experiment(elastic.experiment, overrides))
     assert result.estimate.method == method
-    assert result.estimate.relative_error < 1.0
+    assert result.estimate.fit.relative_error < 1.0
     for p in result.estimate:
         if p.name.endswith('.k'):
             assert p.value == pytest.approx(elastic.base[p.name], rel=0.01)

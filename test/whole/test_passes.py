@@ -63,8 +63,8 @@ def test_weights_essentials_constraints_and_bootstrap_cost_no_further_pass(
     assert [source.passes for source in held] == [[1]]
     assert result.validations[0].all_rows
     assert result.essential is not None
-    assert (result.estimate.bootstrap is not None) == drawn
-    assert (result.estimate.classical_std is not None) == drawn
+    assert (result.estimate.uncertainty.bootstrap is not None) == drawn
+    assert (result.estimate.uncertainty.classical_std is not None) == drawn
 
 
 def test_the_bootstrap_is_in_result_summary_and_report(folder, capsys):

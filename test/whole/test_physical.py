@@ -61,7 +61,7 @@ def test_the_tx40_is_explained_as_well_as_without_constraints():
     free, found = results['wls'].estimate, results['physical'].estimate
     assert not results['wls'].consistency.physical
     assert results['physical'].consistency.physical
-    assert found.relative_error < 1.05 * free.relative_error
+    assert found.fit.relative_error < 1.05 * free.fit.relative_error
     standard, prior = results['physical'].standard, results['physical'].prior
     for link in results['physical'].robot.links:
         assert 0.4 < standard[f'{link}.m'] / prior[f'{link}.m'] < 2.5

@@ -29,18 +29,18 @@ def test_the_true_base_parameters_are_found_within_their_uncertainty(case):
     workspace, result = case
     estimate = result.estimate
     error = estimate.base.values - result.structure.project(workspace.truth).values
-    assert estimate.excited.all()
-    distance = error @ np.linalg.solve(estimate.covariance, error)
+    assert estimate.identifiability.excited.all()
+    distance = error @ np.linalg.solve(estimate.uncertainty.covariance, error)
     # mean b, standard deviation sqrt(2 b): five of these are room for the filters' own error
     b = error.size
     assert distance < b + 5.0 * np.sqrt(2.0 * b)
-    assert estimate.relative_error < 3.0
+    assert estimate.fit.relative_error < 3.0
 
 
 def test_validation_error_is_that_of_the_identification(case):
     _, result = case
     (validation,) = result.validations
-    assert validation.relative_error < 1.3 * result.estimate.relative_error
+    assert validation.relative_error < 1.3 * result.estimate.fit.relative_error
 
 
 def test_standard_parameters_fit_as_well_and_are_nearer_to_the_prior_than_the_truth(case):

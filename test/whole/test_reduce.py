@@ -101,10 +101,12 @@ def test_standard_deviations_do_not_depend_on_the_way(workspace, tmp_path, metho
         identify_factors([read_factor(tmp_path / 'run.factor')], experiment.estimation).estimate,
         identify(experiment).estimate,
     ]
-    assert all(estimate.bootstrap is not None for estimate in estimates)
+    assert all(estimate.uncertainty.bootstrap is not None for estimate in estimates)
     # residuals are small beside the efforts that are rounded, and make the spread of the estimates
     direct = estimates[1]
-    rtol = 100.0 * np.finfo(np.float32).eps * direct.condition_number / direct.relative_error
+    rtol = (
+        100.0 * np.finfo(np.float32).eps * direct.rows.condition_number / direct.fit.relative_error
+    )
     assert rtol < 1e-3
     np.testing.assert_allclose(*(estimate.std for estimate in estimates), rtol=rtol)
 
@@ -237,13 +239,15 @@ def test_physical_fit_of_a_factor_finds_the_strength_of_the_prior(workspace):
     assert found.consistency.physical
     for result in (found, expected):
         assert any('by cross-validation' in note for note in result.estimate.notes)
-    errors = [result.estimate.relative_error for result in (found, expected)]
+    errors = [result.estimate.fit.relative_error for result in (found, expected)]
     assert errors[0] == pytest.approx(errors[1], rel=0.05)
-    growth = [np.median(result.estimate.growth) for result in (found, expected)]
+    growth = [np.median(result.estimate.uncertainty.growth) for result in (found, expected)]
     assert growth[0] == pytest.approx(growth[1], rel=0.35)
     old = identify_factors([replace(stored, blocks=None)], experiment.estimation)
     assert any('strength of the prior: 30' in note for note in old.estimate.notes)
-    assert old.estimate.growth is None and any('classical' in text for text in old.warnings)
+    assert old.estimate.uncertainty.growth is None and any(
+        'classical' in text for text in old.warnings
+    )
 
 
 def test_result_of_factors_is_saved_without_plots_of_samples(workspace, reduced):
@@ -457,7 +461,9 @@ def test_factors_have_what_the_bootstrap_and_the_folds_need(reduced, tmp_path):
     assert first.blocks is not None and len(first.blocks) <= 128
     write_factor(first, tmp_path / 'run.factor')
     result = identify_factors([read_factor(tmp_path / 'run.factor')], EstimationSettings())
-    assert result.estimate.method == 'physical' and result.estimate.bootstrap is not None
+    assert (
+        result.estimate.method == 'physical' and result.estimate.uncertainty.bootstrap is not None
+    )
 
 
 def test_a_few_lines_of_python_will_do(workspace, tmp_path):

@@ -150,11 +150,14 @@ def base_parameters_message(estimate: Estimate, stamp: Time) -> messages.Paramet
         estimate.base.layout,
         estimate.base.values,
         estimate.std,
-        [kinds.IDENTIFIED if known else kinds.NOT_EXCITED for known in estimate.excited],
+        [
+            kinds.IDENTIFIED if known else kinds.NOT_EXCITED
+            for known in estimate.identifiability.excited
+        ],
         stamp=stamp,
         robot=estimate.robot,
         expressions=estimate.expressions,
-        covariance=estimate.covariance,
+        covariance=estimate.uncertainty.covariance,
     )
 
 
@@ -220,10 +223,10 @@ def fit_message(estimate: Estimate, stamp: Time) -> messages.Fit:
     return messages.Fit(
         header=Header(stamp=stamp),
         method=estimate.method,
-        joints=messages_of(messages.JointFit, estimate.joints),
-        relative_error=float(estimate.relative_error),
-        raw_relative_error=float(estimate.raw_relative_error),
-        condition_number=float(estimate.condition_number),
+        joints=messages_of(messages.JointFit, estimate.fit.joints),
+        relative_error=float(estimate.fit.relative_error),
+        raw_relative_error=float(estimate.fit.raw_relative_error),
+        condition_number=float(estimate.rows.condition_number),
         rank=int(estimate.rank),
     )
 

@@ -167,27 +167,24 @@ def test_the_consistency_of_each_link_is_told(parameters):
 
 
 def test_an_estimate_is_told_with_its_uncertainty():
-    from robot_identification.estimation.estimate import Estimate, JointFit
+    from robot_identification.estimation.estimate import (
+        Estimate,
+        Fit,
+        Identifiability,
+        JointFit,
+        Uncertainty,
+        WeightedRows,
+    )
 
     layout = ParameterLayout(('link_1.mx', 'joint_1.fv'), ('kg m', 'N m s/rad'))
     estimate = Estimate(
         base=ParameterSet(layout, np.array([2.0, 0.5])),
         expressions=('link_1.mx + 0.2 link_2.m', 'joint_1.fv'),
-        covariance=np.diag([0.01, np.nan]),
-        std=np.array([0.1, np.nan]),
-        relative_std=np.array([5.0, np.nan]),
-        joints=(JointFit('joint_1', 100, 0.5, 4.0, 5.0, 0.01),),
-        relative_error=4.0,
-        raw_relative_error=5.0,
-        rank=1,
-        condition_number=20.0,
-        raw_condition_number=30.0,
-        excited=np.array([True, False]),
-        reasons=('', 'the joint does not move'),
-        weights=np.ones(1),
         method='wls',
-        rows=100,
-        residual_std=0.5,
+        identifiability=Identifiability(np.array([True, False]), ('', 'the joint does not move')),
+        uncertainty=Uncertainty(np.diag([0.01, np.nan]), np.array([0.1, np.nan])),
+        rows=WeightedRows(100, np.ones(1), 0.5, 20.0, 30.0),
+        fit=Fit((JointFit('joint_1', 100, 0.5, 4.0, 5.0, 0.01),), 4.0, 5.0),
         robot='arm',
     )
     message = messages.base_parameters_message(estimate, NOW)
