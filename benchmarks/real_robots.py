@@ -89,7 +89,7 @@ def _sign_named() -> Figure:
         robot = med7(sign=1.0)
         experiment = _experiment(robot, {}, robot.identification, Path(folder))
         result = identify(load_experiment(experiment))
-    first = result.diagnosis[0].code if result.diagnosis else ''
+    first = result.recorded.diagnosis[0].code if result.recorded.diagnosis else ''
     return Figure(
         'Med 7 as recorded: sign of all efforts named', float(first == 'effort_signs'), at_least=1
     )

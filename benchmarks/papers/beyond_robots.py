@@ -130,7 +130,7 @@ def rotor_matrix(result: Result | StoredResult) -> np.ndarray:
     """(n, n) inertia of the rotors as seen at the joints, with the coupled motors'."""
     joints, found = result.robot.joints, result.standard
     matrix = np.diag([found[f'{joint}.Ia'] for joint in joints])
-    for drive in result.model.coupled_drives:
+    for drive in result.settings.model.coupled_drives:
         ratios = np.zeros(len(joints))
         ratios[[joints.index(joint) for joint in drive.joints]] = drive.ratios
         coupling = np.outer(ratios, ratios) * found[f'{drive.motor}.Iam']

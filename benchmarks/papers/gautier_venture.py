@@ -63,7 +63,7 @@ def _counts(result: Result) -> Table:
     assert essential is not None
     apart = separate.essential
     assert apart is not None
-    threshold = result.estimation.essential
+    threshold = result.settings.estimation.essential
     assert threshold is not None
     return Table(
         'How many parameters there are',

@@ -55,7 +55,7 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
         options.experiment = options.recordings
         experiment = experiment_of(options)
         if experiment.robot.open_gains:  # the result has found them
-            robot = replace(experiment.robot, drives=result.drives)
+            robot = replace(experiment.robot, drives=result.settings.drives)
             experiment = replace(experiment, robot=robot)
         sources = experiment.sources('validation', joints)
         if not sources:
@@ -68,7 +68,7 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
         # what the file leaves out is as in the result
         names = [key.partition('.')[2] for key in experiment.given if key.startswith('signals.')]
         given = {name: getattr(experiment.signals, name) for name in names}
-        return sources, replace(result.signals, **given)
+        return sources, replace(result.settings.signals, **given)
     if options.overrides:
         raise SettingsError(
             '--set needs an experiment file', remedy='name one in place of the bag'
@@ -82,8 +82,10 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
             topic=options.topic,
             motor=None if motors is None else MotorSide(topic=motors),
         )
-    source = open_recording(entry, joints, result.drives, elastic=result.model.elastic)
-    return (source,), result.signals
+    source = open_recording(
+        entry, joints, result.settings.drives, elastic=result.settings.model.elastic
+    )
+    return (source,), result.settings.signals
 
 
 @command(
@@ -128,7 +130,7 @@ def validate(options: argparse.Namespace) -> int:
     show('\n\n'.join([verdict_text, *(validation.summary() for validation in validations)]))
     for file, source in zip(files, sources, strict=False):
         write_predictions(file, predict_stored(result, source))
-        print(f'wrote {file}: {_channels(result.signals)}')
+        print(f'wrote {file}: {_channels(result.settings.signals)}')
     return EXIT_OK
 
 
@@ -292,9 +294,11 @@ def _own(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, ...], Any
         )
     options.experiment = options.result
     experiment = experiment_of(options)
-    experiment = replace(experiment, robot=replace(experiment.robot, drives=result.drives))
+    experiment = replace(
+        experiment, robot=replace(experiment.robot, drives=result.settings.drives)
+    )
     kind = 'validation' if experiment.data.validation else 'identification'
-    return experiment.sources(kind, result.robot.joints), result.signals
+    return experiment.sources(kind, result.robot.joints), result.settings.signals
 
 
 @command(

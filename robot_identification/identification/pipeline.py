@@ -66,7 +66,8 @@ from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import structure
 from ..results.factor_file import StoredFactor
-from ..results.result import Result
+from ..results.result import RecordingSummary, Result
+from ..results.tables import ResultSettings
 from ..selection.counterbalance import sprung_joints
 from ..selection.friction_slopes import find_slopes, open_slopes
 from ..selection.model_selection import can_choose, choose_model, ModelSelection
@@ -149,7 +150,7 @@ def identify(experiment: Experiment, *, progress: Progress = no_progress) -> Res
     return replace(
         result,
         drive_gains=gains or result.drive_gains,
-        diagnosis=(*locked, *result.diagnosis),
+        recorded=replace(result.recorded, diagnosis=(*locked, *result.recorded.diagnosis)),
         warnings=unique_texts(
             notes, tuple(map(str, locked)), gains.warnings if gains else (), result.warnings
         ),
@@ -201,12 +202,16 @@ def _sprung(
     identified: Callable[[IdentificationProblem], Result],
 ) -> tuple[ModelSelection, Result]:
     """Try a spring where a link's mass is implausible alone; say so where none explains it."""
-    faulty = any(fault.change and not fault.slight for fault in result.diagnosis)
+    faulty = any(fault.change and not fault.slight for fault in result.recorded.diagnosis)
     if result.estimate.standard is None or faulty or not _implausible_masses(result):
         return selection, result
-    estimate, signals = result.estimate, result.signals
+    estimate, signals = result.estimate, result.settings.signals
     joints = sprung_joints(
-        recordings_among(sources), result.robot, result.prior, result.model, signals.effort_delay
+        recordings_among(sources),
+        result.robot,
+        result.prior,
+        result.settings.model,
+        signals.effort_delay,
     )
     for joint in joints[:_SPRUNG]:
         found = selection.with_spring(joint, result.robot.joints)
@@ -315,9 +320,13 @@ def identify_sources(
     return Result(
         name=problem.name or problem.robot.name,
         robot=problem.robot,
-        model=problem.model,
-        signals=problem.signals,
-        estimation=problem.estimation,
+        settings=ResultSettings(
+            model=problem.model,
+            signals=problem.signals,
+            estimation=problem.estimation,
+            effort_kind=problem.effort_kind,
+            drives=problem.drives,
+        ),
         prior=prior,
         structure=base,
         system=task.system,
@@ -337,16 +346,16 @@ def identify_sources(
             total_mass=problem.estimation.physical.total_mass_interval,
         ),
         validations=tuple(validations),
-        recordings=task.system.sources,
+        recorded=RecordingSummary(
+            names=task.system.sources,
+            clocks=tuple(map(recording_clock, recordings_among((*sources, *validation)))),
+            effort_delay=late,
+            residuals=_colour(task.system, estimate),
+            diagnosis=findings,
+        ),
         timing=watch.laps,
-        effort_kind=problem.effort_kind,
-        drives=problem.drives,
         drive_gains=gains,
         payload=carried,
-        clocks=tuple(map(recording_clock, recordings_among((*sources, *validation)))),
-        effort_delay=late,
-        residuals=_colour(task.system, estimate),
-        diagnosis=findings,
         warnings=unique_texts(
             remarks,
             notes,

@@ -69,14 +69,18 @@ def add_validation(result: Result, source: Source) -> Result:
 
     """
     with collected_warnings() as notes:
-        regressor = build(result.robot, result.model)
+        regressor = build(result.robot, result.settings.model)
         (recording,) = recordings_among([source])
-        seen = validate(result.estimate, recording, regressor, result.structure, result.signals)
-    clocks = {clock.source: clock for clock in (*result.clocks, recording_clock(recording))}
+        seen = validate(
+            result.estimate, recording, regressor, result.structure, result.settings.signals
+        )
+    clocks = {
+        clock.source: clock for clock in (*result.recorded.clocks, recording_clock(recording))
+    }
     return replace(
         result,
         validations=(*result.validations, seen),
-        clocks=tuple(clocks.values()),
+        recorded=replace(result.recorded, clocks=tuple(clocks.values())),
         warnings=unique_texts(result.warnings, notes),
     )
 
@@ -112,7 +116,7 @@ def validate_stored(
     """
     progress(0.0, 'finding the base parameters')
     regressor, base = _model(stored)
-    validations, settings = [], signals or stored.signals
+    validations, settings = [], signals or stored.settings.signals
     for done, source in enumerate(sources):
         progress(done / len(sources), f'validating {source_name(source)}')
         if is_factor(source):
@@ -159,7 +163,7 @@ def predict_stored(stored: StoredResult, source: Source) -> Iterator[PredictedEf
         )
     (recording,) = recordings_among([source])
     regressor, base = _model(stored)
-    yield from predicted_efforts(stored.base, recording, regressor, base, stored.signals)
+    yield from predicted_efforts(stored.base, recording, regressor, base, stored.settings.signals)
 
 
 def observer_of(stored: StoredResult, settings: ObserverSettings) -> MomentumObserver:
@@ -177,7 +181,7 @@ def observer_of(stored: StoredResult, settings: ObserverSettings) -> MomentumObs
         where the robot has elastic joints.
 
     """
-    if stored.model.elastic is not None:
+    if stored.settings.model.elastic is not None:
         raise SettingsError(
             'external efforts on elastic joints are not observed',
             key='robot.elastic',
@@ -194,15 +198,17 @@ def observer_of(stored: StoredResult, settings: ObserverSettings) -> MomentumObs
             joint=joint,
             remedy='identify from efforts, with inverse dynamics',
         )
-    fastest = min(stored.signals.cutoff, 0.5 * (stored.signals.decimate_to or np.inf))
+    fastest = min(
+        stored.settings.signals.cutoff, 0.5 * (stored.settings.signals.decimate_to or np.inf)
+    )
     settings = replace(settings, bandwidth=min(settings.bandwidth, 2.0 * np.pi * fastest))
     return MomentumObserver(regressor, stored.base, stored.covariance, residual, settings)
 
 
 def _model(stored: StoredResult) -> tuple[Regressor, BaseStructure]:
     """Return a result's regressor and base parameters, after a check that they are its own."""
-    regressor = build(stored.robot, stored.model)
-    base = structure(regressor, stored.robot, grouping=stored.model.grouping)
+    regressor = build(stored.robot, stored.settings.model)
+    base = structure(regressor, stored.robot, grouping=stored.settings.model.grouping)
     if base.names != stored.base.layout.names:
         raise ModelError(
             f"the base parameters in '{stored.path}' are not those of its robot",
@@ -216,11 +222,11 @@ def _problem(stored: StoredResult, signals: SignalSettings) -> IdentificationPro
     """Return the problem that a result is the solution of, with its own or other filters."""
     return IdentificationProblem(
         robot=stored.robot,
-        model=stored.model,
+        model=stored.settings.model,
         signals=signals,
-        estimation=stored.estimation,
-        effort_kind=stored.effort_kind,
-        drives=stored.drives,
+        estimation=stored.settings.estimation,
+        effort_kind=stored.settings.effort_kind,
+        drives=stored.settings.drives,
     )
 
 

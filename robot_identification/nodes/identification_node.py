@@ -215,7 +215,7 @@ class IdentificationNode(Node):
         latest = self._require_latest()
         entries = self._settings.entries(self._source(request.source))
         result = latest.result
-        experiment = self._settings.experiment(entries=entries, model=result.model)
+        experiment = self._settings.experiment(entries=entries, model=result.settings.model)
         (source, *_) = sources = experiment.sources('identification', result.robot.joints)
         self._progress(0.0, f'validating on {source.source}')
         # the newest figures of a recording replace those of an earlier request
@@ -231,7 +231,7 @@ class IdentificationNode(Node):
         response.relative_error = float(validation.relative_error)
         response.raw_relative_error = float(validation.raw_relative_error)
         text = f"relative error {validation.relative_error:.3g} % on '{source.source}'"
-        if source.source in result.recordings:
+        if source.source in result.recorded.names:
             text += '; this is the recording that the estimate comes from: use another one'
         return '; '.join([text, *remarks])
 
@@ -240,7 +240,7 @@ class IdentificationNode(Node):
     ) -> str:
         result = self._require_latest().result
         with collected_warnings() as remarks:
-            response.urdf = identified_urdf(result.robot, result.standard, result.model)
+            response.urdf = identified_urdf(result.robot, result.standard, result.settings.model)
         if request.path:
             path = self._settings.files.resolve(given_path(request.path, 'path'), 'path')
             if path.suffix != '.urdf':

@@ -117,9 +117,9 @@ class ObserverNode(Node):
         """Observe with the model of a result file."""
         stored = read_result(path / 'result.yaml' if path.is_dir() else path)
         self._robot, self._joints = stored.robot.name, stored.robot.joints
-        require_a_value_a_joint(len(self._joints), stored.drives)
+        require_a_value_a_joint(len(self._joints), stored.settings.drives)
         observer = observer_of(stored, self._settings)
-        self._drives = stored.drives or Drives()
+        self._drives = stored.settings.drives or Drives()
         self._stream = JointStateStream(self._joints)
         self._watch = EffortWatch(observer, self._options.window)
         signals = ('effort',), ('position', 'velocity', 'effort')

@@ -98,7 +98,9 @@ class TruthComparison:
 def compare(result: StoredResult, truth: Mapping[str, float]) -> TruthComparison:
     """Compare a result with true standard parameters by name; those not named are 0."""
     base = structure(
-        build(result.robot, result.model), result.robot, grouping=result.model.grouping
+        build(result.robot, result.settings.model),
+        result.robot,
+        grouping=result.settings.model.grouping,
     )
     values = np.array([truth.get(name, 0.0) for name in base.layout.names])
     standard = ParameterSet(base.layout, values)
@@ -231,7 +233,7 @@ def replay(
 
     """
     result.robot.require_tree()
-    if result.model.elastic is not None or result.model.delta is not None:
+    if result.settings.model.elastic is not None or result.settings.model.delta is not None:
         raise ModelError(
             f"efforts are not played to robot '{result.robot.name}', whose joints are elastic or "
             'in loops',
@@ -240,7 +242,7 @@ def replay(
     robots = [_Robot.from_result(result, values) for values in (result.prior, result.standard)]
     squares, windows = np.zeros((3, result.robot.n_joints)), 0
     for source in sources:
-        for samples in stretches(source, signals or result.signals):
+        for samples in stretches(source, signals or result.settings.signals):
             steps = round(horizon * _rate(samples)) if len(samples) > 1 else 0
             size = max(1, _PIECE // max(1, steps)) * steps
             for start in range(0, len(samples) - steps if steps else 0, size):
@@ -279,7 +281,7 @@ class _Robot:
         robot = result.robot
         offsets = {f'{joint}.off': parameters.get(f'{joint}.off') for joint in robot.joints}
         without = parameters.updated({n: 0.0 for n in offsets if n in parameters.layout})
-        model = mujoco.MjModel.from_xml_string(mjcf(robot, without, result.model))
+        model = mujoco.MjModel.from_xml_string(mjcf(robot, without, result.settings.model))
         # recorded efforts are what they are
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
         places = np.array([model.joint(joint).qposadr[0] for joint in robot.joints])

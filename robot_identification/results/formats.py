@@ -45,14 +45,14 @@ class Format:
 def _urdf(result: Any) -> str:
     from .urdf_export import identified_urdf
 
-    return identified_urdf(result.robot, result.standard, result.model)
+    return identified_urdf(result.robot, result.standard, result.settings.model)
 
 
 def _mjcf(result: Any) -> str:
     # MuJoCo is an extra
     from .mjcf_export import mjcf
 
-    return mjcf(result.robot, result.standard, result.model)
+    return mjcf(result.robot, result.standard, result.settings.model)
 
 
 def _sdf(result: Any) -> str:
@@ -64,7 +64,7 @@ def _sdf(result: Any) -> str:
 def _c(result: Any) -> str:
     from .c_export import c_code
 
-    return c_code(result.robot, result.standard, result.model)
+    return c_code(result.robot, result.standard, result.settings.model)
 
 
 def _yaml(result: Any) -> str:
@@ -94,7 +94,7 @@ def _moveit(result: Any) -> str:
 def _isaaclab(result: Any) -> str:
     from .actuators import isaaclab_efforts
 
-    return isaaclab_efforts(result.robot, result.standard, result.model)
+    return isaaclab_efforts(result.robot, result.standard, result.settings.model)
 
 
 def _servo(name: str) -> Callable[[Any], str]:

@@ -13,7 +13,7 @@ def figures_of(result: Result) -> tuple[str, dict[str, Any]]:
     estimate = result.estimate
     values: dict[str, Any] = {
         'robot': result.robot.name,
-        'recordings': ', '.join(result.recordings),
+        'recordings': ', '.join(result.recorded.names),
         'method': estimate.method,
         'base parameters': result.structure.n_base,
         'relative error [%]': f'{estimate.fit.relative_error:.3g}',
@@ -41,7 +41,7 @@ def headline(result: Result) -> str:
     estimate = result.estimate
     text = (
         f'{result.structure.n_base} base parameters of {result.robot.name} by {estimate.method} '
-        f'from {", ".join(result.recordings)}: '
+        f'from {", ".join(result.recorded.names)}: '
         f'relative error {estimate.fit.relative_error:.3g} %, '
         f'condition number {estimate.rows.condition_number:.3g}'
     )

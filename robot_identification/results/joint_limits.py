@@ -133,7 +133,7 @@ def workspace(result: ResultView) -> Workspace:
     """
     robot = result.robot
     limits, n = robot.limits, robot.n_joints
-    model = result.model
+    model = result.settings.model
     if model.elastic is not None or model.delta is not None or model.loops:
         raise IdentificationError(
             'efforts of robots with elastic joints or closed loops bound no acceleration by joint',

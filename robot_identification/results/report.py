@@ -110,19 +110,19 @@ def collect_warnings(result: Result) -> tuple[str, ...]:
 def settings_text(result: Result) -> str:
     """Return the settings of the result in the form of an experiment file."""
     robot = result.robot
-    model = to_mapping(result.model)
+    model = to_mapping(result.settings.model)
     document = {
         'robot': {
             'urdf': robot.name if robot.path is None else robot.path.name,
             'joints': list(robot.joints),
             'locked': dict(robot.locked),
             'gravity': robot.gravity.tolist(),
-            'effort_kind': result.effort_kind,
-            'drives': to_mapping(result.drives),
+            'effort_kind': result.settings.effort_kind,
+            'drives': to_mapping(result.settings.drives),
             **model,
         },
-        'signals': to_mapping(result.signals),
-        'estimation': to_mapping(result.estimation),
+        'signals': to_mapping(result.settings.signals),
+        'estimation': to_mapping(result.settings.estimation),
     }
     return yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=88)
 
@@ -204,7 +204,7 @@ def _parameters(result: Result) -> Iterator[dict[str, Any]]:
     """Rows of the table of base parameters."""
     estimate, essential = result.estimate, result.essential
     mask = None if essential is None else essential.essential
-    settings = result.estimation.essential
+    settings = result.settings.estimation.essential
     limit = None if settings is None else settings.max_relative_std
     prior = result.structure.project(result.prior).values
     for i, parameter in enumerate(estimate):
@@ -280,7 +280,7 @@ def write_figures(
 def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the figures by name, and why some of them are missing."""
     estimate, names = result.estimate, result.units
-    settings = result.estimation.essential
+    settings = result.settings.estimation.essential
     limit = None if settings is None else settings.max_relative_std
     prior = result.structure.project(result.prior)
     trace, fitted = result.system.trace.fit(estimate.base.values), estimate.fit.joints

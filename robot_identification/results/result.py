@@ -11,7 +11,6 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from ..data.drives import Drives
 from ..diagnosis.recording_faults import RecordingFault
 from ..errors import IdentificationError
 from ..estimation.energy import ENERGY
@@ -19,7 +18,6 @@ from ..estimation.estimate import Estimate
 from ..estimation.residuals import EffortDelay, ResidualColour
 from ..estimation.system import LinearSystem
 from ..estimation.validation import Validation
-from ..estimators import EstimationSettings
 from ..loads.drive_gains import DriveGains
 from ..loads.payload import Payload
 from ..model.consistency import ConsistencyReport
@@ -27,14 +25,13 @@ from ..model.parameters import ParameterSet
 from ..model.plausibility import PlausibilityReport
 from ..model.robot import Robot, robot_document
 from ..options.document import dump, plain
-from ..regressor import ModelSettings
 from ..regressor.base_parameters import BaseStructure
 from ..selection.model_selection import ModelSelection
-from ..signals import Clock, SignalSettings
+from ..signals import Clock
 from ..untrusted.writing import write_whole
 from ..version import __version__
 from .link_knowledge import link_knowledge, LinkKnowledge
-from .tables import link_table, LinkTable, ResultView
+from .tables import link_table, LinkTable, ResultSettings, ResultView
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -49,6 +46,33 @@ FIT_FIGURES = ('rows', 'rmse', 'relative_error', 'raw_relative_error', 'bias')
 """Figures of a joint's fit in the file, as `JointFit` has them."""
 
 
+@dataclass(frozen=True)
+class RecordingSummary:
+    """
+    Recordings that an identification used, and what they show of themselves.
+
+    Attributes
+    ----------
+    names:
+        Their names.
+    clocks:
+        Statistics of the stamps of each recording, those for the validation included.
+    effort_delay:
+        How much later efforts were recorded than positions; None without rows.
+    residuals:
+        How long residuals stay alike, joint by joint; None without rows.
+    diagnosis:
+        What is wrong with the recordings.
+
+    """
+
+    names: tuple[str, ...] = ()
+    clocks: tuple[Clock, ...] = ()
+    effort_delay: EffortDelay | None = None
+    residuals: ResidualColour | None = None
+    diagnosis: tuple[RecordingFault, ...] = ()
+
+
 @dataclass(frozen=True, repr=False)
 class Result(ResultView):
     """
@@ -60,12 +84,8 @@ class Result(ResultView):
         What the identification is called (the robot's or the experiment's name).
     robot:
         The robot of the URDF.
-    model:
-        Settings of the model that the result comes from.
-    signals:
-        Settings of the signals.
-    estimation:
-        Settings of the estimation.
+    settings:
+        Those of model, signals and estimation, and the kind of effort.
     prior:
         Standard parameters before the identification, over the regressor's layout.
     structure:
@@ -86,42 +106,28 @@ class Result(ResultView):
         Whether it can be that of this robot, by its prior and its shapes.
     validations:
         Held against recordings that were not used.
-    recordings:
-        Names of the recordings that were used.
+    recorded:
+        The recordings that were used, and what is wrong with them.
     timing:
         Seconds by step.
     warnings:
         Warnings, in words.
     omissions:
         Those of them on what was left out, changed or not judged.
-    effort_kind:
-        What the recorded efforts are.
-    drives:
-        How recorded signals became those at the joints; None if they were recorded there.
     drive_gains:
         Gains of the drives, where there were recordings with a known load; else None.
     payload:
         The load, where there were recordings with one that was to be identified; else None.
-    clocks:
-        Statistics of the stamps of each recording, those for the validation included.
-    effort_delay:
-        How much later efforts were recorded than positions; None without rows.
-    residuals:
-        How long residuals stay alike, joint by joint; None without rows.
     selection:
         What was chosen from the recordings; None where nothing was.
     experiment:
         The content of an experiment file that repeats the run; None where nothing was chosen.
-    diagnosis:
-        What is wrong with the recordings.
 
     """
 
     name: str
     robot: Robot
-    model: ModelSettings
-    signals: SignalSettings
-    estimation: EstimationSettings
+    settings: ResultSettings
     prior: ParameterSet
     structure: BaseStructure
     system: LinearSystem
@@ -131,21 +137,15 @@ class Result(ResultView):
     standard_covariance: np.ndarray | None
     consistency: ConsistencyReport
     validations: tuple[Validation, ...] = ()
-    recordings: tuple[str, ...] = ()
+    recorded: RecordingSummary = RecordingSummary()
     timing: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     omissions: tuple[str, ...] = ()
-    effort_kind: str = 'joint_torque'
-    drives: Drives | None = None
     drive_gains: DriveGains | None = None
     payload: Payload | None = None
-    clocks: tuple[Clock, ...] = ()
-    effort_delay: EffortDelay | None = None
-    residuals: ResidualColour | None = None
     selection: ModelSelection | None = None
     experiment: Mapping[str, Any] | None = None
     plausibility: PlausibilityReport = field(default_factory=PlausibilityReport)
-    diagnosis: tuple[RecordingFault, ...] = ()
 
     @property
     def _combinations(self) -> dict[str, dict[str, float]]:
@@ -181,13 +181,13 @@ class Result(ResultView):
                 'gap': self.structure.gap,
             },
             'identification': {
-                'recordings': self.recordings,
+                'recordings': self.recorded.names,
                 'highest_speed': self.system.factor.highest_speed,
                 **_figures_of(estimate),
             },
             'essential_identification': None
             if essential is None
-            else {'recordings': self.recordings, **_figures_of(essential)},
+            else {'recordings': self.recorded.names, **_figures_of(essential)},
             'validation': [validation.to_dict() for validation in self.validations],
             'consistency': {
                 'physical': report.physical,
@@ -213,21 +213,21 @@ class Result(ResultView):
             'standard_parameters': self.standard_rows(),
             'drive_gains': _dict_or_none(self.drive_gains),
             'payload': _dict_or_none(self.payload),
-            'clock': [clock.to_dict() for clock in self.clocks],
-            'effort_delay': _dict_or_none(self.effort_delay),
-            'residuals': _dict_or_none(self.residuals),
+            'clock': [clock.to_dict() for clock in self.recorded.clocks],
+            'effort_delay': _dict_or_none(self.recorded.effort_delay),
+            'residuals': _dict_or_none(self.recorded.residuals),
             'selection': [] if self.selection is None else self.selection.to_list(),
             'experiment': self.experiment,
-            'diagnosis': [finding.to_dict() for finding in self.diagnosis],
+            'diagnosis': [finding.to_dict() for finding in self.recorded.diagnosis],
             'warnings': self.warnings,
             'omissions': self.omissions,
             'timing': self.timing,
             'settings': {
-                'effort_kind': self.effort_kind,
-                'drives': None if self.drives is None else asdict(self.drives),
-                'model': asdict(self.model),
-                'signals': asdict(self.signals),
-                'estimation': asdict(self.estimation),
+                'effort_kind': self.settings.effort_kind,
+                'drives': None if self.settings.drives is None else asdict(self.settings.drives),
+                'model': asdict(self.settings.model),
+                'signals': asdict(self.settings.signals),
+                'estimation': asdict(self.settings.estimation),
             },
             'covariance': [row[: i + 1] for i, row in enumerate(estimate.uncertainty.covariance)],
             'robot': robot_document(self.robot),

@@ -105,7 +105,7 @@ def save(result: Result | ServoResult, folder: Path | str) -> SavedFiles:
         write_whole(saved, dump(result.to_document()))
         for earlier in (judged, urdf, report):
             earlier.unlink(missing_ok=True)
-    exported = partial(identified_urdf, result.robot, result.standard, result.model)
+    exported = partial(identified_urdf, result.robot, result.standard, result.settings.model)
     notes = unique_texts(_write(judged, partial(verdict_json, result)), _write(urdf, exported))
     target = None
     simulation = (result.experiment or {}).get('simulation') or {}

@@ -24,7 +24,7 @@ from ..regressor import ModelSettings
 from ..signals import SignalSettings
 from ..untrusted.files import load_yaml, read_text
 from .result import FIT_FIGURES, FORMAT, MARK
-from .tables import ResultView
+from .tables import ResultSettings, ResultView
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,8 +38,8 @@ class StoredResult(ResultView):
         What the identification was called.
     robot:
         The robot, made anew of the URDF, joints, locked joints and gravity that were stored.
-    model, signals, estimation:
-        The settings.
+    settings:
+        Those of model, signals and estimation, and the kind of effort.
     base:
         The base parameters of the estimate.
     base_std:
@@ -54,8 +54,6 @@ class StoredResult(ResultView):
         The file's whole content.
     path:
         The file.
-    effort_kind, drives:
-        As in `Result`.
     notes:
         Notes of the estimation method, in words.
 
@@ -63,9 +61,7 @@ class StoredResult(ResultView):
 
     name: str
     robot: Robot
-    model: ModelSettings
-    signals: SignalSettings
-    estimation: EstimationSettings
+    settings: ResultSettings
     base: ParameterSet
     base_std: np.ndarray
     expressions: tuple[str, ...]
@@ -74,8 +70,6 @@ class StoredResult(ResultView):
     standard_std: np.ndarray
     document: Mapping[str, Any] = field(repr=False, default_factory=dict)
     path: Path | None = None
-    effort_kind: str = 'joint_torque'
-    drives: Drives | None = None
     notes: tuple[str, ...] = ()
 
     def to_document(self) -> Mapping[str, Any]:
@@ -208,9 +202,15 @@ def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:
     return StoredResult(
         name=str(document['name']),
         robot=read_robot(document['robot']),
-        model=from_mapping(ModelSettings, settings['model'], 'settings.model'),
-        signals=from_mapping(SignalSettings, settings['signals'], 'settings.signals'),
-        estimation=from_mapping(EstimationSettings, settings['estimation'], 'settings.estimation'),
+        settings=ResultSettings(
+            model=from_mapping(ModelSettings, settings['model'], 'settings.model'),
+            signals=from_mapping(SignalSettings, settings['signals'], 'settings.signals'),
+            estimation=from_mapping(
+                EstimationSettings, settings['estimation'], 'settings.estimation'
+            ),
+            effort_kind=str(settings.get('effort_kind', 'joint_torque')),
+            drives=None if drives is None else from_mapping(Drives, drives, 'settings.drives'),
+        ),
         base=ParameterSet(base_layout, _column(parameters, 'value')),
         base_std=_column(parameters, 'std', allow_none=True),
         expressions=tuple(entry['expression'] for entry in parameters),
@@ -219,8 +219,6 @@ def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:
         standard_std=_column(standards, 'std', allow_none=True),
         document=document,
         path=path,
-        effort_kind=str(settings.get('effort_kind', 'joint_torque')),
-        drives=None if drives is None else from_mapping(Drives, drives, 'settings.drives'),
         notes=tuple(str(note) for note in document['identification'].get('notes', ())),
     )
 

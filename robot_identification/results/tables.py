@@ -20,13 +20,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..data.drives import Drives
 from ..data.recording import Motion
 from ..errors import missing_extra, one_of, SettingsError
 from ..estimation.tables import rule, WIDTH
+from ..estimators import EstimationSettings
 from ..model.consistency import inertia_at_com
 from ..model.parameters import body_links, INERTIAL_SYMBOLS, ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, predict
+from ..signals import SignalSettings
 
 _NUMBERS = (9, 9, 9, 9, 9, 10, 10, 10)
 """Widths of mass and change, and of three columns each of centre of mass and principal moments."""
@@ -285,6 +288,29 @@ _FIT_COLUMNS = {
 }
 
 
+@dataclass(frozen=True)
+class ResultSettings:
+    """
+    Settings that a result comes from.
+
+    Attributes
+    ----------
+    model, signals, estimation:
+        Those of the regressor, of the filters and of the estimator.
+    effort_kind:
+        What the recorded efforts are.
+    drives:
+        How recorded signals became those at the joints; None if they were recorded there.
+
+    """
+
+    model: ModelSettings
+    signals: SignalSettings
+    estimation: EstimationSettings
+    effort_kind: str = 'joint_torque'
+    drives: Drives | None = None
+
+
 class ResultView(ABC):
     """
     Inverse dynamics of a result, and its text, HTML tables and data frames.
@@ -293,15 +319,15 @@ class ResultView(ABC):
     ----------
     robot:
         The robot.
-    model:
-        Settings of the model.
+    settings:
+        What the result comes from.
     standard:
         Standard parameters of the result.
 
     """
 
     robot: Robot
-    model: ModelSettings
+    settings: ResultSettings
     standard: ParameterSet
 
     @abstractmethod
@@ -332,7 +358,7 @@ class ResultView(ABC):
             for other shapes.
 
         """
-        regressor = build(self.robot, self.model)
+        regressor = build(self.robot, self.settings.model)
         states = [np.asarray(each, dtype=float) for each in (position, velocity, acceleration)]
         n_joints, shape = regressor.n_joints, states[0].shape
         for name, state in zip(('position', 'velocity', 'acceleration'), states, strict=True):

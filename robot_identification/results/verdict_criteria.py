@@ -177,7 +177,7 @@ def reasons(result: Result) -> Iterator[Reason]:
 
 def figures(result: Result) -> dict[str, Any]:
     """Return the figures that the criteria look at."""
-    estimate, late = result.estimate, result.effort_delay
+    estimate, late = result.estimate, result.recorded.effort_delay
     speeds = speed_ratios(result.system.factor.highest_speed, unseen(result))
     return {
         'fit_error': estimate.fit.relative_error,
@@ -190,7 +190,9 @@ def figures(result: Result) -> dict[str, Any]:
         'plausible': result.plausible,
         'speed_ratio': _by_joint(result.robot.joints, speeds),
         'delay': {} if late is None else _by_joint(late.joints, late.delay),
-        'residuals': {} if result.residuals is None else result.residuals.to_dict(),
+        'residuals': {}
+        if result.recorded.residuals is None
+        else result.recorded.residuals.to_dict(),
     }
 
 
@@ -247,9 +249,9 @@ def _more(count: int) -> str:
 
 def diagnosis(result: Result) -> Iterator[Reason]:
     """Faults of the recordings."""
-    compensated = np.any(np.asarray(result.signals.effort_delay) > 0.0)
-    for code in dict.fromkeys(finding.code for finding in result.diagnosis):
-        alike = [finding for finding in result.diagnosis if finding.code == code]
+    compensated = np.any(np.asarray(result.settings.signals.effort_delay) > 0.0)
+    for code in dict.fromkeys(finding.code for finding in result.recorded.diagnosis):
+        alike = [finding for finding in result.recorded.diagnosis if finding.code == code]
         first, mended = alike[0], code == 'effort_delay' and compensated
         note = '; signals.effort_delay makes up for it' if mended else ''
         slight = first.slight
@@ -313,8 +315,10 @@ def excitation(result: Result) -> Iterator[Reason]:
 
 def delay(result: Result) -> Iterator[Reason]:
     """Delay of efforts behind positions that is left."""
-    late = result.effort_delay
-    if late is None or any(finding.code == 'effort_delay' for finding in result.diagnosis):
+    late = result.recorded.effort_delay
+    if late is None or any(
+        finding.code == 'effort_delay' for finding in result.recorded.diagnosis
+    ):
         return
     if not late.gain > 1.0:  # with these delays nothing fits better
         return
@@ -389,7 +393,7 @@ def unseen(result: Result) -> tuple[Validation, ...]:
 
 def _repeats(seen: Validation, result: Result) -> bool:
     """Return whether a validation is on the rows of the identification."""
-    same = {*seen.sources} <= {*result.recordings}
+    same = {*seen.sources} <= {*result.recorded.names}
     fits = zip(seen.joints, result.estimate.fit.joints, strict=True)
     alike = (a.rows == b.rows and np.isclose(a.rmse, b.rmse, rtol=1e-9) for a, b in fits)
     return bool(seen.sources) and same and all(alike)
@@ -547,7 +551,7 @@ def _times(ratio: float) -> str:
 
 def _fit_step(result: Result) -> Step:
     """Return what lowers a large error, by the colour of the residuals."""
-    colour = result.residuals
+    colour = result.recorded.residuals
     if colour is None:
         return ANOTHER
     rows, back = colour.correlated_rows, colour.reversal_ratio
@@ -570,8 +574,10 @@ def _fit_step(result: Result) -> Step:
 
 def _explained(result: Result) -> str:
     """Return what the diagnosis has to say on a poor fit, as the beginning of a sentence."""
-    tree = not (result.robot.passive or result.model.elastic or result.model.delta)
-    if tree and not any(finding.whole for finding in result.diagnosis):
+    tree = not (
+        result.robot.passive or result.settings.model.elastic or result.settings.model.delta
+    )
+    if tree and not any(finding.whole for finding in result.recorded.diagnosis):
         return 'none of the faults that the diagnosis knows explains it: '
     return 'see robot-identification diagnose, and '
 
@@ -586,7 +592,7 @@ def _friction_step(result: Result) -> Step:
 
 def residuals(result: Result) -> Iterator[Reason]:
     """Colour of the residuals."""
-    colour = result.residuals
+    colour = result.recorded.residuals
     if colour is None:
         return
     rows = colour.correlated_rows
@@ -630,7 +636,7 @@ def residuals(result: Result) -> Iterator[Reason]:
 
 def gains(result: Result) -> Iterator[Reason]:
     """Gains of the drives that are not known well, with what that makes of the masses."""
-    if result.effort_kind != 'motor_current':
+    if result.settings.effort_kind != 'motor_current':
         return
     found, mass = result.drive_gains, result.link_table().after
     common, worst, drive = UNCONFIRMED, 0.0, ''

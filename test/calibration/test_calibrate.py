@@ -257,7 +257,7 @@ def test_a_prediction_error_is_held_against_a_motion_of_its_own(run, robot, tmp_
     assert moves.made[0][0] == 'validation'
     assert 0.0 < ended.standings[-1].prediction_error <= 10.0
     # the validation motion is not one that is identified from
-    assert all('validation' not in name for name in ended.result.recordings)
+    assert all('validation' not in name for name in ended.result.recorded.names)
     first = read_plan(tmp_path / 'calibration' / 'validation' / 'plan.yaml').trajectory
     assert not np.allclose(first.sample(np.array([1.0])).position, 0.0)
 
@@ -286,14 +286,14 @@ def test_settings_are_chosen_from_all_recordings_and_kept(run, robot, problem, t
 
     ended = calibrated_twice(tmp_path, problem, robot, choose)
     paths = [tmp_path / 'calibration' / f'motion_{k}' / 'motion.factor' for k in (1, 2)]
-    assert chosen == [(1, None), (2, 9.0)] and ended.result.signals.cutoff == 8.0
+    assert chosen == [(1, None), (2, 9.0)] and ended.result.settings.signals.cutoff == 8.0
     assert [read_factor(path).settings.signals.cutoff for path in paths] == [8.0, 8.0]
     # an interruption before the first factor was made anew
     old = replace(problem, signals=replace(problem.signals, cutoff=9.0))
     source = SimulatedExecutor(robot, SIMULATION).find(paths[1].parent)
     write_factor(FactorBuilder.from_problem(old).reduce(source), paths[1])
     again = calibrated_twice(tmp_path, problem, robot, choose)
-    assert len(chosen) == 2 and again.result.signals.cutoff == 8.0
+    assert len(chosen) == 2 and again.result.settings.signals.cutoff == 8.0
     np.testing.assert_array_equal(
         again.result.estimate.base.values, ended.result.estimate.base.values
     )

@@ -127,7 +127,7 @@ def test_a_locked_joint_that_moves_lowers_the_verdict(tmp_path):
         )  # fmt: skip
         data = DataSettings(identification=(entry,))
         result = identify(Experiment(robot=settings, data=data, auto=False))
-        found = [each for each in result.diagnosis if each.code == 'locked_joint']
+        found = [each for each in result.recorded.diagnosis if each.code == 'locked_joint']
         levels[what] = verdict(result).against
         warned = [text for text in result.warnings if "'finger' is locked at 0 m" in text]
         assert len(found) == len(warned) == (what != 'still'), what

@@ -140,5 +140,5 @@ def test_hypotheses_are_many_but_not_too_many():
 def test_identify_warns_and_keeps_the_findings():
     fault = faulty('efforts exchanged', THREE_JOINTS)
     result = identify_sources(IdentificationProblem(fault.robot), [fault.recording])
-    found = [finding for finding in result.diagnosis if finding.code == 'efforts_swapped']
+    found = [finding for finding in result.recorded.diagnosis if finding.code == 'efforts_swapped']
     assert len(found) == 1 and str(found[0]) in result.warnings

@@ -27,7 +27,7 @@ def heavier(made):
 
 
 def loads(result):
-    return [finding for finding in result.diagnosis if finding.code == 'payload']
+    return [finding for finding in result.recorded.diagnosis if finding.code == 'payload']
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_one_joint_s_effort_that_is_twenty_milliseconds_late(seed, joint):
     time, effort = made.recording.time, made.recording.effort.copy()
     effort[:, joint] = np.interp(time - 0.02, time, effort[:, joint])
     result = identified(made, replace(made.recording, effort=effort))
-    late = result.effort_delay
+    late = result.recorded.effort_delay
     assert late.delay[joint] == pytest.approx(0.022, abs=0.006)  # 0 to 5 ms were there before
     name = made.robot.joints[joint]
     (reason,) = (each for each in verdict(result).against if each.criterion == 'delay')

@@ -69,7 +69,10 @@ def test_thirteen_parameters_are_found_from_the_geometry(folder, identified):
     assert all(fit.relative_error < 7.0 for fit in result.validations[0].joints)
     saved = save(result, folder / 'results')
     stored = read_result(folder / 'results' / 'result.yaml')
-    assert stored.model == result.model and stored.robot.passive == result.robot.passive
+    assert (
+        stored.settings.model == result.settings.model
+        and stored.robot.passive == result.robot.passive
+    )
     (again,) = validate_stored(
         stored, load_experiment(folder / 'experiment.yaml').sources('validation')
     )

@@ -312,7 +312,7 @@ def test_the_filter_of_the_lbr_driver_shows_as_a_delay(stand_in, tmp_path):
         result = identify_sources(
             IdentificationProblem.from_experiment(experiment), [replace(run, effort=efforts)]
         )
-        delay = result.effort_delay
+        delay = result.recorded.effort_delay
         assert delay is not None
         sure = delay.std < 5e-4
         assert sure.sum() >= 2

@@ -141,7 +141,7 @@ def test_arrays_at_the_motors_become_those_at_the_joints(first, by_arrays):
 def test_settings_that_are_left_out_are_chosen(first):
     result = identify(URDF, first, settings={'robot': {'effort_kind': 'joint_torque'}})
     assert result.selection is not None
-    assert result.estimation.method == 'physical'
+    assert result.settings.estimation.method == 'physical'
 
 
 # --- what is wrong ---------------------------------------------------------------------------

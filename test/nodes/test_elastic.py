@@ -143,7 +143,7 @@ def test_both_sides_are_recorded_and_identified(ros, recorded, identify, tmp_pat
     assert np.isnan([fit.relative_error for fit in answer.joints[:3]]).all()
     assert answer.relative_error < 2.0
     stored = read_result(Path(answer.result_path) / 'result.yaml')
-    assert stored.model.elastic.gear_ratios == tuple(GEARS)
+    assert stored.settings.model.elastic.gear_ratios == tuple(GEARS)
 
     validated = ros.call(Validate, 'identification/validate', timeout=60.0, source=recorded)
     assert validated.success, validated.message

@@ -223,7 +223,7 @@ def test_a_method_is_reached(node, identify, bags, name):
     method = case['options'].get('estimation.method', 'physical')
     assert answer.result_path.endswith(f'short_{method}')
     result = read_result(Path(answer.result_path) / 'result.yaml')
-    assert result.estimation.method == method
+    assert result.settings.estimation.method == method
     assert case.get('notes', '') in ' '.join(result.notes)
     assert case.get('parameter', 'link_1.m') in {p.name for p in answer.standard.parameters}
     if case.get('physical'):

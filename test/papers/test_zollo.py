@@ -52,7 +52,7 @@ def test_slopes_of_friction_are_sought_at_the_motors(run):
     recording = run.recording(quantised(run.position, zollo.ENCODER))
     problem = IdentificationProblem(model.robot, model.settings, zollo.MODELLED)
     result = identify_sources(problem, [recording])
-    assert len(result.model.stribeck_slope) == 2
+    assert len(result.settings.model.stribeck_slope) == 2
     assert any(note.startswith('joint_1_motor: stribeck_slope') for note in result.estimate.notes)
     for i, motor in enumerate(('joint_1_motor', 'joint_2_motor')):
         base = result.estimate.base

@@ -21,7 +21,8 @@ from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.regressor import prior as urdf_prior
 from robot_identification.regressor.base_search import structure
-from robot_identification.results.result import Result
+from robot_identification.results.result import RecordingSummary, Result
+from robot_identification.results.tables import ResultSettings
 from robot_identification.signals import SignalSettings
 
 URDF = Path(__file__).parents[2] / 'urdf' / 'gautier_khalil_3r.urdf'
@@ -48,9 +49,13 @@ def result() -> Result:
     return Result(
         name='made up',
         robot=robot,
-        model=model,
-        signals=SignalSettings(dead_zone=(0.1, 0.2, 0.3)),
-        estimation=EstimationSettings(),
+        settings=ResultSettings(
+            model=model,
+            signals=SignalSettings(dead_zone=(0.1, 0.2, 0.3)),
+            estimation=EstimationSettings(),
+            effort_kind='motor_current',
+            drives=Drives(effort=EffortDrive(tuple(map(tuple, (12.5 * np.eye(3)).tolist())))),
+        ),
         prior=prior,
         structure=base,
         system=system,
@@ -60,9 +65,7 @@ def result() -> Result:
         standard_covariance=standard_covariance(estimate, base),
         consistency=check(found),
         validations=(seen,),
-        recordings=('a.csv',),
+        recorded=RecordingSummary(names=('a.csv',)),
         timing={'recordings': 0.25},
         warnings=('mind: the gap', *estimate.warnings),
-        effort_kind='motor_current',
-        drives=Drives(effort=EffortDrive(tuple(map(tuple, (12.5 * np.eye(3)).tolist())))),
     )

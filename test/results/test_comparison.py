@@ -10,9 +10,11 @@ import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Recording
 from robot_identification.errors import ModelError, RecordingError
+from robot_identification.estimators import EstimationSettings
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ElasticJoints, ModelSettings, prior
 from robot_identification.results.comparison import MassComparison, replay, TruthComparison
+from robot_identification.results.tables import ResultSettings
 from robot_identification.signals import SignalSettings
 from scipy.integrate import solve_ivp
 
@@ -62,10 +64,13 @@ def case():
     recording = Recording(time, q, efforts, robot.joints, v)
     result = SimpleNamespace(
         robot=robot,
-        model=MODEL,
+        settings=ResultSettings(
+            MODEL,
+            SignalSettings(method='butterworth', cutoff=60.0, decimate_to=None),
+            EstimationSettings(),
+        ),
         prior=first,
         standard=true,
-        signals=SignalSettings(method='butterworth', cutoff=60.0, decimate_to=None),
     )
     return result, recording
 
@@ -97,9 +102,9 @@ def test_a_recording_has_to_be_longer_than_the_horizon(case):
 
 def test_elastic_joints_are_refused(case):
     result, recording = case
-    elastic = replace(MODEL, elastic=ElasticJoints())
+    settings = replace(result.settings, model=replace(MODEL, elastic=ElasticJoints()))
     with pytest.raises(ModelError, match='elastic or in loops'):
-        replay(SimpleNamespace(**{**vars(result), 'model': elastic}), [recording])
+        replay(SimpleNamespace(**{**vars(result), 'settings': settings}), [recording])
 
 
 def test_intervals_of_95_percent_hold_what_lies_within_1_96_deviations():

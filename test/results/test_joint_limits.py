@@ -105,9 +105,10 @@ def test_efforts_that_do_not_hold_the_arm_name_the_joint(physical):
         some = replace(robot.limits, effort=np.array([200.0, effort, 60.0]))
         with pytest.raises(IdentificationError, match=f'efforts of {robot.joints[1]}: give'):
             moveit_limits(replace(physical, robot=replace(robot, limits=some)))
-    elastic = replace(physical.model, elastic=ElasticJoints())
+    elastic = replace(physical.settings.model, elastic=ElasticJoints())
+    settings = replace(physical.settings, model=elastic)
     with pytest.raises(IdentificationError, match='elastic joints or closed loops'):
-        moveit_limits(replace(physical, model=elastic))
+        moveit_limits(replace(physical, settings=settings))
     with pytest.raises(IdentificationError, match='at most 100'):
         moveit_limits(physical, share=120.0)
 

@@ -173,10 +173,10 @@ def test_without_plotly_the_report_has_no_figures_and_says_so(result, monkeypatc
 
 
 def test_clocks_and_delays_are_told(result, checked):
-    assert [clock.source for clock in result.clocks] == ['run <1> & more', SECOND]
-    assert [clock.samples for clock in result.clocks] == [2000, 2000]
-    assert result.clocks[0].rate == pytest.approx(200.0)
-    late = result.effort_delay
+    assert [clock.source for clock in result.recorded.clocks] == ['run <1> & more', SECOND]
+    assert [clock.samples for clock in result.recorded.clocks] == [2000, 2000]
+    assert result.recorded.clocks[0].rate == pytest.approx(200.0)
+    late = result.recorded.effort_delay
     assert late.joints == result.robot.joints
     told = np.isfinite(late.delay)
     assert told.any()
@@ -209,9 +209,10 @@ def test_not_excited_and_no_validation(result):
         identifiability=Identifiability(excited, reasons),
         uncertainty=replace(result.estimate.uncertainty, std=std),
     )
+    estimation = replace(result.settings.estimation, essential=None)
     changed = replace(
         result, estimate=estimate, essential=None, validations=(), standard_covariance=None,
-        estimation=replace(result.estimation, essential=None), timing={},
+        settings=replace(result.settings, estimation=estimation), timing={},
     )  # fmt: skip
     page = html(changed)
     assert 'joint_1 stands still' in page
@@ -267,16 +268,17 @@ def test_settings_are_those_of_an_experiment_file(result):
     content = yaml.safe_load(settings_text(result))
     content['robot']['effort_kind'] = 'joint_torque'
     experiment = from_mapping(Experiment, content)
-    assert experiment.signals == result.signals
-    assert experiment.estimation == result.estimation
-    assert experiment.robot.model == result.model
+    assert experiment.signals == result.settings.signals
+    assert experiment.estimation == result.settings.estimation
+    assert experiment.robot.model == result.settings.model
     assert experiment.robot.joints == result.robot.joints
 
 
 def test_notes_and_the_meaning_of_efforts_are_shown(result):
     noted = replace(result.estimate, notes=('3 <outliers>',))
     drives = Drives(effort=EffortDrive(((12.5, 0.0), (0.0, 12.5))))
-    page = html(replace(result, estimate=noted, effort_kind='motor_current', drives=drives))
+    settings = replace(result.settings, effort_kind='motor_current', drives=drives)
+    page = html(replace(result, estimate=noted, settings=settings))
     assert '<li>3 &lt;outliers&gt;</li>' in page
     assert 'effort_kind: motor_current' in page
     assert '[12.5, 0.0]' in page

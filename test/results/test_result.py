@@ -36,12 +36,7 @@ def test_what_goes_in_comes_out_to_the_last_digit(result, tmp_path):
     assert stored.standard.layout == result.standard.layout
     assert np.array_equal(stored.prior.values, result.prior.values)
     assert np.array_equal(stored.standard_std, result.standard_std, equal_nan=True)
-    assert (stored.model, stored.signals, stored.estimation) == (
-        result.model,
-        result.signals,
-        result.estimation,
-    )
-    assert (stored.effort_kind, stored.drives) == ('motor_current', result.drives)
+    assert stored.settings == result.settings
     assert stored.notes == ('3 outliers: "odd"',)
     assert stored.robot.urdf == result.robot.urdf
     assert stored.robot.joints == result.robot.joints
@@ -97,11 +92,11 @@ def test_without_essential_parameters(result, tmp_path):
         result,
         essential=None,
         standard_covariance=None,
-        estimation=EstimationSettings(essential=None),
+        settings=replace(result.settings, estimation=EstimationSettings(essential=None)),
     )
     write_result(plain, tmp_path / 'r.yaml')
     stored = read_result(tmp_path / 'r.yaml')
-    assert stored.estimation.essential is None
+    assert stored.settings.estimation.essential is None
     assert stored.document['structure']['essential'] is None
     assert np.isnan(stored.standard_std).all()
 
@@ -199,6 +194,6 @@ def test_missing_file_and_binary_file(tmp_path):
 def test_stored_parameters_project_to_the_stored_base(result, tmp_path):
     write_result(result, tmp_path / 'r.yaml')
     stored = read_result(tmp_path / 'r.yaml')
-    base = structure(build(stored.robot, stored.model), stored.robot)
+    base = structure(build(stored.robot, stored.settings.model), stored.robot)
     projected = base.project(ParameterSet(base.layout, stored.standard.values))
     assert np.allclose(projected.values, stored.base.values, rtol=1e-12, atol=1e-12)

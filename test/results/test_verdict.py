@@ -171,7 +171,7 @@ def within(result):
 
 def with_finding(result, code, **values):
     finding = RecordingFault(code, 'what is seen', 'mend this key', **values)
-    return replace(result, diagnosis=(finding,))
+    return recorded(result, diagnosis=(finding,))
 
 
 @pytest.mark.parametrize('code', ['degrees', 'effort_sign', 'effort_scale', 'gravity_direction'])
@@ -194,20 +194,21 @@ def test_lesser_faults_leave_some_uses(good, code, left):
 def test_faults_of_one_kind_are_told_once(good):
     finding = RecordingFault('range', 'too far', 'mend it')
     each = tuple(replace(finding, joints=(joint,)) for joint in ROBOT.joints)
-    (reason,) = reasons(replace(good, diagnosis=each), 'diagnosis')
+    (reason,) = reasons(recorded(good, diagnosis=each), 'diagnosis')
     assert reason.joints == ROBOT.joints and 'and 2 more' in reason.text
 
 
 def test_a_delay_that_the_settings_make_up_for_is_a_reservation(good):
     late = with_finding(good, 'effort_delay')
     assert verdict(late).level == DO_NOT_USE
-    mended = replace(late, signals=replace(SIGNALS, effort_delay=0.03))
+    signals = replace(SIGNALS, effort_delay=0.03)
+    mended = replace(late, settings=replace(late.settings, signals=signals))
     assert verdict(mended).level == USABLE and verdict(mended).uses == tuple(USES)
 
 
 def with_delay(result, *delays, std=0.001, gain=2.0):
     late = EffortDelay(ROBOT.joints, np.array(delays), np.full(3, std), gain)
-    return replace(result, effort_delay=late)
+    return recorded(result, effort_delay=late)
 
 
 def test_delays_count_where_they_are_sure_and_move_the_effort(good):
@@ -222,6 +223,17 @@ def test_delays_count_where_they_are_sure_and_move_the_effort(good):
     # as any other finding, by what the whole robot gains
     assert verdict(with_delay(good, 0.02, 0.02, 0.02, gain=1.2)).level == USABLE
     assert verdict(with_delay(good, 0.02, 0.02, 0.02, gain=0.99)).level == GOOD
+
+
+def by_currents(result, gains):
+    """Return a result that comes from motor currents."""
+    settings = replace(result.settings, effort_kind='motor_current')
+    return replace(result, settings=settings, drive_gains=gains)
+
+
+def recorded(result, **figures):
+    """Return a result with other figures of its recordings."""
+    return replace(result, recorded=replace(result.recorded, **figures))
 
 
 def with_errors(thing, error, joint=None):
@@ -302,11 +314,11 @@ def test_a_finding_that_hardly_helps_the_whole_robot_is_a_reservation(good):
     finding = RecordingFault(
         'effort_scale', 'fits better', 'mend it', ('joint_3',), 'times 3', 2.0, whole=1.2
     )
-    found = verdict(replace(good, diagnosis=(finding,)))
+    found = verdict(recorded(good, diagnosis=(finding,)))
     assert found.level == USABLE and found.uses == tuple(USES)
     assert 'the model may lack something' in found.sentence
     decisive = replace(finding, whole=1.6)
-    assert verdict(replace(good, diagnosis=(decisive,))).level == DO_NOT_USE
+    assert verdict(recorded(good, diagnosis=(decisive,))).level == DO_NOT_USE
 
 
 def test_a_validation_much_worse_than_the_fit_is_a_reservation(good):
@@ -326,7 +338,7 @@ def test_the_step_against_a_large_error_follows_the_residuals(good):
         (20.0, 1.0, 'robot.drives'),
         (1.0, 1.0, 'signals.cutoff'),
     ):
-        (reason,) = reasons(replace(large, residuals=colour(rows, ratio)), 'fit')
+        (reason,) = reasons(recorded(large, residuals=colour(rows, ratio)), 'fit')
         assert reason.key == key
 
 
@@ -400,17 +412,17 @@ def test_implausible_masses_are_for_no_simulator(good, quantity, lost):
 
 
 def test_coloured_residuals_alone_are_a_remark(good):
-    coloured = replace(good, residuals=colour(50.0, 5.0))
+    coloured = recorded(good, residuals=colour(50.0, 5.0))
     assert verdict(coloured).level == GOOD
     texts = [reason.text for reason in reasons(coloured, 'residuals')]
     assert 'stay alike for up to 1 s' in texts[0] and 'near reversals' in texts[1]
-    assert not reasons(replace(good, residuals=colour(2.0, 1.0)), 'residuals')
+    assert not reasons(recorded(good, residuals=colour(2.0, 1.0)), 'residuals')
 
 
 def test_classical_deviations_beside_coloured_residuals_are_told(good):
     uncertainty = replace(good.estimate.uncertainty, growth=None)
     classical = replace(good, estimate=replace(good.estimate, uncertainty=uncertainty))
-    (reason,) = reasons(replace(classical, residuals=colour(9.0, 1.0)), 'residuals')
+    (reason,) = reasons(recorded(classical, residuals=colour(9.0, 1.0)), 'residuals')
     assert reason.key == 'estimation.bootstrap' and '3.0 times too small' in reason.text
 
 
@@ -435,7 +447,7 @@ RATIOS = {'method': 'ratios', 'reference': 'joint_2'}
     ],
 )  # fmt: skip
 def test_unknown_gains_are_a_reservation_with_their_deviation(good, gains, relative, words, lost):
-    currents = replace(good, effort_kind='motor_current', drive_gains=gains)
+    currents = by_currents(good, gains)
     (reason,) = reasons(currents, 'gains')
     assert not reason.remark and reason.key == 'data.known_load' and words in reason.text
     mass = good.link_table().after
@@ -447,12 +459,12 @@ def test_unknown_gains_are_a_reservation_with_their_deviation(good, gains, relat
 
 def test_gains_that_are_known_are_no_reservation(good):
     known = gains_of([0.01, 0.0, 0.02], scale_std=0.01, **RATIOS)
-    assert not reasons(replace(good, effort_kind='motor_current', drive_gains=known), 'gains')
+    assert not reasons(by_currents(good, known), 'gains')
     assert not reasons(good, 'gains')
 
 
 def test_results_of_factors_have_a_verdict_without_rows(good):
-    bare = replace(good, residuals=None, effort_delay=None)
+    bare = recorded(good, residuals=None, effort_delay=None)
     assert verdict(bare).level == GOOD
 
 
@@ -474,7 +486,7 @@ def test_a_step_is_named_once_and_the_gravest_reason_first(good):
 
 
 def test_the_file_is_strict_and_has_the_documented_keys(good):
-    broken = replace(good, effort_delay=EffortDelay(ROBOT.joints, *np.full((2, 3), np.nan), 1.0))
+    broken = recorded(good, effort_delay=EffortDelay(ROBOT.joints, *np.full((2, 3), np.nan), 1.0))
     text = verdict_json(broken)
     document = json.loads(text, parse_constant=pytest.fail)
     page = (Path(__file__).parents[2] / 'docs' / 'reference' / 'verdict.md').read_text(

@@ -236,15 +236,15 @@ def test_the_pipeline_finds_keeps_and_stores_them(arm, tmp_path):
     result = identify_sources(
         IdentificationProblem(arm, OPEN, SIGNALS, PLAIN), [made], [recording(arm, 0.05, 7)]
     )
-    np.testing.assert_allclose(result.model.stiction_slope, STIFF, rtol=0.1)
-    np.testing.assert_allclose(result.model.stribeck_slope, SLOW, rtol=0.4)
+    np.testing.assert_allclose(result.settings.model.stiction_slope, STIFF, rtol=0.1)
+    np.testing.assert_allclose(result.settings.model.stribeck_slope, SLOW, rtol=0.4)
     assert any('stiction_slope' in note for note in result.estimate.notes)
     assert 'stiction_slope' in result.estimate.summary()
     # prediction knows the slopes: what is left is the noise
     assert result.validations[0].joints[0].rmse == pytest.approx(0.05, rel=0.05)
     write_result(result, tmp_path / 'result.yaml')
     stored = read_result(tmp_path / 'result.yaml')
-    assert stored.model == result.model
+    assert stored.settings.model == result.settings.model
 
 
 def test_wrong_slopes_bias_friction_and_the_search_does_not(arm):

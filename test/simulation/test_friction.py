@@ -207,8 +207,12 @@ def test_friction_and_its_shape_are_identified_from_a_simulated_arm(arm):
     signals = SignalSettings(cutoff=100.0)
     result = identify_sources(IdentificationProblem(arm, model, signals), [recording])
     true = truth(arm, FRICTION)
-    np.testing.assert_allclose(result.model.stiction_slope, FRICTION.stiction_slope, rtol=0.05)
-    np.testing.assert_allclose(result.model.stribeck_slope, FRICTION.stribeck_slope, rtol=0.15)
+    np.testing.assert_allclose(
+        result.settings.model.stiction_slope, FRICTION.stiction_slope, rtol=0.05
+    )
+    np.testing.assert_allclose(
+        result.settings.model.stribeck_slope, FRICTION.stribeck_slope, rtol=0.15
+    )
     for joint in arm.joints:
         for symbol in ('ts', 'tsc', 'fv'):
             name = f'{joint}.{symbol}'

@@ -30,12 +30,12 @@ def test_settings_left_out_are_chosen_and_the_run_is_repeated_exactly(without_si
     assert {choice.key for choice in result.selection.choices} >= {'signals.cutoff'}
     saved = save(result, without_signals.folder / 'out').result
     stored = read_result(saved)
-    assert stored.signals == result.signals
+    assert stored.settings.signals == result.settings.signals
     # the result file is the experiment that repeats it, from any folder
     again = identify(load_experiment(saved))
     assert again.selection is None
-    assert again.signals == result.signals
-    assert again.model == result.model
+    assert again.settings.signals == result.settings.signals
+    assert again.settings.model == result.settings.model
     np.testing.assert_array_equal(again.robot.gravity, result.robot.gravity)
     np.testing.assert_array_equal(again.estimate.base.values, result.estimate.base.values)
 

@@ -49,7 +49,7 @@ def _identified(folder, pull):
 
 def test_a_counterbalance_is_found_where_bodies_would_be_implausible(tmp_path):
     result = _identified(tmp_path, lambda q: 60.0 * np.sin(q))
-    assert result.model.joint_springs == ('joint_2',)
+    assert result.settings.model.joint_springs == ('joint_2',)
     makers = result.prior.inertial
     for link in result.robot.links:
         assert 0.5 < result.standard[f'{link}.m'] / makers(link)[0] < 2.0
@@ -59,5 +59,5 @@ def test_a_counterbalance_is_found_where_bodies_would_be_implausible(tmp_path):
 
 def test_an_arm_as_its_urdf_says_has_no_spring(tmp_path):
     result = _identified(tmp_path, lambda q: 0.0 * q)
-    assert result.model.joint_springs == ()
+    assert result.settings.model.joint_springs == ()
     assert not any('counterbalance' in text for text in result.warnings)

@@ -175,7 +175,7 @@ def check(estimate, base, bound=5.0):
 def test_from_a_table_to_result_report_and_urdf(elastic, identified):
     assert 'joint_1.k' in identified and 'equilibrium' in identified
     stored = read_result(elastic.folder / 'results' / 'result.yaml')
-    assert stored.model.elastic.gear_ratios == GEARS
+    assert stored.settings.model.elastic.gear_ratios == GEARS
     for name, value, std in zip(
         stored.base.layout, stored.base.values, stored.base_std, strict=True
     ):

@@ -133,9 +133,9 @@ def test_result_has_the_gains_and_predicts_with_them(currents, tmp_path):
     result = identify(experiment)
     saved = save(result, tmp_path)
     stored = read_result(saved.result)
-    matrix = np.array(stored.drives.effort.matrix)
+    matrix = np.array(stored.settings.drives.effort.matrix)
     np.testing.assert_allclose(matrix, result.drive_gains.matrix)
-    assert stored.drives.effort.gains == 'given'
+    assert stored.settings.drives.effort.gains == 'given'
     assert stored.document['drive_gains']['reference'] == result.drive_gains.reference
     assert 'their ratios, without a load' in saved.report.read_text()
     table = result.drive_gains.summary()

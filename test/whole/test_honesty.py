@@ -30,7 +30,7 @@ def test_defaults_give_a_physical_robot_whose_intervals_hold(name, seeds):
     for seed in range(1, seeds + 1):
         recorded, masses = honesty.recording(robot, seed)
         result = honesty.identified(robot, recorded)
-        assert result.estimation.method == 'physical' and result.consistency.physical
+        assert result.settings.estimation.method == 'physical' and result.consistency.physical
         held += honesty.within(result, masses)
     assert np.mean(held) >= 0.9
 
@@ -58,7 +58,7 @@ def test_settings_that_physical_does_not_have_are_met_by_wls_with_a_remark():
     settings = EstimationSettings(standard='base_columns')
     problem = replace(honesty.problem(robot), estimation=settings)
     result = identify_sources(problem, [honesty.recording(robot, 1)[0]])
-    assert result.estimate.method == result.estimation.method == 'wls'
+    assert result.estimate.method == result.settings.estimation.method == 'wls'
     assert any('takes its place' in text for text in result.warnings)
 
 

@@ -37,7 +37,9 @@ def test_a_method_is_reached(folder, name):
     result = read_result(folder.folder / 'results' / 'result.yaml')
     for key, value in case['options'].items():
         section, _, rest = key.partition('.')
-        found = {'robot': result.model, 'signals': result.signals}.get(section, result.estimation)
+        found = {'robot': result.settings.model, 'signals': result.settings.signals}.get(
+            section, result.settings.estimation
+        )
         for step in rest.split('.'):
             found = getattr(found, step)
         assert _plain(found) == _plain(yaml.safe_load(value)), key

@@ -77,7 +77,7 @@ def test_the_bootstrap_is_in_result_summary_and_report(folder, capsys):
     assert '60 replicates of' in capsys.readouterr().out
     results = folder.folder / 'results'
     stored = read_result(results / 'result.yaml')
-    assert stored.estimation.bootstrap.block == 0.5
+    assert stored.settings.estimation.bootstrap.block == 0.5
     document = yaml.safe_load((results / 'result.yaml').read_text())
     told = document['identification']['bootstrap']
     assert told['replicates'] == 60

@@ -132,7 +132,7 @@ def test_settings_of_the_file_reach_the_method(workspace):
         'method: physical\n  physical: {weight: 10.0, center_of_mass: free, total_mass: 30.0}',
     )
     result = identify(load_experiment(workspace.experiment))
-    assert result.estimation.physical == PhysicalSettings(weight=10.0, total_mass=30.0)
+    assert result.settings.estimation.physical == PhysicalSettings(weight=10.0, total_mass=30.0)
     total = sum(result.standard[f'{link}.m'] for link in result.robot.links)
     assert total == pytest.approx(30.0, rel=0.02)
 

@@ -198,7 +198,7 @@ def test_factor_gives_every_methods_result(workspace, settings):
     )
     found = identify_factors([stored], experiment.estimation)
     expected = identify(experiment)
-    assert found.estimation == expected.estimation
+    assert found.settings.estimation == expected.settings.estimation
     for key in ('identification', 'parameters', 'essential_parameters', 'standard_parameters'):
         same(expected.to_document()[key], found.to_document()[key], key)
 
@@ -475,7 +475,7 @@ def test_a_few_lines_of_python_will_do(workspace, tmp_path):
     ).reduce(experiment.sources()[0])
     ri.write_factor(stored, tmp_path / 'run.factor')
     result = ri.identify_factors([ri.read_factor(tmp_path / 'run.factor')])
-    assert result.recordings == ('first.csv',)
+    assert result.recorded.names == ('first.csv',)
 
 
 def test_a_plan_complements_the_recordings_of_a_factor(workspace, reduced):
