@@ -223,7 +223,10 @@ def test_deviations_of_several_recordings_are_those_of_their_factors(workspace, 
     found = identify_factors(stored, problem.estimation)
     assert len(expected.system.blocks) > 128
     for key in ('std', 'classical_std'):
-        one, other = getattr(found.estimate, key), getattr(expected.estimate, key)
+        one, other = (
+            getattr(found.estimate.uncertainty, key),
+            getattr(expected.estimate.uncertainty, key),
+        )
         np.testing.assert_allclose(one, other, rtol=1e-3)
     np.testing.assert_array_equal(found.essential.essential, expected.essential.essential)
 
