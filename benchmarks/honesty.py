@@ -177,9 +177,10 @@ def real_spread() -> dict[str, float]:
     states = IdentificationProblem(robot, signals=signals, estimation=settings)
     estimates = [identify_sources(states, [ur10e(name, robot)]).estimate for name in RUNS]
     values = np.array([estimate.base.values for estimate in estimates])
+    deviations = [estimate.uncertainty for estimate in estimates]
     return {
-        'bootstrap': birge_ratio(values, np.array([one.std for one in estimates])),
-        'classical': birge_ratio(values, np.array([one.classical_std for one in estimates])),
+        'bootstrap': birge_ratio(values, np.array([one.std for one in deviations])),
+        'classical': birge_ratio(values, np.array([one.classical_std for one in deviations])),
     }
 
 
