@@ -78,7 +78,7 @@ def assert_same(result, other):
 
 def test_arrays_are_identified_and_validated(by_arrays):
     assert by_arrays.name == by_arrays.robot.name
-    assert by_arrays.recordings == ('identification',)
+    assert by_arrays.recorded.names == ('identification',)
     assert by_arrays.validations[0].sources == ('validation',)
     assert by_arrays.validations[0].relative_error < 2.0
     assert by_arrays.standard['joint_1.fv'] == pytest.approx(2.0, abs=0.1)
