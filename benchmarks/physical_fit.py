@@ -41,14 +41,16 @@ def case_of(name: str) -> Case:
     found = identify_sources(task, [robot.recording(7, duration=10.0)])
     settings = PhysicalSettings(weight=WEIGHT)
     free = wls(found.system, prior=found.prior)
-    fit = PhysicalFit.from_system(found.system, found.robot, found.prior, settings, found.model)
+    fit = PhysicalFit.from_system(
+        found.system, found.robot, found.prior, settings, found.settings.model
+    )
     factor = found.system.stacked(free.rows.weights) / free.rows.residual_std
     problem, start = fit.problem(factor, WEIGHT)
     return Case(
         problem,
         start,
         lambda: physical(
-            found.system, found.robot, found.prior, PhysicalSettings(), model=found.model
+            found.system, found.robot, found.prior, PhysicalSettings(), model=found.settings.model
         ),
     )
 

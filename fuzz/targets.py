@@ -206,8 +206,8 @@ def _sound_factor() -> object:
 def _result(folder: Path, random: Random) -> None:
     stored = read_result(folder / 'result.yaml')
     check(stored.standard)
-    identified_urdf(stored.robot, stored.standard, stored.model)
-    choose_prior('result.yaml', prior(stored.robot, stored.model), folder)
+    identified_urdf(stored.robot, stored.standard, stored.settings.model)
+    choose_prior('result.yaml', prior(stored.robot, stored.settings.model), folder)
 
 
 def _plan(folder: Path, random: Random) -> None:

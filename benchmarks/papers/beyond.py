@@ -49,7 +49,13 @@ def tx40() -> tuple[Result, Result]:
 def processor_time(found: Result) -> float:
     """Estimate once more from the folded rows of a result by physical; return the seconds."""
     start = time.process_time()
-    physical(found.system, found.robot, found.prior, found.estimation.physical, model=found.model)
+    physical(
+        found.system,
+        found.robot,
+        found.prior,
+        found.settings.estimation.physical,
+        model=found.settings.model,
+    )
     return time.process_time() - start
 
 
