@@ -89,7 +89,7 @@ test-over-dds:
 test-computing:
 	@nice -n 5 $(MAKE) --no-print-directory lint
 	@mkdir -p log
-	@nice -n 5 $(PYTEST) -n $(JOBS) -m 'not ros and not soak' --ignore=test/nodes $(ARGS) \
+	@nice -n 5 $(PYTEST) -n $$(($(JOBS) + 1)) -m 'not ros and not soak' --ignore=test/nodes $(ARGS) \
 	    >log/$@.log 2>&1; code=$$?; cat log/$@.log; [ $$code -eq 0 ] || [ $$code -eq 5 ]
 
 soak: setup  ## long tests: nodes killed in every step of the demo, false states 20 times, sweeps
