@@ -77,6 +77,7 @@ DDS_TESTS := test/nodes test/launch test/test_fuzz.py
 
 # What talks over DDS keeps to the wall clock, and waits most of the time. Checks and what computes
 # have the processors meanwhile, at a lower priority; what they print is shown at their end.
+# Some tests of the second kind wait for other programs, which one process more makes use of.
 test: setup  ## run the checks and all tests (ARGS: options of pytest)
 	@$(MAKE) --no-print-directory --jobs=2 test-over-dds test-computing
 
