@@ -304,7 +304,7 @@ class HypothesisComparison:
         )
 
     def _admissible(self, explanation: Explanation) -> bool:
-        """Tell whether a change is so large that good recordings of good robots do not show it."""
+        """Return whether a change is too large for good recordings of good robots to show it."""
         change, masses = explanation.change, self._masses()
         size = abs(change.size)
         ratios = self.base.chi[self.model.places[:, 0]] / masses
@@ -335,7 +335,7 @@ class HypothesisComparison:
         return float(np.std(self._rows(change)[:, j] @ bodies) / max(np.std(effort), 1e-300))
 
     def _confirmed(self, explanation: Explanation) -> bool:
-        """Tell whether held-out samples with the prior say the same."""
+        """Return whether held-out samples with the prior say the same."""
         after = self._held_out(explanation.change, explanation.fit)
         gain = data_cost(self.before**2) - data_cost(after**2)
         gain += self.model.prior_cost(self.base.chi) - self.model.prior_cost(explanation.fit.chi)

@@ -315,7 +315,7 @@ def with_usual_gravity(robot: Robot) -> Robot:
 
 
 def still_joints(robot: Robot, position: np.ndarray) -> np.ndarray:
-    """Tell for each joint whether it hardly moves over (m, n) positions [rad or m]."""
+    """Return for each joint whether it hardly moves over (m, n) positions [rad or m]."""
     least = [LIMITS.still[int(turning)] for turning in revolute(robot)]
     return np.asarray(np.ptp(position, axis=0) < least)
 
@@ -381,7 +381,7 @@ def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Re
 
 
 def revolute(robot: Robot) -> tuple[bool, ...]:
-    """Tell for each joint whether it turns."""
+    """Return for each joint whether it turns."""
     return tree_of(robot.opened).revolute[: robot.n_joints]
 
 

@@ -371,9 +371,16 @@ class Estimate:
             'identifiability': len(self.identifiability.reasons),
             'uncertainty': len(self.uncertainty.std),
         }
+        if self.rows.factor is not None:
+            sizes['rows.factor'] = len(self.rows.factor) - 1
         for name, size in sizes.items():
             if size != b:
                 raise ValueError(f'{name} is of {size} parameters, expected {b}')
+        if len(self.rows.weights) != len(self.fit.joints):
+            raise ValueError(
+                f'rows.weights is of {len(self.rows.weights)} joints, expected '
+                f'{len(self.fit.joints)}'
+            )
 
     @property
     def std(self) -> np.ndarray:
@@ -405,7 +412,8 @@ class Estimate:
     def __iter__(self) -> Iterator[ParameterEstimate]:
         layout, drawn = self.base.layout, self.uncertainty.bootstrap
         classical = self.uncertainty.classical_std
-        classical, relative_std = self.std if classical is None else classical, self.relative_std
+        classical = self.std if classical is None else classical
+        relative_std = self.relative_std
         for i, name in enumerate(layout.names):
             yield ParameterEstimate(
                 name=name,

@@ -231,7 +231,7 @@ def choose_model(
     present:
         Chosen from fewer recordings: among equals, this filter and dead zone are kept.
     progress:
-        Told about the progress.
+        Called with the share that is done, and what is being done.
 
     Raises
     ------

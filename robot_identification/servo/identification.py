@@ -42,7 +42,7 @@ def fit_servo(
     method:
         ``rollout``, or ``ols``, least squares on pseudo-efforts alone.
     progress:
-        Told about the progress.
+        Called with the share that is done, and what is being done.
 
     Raises
     ------

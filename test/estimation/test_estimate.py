@@ -5,11 +5,13 @@ from dataclasses import replace
 import math
 
 import numpy as np
+import pytest
 from robot_identification.estimation import (
     essential,
     ols,
     wls,
 )
+from robot_identification.estimation.estimate import Uncertainty
 
 
 def test_everything_is_in_the_summary(problem_of):
@@ -76,6 +78,21 @@ def test_plain_values(problem_of):
         'bias',
     }
     assert values['weights']['joint_1'] == estimate.rows.weights[1]
+
+
+def test_parts_of_different_sizes_are_refused(problem):
+    estimate = ols(problem().system)
+    short = Uncertainty(np.eye(2), np.ones(2))
+    with pytest.raises(ValueError, match='uncertainty is of 2 parameters, expected 8'):
+        replace(estimate, uncertainty=short)
+    with pytest.raises(ValueError, match='rows.weights is of 2 joints, expected 3'):
+        replace(estimate, rows=replace(estimate.rows, weights=np.ones(2)))
+    with pytest.raises(ValueError, match='rows.factor is of 4 parameters, expected 8'):
+        replace(estimate, rows=replace(estimate.rows, factor=np.eye(5)))
+    with pytest.raises(ValueError, match=r'covariance has shape \(3, 3\), expected \(2, 2\)'):
+        replace(short, covariance=np.eye(3))
+    with pytest.raises(ValueError, match='read-only'):
+        estimate.std[0] = 1.0
 
 
 def test_bias_that_is_rounding_error_is_zero(problem):
