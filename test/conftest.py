@@ -418,9 +418,20 @@ class Ros:
             self.executor.spin_once(timeout_sec=min(left, 0.1))
 
     def wait_until(self, condition, timeout=LONGEST, what='the condition'):
-        """Handle messages until ``condition()`` holds; fail the test after ``timeout``."""
+        """
+        Handle messages until ``condition()`` holds; fail the test after ``timeout``.
+
+        An ``IndexError`` is that of ``messages[-1]`` before the first one: not yet.
+        """
         end = time.monotonic() + timeout
-        while not condition():
+
+        def holds():
+            try:
+                return condition()
+            except IndexError:
+                return False
+
+        while not holds():
             if time.monotonic() > end:
                 pytest.fail(f'{what}: not within {timeout} s')
             self.executor.spin_once(timeout_sec=0.02)

@@ -155,7 +155,7 @@ def test_a_paused_player_is_resumed_when_the_follower_is_connected(ros, arm, tmp
         PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]),
     )
     assert player.wait(150.0) == 3, player.output  # the player's own
-    ros.wait_until(lambda: statuses and statuses[-1].messages == 300, 60.0, 'all messages')
+    ros.wait_until(lambda: statuses[-1].messages == 300, 60.0, 'all messages')
     assert (statuses[-1].missed, statuses[-1].lost) == (0, 0)
 
 
@@ -168,7 +168,7 @@ def test_what_was_published_before_the_follower_came_is_counted(ros, arm, tmp_pa
         'identification',
         parameters={**arm.parameters, 'output': str(tmp_path), 'online.enabled': True},
     )
-    ros.wait_until(lambda: statuses and statuses[-1].publishers == 1, 60.0, 'the connection')
+    ros.wait_until(lambda: statuses[-1].publishers == 1, 60.0, 'the connection')
     for _ in range(20):
         states.publish(JointState(name=['a']))
     ros.wait_until(lambda: statuses[-1].messages == 20, 60.0, 'the messages')

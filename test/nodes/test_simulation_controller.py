@@ -310,7 +310,7 @@ def test_a_lower_speed_takes_longer(arm):
     assert not arm.set_parameter('simulation', 'speed_scaling', 1.5)[0]
     assert arm.set_parameter('simulation', 'speed_scaling', 0.5)[0]
     states = arm.subscribe(JointTrajectoryControllerState, f'{NAME}/controller_state')
-    arm.wait_until(lambda: states and states[-1].speed_scaling_factor == 0.5, what='the speed')
+    arm.wait_until(lambda: states[-1].speed_scaling_factor == 0.5, what='the speed')
     goal = send(arm, line(arm, [0.3, -0.3], 1.0))
     assert outcome(arm, goal)[0] == GoalStatus.STATUS_SUCCEEDED
     arrives(arm, [0.3, -0.3])

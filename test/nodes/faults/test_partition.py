@@ -131,7 +131,7 @@ def robot(cell, line, attentive, tmp_path_factory):
     cell.states = cell.subscribe(JointState, 'joint_states', 10)
     cell.recorder = cell.latched(RecorderStatus, 'recorder/status')
     cell.online = cell.latched(OnlineStatus, 'identification/online/status')
-    cell.wait_until(lambda: cell.online and cell.online[-1].rows, 180.0, 'a live estimate')
+    cell.wait_until(lambda: cell.online[-1].rows, 180.0, 'a live estimate')
     yield cell
     for process in cell.processes:
         assert process.returncode is None, process.output

@@ -133,9 +133,7 @@ def test_enable(nodes, both):
         'following /joint_states',
         'it was on already',
     ]
-    nodes.wait_until(
-        lambda: status and status[-1].state == OnlineStatus.WAITING, 30.0, 'the start'
-    )
+    nodes.wait_until(lambda: status[-1].state == OnlineStatus.WAITING, 30.0, 'the start')
     assert nodes.node.count_subscribers('/joint_states') == 3, 'recorder, excitation and it'
     for kind, name, fields in (
         (SetBool, 'freeze', {'data': True}),

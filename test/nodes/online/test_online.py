@@ -216,9 +216,7 @@ def test_what_the_recorder_recorded_gives_what_the_live_run_gave(live, tmp_path)
     )
     statuses = ros.subscribe(OnlineStatus, '/replay/identification/online/status', ALL)
     published = ros.latched(ParameterSet, '/replay/identification/online/parameters')
-    ros.wait_until(
-        lambda: statuses and statuses[-1].state == OnlineStatus.WAITING, 60.0, 'the start'
-    )
+    ros.wait_until(lambda: statuses[-1].state == OnlineStatus.WAITING, 60.0, 'the start')
     for rate in ('1.0', '10.0'):
         played = ros.start_command(
             'player',
@@ -339,15 +337,13 @@ def test_another_robot(process):
     messages = process.states(seconds=1.5)
     for message in messages:
         publisher.publish(message)
-    ros.wait_until(lambda: published and published[-1].robot == 'szabo_3r', 20.0, 'parameters')
+    ros.wait_until(lambda: published[-1].robot == 'szabo_3r', 20.0, 'parameters')
     description.publish(String(data=urdf.replace('szabo_3r', 'another_3r')))
     ros.wait_until(
         lambda: any(s.state == OnlineStatus.STARTING for s in statuses[-5:]), 10.0, 'the change'
     )
     statuses.clear()
-    ros.wait_until(
-        lambda: statuses and statuses[-1].state == OnlineStatus.WAITING, 60.0, 'the start'
-    )
+    ros.wait_until(lambda: statuses[-1].state == OnlineStatus.WAITING, 60.0, 'the start')
     ros.wait_until(lambda: publisher.get_subscription_count() == 1, 10.0, 'the other one')
     for message in messages:
         publisher.publish(message)
