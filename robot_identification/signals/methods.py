@@ -21,6 +21,7 @@ from functools import partial
 import math
 
 import numpy as np
+from numpy.polynomial import legendre
 import scipy
 
 from ..data.recording import Recording, Samples
@@ -165,10 +166,7 @@ class LocalPolynomial(_RowByRow):
             cutoff, remedy = settings.cutoff, 'lower it, or lower signals.order'
             text = f'is {cutoff:g} Hz, too high for a polynomial of degree {degree} at'
             raise key_error('signals.cutoff', f'{text} {rate:.6g} Hz', remedy, value=cutoff)
-        kernels = [
-            scipy.signal.savgol_coeffs(2 * half + 1, degree, deriv, delta=1.0 / rate, use='dot')
-            for deriv in range(3)
-        ]
+        kernels = [_local_fit(half, degree, d) * rate**d for d in range(3)]
         return cls(rate, half + 1, np.array(kernels))
 
     @property
@@ -196,13 +194,24 @@ class LocalPolynomial(_RowByRow):
         return np.concatenate((filtered, np.ones((1, frequency.size))))
 
 
+def _local_fit(half: int, degree: int, derivative: int) -> np.ndarray:
+    """
+    Weights (2 half + 1,) of samples in the derivative of their polynomial fit, in the middle.
+
+    Fitted by powers, as `scipy.signal.savgol_coeffs` does, weights of a second derivative sum up
+    to as much as 3e-8/s^2, depending on the processor; by Legendre polynomials to 1e-12/s^2.
+    """
+    places = np.arange(-half, half + 1) / half
+    fit = legendre.legfit(places, np.eye(places.size), degree)
+    return np.asarray(legendre.legval(0.0, legendre.legder(fit, derivative)) / half**derivative)
+
+
 def _half_window(cutoff: float, degree: int) -> int | None:
     """Half window with -3 dB nearest to ``cutoff`` (in sampling rates), None for none."""
 
     def gain(half: int) -> float:
-        taps = scipy.signal.savgol_coeffs(2 * half + 1, degree, use='dot')
         phases = 2.0 * np.pi * cutoff * np.arange(-half, half + 1)
-        return float(taps @ np.cos(phases))
+        return float(_local_fit(half, degree, 0) @ np.cos(phases))
 
     smallest = degree // 2 + 1  # below, the polynomial meets every sample
     # Schafer 2011, "What is a Savitzky-Golay filter?", (5): cut-off against window and degree

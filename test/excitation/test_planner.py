@@ -384,7 +384,7 @@ def test_tracking_errors_take_room_from_the_plan_that_does_without_them(arm):
 
 def test_plans_have_room_for_the_stops_of_a_controller(arm):
     chosen = replace(QUICK, floor=0.0, max_iterations=60, tracking_tolerance=(1e-4,))
-    deceleration = 0.3 * motion_limits(arm, chosen, margin=0.0).acceleration
+    deceleration = 0.15 * motion_limits(arm, chosen, margin=0.0).acceleration
     without = plan(arm, chosen)
     limits = motion_limits(arm, chosen, margin=0.0)
     model = collision_model(arm, 0.01, with_floor((), 0.0))
