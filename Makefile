@@ -75,11 +75,11 @@ demo: setup  ## identify a simulated arm over ROS (ARGS: options of the command)
 
 DDS_TESTS := test/nodes test/launch test/test_fuzz.py
 
-# What talks over DDS keeps to the wall clock, and waits most of the time. Checks and what computes
-# have the processors meanwhile, at a lower priority; what they print is shown at their end.
+# What talks over DDS keeps to the wall clock, and waits most of the time. Types and what computes
+# have the processors meanwhile, at a lower priority; what computes is shown at its end.
 # Some tests of the second kind wait for other programs, which one process more makes use of.
 test: setup  ## run the checks and all tests (ARGS: options of pytest)
-	@$(MAKE) --no-print-directory --jobs=2 test-over-dds test-computing
+	@$(MAKE) --no-print-directory --jobs=3 lint test-over-dds test-computing
 
 # Each process imports the files of all tests that it is given: half of the time that its start takes
 # is saved by naming those with DDS.
@@ -88,7 +88,6 @@ test-over-dds:
 	@$(PYTEST) -n $(JOBS) -m 'ros and not soak' $(or $(ARGS),$(DDS_TESTS)) || [ $$? -eq 5 ]
 
 test-computing:
-	@nice -n 5 $(MAKE) --no-print-directory lint
 	@mkdir -p log
 	@nice -n 5 $(PYTEST) -n $$(($(JOBS) + 1)) -m 'not ros and not soak' --ignore=test/nodes $(ARGS) \
 	    >log/$@.log 2>&1; code=$$?; cat log/$@.log; [ $$code -eq 0 ] || [ $$code -eq 5 ]
@@ -128,7 +127,7 @@ format: setup  ## put style and formatting right
 	@$(BIN)/ruff format .
 
 types: setup  ## check types alone
-	@$(BIN)/mypy --no-error-summary
+	@nice -n 5 $(BIN)/mypy --no-error-summary
 
 clean:  ## remove what building and testing left behind; keep .venv
 	@rm -rf build install log dist .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info
