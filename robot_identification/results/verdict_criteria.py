@@ -44,14 +44,9 @@ class Step(TypedDict):
     key: str
 
 
-ANOTHER = Step(
-    next_step='record another, faster or longer motion that moves every joint '
-    '(docs/explanation/excitation.md)',
-    key='data.identification',
-)
-SEVERAL = Step(
-    next_step='identify from several recordings, or from a longer motion '
-    '(docs/explanation/excitation.md)',
+MORE = Step(
+    next_step='identify from several recordings, or from a faster or longer motion that moves '
+    'every joint (docs/explanation/excitation.md)',
     key='data.identification',
 )
 
@@ -75,6 +70,9 @@ DELAYED_SHARE = 0.05
 
 SURE = 3.0
 """Standard deviations from which on a delay differs from zero."""
+
+LEAST_GAIN = 1.01
+"""Ratio of residuals without and with delays from which on they count: as of a term for `auto`."""
 
 LARGE_ERROR = 15.0
 """Share of the effort [%] that a feedforward may miss: feedback corrects a tenth, not a third."""
@@ -230,7 +228,7 @@ def plausibility(result: Result) -> Iterator[Reason]:
             key='robot.effort_kind',
         )
     if shapes:
-        yield replace(_implausible(shapes[0], len(shapes)), next_step=ANOTHER['next_step'])
+        yield replace(_implausible(shapes[0], len(shapes)), next_step=MORE['next_step'])
 
 
 def _implausible(first: PlausibilityFinding, count: int) -> Reason:
@@ -290,7 +288,7 @@ def excitation(result: Result) -> Iterator[Reason]:
             rules_out=() if unseen(result) else ALL,
             value=condition if poor else known / max(count, 1),
             threshold=POOR_CONDITION if poor else FEW_KNOWN,
-            **ANOTHER,
+            **MORE,
         )
     elif condition > FAIR_CONDITION:
         yield Reason(
@@ -299,7 +297,7 @@ def excitation(result: Result) -> Iterator[Reason]:
             value=condition,
             threshold=FAIR_CONDITION,
             remark=True,
-            **ANOTHER,
+            **MORE,
         )
     if missing := count - int(np.count_nonzero(estimate.identifiability.excited)):
         yield Reason(
@@ -309,7 +307,7 @@ def excitation(result: Result) -> Iterator[Reason]:
             value=float(missing),
             threshold=0.0,
             remark=True,
-            **ANOTHER,
+            **MORE,
         )
 
 
@@ -320,7 +318,7 @@ def delay(result: Result) -> Iterator[Reason]:
         finding.code == 'effort_delay' for finding in result.recorded.diagnosis
     ):
         return
-    if not late.gain > 1.0:  # with these delays nothing fits better
+    if not late.gain > LEAST_GAIN:  # with these delays nothing fits better
         return
     with np.errstate(invalid='ignore'):
         sure = np.abs(late.delay) > SURE * late.std
@@ -328,18 +326,14 @@ def delay(result: Result) -> Iterator[Reason]:
     moved = lag * _effort_rates(result.system.analysed, result.estimate)
     typical, largest = float(np.median(lag)) if lag.size else 0.0, float(lag.max(initial=0.0))
     joints = tuple(j for j, share in zip(late.joints, moved) if share > DELAYED_SHARE)
-    step = Step(
-        next_step='identify with signals.effort_delay, which `auto` chooses, or record efforts '
-        'and positions with the same stamps',
-        key='signals.effort_delay',
-    )
+    remedy = 'record efforts and positions with the same stamps'
+    if result.selection is None:
+        remedy += ', or let `auto` choose signals.effort_delay'
+    step = Step(next_step=remedy, key='signals.effort_delay')
+    falls = f'corrected, the residual falls by {100.0 * (1.0 - 1.0 / late.gain):.2g} %'
     if typical > LONG_DELAY:
         slight = late.gain < LIMITS.whole_factor
-        effect = (
-            f'corrected, the residual falls by {100.0 * (1.0 - 1.0 / late.gain):.2g} %'
-            if slight
-            else 'inertia and friction are biased'
-        )
+        effect = falls if slight else 'inertia and friction are biased'
         yield Reason(
             'delay',
             f'efforts and positions are {1e3 * typical:.2g} ms apart (median of the joints): '
@@ -353,7 +347,8 @@ def delay(result: Result) -> Iterator[Reason]:
     elif joints:
         yield Reason(
             'delay',
-            f'efforts and positions are up to {1e3 * largest:.2g} ms apart at {one_of(joints)}',
+            f'efforts and positions are up to {1e3 * largest:.2g} ms apart at {one_of(joints)}: '
+            f'{falls}',
             joints=joints,
             value=largest,
             unit='s',
@@ -370,8 +365,8 @@ def validation(result: Result) -> Iterator[Reason]:
     """Error on recordings that the identification has not seen."""
     fitted = result.estimate.fit
     seen = unseen(result)
-    poor = any(True for _ in _errors(fitted, 'fit', '', SEVERAL))
-    step = _fit_step(result) if poor else SEVERAL
+    poor = any(True for _ in _errors(fitted, 'fit', '', MORE))
+    step = _fit_step(result) if poor else MORE
     yield from validation_reasons(fitted, result.system.factor.highest_speed, seen, step)
     if not seen:
         same = bool(result.validations)
@@ -400,7 +395,7 @@ def _repeats(seen: Validation, result: Result) -> bool:
 
 
 def validation_reasons(
-    fitted: Fit, speeds: np.ndarray, validations: Sequence[Validation], step: Step = SEVERAL
+    fitted: Fit, speeds: np.ndarray, validations: Sequence[Validation], step: Step = MORE
 ) -> Iterator[Reason]:
     """
     Iterate over the reasons of validations against parameters.
@@ -421,7 +416,7 @@ def validation_reasons(
     beyond = [float(ratio.max(initial=0.0)) > FASTER for ratio in ratios]
     for seen, ratio, faster in zip(validations, ratios, beyond, strict=True):
         where = ', '.join(Path(source).name for source in seen.sources) or 'the validation'
-        way, more_data = step, SEVERAL
+        way, more_data = step, MORE
         if rows := _rows_missing(seen, where):
             yield rows
             if rows.joints == ():
@@ -553,7 +548,7 @@ def _fit_step(result: Result) -> Step:
     """Return what lowers a large error, by the colour of the residuals."""
     colour = result.recorded.residuals
     if colour is None:
-        return ANOTHER
+        return MORE
     rows, back = colour.correlated_rows, colour.reversal_ratio
     if np.nanmax(back, initial=0.0) > REVERSALS:
         return _friction_step(result)
@@ -564,12 +559,11 @@ def _fit_step(result: Result) -> Step:
             key='robot.drives',
         )
     if np.isfinite(rows).any():
-        return Step(
-            next_step='filter the noise: lower signals.cutoff and signals.decimate_to, or record '
-            'longer',
-            key='signals.cutoff',
-        )
-    return ANOTHER
+        step = 'record longer: what is left is noise'
+        if result.selection is None:
+            step += ', or let `auto` choose the filter'
+        return Step(next_step=step, key='signals.cutoff')
+    return MORE
 
 
 def _explained(result: Result) -> str:
@@ -584,7 +578,9 @@ def _explained(result: Result) -> str:
 
 def _friction_step(result: Result) -> Step:
     """Return what lowers errors at reversals."""
-    step = 'leave out rows near reversals (signals.dead_zone)'
+    zone = np.any(np.asarray(result.settings.signals.dead_zone) > 0.0)
+    step = 'widen the dead zone' if zone else 'leave out rows near reversals'
+    step += ' (signals.dead_zone)'
     if result.selection is None:
         step += ', or let `auto` choose the friction model'
     return Step(next_step=step, key='signals.dead_zone')

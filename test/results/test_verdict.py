@@ -35,6 +35,7 @@ from robot_identification.results.verdict import (
     verdict_json,
 )
 from robot_identification.results.verdict_criteria import ALL, Reason, USES
+from robot_identification.selection.model_selection import ModelSelection
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import SimulationSettings
 from robot_identification.simulation.truth import truth
@@ -223,6 +224,24 @@ def test_delays_count_where_they_are_sure_and_move_the_effort(good):
     # as any other finding, by what the whole robot gains
     assert verdict(with_delay(good, 0.02, 0.02, 0.02, gain=1.2)).level == USABLE
     assert verdict(with_delay(good, 0.02, 0.02, 0.02, gain=0.99)).level == GOOD
+    assert verdict(with_delay(good, 0.02, 0.02, 0.02, gain=1.005)).level == GOOD
+    assert verdict(with_delay(good, 0.0, 0.0, 0.06, gain=1.005)).level == GOOD
+    assert 'joint_3: corrected, the residual falls by 50 %' in reasons(one, 'delay')[0].text
+
+
+def test_what_was_done_already_is_not_advised(good):
+    colour = replace(good.recorded.residuals, reversal_ratio=np.full(3, 5.0))
+    rough = recorded(with_delay(good, 0.0, 0.0, 0.06), residuals=colour)
+    assert rough.selection is None
+    steps = {step.criterion: step.next_step for step in verdict(rough).next_steps}
+    assert 'let `auto` choose signals.effort_delay' in steps['delay']
+    assert steps['residuals'].startswith('leave out rows near reversals')
+    signals = replace(SIGNALS, dead_zone=0.02)
+    chosen = ModelSelection(rough.settings.model, signals, np.zeros(3))
+    settings = replace(rough.settings, signals=signals)
+    steps = verdict(replace(rough, selection=chosen, settings=settings)).next_steps
+    assert not any('auto' in step.next_step for step in steps)
+    assert 'widen the dead zone (signals.dead_zone)' in [step.next_step for step in steps]
 
 
 def by_currents(result, gains):
