@@ -394,7 +394,7 @@ def with_bootstrap(
     Parameters
     ----------
     system:
-        The rows.
+        The rows that the estimate is of.
     estimate:
         With classical standard deviations.
     settings:

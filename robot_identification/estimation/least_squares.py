@@ -158,7 +158,7 @@ def ols(system: LinearSystem, *, prior: ParameterSet | None = None, robot: str =
     Parameters
     ----------
     system:
-        The rows.
+        The rows of the identification recordings.
     prior:
         Standard or base parameters; what the recording does not reach keeps their values (0
         without a prior).

@@ -157,7 +157,7 @@ def standard_essential(
     Parameters
     ----------
     system:
-        The rows.
+        The rows that the essential parameters are of.
     estimate:
         What `essential.essential` gave; its mask and weights are used.
     structure, prior:

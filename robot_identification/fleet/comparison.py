@@ -24,7 +24,7 @@ from ..identification.revalidation import holm, MANY, two_sided
 from ..model.parameters import ParameterLayout
 
 DAY = 86400.0
-"""Seconds."""
+"""Length of a day [s]."""
 
 _ERRATIC = 1e-4
 """Probability below which a robot's scatter is its own."""

@@ -194,7 +194,7 @@ class FrequencyResponse:
     Attributes
     ----------
     method:
-        Its name.
+        Name of the method, as in `SignalSettings.method`.
     rate:
         Sampling rate [Hz].
     frequency:
