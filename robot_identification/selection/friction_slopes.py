@@ -16,7 +16,7 @@ any slopes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -146,20 +146,17 @@ def find_slopes(
     slopes = {term: values.copy() for term, values in slopes_of(model, tuple(owners)).items()}
     spread = {term: np.full(len(owners), np.nan) for term in terms}
     notes = []
+    # Stribeck friction falls where it is not alone
+    alone = {'coulomb', 'stiction'}.isdisjoint(model.friction)
+    signs = np.array([1.0 if term == 'stiction' or alone else -1.0 for term in terms])
     for place, (owner, row) in enumerate(owners.items()):
-        profile = _Profile.from_factor(factors[row].result(), counted[row], _signs(model, terms))
+        profile = _Profile.from_factor(factors[row].result(), counted[row], signs)
         given = {term: slopes[term][place] for term in SLOPES if term in model.friction}
         found, deviation = _best(profile, terms, given)
         for term, value, std in zip(terms, found, deviation, strict=True):
             slopes[term][place], spread[term][place] = value, std
         notes.append(_note(owner, terms, found, deviation))
     return FrictionSlopes(slopes, spread, tuple(notes))
-
-
-def _signs(model: ModelSettings, terms: Sequence[str]) -> np.ndarray:
-    """Signs (m,) that amplitudes can have: Stribeck friction falls where it is not alone."""
-    alone = {'coulomb', 'stiction'}.isdisjoint(model.friction)
-    return np.array([1.0 if term == 'stiction' or alone else -1.0 for term in terms])
 
 
 class _Candidates:
@@ -231,35 +228,15 @@ class _Profile:
         triangle = np.asarray(np.linalg.qr(rest, mode='r'))
         return cls(triangle[:, :-1], triangle[:, -1], rows - u.shape[1], signs)
 
-    def columns(self, logs: np.ndarray) -> np.ndarray:
-        """Columns (k, m) of slopes whose logarithms are given, (m,)."""
-        return self.candidates @ _interpolation(logs).T
-
-    def amplitudes(self, logs: np.ndarray) -> np.ndarray:
-        """Amplitudes (m,) of the linear fit with slopes whose logarithms are given, signs kept."""
-        columns = self.columns(logs) * self.signs
-        return np.asarray(self.signs * scipy.optimize.nnls(columns, self.effort)[0])
-
     def residual(self, logs: np.ndarray) -> np.ndarray:
-        """(k,) what that fit leaves, in units of the effort."""
-        return self.effort - self.columns(logs) @ self.amplitudes(logs)
-
-    def relative_std(self, logs: np.ndarray) -> np.ndarray:
-        """Return standard deviations of the logarithms of slopes, from the linearised model."""
-        turned = self.candidates @ _interpolation(logs, derivative=True).T * self.amplitudes(logs)
-        squares = float(np.sum(self.residual(logs) ** 2))
-        triangle = np.asarray(np.linalg.qr(np.hstack([self.columns(logs), turned]), mode='r'))
-        inverse = np.linalg.pinv(triangle, rcond=1e-14)[-len(logs) :]
-        known = np.abs(np.diag(triangle))[-len(logs) :] > 0.0
-        variance = squares / max(1.0, self.freedom - 2 * len(logs))
-        return np.where(known, np.sqrt(variance * (inverse**2).sum(axis=1)), np.inf)
+        """(k,) what the linear fit leaves for logarithms of slopes, with amplitudes' signs."""
+        columns = self.candidates @ _interpolation(logs).T * self.signs
+        return self.effort - columns @ scipy.optimize.nnls(columns, self.effort)[0]
 
 
-def _interpolation(logs: np.ndarray, *, derivative: bool = False) -> np.ndarray:
-    """(m, NODES) weights of the points for the column, or its derivative, at (m,) logarithms."""
+def _interpolation(logs: np.ndarray) -> np.ndarray:
+    """(m, NODES) weights of the points for the column at (m,) logarithms."""
     x = (np.asarray(logs) - _MIDDLE) / _HALF
-    if derivative:
-        return chebyshev.chebvander(x, NODES - 2) @ chebyshev.chebder(_COEFFICIENTS) / _HALF
     return chebyshev.chebvander(x, NODES - 1) @ _COEFFICIENTS
 
 
@@ -267,37 +244,26 @@ def _best(
     profile: _Profile, terms: Sequence[str], given: dict[str, float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return slopes of ``terms`` with the smallest residual, and their relative deviations."""
-    least = np.log(LEAST_RATIO)
-    both = len(terms) == 2
-    if both:
+    least, m = np.log(LEAST_RATIO), len(terms)
+    low, high, turn = np.full(m, _LOW), np.full(m, _HIGH), np.eye(m)
+    if m == 2:
         # by how much stiction is steeper, and Stribeck friction's own slope
-        low, high = [least, _LOW], [_HIGH - _LOW, _HIGH - least]
+        turn[0, 1] = 1.0
+        low[0], high[:] = least, (_HIGH - _LOW, _HIGH - least)
     elif terms[0] == 'stiction' and 'stribeck' in given:
-        low, high = [np.clip(np.log(given['stribeck']) + least, _LOW, _HIGH - least)], [_HIGH]
+        low[0] = np.clip(np.log(given['stribeck']) + least, _LOW, _HIGH - least)
     elif terms[0] == 'stribeck' and 'stiction' in given:
-        low, high = [_LOW], [np.clip(np.log(given['stiction']) - least, _LOW + least, _HIGH)]
-    else:
-        low, high = [_LOW], [_HIGH]
+        high[0] = np.clip(np.log(given['stiction']) - least, _LOW + least, _HIGH)
 
     def slopes(x: np.ndarray) -> np.ndarray:
-        return np.minimum([x[0] + x[1], x[1]], _HIGH) if both else x
+        return np.minimum(turn @ x, _HIGH)
 
-    grid = np.linspace(_LOW, _HIGH, _GRID)
-    columns = profile.columns(grid)
-
-    def left(places: Iterable[int]) -> float:
-        return float(
-            scipy.optimize.nnls(columns[:, list(places)] * profile.signs, profile.effort)[1]
-        )
-
-    tried = product(range(_GRID), repeat=len(terms))
-    allowed = (p for p in tried if not both or grid[p[0]] - grid[p[1]] >= least)
-    start = grid[list(min(allowed, key=left))]
-    if both:
-        start = np.array([start[0] - start[1], start[1]])
+    tried = product(np.linspace(_LOW, _HIGH, _GRID), repeat=m)
+    allowed = [np.array(logs) for logs in tried if m < 2 or logs[0] - logs[1] >= least]
+    start = min(allowed, key=lambda logs: float(np.sum(profile.residual(logs) ** 2)))
     search = scipy.optimize.least_squares(
         lambda x: profile.residual(slopes(x)),
-        np.clip(start, np.add(low, 1e-9), np.subtract(high, 1e-9)),
+        np.clip(np.linalg.solve(turn, start), low + 1e-9, high - 1e-9),
         bounds=(low, high),
         jac='3-point',
         x_scale=1.0,
@@ -305,20 +271,23 @@ def _best(
         ftol=1e-14,
         gtol=None,
     )
-    logs = slopes(search.x)
-    return np.exp(logs), profile.relative_std(logs)
+    # standard deviations of the logarithms by the residual's derivatives with respect to them
+    triangle = np.linalg.qr(search.jac @ np.linalg.inv(turn), mode='r')
+    inverse = np.linalg.pinv(triangle, rcond=1e-14)
+    variance = 2.0 * search.cost / max(1.0, profile.freedom - 2 * m)
+    known = np.diag(triangle) != 0.0
+    std = np.where(known, np.sqrt(variance * (inverse**2).sum(axis=1)), np.inf)
+    return np.exp(slopes(search.x)), std
 
 
 def _note(joint: str, terms: Sequence[str], slopes: np.ndarray, relative_std: np.ndarray) -> str:
     """Say what was found for a joint."""
-    parts, loose = [], []
-    for term, slope, std in zip(terms, slopes, relative_std, strict=True):
-        identified = std < LOOSE
-        parts.append(
-            f'{term}_slope {slope:.4g}' + (f' (± {100 * std:.2g} %)' if identified else '')
-        )
-        if not identified:
-            loose.append(f'{term}_slope')
+    known = relative_std < LOOSE
+    parts = [
+        f'{term}_slope {slope:.4g}' + (f' (± {100 * std:.2g} %)' if tight else '')
+        for term, slope, std, tight in zip(terms, slopes, relative_std, known, strict=True)
+    ]
+    loose = [f'{term}_slope' for term, tight in zip(terms, known, strict=True) if not tight]
     text = f'{joint}: {" and ".join(parts)} fit its recorded efforts best'
     if loose:
         text += f'; the recordings hardly determine {one_of(loose)}'
