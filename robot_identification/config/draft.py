@@ -9,7 +9,7 @@ One file: the text, its evidence and its settings are of one document.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import columns_of, RecordingEntry, SignalColumns
 from ..data.sampling import clock_of
 from ..diagnosis.recording_faults import (
-    effort_evidence,
+    gravity_sizes,
     read_first_rows,
     recording_faults,
     still_joints,
@@ -40,6 +40,9 @@ from .sources import FileSource, open_recording
 
 _FAR = 4.0
 """Times the range of the URDF that positions in its unit do not exceed."""
+
+_LIKE_JOINTS = 0.5, 2.0
+"""Sizes of gravity in the efforts that speak for torques at the joints."""
 
 _THOUSAND = 400.0, 2500.0
 """Sizes of gravity in the efforts that speak for mN m, with masses of the URDF that are rough."""
@@ -457,20 +460,36 @@ def _evidence(
     robot: Robot, recordings: Sequence[Recording], guesses: Sequence[ColumnGuess]
 ) -> tuple[str, ...]:
     """Return the evidence for each kind of effort."""
-    texts = []
-    if not robot.passive:
-        evidence = effort_evidence(robot, recordings)
-        texts.append(evidence.summary())
-        low, high = _THOUSAND
-        if evidence.joints and low < np.median(np.abs(evidence.size)) < high:
-            texts.append(
-                'it is about a thousand times too large, as in mN m: give --effort-kind '
-                'motor_torque and --gains 0.001 for each joint'
-            )
+    texts = [] if robot.passive else list(evidence_of_gravity(gravity_sizes(robot, recordings)))
     names = {guess.effort_name for guess in guesses} - {''}
     if names:
         texts.append(f'its columns are named after a {one_of(sorted(names))}, which may be wrong')
     return tuple(texts)
+
+
+def evidence_of_gravity(sizes: Mapping[str, float]) -> Iterator[str]:
+    """Say what sizes of gravity in the efforts, by that of the URDF, speak for."""
+    seen = {joint: size for joint, size in sizes.items() if size}
+    if not seen:
+        yield (
+            f'gravity does not show at {one_of(list(sizes))}: speaks for efforts that the driver '
+            'has cleared of it, which tell no masses'
+            if sizes
+            else 'gravity shows at no joint: the recordings say nothing on the kind of effort'
+        )
+        return
+    middle, what = float(np.median(np.abs(list(seen.values())))), 'joint_torque'
+    if middle < _LIKE_JOINTS[0]:
+        what = 'motor_current or motor_torque'
+    elif middle > _LIKE_JOINTS[1]:
+        what = 'efforts in another unit than N m, or a URDF with too small masses'
+    each = ', '.join(f'{size:.2g} at {joint}' for joint, size in seen.items())
+    yield f"gravity in the efforts has this times the URDF's size: {each}; speaks for {what}"
+    if _THOUSAND[0] < middle < _THOUSAND[1]:
+        yield (
+            'it is about a thousand times too large, as in mN m: give --effort-kind motor_torque '
+            'and --gains 0.001 for each joint'
+        )
 
 
 def _clock_text(entry: RecordingEntry, recording: Recording) -> str:

@@ -2,11 +2,11 @@
 """
 Faults that show without trying explanations: clock, stillness, clipping, ranges, friction.
 
-Beside them stands the evidence for the kind of recorded efforts: the size of gravity in them.  At
-each joint the recorded effort is fitted by
-``s tau_g + r (tau - tau_g) + fv v + fc sign(v) + c`` with the URDF's gravity ``tau_g`` and inverse
-dynamics ``tau``.  Torques at the joint have s near 1, motor torques and currents s below it by the
-gear ratio or the gain, and efforts that the driver has cleared of gravity s near 0.
+Beside them stands the size of gravity in recorded efforts, which tells their kind.  At each joint
+the recorded effort is fitted by ``s tau_g + r (tau - tau_g) + fv v + fc sign(v) + c`` with the
+URDF's gravity ``tau_g`` and inverse dynamics ``tau``.  Torques at the joint have s near 1, motor
+torques and currents s below it by the gear ratio or the gain, and efforts that the driver has
+cleared of gravity s near 0.
 
 One file: each fault is a short function over the same samples.
 """
@@ -91,8 +91,6 @@ class FaultLimits:
     """Share of a joint's effort above which gravity is seen."""
     gravity_absent: float = 0.05
     """Share below which it is absent."""
-    like_joints: tuple[float, float] = (0.5, 2.0)
-    """Sizes that speak for torques at the joints."""
 
 
 LIMITS = FaultLimits()
@@ -348,21 +346,15 @@ def _clipped(effort: np.ndarray, position: np.ndarray, most: float) -> int:
 
 
 def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
-    """Compare recorded velocities with what positions change by."""
-    pairs = []
-    for recording in recordings:
-        if recording.velocity is None:
-            continue
-        # over some steps, so that neither noise nor resolution of the positions counts
-        wide = max(1, len(recording) // 500)
-        steps = np.diff(recording.time[::wide])
-        usual = steps < 3.0 * np.median(steps)
-        speed = np.diff(recording.position[::wide], axis=0)[usual] / steps[usual, None]
-        windows = recording.velocity[: steps.size * wide].reshape(steps.size, wide, -1)
-        pairs.append((speed, windows.mean(axis=1)[usual]))
-    if not pairs:
+    """Compare recorded velocities with what positions change by, behind the same filter."""
+    whole = [recording for recording in recordings if recording.velocity is not None]
+    found = [
+        [part.velocity for each in whole for part in _filtered(each, method)]
+        for method in ('butterworth', 'measured_velocity')
+    ]
+    if not all(found):
         return
-    speed, recorded = (np.concatenate(part) for part in zip(*pairs, strict=True))
+    speed, recorded = map(np.concatenate, found)
     size = np.sqrt((speed**2).mean(axis=0))
     still = still_joints(robot, np.concatenate([r.position for r in recordings]))
     for j, joint in enumerate(robot.joints):
@@ -440,62 +432,23 @@ def diagnosis_samples(
     return DiagnosisSamples(motion, moved_by, fold)
 
 
-def _filtered(recording: Recording) -> list[Samples]:
+def _filtered(recording: Recording, method: str = 'butterworth') -> list[Samples]:
     """Return the low-passed stretches of a recording; none where it cannot be filtered."""
     with suppress(RecordingError, SettingsError), warnings.catch_warnings():
         warnings.simplefilter('ignore', IdentificationWarning)  # of stretches that are too short
         cutoff = min(LIMITS.cutoff, 0.2 * sample_rate(recording))
-        settings = SignalSettings(cutoff=cutoff, decimate_to=None, trim=LIMITS.trim)
+        settings = SignalSettings(method=method, cutoff=cutoff, decimate_to=None, trim=LIMITS.trim)
         source = thinned(recording, LIMITS.rate, np.inf)
         return list(stretches(source, settings))
     return []
 
 
-@dataclass(frozen=True)
-class EffortEvidence:
+def gravity_sizes(robot: Robot, recordings: Sequence[Recording]) -> dict[str, float]:
     """
-    Size of gravity in recorded efforts.
+    Return recorded gravity over that of the URDF, by joint: the scale of its recorded effort.
 
-    Attributes
-    ----------
-    joints:
-        Names of the k joints at which gravity shows.
-    size:
-        (k,) recorded gravity over that of the URDF; in units of recorded effort per N m.
-    without:
-        Names of joints whose effort should show gravity and does not.
-
-    """
-
-    joints: tuple[str, ...]
-    size: np.ndarray
-    without: tuple[str, ...] = ()
-
-    def summary(self) -> str:
-        """Return what the sizes speak for, in one line."""
-        if not self.joints and self.without:
-            return (
-                f'gravity does not show at {one_of(self.without)}: speaks for efforts that the '
-                'driver has cleared of it, which tell no masses'
-            )
-        if not self.joints:
-            return 'gravity shows at no joint: the recordings say nothing on the kind of effort'
-        sizes = ', '.join(
-            f'{size:.2g} at {joint}' for joint, size in zip(self.joints, self.size, strict=True)
-        )
-        middle = float(np.median(np.abs(self.size)))
-        low, high = LIMITS.like_joints
-        what = 'joint_torque'
-        if middle < low:
-            what = 'motor_current or motor_torque'
-        elif middle > high:
-            what = 'efforts in another unit than N m, or a URDF with too small masses'
-        return f"gravity in the efforts has this times the URDF's size: {sizes}; speaks for {what}"
-
-
-def effort_evidence(robot: Robot, recordings: Sequence[Recording]) -> EffortEvidence:
-    """
-    Return the size of gravity in recorded efforts.
+    Joints are those at which the URDF has gravity; 0 where the effort has none, and those left
+    out whose friction hides it.
 
     Parameters
     ----------
@@ -507,26 +460,20 @@ def effort_evidence(robot: Robot, recordings: Sequence[Recording]) -> EffortEvid
     """
     observed = diagnosis_samples(recordings)
     if observed is None:
-        return EffortEvidence((), np.empty(0))
+        return {}
     motion, plain = observed.motion, ModelSettings(friction=(), rotor_inertia=False)
     regressor, bodies = build(robot, plain), prior(robot, plain)
     still = np.zeros_like(motion.velocity)
     weight = predict(regressor, Motion(motion.position, still, still), bodies)
-    inertial = predict(regressor, motion, bodies) - weight
-    joints, sizes, without = [], [], []
-    largest = np.ptp(weight, axis=0).max()
-    for j, joint in enumerate(robot.joints):
-        speed = motion.velocity[:, j]
-        threshold = 0.02 * np.abs(speed).max()
-        columns = [weight[:, j], inertial[:, j], speed, np.sign(speed) * (abs(speed) > threshold)]
-        rows = np.stack([*columns, np.ones_like(speed)], axis=1)
-        if np.ptp(weight[:, j]) <= 0.1 * largest:  # hardly changes, and says nothing
-            continue
-        found = np.linalg.lstsq(rows, observed.effort[:, j], rcond=None)[0]
-        share = np.std(found[0] * weight[:, j]) / max(np.std(observed.effort[:, j]), 1e-300)
-        if share > LIMITS.gravity_seen:
-            joints.append(joint)
-            sizes.append(found[0])
-        elif share < LIMITS.gravity_absent:
-            without.append(joint)
-    return EffortEvidence(tuple(joints), np.array(sizes), tuple(without))
+    inertial, changes = predict(regressor, motion, bodies) - weight, np.ptp(weight, axis=0)
+    found = {}
+    for j in np.flatnonzero(changes > 0.1 * changes.max()):
+        speed, effort = motion.velocity[:, j], observed.effort[:, j]
+        moves = abs(speed) > 0.02 * abs(speed).max()
+        friction = [speed, np.sign(speed) * moves, np.ones_like(speed)]
+        rows = np.stack([weight[:, j], inertial[:, j], *friction], axis=1)
+        size = float(np.linalg.lstsq(rows, effort, rcond=None)[0][0])
+        share = abs(size) * np.std(weight[:, j]) / max(np.std(effort), 1e-300)
+        if share > LIMITS.gravity_seen or share < LIMITS.gravity_absent:
+            found[robot.joints[j]] = size if share > LIMITS.gravity_seen else 0.0
+    return found

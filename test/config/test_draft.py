@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.config.draft import draft, DraftSettings
+from robot_identification.config.draft import draft, DraftSettings, evidence_of_gravity
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.bag_writer import BagWriter, Qos, Topic
 from robot_identification.diagnosis.recording_faults import read_first_rows
@@ -356,6 +356,21 @@ def test_remarks_of_the_urdf_are_told(tmp_path, motion):
     path.write_text(with_finger(URDF.read_text()).replace('mass value="0.1"', 'mass value="0.1 "'))
     found = draft(path, [table(tmp_path / 'run.csv', motion)], KNOWN)
     assert "blanks behind the numbers of link 'finger'" in found.summary()
+
+
+@pytest.mark.parametrize(
+    ('sizes', 'text'),
+    [
+        ({'a': 1.0, 'b': 0.9}, 'speaks for joint_torque'),
+        ({'a': 1.0 / 12.0}, 'speaks for motor_current or motor_torque'),
+        ({'a': -1.0 / 50.0, 'b': 0.0}, '-0.02 at a; speaks for motor_current or motor_torque'),
+        ({'a': 1000.0}, 'another unit'),
+        ({'a': 0.0, 'b': 0.0}, 'cleared of it'),
+        ({}, 'say nothing'),
+    ],
+)
+def test_sizes_of_gravity_speak_for_a_kind_of_effort(sizes, text):
+    assert text in next(evidence_of_gravity(sizes))
 
 
 def test_efforts_in_thousandths_are_named_with_the_way_out(tmp_path, motion):
