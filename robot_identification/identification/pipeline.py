@@ -23,7 +23,7 @@ from ..config.problem import IdentificationProblem
 from ..config.sources import FileSource
 from ..data.parts import in_memory
 from ..diagnosis.diagnose import diagnose
-from ..diagnosis.recording_faults import estimate_faults, RecordingFault
+from ..diagnosis.recording_faults import estimate_faults, RecordingFault, revolute
 from ..errors import (
     collected_warnings,
     IdentifiabilityError,
@@ -68,7 +68,6 @@ from ..regressor.base_search import structure
 from ..results.factor_file import StoredFactor
 from ..results.result import RecordingSummary, Result
 from ..results.tables import ResultSettings
-from ..selection.counterbalance import sprung_joints
 from ..selection.friction_slopes import find_slopes, open_slopes
 from ..selection.model_selection import can_choose, choose_model, ModelSelection
 from ..signals import recording_clock, source_name
@@ -86,8 +85,11 @@ _GAIN_ERROR = (
     'an error of the gains of the drives goes one to one into the mass of the load, and is not in '
     'its standard deviation: gains that are 10 % too large make it 10 % too heavy'
 )
-_SPRUNG, _DEARER = 2, 1.05
-"""Joints at which a spring is tried, and times the error that the fit may have with it."""
+_PULLS, _SPRUNG, _DEARER = 0.1, 2, 1.05
+"""
+Springs beside springs at all joints: the least amplitude by the effort of those that are tried
+alone, how many are, and times the error that the fit may have with one.
+"""
 
 _GAINS = 0.4  # share of the work that gains take, where they are open
 
@@ -141,7 +143,7 @@ def identify(experiment: Experiment, *, progress: Progress = no_progress) -> Res
     else:
         result = identified(problem.with_selection(selection))
         if 'robot.joint_springs' not in experiment.given:
-            selection, result = _sprung(problem, selection, sources, result, identified)
+            selection, result = _sprung(problem, selection, result, identified)
     if experiment.content:
         found = {} if gains is None else {'robot.drives': to_mapping(experiment.robot.drives)}
         chosen = {} if selection is None else selection.settings()
@@ -197,7 +199,6 @@ def _selection(
 def _sprung(
     problem: IdentificationProblem,
     selection: ModelSelection,
-    sources: Sequence[Source],
     result: Result,
     identified: Callable[[IdentificationProblem], Result],
 ) -> tuple[ModelSelection, Result]:
@@ -205,18 +206,16 @@ def _sprung(
     faulty = any(fault.change and not fault.slight for fault in result.recorded.diagnosis)
     if result.estimate.standard is None or faulty or not _implausible_masses(result):
         return selection, result
-    estimate, signals = result.estimate, result.settings.signals
-    joints = sprung_joints(
-        recordings_among(sources),
-        result.robot,
-        result.prior,
-        result.settings.model,
-        signals.effort_delay,
-    )
-    for joint in joints[:_SPRUNG]:
-        found = selection.with_spring(joint, result.robot.joints)
+    joints, chosen = result.robot.joints, selection.model.joint_springs
+    turning = () if result.robot.passive else revolute(result.robot)
+    free = [joint for joint, turns in zip(joints, turning) if turns and joint not in chosen]
+    # where every joint has a spring, that at a counterbalance pulls, and links stay near the prior
+    every = selection.with_springs(free, joints)
+    pulls = _pulls(identified(problem.with_selection(every)), free) if free else {}
+    for joint in sorted((j for j in free if pulls[j] > _PULLS), key=lambda j: -pulls[j])[:_SPRUNG]:
+        found = selection.with_springs([joint], joints)
         other = identified(problem.with_selection(found))
-        dearer = other.estimate.fit.relative_error > _DEARER * estimate.fit.relative_error
+        dearer = other.estimate.fit.relative_error > _DEARER * result.estimate.fit.relative_error
         if not dearer and not _implausible_masses(other):
             return found, other
     warning = (
@@ -225,6 +224,15 @@ def _sprung(
         'URDF be wrong; to predict efforts alone, take estimation.method: wls'
     )
     return selection, replace(result, warnings=unique_texts(result.warnings, (warning,)))
+
+
+def _pulls(result: Result, joints: Sequence[str]) -> dict[str, float]:
+    """Return the amplitudes of joints' springs by the root mean square of their efforts."""
+    standard, fits = result.estimate.standard, result.estimate.fit.joints
+    assert standard is not None
+    shares = {fit.joint: 0.01 * fit.relative_error / max(fit.rmse, 1e-300) for fit in fits}
+    sizes = {j: float(np.hypot(standard[f'{j}.kc'], standard[f'{j}.ks'])) for j in joints}
+    return {joint: size * shares[joint] for joint, size in sizes.items()}
 
 
 def _implausible_masses(result: Result) -> int:

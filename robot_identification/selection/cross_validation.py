@@ -51,14 +51,11 @@ TILT_STD = np.radians(1.0)
 INDEPENDENT_RATE = 2.0
 """Rows that count as independent beside the model's error [1/s]."""
 
-LONGEST = 600.0
-"""Time that is looked at of each recording [s]."""
-
-_MOST_BLOCKS = int(LONGEST * 1000.0 / 512.0)  # of `LONGEST` at a rate of a kilohertz
 _LEAST = 1e-3  # share of the effort below which residuals are not compared
 _LEAST_GAIN = 1e-3  # of the logarithm of the residual
 _PULL = 1e-5  # of the scaled normal matrix, towards the prior
 _RIDGE = 1e-10  # for columns that nothing moves
+_ROUNDS = 3  # of a search over joints
 _OWN = (*FRICTION_SYMBOLS, *SPRING_SYMBOLS)
 
 
@@ -98,7 +95,7 @@ class FoldedRows:
     stds:
         (b,) standard deviation of these values; infinite for those with the weak pull alone.
     own:
-        (n, b) bool, columns of a joint's own friction and spring.
+        (b,) bool, columns of joints' friction and springs.
     driven:
         (n,) bool.
     rate:
@@ -173,7 +170,7 @@ class FoldedRows:
         for source in sources:
             blocks = row_blocks(source, regressor, base, signals)
             for _, group in itertools.groupby(blocks, key=lambda block: block.segment):
-                parts = list(itertools.islice(group, _MOST_BLOCKS))
+                parts = list(group)
                 pattern = parts[0].pattern
                 time = np.concatenate([block.time for block in parts])
                 if time.size < 2:
@@ -189,8 +186,7 @@ class FoldedRows:
         assert pattern is not None
         speeds = np.abs(np.vstack([stretch.velocity for stretch in stretches]))
         values = base.regrouping @ urdf_prior(robot, model).values
-        owners = [name.rpartition('.')[::2] for name in base.names]
-        own = [[owner == j and symbol in _OWN for owner, symbol in owners] for j in robot.joints]
+        own = [name.rpartition('.')[2] in _OWN for name in base.names]
         return cls(
             columns=pattern.columns,
             width=base.n_base,
@@ -219,14 +215,6 @@ class FoldedRows:
             stretches.append(replace(stretch, signals=signals))
         return replace(self, stretches=tuple(stretches))
 
-    def mixed(self, others: Sequence[FoldedRows]) -> FoldedRows:
-        """Take each joint's normal matrices from others, that differ by their channels alone."""
-        rows = replace(self, stretches=())
-        for name in ('_held', '_fitted'):
-            grams = [getattr(other, name)[..., j, :, :] for j, other in enumerate(others)]
-            vars(rows)[name] = np.stack(grams, axis=-3)
-        return rows
-
     def with_gravity(
         self, robot: Robot, model: ModelSettings, directions: Sequence[np.ndarray]
     ) -> FoldedRows:
@@ -235,7 +223,7 @@ class FoldedRows:
 
         Their coefficients are the shares of gravity along the directions.
         """
-        rigid = np.where(self.own.any(axis=0), 0.0, self.fit())
+        rigid = np.where(self.own, 0.0, self.fit())
         turned = [build(robot.with_gravity(each.tolist()), model) for each in directions]
         stretches = []
         for stretch in self.stretches:
@@ -261,7 +249,7 @@ class FoldedRows:
             width=self.width + len(directions),
             prior=np.append(self.prior, np.zeros(len(directions))),
             stds=np.append(self.stds, np.full(len(directions), std)),
-            own=np.hstack([self.own, np.zeros((self.n_joints, len(directions)), dtype=bool)]),
+            own=np.append(self.own, np.zeros(len(directions), dtype=bool)),
             stretches=tuple(stretches),
         )
 
@@ -298,62 +286,32 @@ class FoldedRows:
         """Normal matrices of the rows that parameters are fitted to."""
         return self.grams() if self.zone.any() else self._held[0]
 
-    def cost(self) -> np.ndarray:
+    def cost(self, weights: np.ndarray | None = None) -> np.ndarray:
         """
         Return the logarithm of the held-out residual of each stretch and driven joint.
+
+        Parameters
+        ----------
+        weights:
+            (n,) of the joints; None for those by the residuals.
 
         Returns
         -------
         (2, FOLDS, n) of all rows, and of those that move for sure.
 
         """
-        weights = self._weights(self._fitted.sum(axis=0))
+        whole = self._fitted.sum(axis=0)
+        weights = self._weights(whole) if weights is None else weights
         costs = np.empty((2, FOLDS, self.n_joints))
         for fold in range(FOLDS):
-            base = self._solve(self._fitted.sum(axis=0) - self._fitted[fold], weights)
-            for part, held in enumerate(self._held):
-                costs[part, fold] = _log_residual(held[fold], base)
+            base = self._solve(whole - self._fitted[fold], weights)
+            costs[:, fold] = _log_residual(self._held[:, fold], base)
         return costs[:, :, self.driven]
 
     def fit(self) -> np.ndarray:
         """Return the base parameters of all rows, (b,)."""
         grams = self._fitted.sum(axis=0)
         return self._solve(grams, self._weights(grams))
-
-    def own_costs(self, base: np.ndarray, *, sure: bool = False) -> np.ndarray:
-        """
-        Return the cost of each joint where its own friction alone is fitted.
-
-        Parameters
-        ----------
-        base:
-            (b,) the other parameters.
-        sure:
-            Whether rows that move for sure alone are fitted and predicted.
-
-        Returns
-        -------
-        (FOLDS, n) logarithm of the held-out residual.
-
-        """
-        grams = (self._held[1], self._held[1]) if sure else (self._fitted, *self._held)
-        costs = np.empty((len(grams) - 1, FOLDS, self.n_joints))
-        for joint in range(self.n_joints):
-            own = np.flatnonzero(self.own[joint])
-            # what the other parameters predict is taken from the effort
-            rest = np.append(-np.where(self.own[joint], 0.0, base), 1.0)
-            fitted, *held = (
-                (part[:, joint][:, own[:, None], own], ahead[:, own], ahead @ rest)
-                for part in grams
-                for ahead in (part[:, joint] @ rest,)
-            )
-            train = [part.sum(axis=0) - part for part in fitted[:2]]
-            found = -_solved(*train)
-            for part, (matrix, right, energy) in enumerate(held):
-                squares = energy + 2.0 * np.einsum('fi,fi->f', found, right)
-                squares += np.einsum('fi,fij,fj->f', found, matrix, found)
-                costs[part, :, joint] = _log_share(squares, grams[part + 1][:, joint, -1, -1])
-        return np.asarray(costs.mean(axis=0))
 
     def _weights(self, grams: np.ndarray) -> np.ndarray:
         """Return the joints' weights, iterated from the residuals of the joint fit, (n,)."""
@@ -367,36 +325,26 @@ class FoldedRows:
 
     def _solve(self, grams: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Solve the weighted normal equations of all joints with the pull towards the prior."""
-        total = np.einsum('j,jkl->kl', weights**2, grams)
+        total = np.tensordot(weights**2, grams, axes=1)
         pull = np.diag(total)[:-1] * _PULL + 1.0 / self.stds**2
         pull[pull == 0.0] = 1.0
         matrix = total[:-1, :-1] + np.diag(pull)
-        return _solved(matrix, total[:-1, -1] + pull * self.prior)
-
-
-def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve (..., k, k) normal equations for (..., k)."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diagonal(matrix, axis1=-2, axis2=-1), 1e-30))
-    scaled = matrix * scale[..., None, :] * scale[..., :, None] + _RIDGE * np.eye(scale.shape[-1])
-    return np.asarray(scale * np.linalg.solve(scaled, (scale * right)[..., None])[..., 0])
+        scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), 1e-30))
+        scaled = matrix * scale * scale[:, None] + _RIDGE * np.eye(scale.size)
+        return scale * np.linalg.solve(scaled, scale * (total[:-1, -1] + pull * self.prior))
 
 
 def _log_residual(grams: np.ndarray, base: np.ndarray) -> np.ndarray:
-    """Return the logarithm of each joint's residual, (n,)."""
+    """Return the logarithm of residuals, not below a small share of the effort, (...)."""
     ahead = np.append(base, -1.0)
-    squares = np.einsum('k,jkl,l->j', ahead, grams, ahead)
-    return np.asarray(_log_share(squares, grams[:, -1, -1]))
-
-
-def _log_share(squares: np.ndarray, energy: np.ndarray) -> np.ndarray:
-    """Return half the logarithm of squares, not below a small share of the effort's."""
-    least = _LEAST**2 * np.asarray(energy) + 1e-30
+    squares = grams @ ahead @ ahead
+    least = _LEAST**2 * grams[..., -1, -1] + 1e-30
     return np.asarray(0.5 * np.log(np.maximum(squares, 0.0) + least))
 
 
-def standard_error(difference: np.ndarray) -> float:
-    """Return the standard error of the mean over stretches."""
-    return float(difference.std(ddof=1) / np.sqrt(difference.size))
+def standard_error(difference: np.ndarray) -> np.ndarray:
+    """Return the standard error of the mean over stretches, the last axis."""
+    return np.asarray(difference.std(axis=-1, ddof=1) / np.sqrt(difference.shape[-1]))
 
 
 def better(
@@ -426,23 +374,51 @@ def better(
     """
     difference = (cost - than).mean(axis=2)  # (2, folds)
     mean = difference.mean(axis=0)
-    needed = max(sure * standard_error(mean), least, _LEAST_GAIN) + TERM_COST * terms
+    needed = max(sure * float(standard_error(mean)), least, _LEAST_GAIN) + TERM_COST * terms
     pays = not both or difference.mean(axis=1).max() < -0.5 * TERM_COST * terms
     return bool(mean.mean() < -needed and pays)
 
 
-def simplest(
-    costs: np.ndarray, terms: Sequence[float] | np.ndarray | None = None, sure: float = HINT
-) -> int:
+def picked_by_joint(
+    rows: Sequence[FoldedRows], both: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return the best cost, and (n,) which rows each joint takes for it: the first, or what pays.
+
+    All joints are fitted anew beside each; that which saves most is taken first.
+    """
+    n, mixed = rows[0].n_joints, replace(rows[0], stretches=())
+    grams = {key: getattr(rows[0], key).copy() for key in ('_held', '_fitted')}
+    vars(mixed).update(grams)
+
+    def take(joint: int, which: int) -> FoldedRows:
+        for key, each in grams.items():
+            each[..., joint, :, :] = getattr(rows[which], key)[..., joint, :, :]
+        return mixed
+
+    picked, cost = [0] * n, mixed.cost()
+    for _ in range(_ROUNDS):
+        known, weights = list(picked), mixed._weights(mixed._fitted.sum(axis=0))
+        table = np.empty((n, len(rows), FOLDS))
+        for j, i in np.ndindex(n, len(rows)):
+            table[j, i] = take(j, i).cost(weights).mean(axis=(0, 2)) + bool(i) * TERM_COST / n
+            take(j, picked[j])
+        for j in np.argsort(table.mean(axis=2).min(axis=1)).tolist():
+            best = simplest(table[j])
+            found = take(j, best).cost()
+            if better(found, cost, (bool(best) - bool(picked[j])) / n, both=both):
+                picked[j], cost = best, found
+            take(j, picked[j])
+        if picked == known:
+            break
+    return cost, np.array(picked)
+
+
+def simplest(costs: np.ndarray, sure: float = HINT) -> int:
     """Return the first candidate within some standard errors of the best; costs (c, folds)."""
-    if terms is not None:
-        costs = costs + TERM_COST * np.asarray(terms)[:, None]
-    best = int(np.argmin(costs.mean(axis=1)))
-    for place, cost in enumerate(costs):
-        difference = cost - costs[best]
-        if difference.mean() <= max(sure * standard_error(difference), _LEAST_GAIN):
-            return place
-    return best
+    difference = costs - costs[np.argmin(costs.mean(axis=1))]
+    needed = np.maximum(sure * standard_error(difference), _LEAST_GAIN)
+    return int(np.argmax(difference.mean(axis=1) <= needed))
 
 
 def relative_gain(cost: np.ndarray, reference: np.ndarray) -> float:

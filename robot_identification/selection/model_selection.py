@@ -57,7 +57,7 @@ from .cross_validation import (
     FoldedRows,
     FOLDS,
     HINT,
-    LONGEST,
+    picked_by_joint,
     relative_gain,
     simplest,
     standard_error,
@@ -102,9 +102,12 @@ LEAST_SPRING_GAIN = 0.1
 OVERSAMPLING = 16.0
 """Rate that recordings keep at least while settings are compared, by the cut-off frequency."""
 
-_ROUNDS = 3
+LONGEST = 600.0
+"""Time that is looked at of each recording [s]."""
+
 _CHANNEL = ('effort_delay', 'effort_low_pass')
 _NONE = 'against none'
+_KEPT = f'not decided by {FOLDS} stretches, and kept'
 _LISTS = ('friction', 'joint_springs')
 _EFFORT_ROWS = ('dead_zone', *_CHANNEL)
 
@@ -169,9 +172,9 @@ class ModelSelection:
             found['robot.base_tilt'] = tuple(self.tilt.tolist())
         return found
 
-    def with_spring(self, joint: str, joints: Sequence[str]) -> ModelSelection:
-        """Return the choice with a spring at one more joint, of those in order."""
-        chosen = {*self.model.joint_springs, joint}
+    def with_springs(self, more: Collection[str], joints: Sequence[str]) -> ModelSelection:
+        """Return the choice with springs at more joints, of those in order."""
+        chosen = {*self.model.joint_springs, *more}
         springs = tuple(each for each in joints if each in chosen)
         reference = 'against none, and the links near their prior'
         choice = Choice('robot.joint_springs', springs, 0.0, reference)
@@ -305,8 +308,8 @@ class _SettingsSearch:
         """Read the recordings with settings in place of the present ones."""
         model, signals = model or self.model, signals or self.signals
         robot = robot or self.robot
-        neutral = replace(signals, decimate_to=self.rate, trim=self.trim)
-        neutral = replace(neutral, dead_zone=0.0, effort_delay=0.0, effort_low_pass=0.0)
+        all_rows: dict[str, Any] = dict.fromkeys(_EFFORT_ROWS, 0.0)
+        neutral = replace(signals, decimate_to=self.rate, trim=self.trim, **all_rows)
         regressor = build(robot, model)
         # columns of the same names are the same functions of the motion
         key = robot.gravity.tobytes(), regressor.layout.names
@@ -390,7 +393,7 @@ class _SettingsSearch:
     def choose_breakaway(self) -> None:
         """Leave rows near rest out of the fits, and choose each joint's breakaway displacement."""
         self.progress(0.63, 'choosing the dry friction')
-        plain, base, n = self.rows, self.rows.fit(), self.robot.n_joints
+        plain, n = self.rows, self.robot.n_joints
         if 'signals.dead_zone' not in self.given:
             # slow rows are left out: that costs little, and a wrong sign of friction more
             usual = USUAL * self.units if self.present is None else self.present.dead_zone
@@ -402,10 +405,8 @@ class _SettingsSearch:
             self._note('signals.dead_zone', self.signals.dead_zone, gain, _NONE)
         if 'robot.breakaway' in self.given or 'coulomb' not in self.model.friction:
             return
-        values = np.array([0.0, *BREAKAWAYS])
         rows = self.rows, *(self._read(self._with_breakaway(each)) for each in BREAKAWAYS)
-        table = np.array([each.own_costs(base) for each in rows])  # (breakaways, folds, n)
-        found = values[[simplest(table[:, :, j], np.sign(values)) for j in range(n)]]
+        found = np.array([0.0, *BREAKAWAYS])[picked_by_joint(rows, both=False)[1]]
         if found.any():
             text, terms_each = 'against the sign of the velocity', np.count_nonzero(found) / n
             self._offer(
@@ -438,8 +439,8 @@ class _SettingsSearch:
         turning = joints[list(tree_of(self.robot).revolute)].tolist()
         sprung = self._read(replace(self.model, joint_springs=tuple(turning)))
         difference = (sprung.cost() - plain.cost()).mean(axis=0).T  # (driven, folds)
-        needed = [max(standard_error(each), LEAST_SPRING_GAIN) for each in difference]
-        chosen = joints[plain.driven][difference.mean(axis=1) < -np.array(needed)].tolist()
+        needed = np.maximum(standard_error(difference), LEAST_SPRING_GAIN)
+        chosen = joints[plain.driven][difference.mean(axis=1) < -needed].tolist()
         springs = tuple(joint for joint in turning if joint in chosen)
         if springs:
             model = replace(self.model, joint_springs=springs)
@@ -455,6 +456,8 @@ class _SettingsSearch:
         present = np.array([self._by_joint(key) for key in _CHANNEL])
         neutral = replace(self.signals, effort_delay=0.0, effort_low_pass=0.0)
         raw = self._read(signals=neutral) if present.any() else self.rows
+        # near rest, sticking is smoother than the velocity's sign: it is fitted beyond
+        raw = replace(raw, zone=raw.moving)
         usual = np.where(free, [[self.late], [0.0]], present)
         # one joint that is late may look like a delay of all: the search starts with and without
         starts = [np.where(free, [[late], [0.0]], usual) for late in {self.late, 0.0}]
@@ -476,7 +479,7 @@ class _SettingsSearch:
                 self._note(name, value, gain, 'against the same channel for all')
             elif changed and better(cost, plain, terms):
                 gain = relative_gain(plain, cost)
-                self._undecided(name, value, gain, 'against one of single joints')
+                self._note(name, value, gain, f'against one of single joints: {_KEPT}')
             if not np.array_equal(self._by_joint(key), value):
                 self.signals, self._rows = replace(self.signals, **{key: value}), None
 
@@ -554,11 +557,7 @@ class _SettingsSearch:
             self._note(key, value, relative_gain(rich, plain), reference)
         elif better(rich, plain, terms, both=both):
             gain = relative_gain(plain, rich)
-            self._undecided(key, was, gain, f'against {_shown(value)}')
-
-    def _undecided(self, key: str, value: object, gain: float, reference: str) -> None:
-        """Tell that the usual is kept where the stretches do not decide."""
-        self._note(key, value, gain, f'{reference}: not decided by {FOLDS} stretches, and kept')
+            self._note(key, was, gain, f'against {_shown(value)}: {_KEPT}')
 
     def _note(self, key: str, value: object, gain: float, reference: str) -> None:
         self.choices.append(Choice(key, value, gain, reference))
@@ -581,32 +580,6 @@ def _channels(
         row = np.arange(2)[:, None] == place
         others = [value for value in values if value != start[place, 0]]
         channels += [np.where(row, value, start) for value in others if free[place]]
-    rows, n = [raw.through(*channel) for channel in channels], raw.n_joints
-
-    def cost_of(picked: np.ndarray) -> np.ndarray:
-        return raw.mixed([rows[i] for i in picked]).cost()
-
-    picked = np.zeros(n, dtype=int)
-    cost = cost_of(picked)
-    for _ in range(_ROUNDS):
-        known, base = picked, raw.mixed([rows[i] for i in picked]).fit()
-        every, moving = (
-            np.array([each.own_costs(base, sure=sure).mean(axis=0) for each in rows])
-            for sure in (False, True)
-        )
-        # near rest, sticking is smoother than the velocity's sign: channels pay beyond it, too
-        allowed = np.vstack([np.ones(n, dtype=bool), moving[1:] < moving[0] - TERM_COST])
-        table = np.where(allowed, every, np.inf)  # (channels, n)
-        wanted = table.argmin(axis=0)
-        saved = table.min(axis=0) - table[picked, range(n)]
-        for j in np.argsort(saved)[: np.count_nonzero(saved < 0.0)]:
-            # what one joint is fitted to keeps to the channel that all were fitted with
-            for i in np.clip(wanted[j] + [0, -1, 1], 0, len(rows) - 1):
-                trial = np.where(np.arange(n) == j, i, picked)
-                found, more = cost_of(trial), np.mean(trial != 0) - np.mean(picked != 0)
-                if allowed[i, j] and better(found, cost, float(more)):
-                    picked, cost = trial, found
-        if np.array_equal(picked, known):
-            break
+    cost, picked = picked_by_joint([raw.through(*channel) for channel in channels])
     chosen = np.array([channels[i][:, j] for j, i in enumerate(picked)]).T
     return cost, float(np.mean(picked != 0)), chosen
