@@ -32,7 +32,6 @@ from .hypotheses import Correction, gravity_change, hypotheses, NONE
 from .hypothesis_fit import (
     data_cost,
     FIT,
-    free_cost,
     gram_matrices,
     HypothesisFit,
     HypothesisModel,
@@ -76,13 +75,11 @@ class DiagnosisCriteria:
     finalists: int = 3
     """Explanations whose sizes are looked for."""
     sizes: int = 8
-    """Steps of that search."""
+    """Steps of that search, and of the descent that turns gravity."""
     close: float = 0.05
     """How close it comes, in its variable."""
     worth_refining: float = 3.0
     """Gain from which on the size of a change is looked for [nats]."""
-    turns: int = 6
-    """Steps of the descent that turns gravity."""
     alike: float = 0.1
     """Explanations that gain so much less, relative to the best, are named beside it."""
     same: float = 6.0
@@ -165,7 +162,8 @@ def diagnose(
             settings = ModelSettings(coupled_drives=model.coupled_drives)
             comparison = HypothesisComparison(robot, observed, settings, prior)
             explained = comparison.faults()
-            identified = identified or comparison.fitted
+            fitted = ParameterSet(comparison.prior.layout, comparison.base.chi)
+            identified = identified or fitted
     if identified is not None and all(fault.slight for fault in explained):
         found += forgotten_loads(robot, prior or urdf_prior(robot, model), identified, std)
     return (*explained, *found)
@@ -203,11 +201,6 @@ class HypothesisComparison:
         self.grams = gram_matrices(self.rows, observed.effort)
         self.base = self.model.fit(_normalised(self.grams, observed.effort))
 
-    @property
-    def fitted(self) -> ParameterSet:
-        """Standard parameters of the fit without any change."""
-        return ParameterSet(self.prior.layout, self.base.chi)
-
     @cached_property
     def before(self) -> np.ndarray:
         """(n,) relative residuals of held-out stretches without any change."""
@@ -237,20 +230,17 @@ class HypothesisComparison:
 
     def _shortlisted(self, changes: list[Correction]) -> list[Correction]:
         """Return those that may gain, by fits without a prior; of single joints the best ones."""
-        costs = [
-            free_cost(_normalised(self._grams(change), change.efforts(self.observed)))
-            for change in changes
-        ]
-        most = self.base.cost - CRITERIA.worth_refining
-        order = [int(i) for i in np.argsort(costs, kind='stable') if costs[i] < most]
-        single = [i for i in order if changes[i].joints][: CRITERIA.shortlisted]
-        return [changes[i] for i in order if not changes[i].joints or i in single]
+        tried = [self.explanation_by(change, free=True) for change in changes]
+        gaining = (each for each in tried if each.gain > CRITERIA.worth_refining)
+        found = [each.change for each in sorted(gaining, key=lambda each: -each.gain)]
+        single = [change for change in found if change.joints][: CRITERIA.shortlisted]
+        return [*(change for change in found if not change.joints), *single]
 
-    def explanation_by(self, change: Correction) -> Explanation:
-        """Fit the samples under a change."""
+    def explanation_by(self, change: Correction, *, free: bool = False) -> Explanation:
+        """Fit the samples under a change, with the prior unless free."""
         grams, effort = self._grams(change), change.efforts(self.observed)
         try:
-            fit = self.model.fit(_normalised(grams, effort))
+            fit = self.model.fit(_normalised(grams, effort), free=free)
         except np.linalg.LinAlgError:
             return Explanation(change, self.base, -np.inf)
         return Explanation(change, fit, self.base.cost - fit.cost)
@@ -270,20 +260,18 @@ class HypothesisComparison:
         improvement = float(before[joint] / max(after[joint], 1e-6))
         size = _variances(self.observed.effort)
         whole = float(np.sqrt((size @ before**2) / (size @ after**2 + 1e-4 * size.sum())))
-        factor, deviation = None, None
-        if change.code == 'effort_kind' and improvement < CRITERIA.by_masses:
-            links = self.model.places[:, 0]
-            evidence = (
-                f'the masses fitted are {self.base.chi[links].sum():.3g} kg together, those of '
-                f'the URDF {self._masses().sum():.3g} kg; they agree with {what}'
-            )
-        elif improvement < CRITERIA.by_masses:
-            evidence = f'the links come much nearer to the URDF with {what}'
-        else:
+        shown, factor, deviation = improvement >= CRITERIA.by_masses, None, None
+        if shown:
             evidence = (
                 f'fits {improvement:.2g} times better with {what}: the residual of {names[joint]} '
                 f'falls from {100.0 * before[joint]:.3g} to {100.0 * after[joint]:.3g} % of its '
                 'effort'
+            )
+        else:
+            mass = self.base.chi[self.model.places[:, 0]].sum()
+            evidence = (
+                f'the links come much nearer to the URDF with {what}: without, their masses are '
+                f'{mass:.3g} kg together, in the URDF {self._masses().sum():.3g} kg'
             )
         if change.code == 'effort_scale':
             # of a cost that is quadratic around its minimum
@@ -297,7 +285,7 @@ class HypothesisComparison:
             remedy,
             tuple(names[j] for j in change.joints),
             what,
-            improvement=improvement if by_fit and improvement >= CRITERIA.by_masses else None,
+            improvement=improvement if by_fit and shown else None,
             whole=whole if by_fit else None,
             factor=factor,
             deviation=deviation,
@@ -410,7 +398,7 @@ class HypothesisComparison:
                 for axis in np.eye(3).tolist()
             ]
         )
-        for _ in range(CRITERIA.turns if size > 0.0 else 0):
+        for _ in range(CRITERIA.sizes if size > 0.0 else 0):
             fit, effort = best.fit, self.observed.effort
             unit = np.sqrt(fit.weights / _variances(effort))
             bodies = np.where(self.model.bodily, fit.chi, 0.0)

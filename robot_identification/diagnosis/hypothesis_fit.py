@@ -66,10 +66,6 @@ class FitConstants:
     """Of parameters without bodies, relative to their columns."""
     unseen: float = 1e-9
     """Square of a column, of the largest, below which it is not seen."""
-    free_rounds: int = 3
-    """Rounds of a fit without prior."""
-    free_ridge: float = 1e-8
-    """Its ridge, relative to the columns."""
 
 
 FIT = FitConstants()
@@ -121,7 +117,7 @@ class HypothesisModel:
         self.units = relative_units(self.bodies)
         self.bodily = np.isin(columns, self.places)
 
-    def fit(self, grams: np.ndarray) -> HypothesisFit:
+    def fit(self, grams: np.ndarray, *, free: bool = False) -> HypothesisFit:
         """
         Fit to rows by their Gram matrices.
 
@@ -130,17 +126,19 @@ class HypothesisModel:
         grams:
             (n, p + 1, p + 1) means over samples of [W_j | tau_j]' [W_j | tau_j], relative to the
             variance of tau_j.
+        free:
+            Whether without prior and constraints, which costs less.
 
         """
         variance, chi = np.full(len(grams), FIT.usual**2), self._begin(grams.sum(axis=0))
         for _ in range(FIT.rounds):
             weights = FIT.rows / variance
-            chi = self._solve(np.tensordot(weights, grams, axes=1), chi)
+            chi = self._solve(np.tensordot(weights, grams, axes=1), chi, free=free)
             square = residual_squares(grams, chi)
             previous, variance = variance, square + FIT.floor**2
             if np.abs(np.log(variance / previous)).max() < FIT.settled:
                 break
-        cost = data_cost(square) + self.prior_cost(chi)
+        cost = data_cost(square) + (0.0 if free else self.prior_cost(chi))
         return HypothesisFit(cost, np.sqrt(square), chi, weights)
 
     def refit(self, grams: np.ndarray, fitted: HypothesisFit) -> np.ndarray:
@@ -153,8 +151,8 @@ class HypothesisModel:
         values = np.linalg.eigvalsh(bodies)
         return 0.5 * float((np.log(values) ** 2).sum()) if values.min() > 0.0 else np.inf
 
-    def _solve(self, total: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """Return the minimum of the Gram matrix's least squares with the divergence."""
+    def _solve(self, total: np.ndarray, start: np.ndarray, *, free: bool = False) -> np.ndarray:
+        """Return the minimum of the Gram matrix's least squares with the divergence, or free."""
         p = len(total) - 1
         size = np.diag(total)[:p]
         # a column that nothing moves has to stay somewhere
@@ -162,9 +160,12 @@ class HypothesisModel:
         scale = np.sqrt(size + ridge)
         scaled = (total[:p, :p] + np.diag(ridge)) / scale[:, None] / scale
         root = np.linalg.cholesky(scaled)  # the ridge keeps it positive definite
+        target = scipy.linalg.solve_triangular(root, total[:p, p] / scale, lower=True)
+        if free:
+            return np.asarray(scipy.linalg.solve_triangular(root.T, target) / scale)
         problem = LogDetProblem(
             matrix=root.T * scale,
-            target=scipy.linalg.solve_triangular(root, total[:p, p] / scale, lower=True),
+            target=target,
             places=self.places,
             units=self.units,
             weight=FIT.weight,
@@ -185,23 +186,6 @@ class HypothesisModel:
         scale = np.sqrt(np.maximum(size, FIT.unseen * size.max()))
         typical = 0.01 * np.sqrt(total[p, p]) / scale
         return signed_start(self.positive, start, typical, ~self.bodily)
-
-
-def free_cost(grams: np.ndarray) -> float:
-    """Return the cost of a fit without prior and constraints, which is less than with them."""
-    p = grams.shape[1] - 1
-    variance = np.full(len(grams), FIT.usual**2)
-    for _ in range(FIT.free_rounds):
-        weights = FIT.rows / variance
-        total = np.tensordot(weights, grams, axes=1)
-        scale = np.sqrt(np.maximum(np.diag(total)[:p], FIT.unseen * np.diag(total)[:p].max()))
-        scaled = total[:p, :p] / scale[:, None] / scale
-        scaled[np.diag_indices(p)] += FIT.free_ridge
-        factor = scipy.linalg.cho_factor(scaled, check_finite=False)
-        chi = scipy.linalg.cho_solve(factor, total[:p, p] / scale, check_finite=False) / scale
-        square = residual_squares(grams, chi)
-        variance = square + FIT.floor**2
-    return data_cost(square)
 
 
 def data_cost(square: np.ndarray) -> float:
