@@ -16,6 +16,7 @@ ROOMS = (
     'errors',
     'compiled',
     'progress',
+    'threads',
     'untrusted',
     'processes',
     'receive_buffers',

@@ -56,12 +56,12 @@ The wheels of modules; of a module that is not here, its own name.
 Compressed bags are read with what rosbags and mcap themselves decompress with.
 """
 
-OPTIONAL = {'dask', 'distributed', 'numba', 'pandas', 'plotly', 'pyarrow'}
+OPTIONAL = {'dask', 'distributed', 'numba', 'pandas', 'plotly', 'pyarrow', 'threadpoolctl'}
 """
 Imported where it is needed and without a rosdep key, so that package.xml cannot name it.
 
 Where one is missing there is another way (the regressor without Numba, a fleet without Dask, a
-report without figures), or an error that names what to install.
+report without figures, the caller's threads), or an error that names what to install.
 """
 
 COMPLETION = {'argcomplete'}

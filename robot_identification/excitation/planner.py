@@ -20,6 +20,7 @@ from ..errors import ExcitationError
 from ..model.robot import Robot
 from ..progress import Progress
 from ..regressor import ModelSettings
+from ..threads import on_one_thread
 from .bases import BASES
 from .collisions import CollisionModel, planned_collisions
 from .constraints import Nearest, too_close
@@ -190,6 +191,7 @@ PLANNERS: dict[str, Callable[[PlanningTask], Plan]] = {
 """Planners by the name that `PlannerSettings.method` gives their motions."""
 
 
+@on_one_thread
 def plan(
     robot: Robot,
     settings: PlannerSettings | None = None,

@@ -30,6 +30,7 @@ from ..progress import no_progress, Progress
 from ..results.result import Result
 from ..results.urdf_export import robot_with_inertia
 from ..servo.settings import SERVO_COMMAND
+from ..threads import on_one_thread
 from . import pipeline
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ Data = Any
 """A recording: `Recording`, data frame, arrays or columns by name, entry of a file, or path."""
 
 
+@on_one_thread
 def identify(
     robot: Experiment | Robot | str | os.PathLike,
     recordings: Data | Sequence[Data] | None = None,

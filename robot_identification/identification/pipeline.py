@@ -71,6 +71,7 @@ from ..results.tables import ResultSettings
 from ..selection.friction_slopes import find_slopes, open_slopes
 from ..selection.model_selection import can_choose, choose_model, ModelSelection
 from ..signals import recording_clock, source_name
+from ..threads import on_one_thread
 from .gains import gains_by_load, with_gains
 from .reduction import (
     FactorBuilder,
@@ -240,6 +241,7 @@ def _implausible_masses(result: Result) -> int:
     return sum(finding.quantity == 'mass' for finding in result.plausibility.findings)
 
 
+@on_one_thread
 def identify_sources(
     problem: IdentificationProblem,
     sources: Sequence[Source],
@@ -376,6 +378,7 @@ def identify_sources(
     )
 
 
+@on_one_thread
 def identify_factors(
     factors: Sequence[StoredFactor],
     estimation: EstimationSettings | None = None,
