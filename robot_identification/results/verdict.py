@@ -36,6 +36,9 @@ SCHEMA = 1
 
 GOOD, USABLE, DO_NOT_USE = LEVELS = ('good', 'usable', 'do_not_use')
 
+_CAUSE = 'diagnosis'
+"""Criterion whose reasons the others may follow from."""
+
 _NAMED = 2
 """Reasons that a sentence names at most; one where nothing is left."""
 
@@ -54,7 +57,8 @@ class Verdict:
     scope:
         Up to which speeds it was validated, in words.
     reasons:
-        Those against it first, the gravest at the top; then remarks.
+        Those against it first: what rules out all uses, then faults of the recordings, which the
+        others may follow from, then the gravest; then remarks.
     omissions:
         What was left out, changed or not judged, in sentences.
     links:
@@ -91,8 +95,10 @@ class Verdict:
     @property
     def _named(self) -> tuple[Reason, ...]:
         """The reasons that the sentence names."""
-        chosen = [reason for reason in self.against if reason.rules_out] or self.against
-        return tuple(chosen[: 1 if self.level == DO_NOT_USE else _NAMED])
+        if self.level == DO_NOT_USE:
+            return tuple(reason for reason in self.against if reason.rules_out)[:1]
+        chosen = [r for r in self.against if r.rules_out or r.criterion == _CAUSE]
+        return tuple((chosen or self.against)[:_NAMED])
 
     @property
     def _because(self) -> str:
@@ -107,7 +113,7 @@ class Verdict:
 
         Where recordings are at fault altogether, mending them comes first: all else follows.
         """
-        faults = [r for r in self.reasons if r.criterion == 'diagnosis' and r.rules_out == ALL]
+        faults = [r for r in self.reasons if r.criterion == _CAUSE and r.rules_out == ALL]
         chosen = {reason.next_step: reason for reason in reversed(faults or self.reasons)}
         steps = (reason for reason in self.reasons if chosen.get(reason.next_step) is reason)
         return tuple(reason for reason in steps if reason.next_step)
@@ -162,12 +168,17 @@ def verdict(result: Result) -> Verdict:
 
 def verdict_from_reasons(found: Iterable[Reason], scope: str) -> Verdict:
     """Return the verdict that reasons amount to, for validated speeds in words (`scope`)."""
-    found = sorted(found, key=lambda reason: (reason.remark, -len(reason.rules_out)))
+    found = sorted(found, key=_rank)
     against = [reason for reason in found if not reason.remark]
     out = {use for reason in against for use in reason.rules_out}
     uses = tuple(use for use in USES if use not in out)
     level = GOOD if not against else USABLE if uses else DO_NOT_USE
     return Verdict(level, uses, scope, tuple(found))
+
+
+def _rank(reason: Reason) -> tuple[bool, bool, bool, int]:
+    some = reason.rules_out != ALL
+    return reason.remark, some, some and reason.criterion != _CAUSE, -len(reason.rules_out)
 
 
 def validation_verdict(stored: StoredResult, validations: Sequence[Validation]) -> Verdict:

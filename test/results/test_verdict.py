@@ -340,6 +340,20 @@ def test_a_finding_that_hardly_helps_the_whole_robot_is_a_reservation(good):
     assert verdict(recorded(good, diagnosis=(decisive,))).level == DO_NOT_USE
 
 
+def test_a_fault_of_the_recordings_is_named_before_what_follows_from_it():
+    fault = Reason('diagnosis', 'a zero is off', next_step='mend the zero')
+    masses = Reason('plausibility', 'masses', rules_out=('simulation',), next_step='check gains')
+    remark = Reason('speed', 'fast', remark=True)
+    others = [masses, remark, Reason('gains', 'known to 10 %'), fault]
+    found = verdict_from_reasons(others, 'not validated')
+    assert 'not for simulation, because a zero is off; masses; and 1 more' in found.sentence
+    assert found.next_steps[0].next_step == 'mend the zero'
+    useless = Reason('validation', 'misses', rules_out=ALL)
+    found = verdict_from_reasons([*others, useless], 'not validated')
+    assert found.sentence.startswith('Do not use, because misses; and 3 more')
+    assert [reason.criterion for reason in found.against[:2]] == ['validation', 'diagnosis']
+
+
 def test_a_validation_much_worse_than_the_fit_is_a_reservation(good):
     (seen,) = good.validations
     for fitted, error, level in ((1.0, 4.9, GOOD), (2.0, 5.1, USABLE), (4.0, 7.9, GOOD)):
