@@ -62,7 +62,8 @@ KINDS = ('joint_torque', 'motor_torque', 'motor_current')
     ),
     argument(
         '--gear-ratios',
-        'of data recorded at the motors: motor turns by joint turn, one a joint',
+        'of data recorded at the motors: motor turns by joint turn, one a joint; for one that '
+        'slides, recorded positions by metre (1000: positions in mm)',
         float,
         'N',
         nargs='+',
@@ -74,7 +75,7 @@ KINDS = ('joint_torque', 'motor_torque', 'motor_current')
         'Q',
         nargs='+',
     ),
-    flag('--degrees', 'positions are in degrees'),
+    flag('--degrees', 'positions of joints that turn are in degrees'),
     argument('--ticks', 'positions are in ticks of encoders with N ticks a turn', positive, 'N'),
     argument('--rate', 'sampling rate of tables without time stamps', positive, 'HZ'),
     flag('--tool', 'the recordings have wrenches of a force-torque sensor at the wrist'),

@@ -28,6 +28,7 @@ from ..diagnosis.recording_faults import (
     gravity_sizes,
     read_first_rows,
     recording_faults,
+    revolute,
     still_joints,
 )
 from ..errors import collected_warnings, one_of, SettingsError, unique_texts
@@ -43,6 +44,13 @@ _FAR = 4.0
 
 _LIKE_JOINTS = 0.5, 2.0
 """Sizes of gravity in the efforts that speak for torques at the joints."""
+
+_UNIT_REMEDIES = {
+    'rad': 'give --degrees or --ticks, or --gear-ratios if it is that of the motor',
+    'm': 'give --gear-ratios with recorded positions by metre for it, 1 for joints in rad or m',
+    'mm': 'give --gear-ratios with 1000 for it, 1 for joints in rad, degrees or m',
+}
+"""What maps positions in another unit, by the unit of the URDF or the likely one."""
 
 _THOUSAND = 400.0, 2500.0
 """Sizes of gravity in the efforts that speak for mN m, with masses of the URDF that are rough."""
@@ -60,13 +68,14 @@ class DraftSettings:
     rate:
         Sampling rate of tables without a time column [Hz].
     gear_ratios:
-        (n_joints,) turns of the motor by turn of the joint, of data recorded at the motors.
+        (n_joints,) turns of the motor by turn of the joint, of data recorded at the motors; of a
+        joint that slides, recorded positions by metre (rad by metre with ``ticks``).
     position_offsets:
         (n_joints,) positions of the joints where the recorded ones are 0 [rad or m].
     gains:
         (n_joints,) effort at the joint by recorded effort, for example [N m/A].
     degrees:
-        True if positions are in degrees.
+        True if positions of joints that turn are in degrees.
     ticks:
         Ticks of the encoders by turn, of positions in ticks; None for rad.
     target:
@@ -175,7 +184,7 @@ class Draft:
             *(f'  # {text}' for text in self.evidence),
             f'  effort_kind: {settings.effort_kind}',
         ]
-        drives = drafted_drives(settings, robot.joints)
+        drives = drafted_drives(settings, robot.joints, robot)
         if drives is not None:
             lines += drive_lines(drives)
         elif settings.effort_kind == 'motor_current':
@@ -270,7 +279,7 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
                 remedy = 'give recordings of the same joints'
                 raise recording_error(entry.name, text, remedy)
         check_settings(settings, joints)
-        drives = position_drives(settings, joints)
+        drives = position_drives(settings, joints, whole)
         counts = (drives or Drives()).recorded(len(joints))
         entries = tuple(with_time_unit(entry, joints, counts) for entry in entries)
         recordings = read_first_rows([open_recording(e, joints, drives) for e in entries])
@@ -279,7 +288,7 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
             moving = [j for j, joint in enumerate(joints) if joint not in still]
             joints = tuple(joints[j] for j in moving)
             settings = _of_joints(settings, moving)
-            drives = position_drives(settings, joints)
+            drives = position_drives(settings, joints, whole)
             entries = tuple(_entry_of(entry, moving) for entry in entries)
             guesses = tuple(_guess_of(guess, moving) for guess in guesses)
             recordings = tuple(recording.select(joints) for recording in recordings)
@@ -304,9 +313,11 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
     )
 
 
-def position_drives(settings: DraftSettings, joints: tuple[str, ...]) -> Drives | None:
-    """Return the map from recorded positions to those of the joints; None for none."""
-    drives = drafted_drives(replace(settings, gains=None), joints)
+def position_drives(
+    settings: DraftSettings, joints: tuple[str, ...], robot: Robot
+) -> Drives | None:
+    """Return the map from recorded positions to those of joints of a robot; None for none."""
+    drives = drafted_drives(replace(settings, gains=None), joints, robot)
     return None if drives is None else Drives(drives.position)
 
 
@@ -414,13 +425,17 @@ def drive_lines(drives: Drives) -> list[str]:
     return lines
 
 
-def drafted_drives(settings: DraftSettings, joints: tuple[str, ...]) -> Drives | None:
-    """Return the map from recorded signals to joints; None if there is nothing to map."""
+def drafted_drives(
+    settings: DraftSettings, joints: tuple[str, ...], robot: Robot
+) -> Drives | None:
+    """Return the map from recorded signals to joints of a robot; None if there is none."""
     n_joints = len(joints)
     ratios = np.array(settings.gear_ratios or np.ones(n_joints))
-    unit = np.radians(1.0) if settings.degrees else 1.0
-    unit = unit if settings.ticks is None else 2.0 * np.pi / settings.ticks
+    unit = 1.0 if settings.ticks is None else 2.0 * np.pi / settings.ticks
     scale = np.full(n_joints, unit) / ratios
+    if settings.degrees:
+        turning = dict(zip(robot.joints, revolute(robot), strict=True))
+        scale[[turning[joint] for joint in joints]] *= np.radians(1.0)
     gains = np.array(settings.gains or np.ones(n_joints)) * (
         ratios if settings.effort_kind == 'motor_torque' or settings.gains is None else 1.0
     )
@@ -439,21 +454,28 @@ def _diagonal(values: np.ndarray) -> tuple[tuple[float, ...], ...]:
 def require_units(
     robot: Robot,
     recordings: Sequence[Recording | CommandRecording],
-    remedy: str = 'give --degrees or --ticks, or --gear-ratios if it is that of the motor',
+    remedy: str | None = None,
 ) -> None:
-    """Require positions that are hardly those of motors or in degrees."""
+    """Require positions that are hardly those of motors, in degrees or in mm."""
     room = robot.limits.upper - robot.limits.lower
+    turning = np.array(revolute(robot))
     for recording in recordings:
         moved = np.ptp(recording.position, axis=0)
         with np.errstate(invalid='ignore', divide='ignore'):
             times = np.where(np.isfinite(room) & (room > 0.0), moved / room, 0.0)
-        j = int(np.argmax(times))
-        if times[j] > _FAR:
-            text = (
-                f"position of joint '{robot.joints[j]}' covers "
-                f'{moved[j]:.4g} rad, {times[j]:.2g} times its range in the URDF'
-            )
-            raise recording_error(recording.source, text, remedy, joint=robot.joints[j])
+        texts, ways, joints = [], [], []
+        for kind, unit in ((turning, 'rad'), (~turning, 'm')):
+            j = int(np.argmax(np.where(kind, times, 0.0)))
+            if times[j] > _FAR and kind[j]:
+                text = f"position of joint '{robot.joints[j]}' covers {moved[j]:.4g} {unit}, "
+                text += f'{times[j]:.2g} times its range in the URDF'
+                in_mm = unit == 'm' and moved[j] / 1000.0 <= room[j]
+                texts.append(text + (': it seems to be in mm' if in_mm else ''))
+                ways.append(_UNIT_REMEDIES['mm' if in_mm else unit])
+                joints.append(robot.joints[j])
+        if texts:
+            way = remedy or ' and '.join(ways)
+            raise recording_error(recording.source, '; '.join(texts), way, joint=joints[0])
 
 
 def _evidence(

@@ -213,9 +213,11 @@ def draft_servo(
     if facts is not None and facts.floating:
         settings = replace(settings, clamped=True)
         remarks.append(f'the base of {urdf.name} floats; it is held where the file places it')
+    with collected_warnings():
+        robot = replace(settings, joints=tuple(joints)).build()
     if units is not None:
-        check_settings(units, tuple(joints))
-        settings = replace(settings, drives=position_drives(units, tuple(joints)))
+        check_settings(units, robot.joints)
+        settings = replace(settings, drives=position_drives(units, robot.joints, robot))
     arrays = _gains(files[0], len(joints))
     if stiffness is None and 'kp' not in arrays:
         raise SettingsError(
@@ -236,8 +238,6 @@ def draft_servo(
         damping=_brief(servo.per_joint('damping', joints)),
     )
     entries = tuple(command_entry(file, joints, rate) for file in files)
-    with collected_warnings():
-        robot = replace(settings, joints=tuple(joints)).build()
     for entry in entries:
         recording = read_commands(entry, robot.joints, settings.drives, Path('.'))
         require_units(robot, [recording])

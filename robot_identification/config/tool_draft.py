@@ -86,7 +86,7 @@ class ToolDraft:
             f"  joints: {flow(list(self.robot.joints))}  # the order of the data's columns",
             '  effort_kind: joint_torque  # of no matter here: no efforts are used',
         ]
-        drives = position_drives(self.settings, self.robot.joints)
+        drives = position_drives(self.settings, self.robot.joints, self.robot)
         lines += [] if drives is None else drive_lines(drives)
         lines += [
             'data:',
@@ -166,7 +166,7 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
     if len(topics) > 1:
         raise recording_error(files[0], f'other bags have wrenches on other topics: {topics}')
     topic = next(iter(topics), '')
-    drives = position_drives(settings, robot.joints) or Drives()
+    drives = position_drives(settings, robot.joints, robot) or Drives()
     for entry in entries:
         recording = read_wrench(entry, robot.joints, drives, Path('.'), topic)
         require_units(robot, [recording.select(robot.joints)])

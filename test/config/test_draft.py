@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +173,34 @@ def test_degrees_are_refused_until_they_are_named(tmp_path, motion):
         draft(URDF, [path], KNOWN)
     found = draft(URDF, [path], DraftSettings(effort_kind='joint_torque', degrees=True))
     check(written(found, tmp_path)[1], (time, 5 * position, 5 * velocity, effort))
+
+
+def test_a_slide_in_mm_is_refused_with_what_makes_it_metres(tmp_path, motion, fingered):
+    """Degrees beside it are named in the same breath, and are none of the slide's."""
+    slide = 0.4 + 0.3 * np.sin(motion[0])
+    columns, header = signals_with_finger(motion, slide)
+    right = np.column_stack((motion[1], slide))
+    columns[1][:, 0] *= 1000.0
+    path = table(tmp_path / 'mm.csv', columns, header)
+    with pytest.raises(RecordingError) as refused:
+        draft(fingered, [path], KNOWN)
+    text = str(refused.value)
+    assert "'finger' covers 600 m, " in text and 'seems to be in mm: give --gear-ratios' in text
+    assert 'rad,' not in text.partition(': give')[0] and '--degrees' not in text
+    joints = Robot.from_urdf(fingered).joints
+    ratios = tuple(1000.0 if joint == 'finger' else 1.0 for joint in joints)
+    settings = DraftSettings(effort_kind='joint_torque', gear_ratios=ratios)
+    found = draft(fingered, [path], settings)
+    order = [('joint_1', 'joint_2', 'joint_3', 'finger').index(joint) for joint in joints]
+    np.testing.assert_allclose(found.recordings[0].position, right[:, order], atol=1e-9)
+    columns[1][:, 1:] = np.degrees(5 * columns[1][:, 1:])
+    columns[2][:, 1:] = np.degrees(5 * columns[2][:, 1:])
+    right[:, :3] *= 5
+    path = table(tmp_path / 'both.csv', columns, header)
+    with pytest.raises(RecordingError, match=r'--degrees .*and give --gear-ratios with 1000'):
+        draft(fingered, [path], KNOWN)
+    found = draft(fingered, [path], replace(settings, degrees=True))
+    np.testing.assert_allclose(found.recordings[0].position, right[:, order], atol=1e-9)
 
 
 def test_signals_of_motors_become_those_of_joints(tmp_path, motion):
