@@ -134,18 +134,25 @@ def faults_of_locked(
                     joints=(joint,),
                     evidence=f"joint '{joint}' is locked at {place:.4g} {unit} and moves from "
                     f'{low:.4g} to {high:.4g} {unit} in {source}',
-                    remedy='add it to robot.joints, with the columns of its position and effort',
+                    remedy='add it to robot.joints, with the columns of its position and effort; '
+                    'it has to move in a recording to identify from',
                 )
             )
-        elif max(abs(low - place), abs(high - place)) > apart:
-            middle = 0.5 * (low + high)
+            continue
+        far = [max(abs(low - place), abs(high - place)) for _, low, high in seen]
+        if max(far) > apart:
+            places = [0.5 * (low + high) for _, low, high in seen]
+            several = max(places) - min(places) > apart
+            source, middle = seen[int(np.argmax(far))][0], places[int(np.argmax(far))]
             faults.append(
                 RecordingFault(
                     code='locked_joint',
                     joints=(joint,),
                     evidence=f"joint '{joint}' is locked at {place:.4g} {unit} and stands at "
                     f'{middle:.4g} {unit} in {source}',
-                    remedy='set robot.locked',
+                    remedy='record it at one place in all, or in motion to identify it'
+                    if several
+                    else 'set robot.locked',
                 )
             )
         else:

@@ -14,6 +14,7 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.bag_writer import BagWriter, Qos, Topic
 from robot_identification.diagnosis.recording_faults import read_first_rows
 from robot_identification.errors import RecordingError, SettingsError
+from robot_identification.identification.pipeline import identify
 from robot_identification.model.robot import Robot
 import yaml
 
@@ -349,6 +350,29 @@ def test_a_joint_that_stands_still_is_locked_where_it_stood(tmp_path, motion, fi
     experiment = load_experiment(tmp_path / 'experiment.yaml')
     assert experiment.robot.locked == {'finger': 0.035} and 'stands still' in text
     check(read_first_rows(experiment.sources())[0], motion)
+
+
+def test_what_identify_takes_for_still_is_locked(tmp_path, motion, fingered):
+    """Motion counts within the recordings to identify from, not between them."""
+    paths = []
+    for name, place in (('first', 0.03), ('second', 0.03), ('third', 0.4)):
+        columns, header = signals_with_finger(motion, place)
+        paths.append(table(tmp_path / f'{name}.csv', columns, header))
+    columns, header = signals_with_finger(motion, 0.4 + 0.3 * np.sin(motion[0]))
+    moving = table(tmp_path / 'moving.csv', columns, header)
+    for files in ([paths[0], paths[2]], paths, [paths[0], moving], [paths[0], paths[2], paths[0]]):
+        found = draft(fingered, files, KNOWN)
+        assert dict(found.robot.locked) == {'finger': 0.03}
+        assert "'finger' is locked at 0.03 m and " in found.summary()
+    assert 'stands at 0.4 m in' in found.summary() and 'record it at one place' in found.summary()
+    # what shows the joint is identified, wherever it stands in the others
+    assert not draft(fingered, [paths[0], moving, paths[2]], KNOWN).robot.locked
+    (tmp_path / 'experiment.yaml').write_text(
+        draft(fingered, [paths[0], paths[2]], KNOWN).text(fingered, tmp_path)
+    )
+    result = identify(load_experiment(tmp_path / 'experiment.yaml', {'auto': False}))
+    (fault,) = [each for each in result.recorded.diagnosis if each.code == 'locked_joint']
+    assert fault.joints == ('finger',) and 'stands at 0.4 m in' in fault.evidence
 
 
 def test_factors_by_joint_are_those_of_the_joints_that_move(tmp_path, motion, fingered, robot):
