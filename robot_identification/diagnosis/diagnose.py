@@ -233,8 +233,10 @@ class HypothesisComparison:
         tried = [self.explanation_by(change, free=True) for change in changes]
         gaining = (each for each in tried if each.gain > CRITERIA.worth_refining)
         found = [each.change for each in sorted(gaining, key=lambda each: -each.gain)]
-        single = [change for change in found if change.joints][: CRITERIA.shortlisted]
-        return [*(change for change in found if not change.joints), *single]
+        common, single = ([c for c in found if bool(c.joints) is one] for one in (False, True))
+        best, rest = single[: CRITERIA.shortlisted], single[CRITERIA.shortlisted :]
+        # a fit without a prior takes up the sign of a joint that nothing couples to others
+        return [*common, *best, *(c for c in rest if c.code in ('effort_sign', 'position_sign'))]
 
     def explanation_by(self, change: Correction, *, free: bool = False) -> Explanation:
         """Fit the samples under a change, with the prior unless free."""
@@ -348,7 +350,7 @@ class HypothesisComparison:
 
     def _rows(self, change: Correction) -> np.ndarray:
         """Return the rows under a change, (m, n, p)."""
-        if not change.moves and change.gravity is None:
+        if change.position is None and change.offset is None and change.gravity is None:
             return self.rows
         regressor = self.regressor
         if change.gravity is not None:

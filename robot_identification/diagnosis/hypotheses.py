@@ -66,11 +66,6 @@ class Correction:
     offset: np.ndarray | None = None
     gravity: tuple[float, ...] | None = None
 
-    @property
-    def moves(self) -> bool:
-        """True if the motion is another one."""
-        return self.position is not None or self.offset is not None
-
     def motion(self, motion: Motion) -> Motion:
         """Return the motion without the fault."""
         states = motion.position, motion.velocity, motion.acceleration

@@ -145,10 +145,14 @@ class RecordingFault:
             and 1.0 / LIMITS.whole_factor < self.factor < LIMITS.whole_factor
         )
 
+    @property
+    def statement(self) -> str:
+        """The evidence, with what explains the recordings nearly as well."""
+        others = ' or '.join(other.change for other in self.alternatives)
+        return f'{self.evidence} (or with {others})' if others else self.evidence
+
     def __str__(self) -> str:
-        changes = [other.change for other in self.alternatives]
-        others = f' (or {", or ".join(changes)})' if changes else ''
-        return f'{self.evidence}{others}: {self.remedy}'
+        return f'{self.statement}: {self.remedy}'
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain numbers and texts."""

@@ -110,6 +110,9 @@ REVERSALS = 2.0
 UNCONFIRMED = 0.1
 """Relative deviation of a scale that nothing confirms: that of makers' gains is off by a tenth."""
 
+LARGE_OFFSET = 0.5
+"""Constant effort of a joint by its effort: real ones reach a tenth, without a spring."""
+
 SURE_GAINS = 0.05
 """Relative deviation of gains up to which nothing is said: masses are not known better."""
 
@@ -267,7 +270,7 @@ def diagnosis(result: Result) -> Iterator[Reason]:
         )
         yield Reason(
             'diagnosis',
-            f'{says} ({code}): {first.evidence}{_more(len(alike))}{note}',
+            f'{says} ({code}): {first.statement}{_more(len(alike))}{note}',
             rules_out=() if mended or slight else _PARTLY.get(code, ALL),
             joints=tuple(joint for finding in alike for joint in finding.joints),
             value=first.improvement,
@@ -630,6 +633,28 @@ def residuals(result: Result) -> Iterator[Reason]:
         )
 
 
+def offsets(result: Result) -> Iterator[Reason]:
+    """Constant efforts that are larger than any of a drive."""
+    standard = result.estimate.standard
+    if standard is None:
+        return
+    sizes = np.sqrt((result.system.analysed.effort**2).mean(axis=0))
+    for joint, size in zip(result.estimate.fit.joints, sizes):
+        share = 100.0 * abs(standard.get(f'{joint.joint}.off')) / max(size, 1e-300)
+        if share > 100.0 * LARGE_OFFSET:
+            yield Reason(
+                'offsets',
+                f'a constant effort of {joint.joint} is {share:.3g} % of its effort: gravity may '
+                'act along another direction there, or a spring pulls',
+                joints=(joint.joint,),
+                value=share,
+                threshold=100.0 * LARGE_OFFSET,
+                unit='%',
+                next_step='check robot.gravity, and the mounting of the robot',
+                key='robot.gravity',
+            )
+
+
 def gains(result: Result) -> Iterator[Reason]:
     """Gains of the drives that are not known well, with what that makes of the masses."""
     if result.settings.effort_kind != 'motor_current':
@@ -675,6 +700,7 @@ CRITERIA: tuple[Callable[[Result], Iterator[Reason]], ...] = (
     plausibility,
     speed,
     residuals,
+    offsets,
     gains,
 )
 """All criteria; of two reasons that rule out as many uses the earlier one is named first."""

@@ -4,7 +4,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pinocchio as pin
 import pytest
+from robot_identification.data.recording import Recording
+from robot_identification.diagnosis import diagnose as diagnosis
 from robot_identification.diagnosis.diagnose import diagnose, HypothesisComparison
 from robot_identification.diagnosis.hypotheses import (
     Correction,
@@ -15,6 +18,7 @@ from robot_identification.diagnosis.hypotheses import (
 )
 from robot_identification.diagnosis.recording_faults import diagnosis_samples
 from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
+from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings
 
 from benchmarks.faulty_arms import arm, FAULTS, faulty, KINDS
@@ -83,6 +87,55 @@ def test_finding_says_how_much_better_and_which_key():
     assert f'times better with the effort of {joint} negated' in finding.evidence
     assert 'robot.drives.effort.matrix' in finding.remedy
     assert finding.to_dict()['code'] == 'effort_sign'
+
+
+def scara():
+    """Return a SCARA, and a recording of it; nothing couples its upright slide to the others."""
+    ends = [(0.0, 0.0, 0.3), (0.3, 0.0, 0.05), (0.25, 0.0, 0.0), (0.0, 0.0, -0.1)]
+    masses, kinds = (6.5, 4.8, 1.1, 1.4), ('revolute', 'revolute', 'prismatic', 'revolute')
+    parts = ['<robot name="scara"><link name="l0"/>']
+    for i, (end, mass, kind) in enumerate(zip(ends, masses, kinds, strict=True), 1):
+        parts.append(
+            f'<link name="l{i}"><inertial><origin xyz="{0.1 / i} 0.01 0.02"/>'
+            f'<mass value="{mass}"/><inertia ixx="{0.02 / i}" iyy="{0.05 / i}" izz="{0.05 / i}" '
+            'ixy="0" ixz="0" iyz="0"/>'
+            f'</inertial></link><joint name="j{i}" type="{kind}"><parent link="l{i - 1}"/>'
+            f'<child link="l{i}"/><origin xyz="{end[0]} {end[1]} {end[2]}"/><axis xyz="0 0 1"/>'
+            '<limit lower="-3" upper="3" velocity="5" effort="100"/></joint>'
+        )
+    robot = Robot.from_urdf(''.join([*parts, '</robot>']))
+    random = np.random.default_rng(3)
+    time = np.arange(0.0, 20.0, 0.004)
+    w = 2.0 * np.pi * random.uniform(0.2, 1.0, (3, 4))
+    size = random.uniform(0.3, 1.0, (3, 4)) * np.array([0.6, 0.6, 0.05, 0.8])
+    phase = w[:, None] * time[:, None] + random.uniform(0.0, 6.0, (3, 1, 4))
+    position = (size[:, None] * np.sin(phase)).sum(axis=0)
+    velocity = ((size * w)[:, None] * np.cos(phase)).sum(axis=0)
+    acceleration = (-(size * w**2)[:, None] * np.sin(phase)).sum(axis=0)
+    model = robot.model.copy()
+    for inertia in model.inertias:
+        inertia.mass *= random.uniform(0.85, 1.15)
+    data = model.createData()
+    effort = np.array(
+        [pin.rnea(model, data, *state) for state in zip(position, velocity, acceleration)]
+    )
+    effort += effort.std(axis=0) * (0.1 * np.tanh(velocity / 0.01) + 0.2 * velocity)
+    effort += 0.03 * effort.std(axis=0) * random.standard_normal(effort.shape)
+    return robot, Recording(time, position, effort, robot.joints, source='scara')
+
+
+def test_a_wrong_sign_of_a_joint_that_nothing_couples_to_others_is_found(monkeypatch):
+    # whatever else may gain more without a prior
+    few = replace(diagnosis.CRITERIA, shortlisted=0)
+    monkeypatch.setattr(diagnosis, 'CRITERIA', few)
+    robot, recording = scara()
+    assert diagnose(robot, [recording]) == ()
+    effort = recording.effort * [1.0, 1.0, -1.0, 1.0]
+    (finding,) = diagnose(robot, [replace(recording, effort=effort)])
+    # with a constant effort, the position's sign explains it as well
+    named = {finding.change, *(other.change for other in finding.alternatives)}
+    assert 'the effort of j3 negated' in named
+    assert finding.joints == ('j3',) and finding.whole > 1.5
 
 
 def test_sizes_are_found():

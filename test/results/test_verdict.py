@@ -244,6 +244,19 @@ def test_what_was_done_already_is_not_advised(good):
     assert 'widen the dead zone (signals.dead_zone)' in [step.next_step for step in steps]
 
 
+def test_a_constant_effort_that_no_drive_has_is_a_reservation(good):
+    standard = good.estimate.standard
+    size = np.sqrt((good.system.analysed.effort[:, 1] ** 2).mean())
+    for share, level in ((0.4, GOOD), (-0.6, USABLE)):
+        values = standard.updated({'joint_2.off': share * size})
+        found = replace(good, estimate=replace(good.estimate, standard=values))
+        assert verdict(found).level == level and verdict(found).uses == tuple(USES)
+    (reason,) = reasons(found, 'offsets')
+    assert reason.joints == ('joint_2',) and 'is 60 % of its effort' in reason.text
+    plain = replace(good, estimate=replace(good.estimate, standard=None))
+    assert not reasons(plain, 'offsets')
+
+
 def by_currents(result, gains):
     """Return a result that comes from motor currents."""
     settings = replace(result.settings, effort_kind='motor_current')
