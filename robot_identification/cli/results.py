@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from ..errors import one_of, SettingsError
 from ..progress import progress_bar, subrange
@@ -27,6 +27,9 @@ from .command import (
     TOPIC,
 )
 from .servo import replay_servo, REPLAYED_COMMANDS
+
+if TYPE_CHECKING:
+    from ..results.stored_result import StoredResult
 
 RECORDINGS = (
     RESULT,
@@ -92,8 +95,8 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
     *RECORDINGS,
     argument(
         '--predictions',
-        'write time, <joint>.measured (as recorded) and <joint>.predicted (from the filtered '
-        'motion) of every sample as CSV; with several recordings FILE_1.csv, FILE_2.csv, ...',
+        'write time, <joint>.measured and <joint>.predicted [N m or N at the joint] of every '
+        'sample as CSV; with several recordings FILE_1.csv, FILE_2.csv, ...',
         Path,
         'FILE',
     ),
@@ -125,21 +128,34 @@ def validate(options: argparse.Namespace) -> int:
     files = _prediction_files(options, sources)
     with progress_bar(enabled=not options.quiet) as progress:
         validations = validate_stored(result, sources, signals=signals, progress=progress)
-    verdict = validation_verdict(result, validations)
-    verdict_text = verdict.summary('Verdict by the validation alone')
-    show('\n\n'.join([verdict_text, *(validation.summary() for validation in validations)]))
+    judged = validation_verdict(result, validations).summary('Verdict by the validation alone')
+    show('\n\n'.join([judged, *(validation.summary() for validation in validations)]))
     for file, source in zip(files, sources, strict=False):
         write_predictions(file, predict_stored(result, source))
-        print(f'wrote {file}: {_channels(result.settings.signals)}')
+        print(f'wrote {file}: {_channels(result)}')
     return EXIT_OK
 
 
-def _channels(signals: Any) -> str:
-    """Return what predicted and measured efforts have been through, in words."""
-    cutoff = f' at {signals.cutoff:g} Hz' if signals.cutoff else ''
+def _channels(result: StoredResult) -> str:
+    """Return what predicted and measured efforts are in and have been through, in words."""
+    from ..signals.settings import by_joint
+
+    signals, drives = result.settings.signals, result.settings.drives
+    units = one_of(dict.fromkeys(result.robot.effort_units))
+    cutoff = f' at {signals.cutoff:g} Hz' * (signals.method != 'polynomial_approximation')
+    channel = [
+        f'{name} {one_of(dict.fromkeys(f"{value:g}" for value in values))} {unit}'
+        for name, unit in (('effort_delay', 's'), ('effort_low_pass', 'Hz'))
+        if (values := by_joint(signals, name, result.robot.joints)).any()
+    ]
+    delayed = f' and the channel of the efforts ({", ".join(channel)})' * bool(channel)
+    measured = f'recorded {result.settings.effort_kind.replace("_", " ")}'
+    if drives is not None and drives.effort is not None:
+        found = result.document.get('drive_gains')
+        measured += f' times {"the gains that were found" if found else "robot.drives.effort"}'
     return (
-        f'predicted from the motion filtered by {signals.method}{cutoff}; measured as recorded, '
-        'not filtered'
+        f'predicted from the motion filtered by {signals.method}{cutoff}{delayed}; '
+        f'measured is the {measured}, not filtered; both in {units}'
     )
 
 

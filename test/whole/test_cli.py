@@ -106,7 +106,8 @@ def test_validate_writes_measured_and_predicted_efforts(identified):
         'validate', 'results/result.yaml', 'experiment.yaml', '--predictions', 'out.csv', '--quiet'
     )
     assert (
-        'wrote out.csv: predicted from the motion filtered by butterworth at 20 Hz' in done.stdout
+        'wrote out.csv: predicted from the motion filtered by butterworth at 20 Hz; measured is '
+        'the recorded joint torque, not filtered; both in N m' in done.stdout
     )
     lines = (identified.folder / 'out.csv').read_text().splitlines()
     joints = identified.robot.joints
@@ -120,6 +121,28 @@ def test_validate_writes_measured_and_predicted_efforts(identified):
     error = (table[:, 2::2] - quiet)[40:-40]
     assert (np.sqrt(np.mean(error**2, axis=0)) < 0.05).all()
     assert np.isfinite(table).all()
+
+
+def test_predictions_say_what_they_have_been_through(identified):
+    """A delay is in the predicted efforts, a given gain in the measured ones."""
+    path = identified.folder / 'results' / 'result.yaml'
+    command = 'validate', 'late.yaml', 'experiment.yaml', '--predictions', 'late.csv', '--quiet'
+    document = yaml.safe_load(path.read_text())
+    settings = document['settings']
+    settings['signals']['effort_delay'] = [0.0, 0.1, 0.0]
+    settings['drives'] = {'position': None, 'effort': {'matrix': np.eye(3).tolist()}}
+    (identified.folder / 'late.yaml').write_text(yaml.safe_dump(document, sort_keys=False))
+    told = identified.run(*command).stdout
+    assert (
+        'and the channel of the efforts (effort_delay 0, 0.1 s); measured is the recorded' in told
+    )
+    assert 'joint torque times robot.drives.effort, not filtered' in told
+    identified.run('validate', path, *command[2:4], 'now.csv', '--quiet')
+    late, now = (identified.table(name) for name in ('late.csv', 'now.csv'))
+    shift = round(0.1 / np.diff(now[:, 0]).mean())
+    np.testing.assert_allclose(late[:, [2, 6]], now[:, [2, 6]], atol=1e-9)
+    moved = (late[shift:, 4] - now[:-shift, 4])[40:-40]
+    assert np.abs(moved).max() < 0.01 * np.abs(now[:, 4]).max()
 
 
 def test_predictions_do_not_replace_what_is_read(identified):

@@ -141,7 +141,8 @@ def test_result_has_the_gains_and_predicts_with_them(currents, tmp_path):
     table = result.drive_gains.summary()
     assert table.startswith("Drive gains, by their ratios; their scale is that of the prior's")
     done = currents.run('validate', saved.result, 'experiment.yaml', '--predictions', 'out.csv')
-    assert 'wrote out.csv' in done.stdout
+    (told,) = (line for line in done.stdout.splitlines() if line.startswith('wrote out.csv'))
+    assert 'motor current times the gains that were found, not filtered; both in N m' in told
     measured = np.loadtxt(currents.folder / 'out.csv', delimiter=',', skiprows=1)[:, 1::2]
     recorded = currents.table('second.csv')[:, 4:]
     np.testing.assert_allclose(measured, recorded @ matrix.T)
