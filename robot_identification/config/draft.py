@@ -292,15 +292,12 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
             entries = tuple(_entry_of(entry, moving) for entry in entries)
             guesses = tuple(_guess_of(guess, moving) for guess in guesses)
             recordings = tuple(recording.select(joints) for recording in recordings)
-        robot = _reduced(urdf, whole, joints, still, entries, recordings)
+        opened = [open_recording(entry, joints, drives) for entry in entries]
+        sources = [source for source in opened if isinstance(source, FileSource)]
+        robot = _reduced(urdf, whole, joints, still, sources)
         require_units(robot, recordings)
         faults = [str(finding) for finding in recording_faults(robot, recordings)]
-        sources = [open_recording(entry, joints, drives) for entry in entries]
-        seen = [
-            recorded_joints(source, robot, list(robot.locked))
-            for source in sources
-            if isinstance(source, FileSource)
-        ]
+        seen = [recorded_joints(source, robot, list(robot.locked)) for source in sources]
     return Draft(
         robot,
         entries,
@@ -347,20 +344,18 @@ def _reduced(
     whole: Robot,
     joints: tuple[str, ...],
     still: Mapping[str, float],
-    entries: Sequence[RecordingEntry],
-    recordings: Sequence[Recording],
+    sources: Sequence[FileSource],
 ) -> Robot:
     """Return the robot of the joints that move; the others are locked where they were recorded."""
     if joints == whole.joints:
         return whole
     others = [joint for joint in whole.contents.moving if joint not in joints]
     places = dict.fromkeys(others, 0.0)
-    for entry, recording in zip(entries, recordings, strict=True):
-        source = open_recording(entry, recording.joints)
-        if isinstance(source, FileSource):
-            wanted = [joint for joint in others if joint not in still]
-            seen = recorded_joints(source, whole, wanted).positions
-            places.update({joint: round(0.5 * (a + b), 6) for joint, (a, b) in seen.items()})
+    for source in sources:
+        wanted = [joint for joint in others if joint not in still]
+        seen = recorded_joints(source, whole, wanted).positions
+        middles = {joint: round(0.5 * (low + high), 6) for joint, (low, high) in seen.items()}
+        places.update({joint: place for joint, place in middles.items() if np.isfinite(place)})
     places.update(still)
     for joint in others:
         mimic = whole.contents.moving[joint].mimic

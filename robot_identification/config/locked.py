@@ -35,7 +35,7 @@ class RecordedJoints:
     source:
         Name of the recording.
     positions:
-        Lowest and highest one by joint [rad or m].
+        Lowest and highest one by joint [rad or m]; NaN where drives leave their unit open.
     others:
         Names, or columns of positions, that are of no joint of the URDF.
 
@@ -61,7 +61,7 @@ def recorded_joints(source: FileSource, robot: Robot, wanted: Sequence[str]) -> 
             found, left = position_columns(spelled, list(known))
             columns = {joint: plain[found[joint]] for joint in wanted if joint in found}
             others = [plain[name] for name in left]
-        positions = dict(_positions(source, columns))
+        positions = dict(_positions(source, robot, columns))
     except IdentificationError:
         return RecordedJoints(source.source, {}, ())
     signals = (entry.position, entry.velocity, entry.effort)
@@ -100,22 +100,33 @@ def _in_table(source: FileSource) -> tuple[list[str], list[str]]:
 
 
 def _positions(
-    source: FileSource, columns: Mapping[str, str]
+    source: FileSource, robot: Robot, columns: Mapping[str, str]
 ) -> Iterator[tuple[str, tuple[float, float]]]:
+    drive, moving = source.drives.position, robot.contents.moving
+    matrix = np.eye(len(source.robot_joints)) if drive is None else np.array(drive.matrix)
+    # one factor, such as of degrees, holds for others of the kind; what couples joints does not
+    square = matrix.shape[0] == matrix.shape[1]
+    coupled = not square or bool(np.any(matrix - np.diag(np.diag(matrix))))
+    factors: dict[bool, set[float]] = {True: set(), False: set()}
+    for joint, factor in zip(source.robot_joints, np.diag(matrix).tolist(), strict=False):
+        factors[moving[joint].type == 'prismatic'].add(factor)
     for joint, column in columns.items():
         entry = replace(source.entry, position=(column,), velocity=None, effort=None, motor=None)
         counts = {'position': 1, 'velocity': 0, 'effort': 0}
         tables = read_tables(entry, (joint,), counts, source.base, _ROWS)
         table = next(tables, None)
         if table is not None and np.isfinite(table.position).all():
-            yield joint, (float(table.position.min()), float(table.position.max()))
+            known = {1.0} if drive is None else factors[moving[joint].type == 'prismatic']
+            factor = next(iter(known)) if len(known) == 1 and not coupled else np.nan
+            ends = factor * table.position.min(), factor * table.position.max()
+            yield joint, (float(min(ends)), float(max(ends)))
 
 
 def faults_of_locked(
     robot: Robot, found: Sequence[RecordedJoints]
 ) -> tuple[list[RecordingFault], list[str]]:
     """Return locked joints that move or stand elsewhere as faults; remarks on all others."""
-    faults, remarks, still, absent = [], [], [], []
+    faults, remarks, still, absent, unknown = [], [], [], [], []
     for joint, place in robot.locked.items():
         moving = robot.contents.joints[joint]
         if moving.mimic is not None and moving.mimic.joint in robot.locked:
@@ -125,6 +136,9 @@ def faults_of_locked(
         seen = [(each.source, *each.positions[joint]) for each in found if joint in each.positions]
         if not seen:
             absent.append(f"'{joint}' at {place:.4g} {unit}")
+            continue
+        if not all(np.isfinite(low) for _, low, _ in seen):
+            unknown.append(f"'{joint}' at {place:.4g} {unit}")
             continue
         source, low, high = max(seen, key=lambda item: item[2] - item[1])
         if high - low > apart:
@@ -181,6 +195,11 @@ def faults_of_locked(
     elif others:
         remarks.append(
             f'passed over in the recordings, since the URDF does not have it: {one_of(others)}'
+        )
+    if unknown:
+        remarks.append(
+            f'locked, and not compared with the recordings, whose positions are those of drives '
+            f'(robot.drives.position): {one_of(unknown)}'
         )
     if still:
         remarks.append(

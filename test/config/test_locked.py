@@ -13,6 +13,7 @@ from robot_identification.config.locked import (
 )
 from robot_identification.config.sources import open_recording
 from robot_identification.data.bag_writer import BagWriter, Topic
+from robot_identification.data.drives import Drives, PositionDrive
 from robot_identification.data.joint_state import typestore
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.identification.pipeline import identify
@@ -171,3 +172,30 @@ def long_table(folder, finger):
     return RecordingEntry(
         file=str(path), time='t', position=('arm_position',), effort=('arm_effort',)
     )
+
+
+@pytest.mark.parametrize(
+    ('matrix', 'place'),
+    [
+        ([[np.pi / 180.0]], PLACE),
+        (None, np.degrees(PLACE)),
+        ([[np.pi / 180.0, 0.1]], np.nan),
+    ],
+)
+def test_positions_of_locked_joints_go_through_the_drives_as_the_others_do(
+    tmp_path, matrix, place
+):
+    time = np.arange(0.0, 2.0, 0.01)
+    columns = np.column_stack([time, 30.0 * np.sin(time), np.full(time.size, np.degrees(PLACE))])
+    header = 't,arm_position,wrist joint_position'
+    np.savetxt(tmp_path / 'run.csv', columns, delimiter=',', header=header, comments='')
+    position = ('arm_position', 't')[: 1 if matrix is None else len(matrix[0])]
+    entry = RecordingEntry(file='run.csv', time='t', position=position, effort=('t',))
+    drive = None if matrix is None else PositionDrive(tuple(map(tuple, matrix)))
+    source = open_recording(entry, ('arm',), Drives(position=drive), tmp_path)
+    robot = robot_of(**{'wrist joint': PLACE})
+    seen = recorded_joints(source, robot, ['wrist joint'])
+    np.testing.assert_allclose(seen.positions['wrist joint'], place)
+    faults, remarks = faults_of_locked(robot, [seen])
+    assert bool(faults) == (matrix is None)
+    assert np.isfinite(place) or any('not compared with the recordings' in r for r in remarks)
