@@ -48,8 +48,6 @@ class Case:
         Largest error of unseen motion [mrad].
     friction:
         As in `ServoSettings`.
-    coulomb, armature:
-        Largest median differences between even and odd periods [%].
 
     """
 
@@ -58,17 +56,18 @@ class Case:
     robot: str
     error: float
     friction: str = 'coulomb'
-    coulomb: float = 3.0
-    armature: float = 15.0
 
 
 CASES = (
     Case('Aliengo', 'aliengo', 'aliengo', 2.7),
     Case('Go2', 'go2', 'go2', 6.5),
-    Case('Go2, friction by position', 'go2', 'go2', 3.5, 'coulomb_by_position', armature=30.0),
+    Case('Go2, friction by position', 'go2', 'go2', 3.5, 'coulomb_by_position'),
     Case('SO-101, simulated', 'so101_sim_tight', 'so101', 0.6),
-    Case('SO-101, simulated with 1 degree of play', 'so101_sim_play', 'so101', 2.0, coulomb=8.0),
+    Case('SO-101, simulated with 1 degree of play', 'so101_sim_play', 'so101', 2.0),
 )
+
+REPEATABLE = {'coulomb': 3.0, 'armature': 15.0}
+"""Largest median differences between even and odd periods [%]."""
 
 COVERED = 1.0
 """Largest root mean square of differences between even and odd periods by their deviations."""
@@ -92,10 +91,10 @@ mrad on Aliengo, Go2 and SO-101, after 13, 13 and 22 rollouts.
 Repeatability compares the identifications of even and odd periods: the median over the joints of
 the difference by the mean, and the root mean square of differences by their standard deviations,
 held to {COVERED:g}. A delay that is longer by 1 ms takes (kd + fv) 1 ms from the armature; where
-friction depends on the position, the delay of the Go2 is so open that armature repeats within
-{CASES[2].armature:g} % only, as its deviation says. Play, which the model lacks, makes Coulomb
-friction differ between blocks ({CASES[4].coulomb:g} %). With `bodies: given` and `offset: true`,
-in runs of their own, constant efforts of the quadrupeds repeated to 0.9 and 1.5 %."""
+friction depends on the position, the delay of the Go2 is so open that armature does not repeat,
+as its deviation says. Play, which the model lacks, makes Coulomb friction differ between blocks.
+With `bodies: given` and `offset: true`, in runs of their own, constant efforts of the quadrupeds
+repeated to 0.9 and 1.5 %."""
 
 
 def section() -> Section:
@@ -144,7 +143,7 @@ def section() -> Section:
             Figure(f'{case.name} processor time', seconds, 's', at_most=SECONDS),
         ]
         compared = [case.name]
-        for kind, bound in (('coulomb', case.coulomb), ('armature', case.armature)):
+        for kind, bound in REPEATABLE.items():
             share, covered = _difference(even, odd, kind)
             name = f'{case.name} repeatability of {kind}'
             figures += [
