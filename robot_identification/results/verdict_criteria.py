@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from ..diagnosis.recording_faults import LIMITS
+from ..diagnosis.recording_faults import LIMITS, revolute
 from ..errors import one_of
 from ..estimation.estimate import Estimate, Fit
 from ..estimation.plot_samples import PlotSamples
@@ -111,7 +111,7 @@ UNCONFIRMED = 0.1
 """Relative deviation of a scale that nothing confirms: that of makers' gains is off by a tenth."""
 
 LARGE_OFFSET = 0.5
-"""Constant effort of a joint by its effort: real ones reach a tenth, without a spring."""
+"""Constant effort of a slide by its effort, beside friction and gravity, that is a drive's yet."""
 
 SURE_GAINS = 0.05
 """Relative deviation of gains up to which nothing is said: masses are not known better."""
@@ -634,14 +634,16 @@ def residuals(result: Result) -> Iterator[Reason]:
 
 
 def offsets(result: Result) -> Iterator[Reason]:
-    """Constant efforts that are larger than any of a drive."""
+    """Constant efforts of slides, at which they take up a gravity along another direction."""
     standard = result.estimate.standard
     if standard is None:
         return
+    # at a joint that turns, gravity is not constant
+    turning = dict(zip(result.robot.joints, revolute(result.robot)))
     sizes = np.sqrt((result.system.analysed.effort**2).mean(axis=0))
     for joint, size in zip(result.estimate.fit.joints, sizes):
         share = 100.0 * abs(standard.get(f'{joint.joint}.off')) / max(size, 1e-300)
-        if share > 100.0 * LARGE_OFFSET:
+        if share > 100.0 * LARGE_OFFSET and not turning.get(joint.joint, True):
             yield Reason(
                 'offsets',
                 f'a constant effort of {joint.joint} is {share:.3g} % of its effort: gravity may '

@@ -244,10 +244,12 @@ def test_what_was_done_already_is_not_advised(good):
     assert 'widen the dead zone (signals.dead_zone)' in [step.next_step for step in steps]
 
 
-def test_a_constant_effort_that_no_drive_has_is_a_reservation(good):
+def test_a_constant_effort_of_a_slide_that_no_drive_has_is_a_reservation(good, monkeypatch):
     standard = good.estimate.standard
     size = np.sqrt((good.system.analysed.effort[:, 1] ** 2).mean())
-    for share, level in ((0.4, GOOD), (-0.6, USABLE)):
+    cases = ((True, 0.6, GOOD), (False, 0.4, GOOD), (False, -0.6, USABLE))
+    for turns, share, level in cases:
+        monkeypatch.setattr(criteria, 'revolute', lambda robot, j=turns: (True, j, True))
         values = standard.updated({'joint_2.off': share * size})
         found = replace(good, estimate=replace(good.estimate, standard=values))
         assert verdict(found).level == level and verdict(found).uses == tuple(USES)
