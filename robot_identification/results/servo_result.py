@@ -31,7 +31,7 @@ from ..untrusted.files import load_yaml, read_text
 from ..version import __version__
 from .result import FORMAT, MARK
 from .verdict import Verdict, verdict_from_reasons
-from .verdict_criteria import COLLISIONS, CONTROL, KNOWN, PREDICTION, Reason, SIMULATION, SURE
+from .verdict_criteria import COLLISIONS, CONTROL, PREDICTION, Reason, SIMULATION, THRESHOLDS
 
 SERVO = 'servo'
 """Kind of these results in their files."""
@@ -241,7 +241,7 @@ class ServoResult:
         remarks += self._delay_remarks()
         moved = float(np.abs(self.parameters.centers).max())
         share = moved / self.servo.center_of_mass_std
-        if share > SURE:
+        if share > THRESHOLDS.significant_stds:
             text = (
                 f'centres of mass are moved by up to {1e3 * moved:.0f} mm, {share:.0f} times '
                 'center_of_mass_std: masses or gains may be wrong'
@@ -262,7 +262,7 @@ class ServoResult:
         early = [
             f'the delay of {joints} is {1e3 * delay:.3g} +- {1e3 * std:.2g} ms'
             for joints, delay, std in self._delays()
-            if delay < -SURE * std
+            if delay < -THRESHOLDS.significant_stds * std
         ]
         if early:
             text = f'{"; ".join(early)}: they act before their stamps'
@@ -278,7 +278,7 @@ class ServoResult:
             inside = ~fit.at_bound[fit.free.places[kind]]
             values = parameters.values(kind)[inside]
             shares[kind] = 100 * np.median((change * std)[inside] / values) if inside.any() else 0
-        if max(shares.values()) > KNOWN:
+        if max(shares.values()) > THRESHOLDS.known_std:
             text = (
                 f'the delay is known to {1e3 * std.max():.2g} ms, which are '
                 f'{shares["armature"]:.0f} % of the armature and {shares["viscous"]:.0f} % of the '

@@ -50,71 +50,60 @@ MORE = Step(
     key='data.identification',
 )
 
-POOR_CONDITION = 1000.0
-"""Condition number, column-scaled: relative errors of the effort may grow by as much."""
 
-FAIR_CONDITION = 200.0
-"""The same for a remark: planned motions have tens."""
+@dataclass(frozen=True)
+class VerdictThresholds:
+    """Thresholds of the criteria, each with its reason."""
 
-KNOWN = 30.0
-"""Relative standard deviation [%] up to which a parameter is known, as of essential ones."""
+    poor_condition: float = 1000.0
+    """Condition number, column-scaled: relative errors of the effort may grow by as much."""
+    fair_condition: float = 200.0
+    """The same for a remark: planned motions have tens."""
+    known_std: float = 30.0
+    """Relative standard deviation [%] up to which a parameter is known, as of essential ones."""
+    known_share: float = 0.25
+    """Share of known base parameters: motions planned for identification reach 40 to 60 %."""
+    long_delay: float = 0.015
+    """Delay of most joints [s] that biases parameters: at 2 Hz it turns efforts by 11 degrees."""
+    delayed_share: float = 0.05
+    """Share of a joint's effort that its delay moves; less is lost in the error of the fit."""
+    significant_stds: float = 3.0
+    """Standard deviations from which on a delay differs from zero."""
+    delay_improvement: float = 1.01
+    """Ratio of residuals without and with delays above which these count, as terms of `auto`."""
+    large_error: float = 15.0
+    """Share of the effort [%] that a feedforward may miss: feedback corrects 10 %, not 30 %."""
+    useless_error: float = 50.0
+    """Share of the effort [%] from which on the model explains less than it misses."""
+    joint_error: float = 30.0
+    """The same for one joint, whose residual then hides a contact; those of wrists reach 20 %."""
+    fewest_rows: int = 50
+    """Rows of a joint below which a validation shows nothing: a second or two."""
+    small_error: float = 5.0
+    """Error [%] below which it does not matter how many times that of the fit it is."""
+    overfit_ratio: float = 2.0
+    """Ratio of validation to fit error: runs of one robot on different days differ by half."""
+    extrapolating_speed: float = 1.2
+    """Ratio to the identified speeds from which on a validation extrapolates."""
+    weak_speed: float = 0.5
+    """Ratio to the identified speeds below which a validation is a weak test of the dynamics."""
+    moving_speed: float = 0.03
+    """Highest speed from which on a joint moves [rad/s or m/s]."""
+    coloured_rows: float = 10.0
+    """Rows that residuals stay alike for; a filter and decimation alone give two or three."""
+    alike_rows: float = 2.0
+    """The same from which on classical standard deviations are said to be too small."""
+    reversal_ratio: float = 2.0
+    """Ratio of residuals at reversals to others that friction which the model lacks makes."""
+    unconfirmed_scale: float = 0.1
+    """Relative deviation of a scale that nothing confirms: makers' gains are off by a tenth."""
+    large_offset: float = 0.5
+    """Share of a slide's effort that a drive makes as a constant beside friction and gravity."""
+    known_gains: float = 0.05
+    """Relative deviation of gains up to which nothing is said: masses are not known better."""
 
-FEW_KNOWN = 0.25
-"""Share of known base parameters: motions planned for identification reach 40 to 60 %."""
 
-LONG_DELAY = 0.015
-"""Delay of most joints [s] that biases the parameters: at 2 Hz it turns efforts by 11 degrees."""
-
-DELAYED_SHARE = 0.05
-"""Share of a joint's effort that its delay moves; less is lost in the error of the fit."""
-
-SURE = 3.0
-"""Standard deviations from which on a delay differs from zero."""
-
-LEAST_GAIN = 1.01
-"""Ratio of residuals without and with delays from which on they count: as of a term for `auto`."""
-
-LARGE_ERROR = 15.0
-"""Share of the effort [%] that a feedforward may miss: feedback corrects a tenth, not a third."""
-
-USELESS_ERROR = 50.0
-"""Share of the effort [%] from which on the model explains less than it misses."""
-
-JOINT_ERROR = 30.0
-"""The same for one joint, whose residual then hides a contact; those of wrists reach 20 %."""
-
-FEW_ROWS = 50
-"""Rows of a joint below which a validation shows nothing: a second or two."""
-
-SMALL_ERROR = 5.0
-"""Error [%] below which it does not matter how many times that of the fit it is."""
-
-OVERFIT = 2.0
-"""Ratio of validation to fit error: runs of one robot on different days differ by half."""
-
-FASTER = 1.2
-"""Ratio to the identified speeds from which on a validation extrapolates."""
-
-SLOWER = 0.5
-"""Ratio to the identified speeds below which a validation is a weak test of the dynamics."""
-
-MOVING = 0.03
-"""Highest speed from which on a joint moves [rad/s or m/s]."""
-
-COLOURED = 10.0
-"""Rows that residuals stay alike for; a filter and decimation alone give two or three."""
-
-REVERSALS = 2.0
-"""Ratio of residuals at reversals to others that friction which the model lacks makes."""
-
-UNCONFIRMED = 0.1
-"""Relative deviation of a scale that nothing confirms: that of makers' gains is off by a tenth."""
-
-LARGE_OFFSET = 0.5
-"""Constant effort of a slide by its effort, beside friction and gravity, that is a drive's yet."""
-
-SURE_GAINS = 0.05
-"""Relative deviation of gains up to which nothing is said: masses are not known better."""
+THRESHOLDS = VerdictThresholds()
 
 _PARTLY: dict[str, tuple[str, ...]] = {
     'locked_joint': (),
@@ -282,23 +271,23 @@ def excitation(result: Result) -> Iterator[Reason]:
     """Excitation: the parameters that the motion determines."""
     estimate = result.estimate
     count, known, condition = len(estimate), _known(estimate), estimate.rows.condition_number
-    poor = condition > POOR_CONDITION
-    if poor or known < FEW_KNOWN * count:
+    poor = condition > THRESHOLDS.poor_condition
+    if poor or known < THRESHOLDS.known_share * count:
         yield Reason(
             'excitation',
-            f'the motion determines {known} of {count} base parameters to {KNOWN:g} % '
-            f'(condition number {condition:.3g})',
+            f'the motion determines {known} of {count} base parameters to '
+            f'{THRESHOLDS.known_std:g} % (condition number {condition:.3g})',
             rules_out=() if unseen(result) else ALL,
             value=condition if poor else known / max(count, 1),
-            threshold=POOR_CONDITION if poor else FEW_KNOWN,
+            threshold=THRESHOLDS.poor_condition if poor else THRESHOLDS.known_share,
             **MORE,
         )
-    elif condition > FAIR_CONDITION:
+    elif condition > THRESHOLDS.fair_condition:
         yield Reason(
             'excitation',
             f'the condition number is {condition:.3g}: a planned motion has tens',
             value=condition,
-            threshold=FAIR_CONDITION,
+            threshold=THRESHOLDS.fair_condition,
             remark=True,
             **MORE,
         )
@@ -321,20 +310,20 @@ def delay(result: Result) -> Iterator[Reason]:
         finding.code == 'effort_delay' for finding in result.recorded.diagnosis
     ):
         return
-    if not late.gain > LEAST_GAIN:  # with these delays nothing fits better
+    if not late.gain > THRESHOLDS.delay_improvement:  # with these delays nothing fits better
         return
     with np.errstate(invalid='ignore'):
-        sure = np.abs(late.delay) > SURE * late.std
+        sure = np.abs(late.delay) > THRESHOLDS.significant_stds * late.std
     lag = np.where(sure, np.abs(late.delay), 0.0)
     moved = lag * _effort_rates(result.system.analysed, result.estimate)
     typical, largest = float(np.median(lag)) if lag.size else 0.0, float(lag.max(initial=0.0))
-    joints = tuple(j for j, share in zip(late.joints, moved) if share > DELAYED_SHARE)
+    joints = tuple(j for j, share in zip(late.joints, moved) if share > THRESHOLDS.delayed_share)
     remedy = 'record efforts and positions with the same stamps'
     if result.selection is None:
         remedy += ', or let `auto` choose signals.effort_delay'
     step = Step(next_step=remedy, key='signals.effort_delay')
     falls = f'corrected, the residual falls by {100.0 * (1.0 - 1.0 / late.gain):.2g} %'
-    if typical > LONG_DELAY:
+    if typical > THRESHOLDS.long_delay:
         slight = late.gain < LIMITS.whole_factor
         effect = falls if slight else 'inertia and friction are biased'
         yield Reason(
@@ -343,7 +332,7 @@ def delay(result: Result) -> Iterator[Reason]:
             f'{effect}',
             rules_out=() if slight else ALL,
             value=typical,
-            threshold=LONG_DELAY,
+            threshold=THRESHOLDS.long_delay,
             unit='s',
             **step,
         )
@@ -416,7 +405,7 @@ def validation_reasons(
 
     """
     ratios = [np.nan_to_num(speed_ratios(speeds, [each])) for each in validations]
-    beyond = [float(ratio.max(initial=0.0)) > FASTER for ratio in ratios]
+    beyond = [float(ratio.max(initial=0.0)) > THRESHOLDS.extrapolating_speed for ratio in ratios]
     for seen, ratio, faster in zip(validations, ratios, beyond, strict=True):
         where = ', '.join(Path(source).name for source in seen.sources) or 'the validation'
         way, more_data = step, MORE
@@ -432,13 +421,14 @@ def validation_reasons(
             )
         found = list(_errors(seen, 'validation', where, way))
         growth = seen.relative_error / max(fitted.relative_error, 1e-9)
-        if not found and seen.relative_error > SMALL_ERROR and growth > OVERFIT:
+        large = seen.relative_error > THRESHOLDS.small_error
+        if not found and large and growth > THRESHOLDS.overfit_ratio:
             yield Reason(
                 'validation',
                 f'the error on {where} is {seen.relative_error:.3g} %, {_times(growth)} times '
                 f'that of the fit ({fitted.relative_error:.3g} %)',
                 value=growth,
-                threshold=OVERFIT,
+                threshold=THRESHOLDS.overfit_ratio,
                 **more_data,
             )
         for reason in found:
@@ -446,7 +436,8 @@ def validation_reasons(
             yield replace(reason, rules_out=()) if faster and not all(beyond) else reason
         errors = dict(zip((joint.joint for joint in seen.joints), seen.all_rows, strict=False))
         named = {joint for reason in found for joint in reason.joints}
-        slow = [j for j, error in errors.items() if error > JOINT_ERROR and j not in named]
+        bound = THRESHOLDS.joint_error
+        slow = [j for j, error in errors.items() if error > bound and j not in named]
         if slow:
             worst = max(slow, key=lambda joint: errors[joint])
             yield Reason(
@@ -456,7 +447,7 @@ def validation_reasons(
                 rules_out=(COLLISIONS,),
                 joints=tuple(slow),
                 value=errors[worst],
-                threshold=JOINT_ERROR,
+                threshold=bound,
                 unit='%',
                 **more_data,
             )
@@ -466,12 +457,13 @@ def _rows_missing(seen: Validation, where: str) -> Reason | None:
     """Return what a validation with few rows, or with joints without any, does not show."""
     rows = {joint.joint: joint.rows for joint in seen.joints}
     most, without = max(rows.values(), default=0), [j for j, count in rows.items() if not count]
-    if most >= FEW_ROWS and not without:
+    fewest = THRESHOLDS.fewest_rows
+    if most >= fewest and not without:
         return None
     longer = Step(next_step='validate on a longer motion of all joints', key='data.validation')
-    if most < FEW_ROWS:
+    if most < fewest:
         text = f'{where} has {most} rows a joint at most, too few to judge by'
-        return Reason('validation', text, (CONTROL, COLLISIONS), (), most, FEW_ROWS, **longer)
+        return Reason('validation', text, (CONTROL, COLLISIONS), (), most, fewest, **longer)
     text = f'{where} has no rows of {one_of(without)} outside the dead zone: not judged'
     return Reason('validation', text, (COLLISIONS,), tuple(without), **longer)
 
@@ -481,7 +473,7 @@ def speed(result: Result) -> Iterator[Reason]:
     if not result.validations:
         return
     ratios = speed_ratios(result.system.factor.highest_speed, unseen(result))
-    slow = [j for j, ratio in zip(result.robot.joints, ratios) if ratio < SLOWER]
+    slow = [j for j, ratio in zip(result.robot.joints, ratios) if ratio < THRESHOLDS.weak_speed]
     if slow:
         low = float(np.nanmin(ratios))
         yield Reason(
@@ -489,7 +481,7 @@ def speed(result: Result) -> Iterator[Reason]:
             f'validated at no more than {_times(low)} times the identified speed: {one_of(slow)}',
             joints=tuple(slow),
             value=low,
-            threshold=SLOWER,
+            threshold=THRESHOLDS.weak_speed,
             next_step='validate on a motion as fast as that of the identification',
             key='data.validation',
             remark=True,
@@ -512,7 +504,7 @@ def scope(speeds: np.ndarray, validations: Sequence[Validation]) -> str:
 def speed_ratios(speeds: np.ndarray, validations: Sequence[Validation]) -> np.ndarray:
     """Return (n,) highest speed of validations by that of the identification; NaN for unknown."""
     seen = [np.asarray(each.highest_speed) for each in validations if each.highest_speed]
-    speeds = np.where(np.asarray(speeds) > MOVING, speeds, np.nan)
+    speeds = np.where(np.asarray(speeds) > THRESHOLDS.moving_speed, speeds, np.nan)
     if not seen or any(each.shape != speeds.shape for each in seen):
         return np.full(speeds.shape, np.nan)
     return np.asarray(np.max(seen, axis=0) / speeds)
@@ -527,18 +519,19 @@ def _errors(fitted: Fit, criterion: str, where: str, step: Step) -> Iterator[Rea
         text = f'{where} {text}' if criterion == 'fit' else f'the prediction {text} on {where}'
         return Reason(criterion, text, out, joints, error, threshold, '%', **step)
 
+    most, most_of_one = THRESHOLDS.useless_error, THRESHOLDS.joint_error
     error = fitted.relative_error
-    if error > USELESS_ERROR:
-        yield reason(error, '', USELESS_ERROR, *ALL)
-    elif error > LARGE_ERROR:
-        yield reason(error, '', LARGE_ERROR, CONTROL, COLLISIONS)
-    elif large := [joint for joint in fitted.joints if joint.relative_error > JOINT_ERROR]:
+    if error > most:
+        yield reason(error, '', most, *ALL)
+    elif error > THRESHOLDS.large_error:
+        yield reason(error, '', THRESHOLDS.large_error, CONTROL, COLLISIONS)
+    elif large := [joint for joint in fitted.joints if joint.relative_error > most_of_one]:
         worst = max(large, key=lambda joint: joint.relative_error)
         names = tuple(joint.joint for joint in large)
         of = f' of {worst.joint}'
         # a feedforward that misses more than half of a joint's effort is none for that joint
-        useless = worst.relative_error > USELESS_ERROR
-        bound, out = (USELESS_ERROR, (CONTROL,)) if useless else (JOINT_ERROR, ())
+        useless = worst.relative_error > most
+        bound, out = (most, (CONTROL,)) if useless else (most_of_one, ())
         yield reason(worst.relative_error, of, bound, *out, COLLISIONS, joints=names)
 
 
@@ -553,9 +546,9 @@ def _fit_step(result: Result) -> Step:
     if colour is None:
         return MORE
     rows, back = colour.correlated_rows, colour.reversal_ratio
-    if np.nanmax(back, initial=0.0) > REVERSALS:
+    if np.nanmax(back, initial=0.0) > THRESHOLDS.reversal_ratio:
         return _friction_step(result)
-    if np.nanmax(rows, initial=0.0) > COLOURED:
+    if np.nanmax(rows, initial=0.0) > THRESHOLDS.coloured_rows:
         return Step(
             next_step=f'{_explained(result)}check gains and gear ratios (robot.drives), cables '
             'and springs',
@@ -595,8 +588,11 @@ def residuals(result: Result) -> Iterator[Reason]:
     if colour is None:
         return
     rows = colour.correlated_rows
-    coloured = [j for j, count in zip(colour.joints, rows) if count > COLOURED]
-    if result.estimate.uncertainty.growth is None and np.nanmax(rows, initial=0.0) > 2.0:
+    coloured = [j for j, count in zip(colour.joints, rows) if count > THRESHOLDS.coloured_rows]
+    if (
+        result.estimate.uncertainty.growth is None
+        and np.nanmax(rows, initial=0.0) > THRESHOLDS.alike_rows
+    ):
         most = float(np.sqrt(np.nanmax(rows)))
         yield Reason(
             'residuals',
@@ -615,19 +611,20 @@ def residuals(result: Result) -> Iterator[Reason]:
             'lacks something slow there, such as friction, a cable or a spring',
             joints=tuple(coloured),
             value=float(np.nanmax(rows)),
-            threshold=COLOURED,
+            threshold=THRESHOLDS.coloured_rows,
             remark=True,
         )
-    back = [j for j, ratio in zip(colour.joints, colour.reversal_ratio) if ratio > REVERSALS]
+    bound, ratios = THRESHOLDS.reversal_ratio, colour.reversal_ratio
+    back = [joint for joint, ratio in zip(colour.joints, ratios) if ratio > bound]
     if back:
-        most = float(np.nanmax(colour.reversal_ratio))
+        most = float(np.nanmax(ratios))
         yield Reason(
             'residuals',
             f'residuals near reversals are up to {_times(most)} times as large as elsewhere at '
             f'{one_of(back)}: friction at rest is not modelled',
             joints=tuple(back),
             value=most,
-            threshold=REVERSALS,
+            threshold=bound,
             remark=True,
             **_friction_step(result),
         )
@@ -643,14 +640,14 @@ def offsets(result: Result) -> Iterator[Reason]:
     sizes = np.sqrt((result.system.analysed.effort**2).mean(axis=0))
     for joint, size in zip(result.estimate.fit.joints, sizes):
         share = 100.0 * abs(standard.get(f'{joint.joint}.off')) / max(size, 1e-300)
-        if share > 100.0 * LARGE_OFFSET and not turning.get(joint.joint, True):
+        if share > 100.0 * THRESHOLDS.large_offset and not turning.get(joint.joint, True):
             yield Reason(
                 'offsets',
                 f'a constant effort of {joint.joint} is {share:.3g} % of its effort: gravity may '
                 'act along another direction there, or a spring pulls',
                 joints=(joint.joint,),
                 value=share,
-                threshold=100.0 * LARGE_OFFSET,
+                threshold=100.0 * THRESHOLDS.large_offset,
                 unit='%',
                 next_step='check robot.gravity, and the mounting of the robot',
                 key='robot.gravity',
@@ -662,28 +659,28 @@ def gains(result: Result) -> Iterator[Reason]:
     if result.settings.effort_kind != 'motor_current':
         return
     found, mass = result.drive_gains, result.link_table().after
-    common, worst, drive = UNCONFIRMED, 0.0, ''
+    common, worst, drive = THRESHOLDS.unconfirmed_scale, 0.0, ''
     if found is not None:
         # a drive that the load does not determine keeps the gain that was assumed
         spread = np.nan_to_num(found.std / (1.0 if found.reference else found.factors), nan=1.0)
         worst, drive = float(spread.max()), found.drives[int(spread.argmax())]
         scale = found.scale_std if found.reference else float(np.median(spread))
-        common = scale if np.isfinite(scale) else UNCONFIRMED
-    if max(common, worst) <= SURE_GAINS:
+        common = scale if np.isfinite(scale) else THRESHOLDS.unconfirmed_scale
+    if max(common, worst) <= THRESHOLDS.known_gains:
         return
     text = (
         f'the scale of the gains is known to {100.0 * common:.2g} %, and so are the masses: '
         f'{common * mass:.2g} of {mass:.3g} kg'
     )
-    if common == UNCONFIRMED:
+    if common == THRESHOLDS.unconfirmed_scale:
         text += ", as of makers' gains and masses, since no recording confirms it"
-    if worst > max(common, SURE_GAINS):
+    if worst > max(common, THRESHOLDS.known_gains):
         text += f'; the gain of {drive}, and its efforts, to {100.0 * worst:.2g} %'
     yield Reason(
         'gains',
         text,
-        (COLLISIONS,) if worst > JOINT_ERROR / 100.0 else (),
-        (drive,) if worst > SURE_GAINS else (),
+        (COLLISIONS,) if worst > THRESHOLDS.joint_error / 100.0 else (),
+        (drive,) if worst > THRESHOLDS.known_gains else (),
         value=common * mass,
         unit='kg',
         next_step='record the same motion with a known load (data.known_load, '
@@ -722,7 +719,7 @@ def _effort_rates(trace: PlotSamples, estimate: Estimate) -> np.ndarray:
 def _known(estimate: Estimate) -> int:
     """Count base parameters that the recording determines."""
     with np.errstate(invalid='ignore'):
-        return int(np.count_nonzero(estimate.relative_std <= KNOWN))
+        return int(np.count_nonzero(estimate.relative_std <= THRESHOLDS.known_std))
 
 
 def _by_joint(joints: Sequence[str], values: np.ndarray) -> dict[str, float]:
