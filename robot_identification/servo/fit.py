@@ -9,7 +9,7 @@ The free parameters x minimise
 where the errors e are those of efforts divided by stiffness (`pseudo_effort`) or of rollouts
 (`rollouts`).  ``x_0`` and ``s`` are centres and standard deviations of the priors (about the robot
 file and the given gains), and sigma is the error of the positions that is left; as errors of
-neighbouring samples are alike, it is taken per ``CORRELATION_TIME`` instead of per sample.
+neighbouring samples are alike, it is taken per `FitConstants.correlation_time`, not per sample.
 """
 
 from __future__ import annotations
@@ -22,28 +22,33 @@ from scipy.optimize import lsq_linear
 
 from ..progress import no_progress, Progress
 from .model import ServoModel
-from .parameters import CORRELATION_TIME, FreeParameters, KINDS, ServoParameters
+from .parameters import FreeParameters, KINDS, ServoParameters
 from .settings import ServoSettings
 
-LEAST_DAMPING = 1e-3
-"""Damping after a step that has not lowered the sum of squares."""
 
-LINEAR = 0.9
-"""
-Share of the predicted decrease above which a step keeps the Jacobian: residuals are linear there.
-"""
+@dataclass(frozen=True)
+class FitConstants:
+    """Constants of the fit and of its deviations."""
 
-EVALUATIONS = 30
-"""Largest number of steps."""
+    rows: int = 6000
+    """Samples of all recordings that enter; of more, every k-th does."""
+    correlation_time: float = 0.1
+    """Time within which errors of positions count as one, where priors are weighted [s]."""
+    first_damping: float = 1e-3
+    """Damping after a step that has not lowered the sum of squares."""
+    linear_share: float = 0.9
+    """Share of the predicted decrease above which a step keeps the Jacobian."""
+    steps: int = 30
+    """Largest number of steps."""
+    bound_distance: float = 1e-3
+    """Distance from a bound, in scales of the parameters, within which one is at it."""
+    block_time: float = 1.0
+    """Least length of the blocks of which each is left out once, for deviations [s]."""
+    blocks: int = 12
+    """Largest number of blocks."""
 
-AT_BOUND = 1e-3
-"""Distance from a bound, in scales of the parameters, within which one is at it."""
 
-BLOCK_TIME = 1.0
-"""Least length of the blocks of which each is left out once, for deviations [s]."""
-
-BLOCKS = 12
-"""Largest number of blocks."""
+FIT = FitConstants()
 
 
 class Equations(ABC):
@@ -82,8 +87,8 @@ class Equations(ABC):
     ) -> None:
         self.model, self.free, self.scale = model, free, scale
         self.bounds = tuple(side / scale for side in free.bounds())
-        self.alike = max(1.0, CORRELATION_TIME / period)
-        self.n_blocks = int(np.clip(period * n_samples / BLOCK_TIME, 1, BLOCKS))
+        self.alike = max(1.0, FIT.correlation_time / period)
+        self.n_blocks = int(np.clip(period * n_samples / FIT.block_time, 1, FIT.blocks))
         self.rollouts = 0
 
     @abstractmethod
@@ -151,7 +156,7 @@ def fit(
     precision = np.sqrt(equations.alike) * scale / free.prior_std(settings)
     x = np.clip(free.vector(free.base.values) / scale, low, high)
     error, jacobian, damping = equations.error(x), equations.jacobian(x), 0.0
-    for step in range(EVALUATIONS):
+    for step in range(FIT.steps):
         progress(min(0.95, step / 10), f'step {step + 1}')
         # the error that is left weights the priors
         weight = np.sqrt(np.mean(error**2)) * precision
@@ -166,10 +171,10 @@ def fit(
         tried = equations.error(x + move)
         decrease = cost - np.sum(tried**2) - np.sum((weight * (x + move - neutral)) ** 2)
         if decrease <= 0.0:
-            damping = max(10.0 * damping, LEAST_DAMPING)
+            damping = max(10.0 * damping, FIT.first_damping)
             continue
         x, error, damping = x + move, tried, 0.1 * damping
-        if decrease < LINEAR * gain:
+        if decrease < FIT.linear_share * gain:
             jacobian = equations.jacobian(x)
     return _with_deviations(equations, x, error, jacobian, weight)
 
@@ -198,7 +203,7 @@ def _with_deviations(
 ) -> ServoFit:
     """Return the estimate x, scaled, with its deviations; weight is that of the priors."""
     low, high = equations.bounds
-    at_bound = (x - low < AT_BOUND) | (high - x < AT_BOUND)
+    at_bound = (x - low < FIT.bound_distance) | (high - x < FIT.bound_distance)
     inside = np.flatnonzero(~at_bound)
     columns = np.vstack((jacobian.reshape(-1, x.size), np.diag(weight)))
     normal = columns.T @ columns

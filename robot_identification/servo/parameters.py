@@ -121,9 +121,6 @@ KINDS = {
 
 AXES = 'xyz'
 
-CORRELATION_TIME = 0.1
-"""Time within which errors of positions count as one, where priors are weighted [s]."""
-
 GAIN_STD = 0.5
 """Standard deviation of the prior of a factor on a gain."""
 

@@ -13,12 +13,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..data.commands import CommandRecording
-from .fit import Equations
+from .fit import Equations, FIT
 from .model import ServoModel
 from .parameters import FreeParameters
-
-ROWS = 6000
-"""Samples of all stretches that enter the fit; of more, every k-th does."""
 
 DIFFERENCE = 0.001
 """
@@ -57,7 +54,7 @@ class Rollouts(Equations):
     ) -> None:
         self.recordings = recordings
         counted = [np.flatnonzero(recording.counted()) for recording in recordings]
-        stride = max(1, -(-sum(map(len, counted)) // ROWS))
+        stride = max(1, -(-sum(map(len, counted)) // FIT.rows))
         self.rows = [rows[::stride] for rows in counted]
         self.measured = np.concatenate(
             [r.position[rows] for r, rows in zip(recordings, self.rows, strict=True)]
