@@ -26,28 +26,29 @@ from ..data.commands import CommandRecording
 from ..data.recording import Motion
 from ..errors import IdentifiabilityError
 from ..regressor import build, ModelSettings
-from .fit import Equations
+from .fit import Equations, FIT
 from .model import interpolated, ServoModel
 from .parameters import displaced, FreeParameters, ServoParameters, typical_changes
 from .settings import ServoSettings
 
-CUTOFF = 20.0
-"""Cut-off of the zero-phase low-pass [Hz]; at most a fifth of the sampling rate."""
 
-CREEP = 0.02
-"""Share of a joint's root mean square velocity below which it may stick."""
+@dataclass(frozen=True)
+class PseudoEffortConstants:
+    """Constants of the rows of pseudo-efforts."""
 
-DECIDED = 0.9
-"""Absolute filtered direction of friction from which on a reversal does not disturb a row."""
+    cutoff: float = 20.0
+    """Cut-off of the zero-phase low-pass [Hz]; at most a fifth of the sampling rate."""
+    creep_share: float = 0.02
+    """Share of a joint's root mean square velocity below which it may stick."""
+    sure_direction: float = 0.9
+    """Absolute filtered direction of friction from which on a reversal does not disturb a row."""
+    delays: tuple[float, float, float] = (-0.02, 0.121, 0.01)
+    """Delays of all commands, of which the best one is the start: first, end and step [s]."""
+    delay_step: float = 0.001
+    """Finite differences of a delay [s]."""
 
-DELAYS = np.arange(-0.02, 0.121, 0.01)
-"""Delays of all commands, of which the best one is the start [s]."""
 
-DELAY_STEP = 0.001
-"""Finite differences of a delay [s]."""
-
-ROWS = 6000
-"""Samples of all recordings that enter; of more, every k-th does."""
+PSEUDO_EFFORT = PseudoEffortConstants()
 
 
 class PseudoEfforts(Equations):
@@ -93,7 +94,7 @@ class PseudoEfforts(Equations):
             robot.joints,
             settings.bus_numbers(robot.joints),
         )
-        stride = -(-sum(map(len, recordings)) // ROWS)
+        stride = -(-sum(map(len, recordings)) // FIT.rows)
         self.parts = [_filtered(model, recording, free, stride) for recording in recordings]
         motion = Motion(*(np.concatenate([p.motion[k] for p in self.parts]) for k in range(3)))
         moves = np.any([part.used.any(axis=0) for part in self.parts], axis=0)
@@ -111,7 +112,7 @@ class PseudoEfforts(Equations):
                 f'the recordings have {rows} positions of joints in motion for {size} parameters',
                 remedy='record longer',
             )
-        delays = np.tile(DELAYS[:, None], robot.n_joints)
+        delays = np.tile(np.arange(*PSEUDO_EFFORT.delays)[:, None], robot.n_joints)
         effort = np.concatenate([part.effort(0.0 * delays[0]) for part in self.parts])
         self.changes = typical_changes(motion, effort)
         scale = free.vector(self.changes.__getitem__)
@@ -138,9 +139,9 @@ class PseudoEfforts(Equations):
         jacobian = self.columns.copy()
         for column, (kind, joints, _) in enumerate(self.free):
             if kind == 'delay':
-                step = DELAY_STEP * np.isin(np.arange(delay.size), joints)
+                step = PSEUDO_EFFORT.delay_step * np.isin(np.arange(delay.size), joints)
                 ahead, behind = self._right(delay + step), self._right(delay - step)
-                jacobian[:, column] = (behind - ahead) / (2.0 * DELAY_STEP)
+                jacobian[:, column] = (behind - ahead) / (2.0 * PSEUDO_EFFORT.delay_step)
         return np.asarray(jacobian * self.scale)
 
 
@@ -194,7 +195,8 @@ def _filtered(
     robot, n = model.robot, model.robot.n_joints
     period = recording.period
     time = np.arange(recording.time[0], recording.time[-1], period)
-    sections = signal.butter(4, min(CUTOFF, 0.2 / period), fs=1.0 / period, output='sos')
+    cutoff = min(PSEUDO_EFFORT.cutoff, 0.2 / period)
+    sections = signal.butter(4, cutoff, fs=1.0 / period, output='sos')
     pad = min(len(time) - 1, round(0.75 / period))
 
     def filtered(values: np.ndarray) -> np.ndarray:
@@ -227,8 +229,8 @@ def _filtered(
                 by = _by_displacement(robot.prior.inertial(link))
                 columns[..., at] = entries[..., regressor.layout.slice_of(link)] @ by
     counted = np.interp(time[::stride], recording.time, recording.counted()) > 0.5
-    moving = (np.abs(v) > CREEP * np.sqrt((v**2).mean(axis=0))) & (np.abs(friction) > DECIDED)
-    used = moving & counted[:, None]
+    moving = np.abs(v) > PSEUDO_EFFORT.creep_share * np.sqrt((v**2).mean(axis=0))
+    used = moving & (np.abs(friction) > PSEUDO_EFFORT.sure_direction) & counted[:, None]
     # a held command is half a period later than an interpolated one
     late = time[::stride, None] - (0.5 * period if model.held else 0.0)
     return _Filtered(
