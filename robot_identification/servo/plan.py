@@ -27,29 +27,32 @@ from ..excitation.trajectories import PointTrajectory
 from .model import ServoModel
 from .parameters import ServoParameters
 
-SPEEDS = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Speeds at which a path is commanded, by that of its plan."""
 
-FOLLOWED = 0.5
-"""Least share of the commanded excursion that a joint's response has where it follows."""
+@dataclass(frozen=True)
+class CommandPlanConstants:
+    """Constants of a plan of commands."""
 
-LEAST = 0.05
-"""Least share of the planned excursions with which a speed is worth while."""
+    speeds: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
+    """Speeds at which a path is commanded, by that of its plan."""
+    followed_share: float = 0.5
+    """Least share of the commanded excursion that a joint's response has where it follows."""
+    smallest_share: float = 0.05
+    """Least share of the planned excursions with which a speed is worth while."""
+    hold_time: float = 0.5
+    """Time for which commands rest at either end and between speeds [s]."""
+    settling_time: float = 4.0
+    """Longest time for which the last command is held [s]."""
+    rest_share: float = 0.02
+    """Share of the speed limits that is rest."""
+    response_rate: float = 500.0
+    """Rate at which a response is held against the limits, at least [Hz]."""
+    point_rate: float = 100.0
+    """Rate of the points of a response for distances [Hz]."""
+    shrinkings: int = 12
+    """Times that excursions are made smaller."""
 
-HOLD = 0.5
-"""Time for which commands rest at either end and between speeds [s]."""
 
-SETTLE, REST = 4.0, 0.02
-"""Longest time for which the last command is held, and share of the speed limits that is rest."""
-
-RATE = 500.0
-"""Rate at which a response is held against the limits, at least [Hz]."""
-
-POINT_RATE = 100.0
-"""Rate of the points of a response for distances [Hz]."""
-
-ROUNDS = 12
-"""Times that excursions are made smaller."""
+PLAN = CommandPlanConstants()
 
 
 @dataclass(frozen=True)
@@ -183,22 +186,23 @@ def plan_commands(
     """
     speeds: list[float] = []
     shares: list[np.ndarray] = []
-    for speed in SPEEDS:
+    for speed in PLAN.speeds:
         share = _largest(model, nominal, path, limits, rate, speed)
         response = respond(model, nominal, _pass(path, speed, share, rate), rate)
         slowest = int(response.gain.argmin())
-        behind = response.gain[slowest] < FOLLOWED
-        if speeds and (behind or (share < LEAST).all()):
+        behind = response.gain[slowest] < PLAN.followed_share
+        if speeds and (behind or (share < PLAN.smallest_share).all()):
             break
         if behind:
             raise _left_behind(response, model.robot.joints[slowest], slowest)
         speeds.append(speed)
         shares.append(share)
     part = 1.0
-    for _ in range(ROUNDS):
+    for _ in range(PLAN.shrinkings):
         commands = _joined(path, speeds, [part * share for share in shares], rate)
         response = respond(model, nominal, commands, rate)
-        fast = np.flatnonzero((np.abs(response.velocity) > REST * limits.velocity).any(axis=1))
+        moves = np.abs(response.velocity) > PLAN.rest_share * limits.velocity
+        fast = np.flatnonzero(moves.any(axis=1))
         rest = response.time[fast[-1]] if fast.size else 0.0
         commands = commands[: max(int(np.ceil(rest * rate)) + 1, 2)]
         use = response.use(limits)
@@ -221,7 +225,7 @@ def respond(
     model: ServoModel, parameters: ServoParameters, commands: np.ndarray, rate: float
 ) -> Response:
     """Return the response to commands (n, n_joints) at a rate [Hz] from rest at the first one."""
-    times = int(np.ceil(RATE / rate))
+    times = int(np.ceil(PLAN.response_rate / rate))
     fine = np.repeat(commands, times, axis=0)
     step = 1.0 / (rate * times)
     recording = CommandRecording(
@@ -235,7 +239,8 @@ def respond(
     velocity = np.gradient(position, step, axis=0)
     kp, kd = model.stiffness * parameters.stiffness, model.damping * parameters.damping
     effort = kp * (fine - position) - kd * velocity
-    moving = slice(int(HOLD / step), -int(HOLD / step))
+    held = int(PLAN.hold_time / step)
+    moving = slice(held, -held)
     excursion = np.maximum(fine[moving].std(axis=0), 1e-12)
     gain = position[moving].std(axis=0) / excursion
     return Response(recording.time, position, velocity, effort, gain)
@@ -244,8 +249,9 @@ def respond(
 def _pass(path: Planned, speed: float, share: np.ndarray, rate: float) -> np.ndarray:
     """Return the commands of a path at a speed, held at both ends; fast ones are repeated."""
     rounds = max(1, round(0.5 * speed))
-    count = int(np.ceil((rounds * path.duration / speed + 2.0 * HOLD) * rate))
-    along = np.clip(speed * (np.arange(count) / rate - HOLD), 0.0, rounds * path.duration)
+    total, hold = rounds * path.duration, PLAN.hold_time
+    count = int(np.ceil((total / speed + 2.0 * hold) * rate))
+    along = np.clip(speed * (np.arange(count) / rate - hold), 0.0, total)
     position = path.sample(along % path.duration).position  # it ends where it begins
     start = path.sample(np.zeros(1)).position
     return np.asarray(start + share * (position - start))
@@ -255,8 +261,8 @@ def _joined(
     path: Planned, speeds: Sequence[float], shares: Sequence[np.ndarray], rate: float
 ) -> np.ndarray:
     parts = [_pass(path, *each, rate) for each in zip(speeds, shares, strict=True)]
-    held = int(HOLD * rate)
-    settling = np.repeat(parts[0][:1], int(np.ceil(SETTLE * rate)), axis=0)
+    held = int(PLAN.hold_time * rate)
+    settling = np.repeat(parts[0][:1], int(np.ceil(PLAN.settling_time * rate)), axis=0)
     return np.concatenate([parts[0], *(part[held:] for part in parts[1:]), settling])
 
 
@@ -270,7 +276,7 @@ def _largest(
 ) -> np.ndarray:
     """Return the shares (n_joints,) of the excursions whose response keeps the limits."""
     share = np.ones(model.robot.n_joints)
-    for _ in range(ROUNDS):
+    for _ in range(PLAN.shrinkings):
         use = respond(model, nominal, _pass(path, speed, share, rate), rate).use(limits)
         excess = _excess(use)
         if excess.max() <= 1.0:
@@ -316,7 +322,7 @@ def _left_behind(response: Response, joint: str, j: int) -> ExcitationError:
 
 def _points(response: Response, model: ServoModel) -> PointTrajectory:
     """Return a response as points for the check of distances."""
-    stride = max(1, round(1.0 / (POINT_RATE * (response.time[1] - response.time[0]))))
+    stride = max(1, round(1.0 / (PLAN.point_rate * (response.time[1] - response.time[0]))))
     rows = slice(None, None, stride)
     arrays = (response.time[rows], response.position[rows], response.velocity[rows])
     return PointTrajectory(model.robot.joints, *arrays)
