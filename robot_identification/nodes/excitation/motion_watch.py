@@ -26,58 +26,53 @@ from .joint_state_watch import StateWatch
 from .motion_checks import CheckedMotion
 from .options import Code, ExecutionOptions, MotionError, Report
 
-FEEDBACK_SECONDS = 2.0
-"""Longest time without the controller's feedback [s]."""
 
-REPAIR_SECONDS = 4.0
-"""
-Time after which a process that was held up has got what was lost meanwhile [s]: reliable writers
-send it anew with their next heartbeat, which Fast DDS sends every 3 s.
-"""
+@dataclass(frozen=True)
+class WatchConstants:
+    """Constants of the watch on a motion."""
 
-ON_PATH = 0.02
-"""How far from the trajectory the state that the controller wants may be [rad or m]."""
+    feedback_seconds: float = 2.0
+    """Longest time without the controller's feedback [s]."""
+    repair_seconds: float = 4.0
+    """
+    Time after which a process that was held up has got what was lost meanwhile [s]: reliable
+    writers send it anew with their next heartbeat, which Fast DDS sends every 3 s.
+    """
+    path_distance: float = 0.02
+    """How far from the trajectory the state that the controller wants may be [rad or m]."""
+    search_seconds: float = 10.0
+    """Time ahead in which a state that the controller wants is looked for first [s]."""
+    search_rate: float = 200.0
+    """Instants a second at which the trajectory is compared with such a state [Hz]."""
+    most_instants: int = 200_000
+    """Most instants of a search."""
+    end_seconds: float = 0.5
+    """How long before the end of a motion its last position may be wanted [s]."""
+    late_seconds: float = 0.5
+    """Difference of the delays of joint states and feedback that is no contradiction [s]."""
+    contradictions: int = 3
+    """Joint states which contradict the feedback that end a motion."""
+    contradiction_seconds: tuple[float, float] = 0.2, 1.0
+    """Least time between them, since the controller may notice it itself, and most [s]."""
+    effort_lag: float = 0.1
+    """Delay of efforts and drives behind the trajectory that is normal [s]."""
+    contact_share: float = 0.1
+    """Growth of the unpredicted effort, as a share of its limit, that is a contact, no drive's."""
+    contact_seconds: float = 0.5
+    """Time within which it has grown [s]."""
+    held_up_seconds: float = 0.1
+    """Time between two looks after which this process has been held up [s]."""
+    catch_up_seconds: float = 0.5
+    """Time for what was sent meanwhile to be read [s]."""
 
-SEARCHED = 10.0
-"""Time ahead in which a state that the controller wants is looked for first [s]."""
 
-SEARCH_RATE = 200.0
-"""Instants a second at which the trajectory is compared with such a state [Hz]."""
-
-MOST_SEARCHED = 200_000
-"""Most instants of a search."""
-
-END_SECONDS = 0.5
-"""How long before the end of a motion its last position may be wanted [s]."""
-
-LATE = 0.5
-"""Difference of the delays of joint states and feedback that is no contradiction [s]."""
-
-CONTRADICTIONS = 3
-"""So many joint states that contradict the feedback end a motion."""
-
-CONTRADICTION_SECONDS = 0.2, 1.0
-"""Least time between them, since the controller may notice it itself, and most [s]."""
-
-EFFORT_LAG = 0.1
-"""Delay of efforts and drives behind the trajectory that is normal [s]."""
-
-CONTACT_SHARE = 0.1
-"""Growth of the unpredicted effort, as a share of its limit, that is a contact and no drive's."""
-
-CONTACT_SECONDS = 0.5
-"""Time within which it has grown [s]."""
-
-HELD_UP = 0.1
-"""Time between two looks after which this process has been held up [s]."""
-
-CATCH_UP = 0.5
-"""Time for what was sent meanwhile to be read [s]."""
+WATCH = WatchConstants()
 
 GONE_SECONDS = 1.0
 """Time for which a client has to be missing in the graph to be gone: discovery may flicker [s]."""
 
-_LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.1
+"""Time between two looks at the graph [s]."""
 
 
 @dataclass
@@ -122,12 +117,12 @@ class MotionWatch:
     def reason(self, progress: Progress | None) -> MotionError | None:
         """Return why the motion has to end, or None; called at each look."""
         now = time.monotonic()
-        if now - self._looked > HELD_UP:
+        if now - self._looked > WATCH.held_up_seconds:
             self._resumed = now
         self._looked = now
         if progress is not None and progress is not self._progress:
             self._advance(progress)
-        caught_up = now - self._resumed > CATCH_UP
+        caught_up = now - self._resumed > WATCH.catch_up_seconds
         return (
             self._effort(caught_up)
             or self._off_path()
@@ -155,15 +150,15 @@ class MotionWatch:
         trajectory = self._motion.trajectory
         reported = min(progress.elapsed, trajectory.duration)
         planned = trajectory.sample(np.array([reported])).position[0]
-        if reported > 0.0 and np.abs(planned - progress.desired).max() <= ON_PATH:
+        if reported > 0.0 and np.abs(planned - progress.desired).max() <= WATCH.path_distance:
             self._lost = ''
             return reported
-        for ahead in (SEARCHED, trajectory.duration):
+        for ahead in (WATCH.search_seconds, trajectory.duration):
             end = min(self.elapsed + ahead, trajectory.duration)
-            count = int(min((end - self.elapsed) * SEARCH_RATE, MOST_SEARCHED)) + 2
+            count = int(min((end - self.elapsed) * WATCH.search_rate, WATCH.most_instants)) + 2
             times = np.linspace(self.elapsed, end, count)
             away = np.abs(trajectory.sample(times).position - progress.desired).max(axis=1)
-            found = np.flatnonzero(away <= ON_PATH)
+            found = np.flatnonzero(away <= WATCH.path_distance)
             if found.size:
                 # the nearest one around the first that is near
                 rises = np.flatnonzero(np.diff(away[found[0] :]) > 0.0)
@@ -186,7 +181,7 @@ class MotionWatch:
             return False
         trajectory = self._motion.trajectory
         away = np.abs(self._progress.desired - trajectory.position[-1])
-        late = self.elapsed >= trajectory.duration - END_SECONDS
+        late = self.elapsed >= trajectory.duration - WATCH.end_seconds
         return bool(late and away.max() <= self.options.rest_tolerance)
 
     def _off_path(self) -> MotionError | None:
@@ -234,7 +229,7 @@ class MotionWatch:
     def _silence(self, now: float) -> MotionError | None:
         """Return an error where the controller reports nothing."""
         since = self._since if self._progress is None else self._progress.received
-        if now - max(since, self._resumed + REPAIR_SECONDS) <= FEEDBACK_SECONDS:
+        if now - max(since, self._resumed + WATCH.repair_seconds) <= WATCH.feedback_seconds:
             return None
         return MotionError(
             Code.CONTROLLER_FAILED,
@@ -260,18 +255,18 @@ class MotionWatch:
         if states.count == self._counted or self._progress is None:
             return None
         self._counted = states.count
-        if now - self._progress.received > LATE:
+        if now - self._progress.received > WATCH.late_seconds:
             return None  # nothing to compare with
         position = states.sample().position
         away = self._away() - motion.tolerance
         worst = int(away.argmax())
         if away[worst] <= 0.0:
             return None
-        least, most = CONTRADICTION_SECONDS
+        number, (least, most) = WATCH.contradictions, WATCH.contradiction_seconds
         self._contradictions.append(now)
         while now - self._contradictions[0] > most:
             self._contradictions.popleft()
-        if len(self._contradictions) < CONTRADICTIONS or now - self._contradictions[0] < least:
+        if len(self._contradictions) < number or now - self._contradictions[0] < least:
             return None
         text = (
             f"the joint states have joint '{motion.trajectory.joints[worst]}' at "
@@ -290,7 +285,7 @@ class MotionWatch:
 
     def _behind(self, position: np.ndarray) -> float | None:
         """Return how long ago the motion was at a position (n_joints,) [s]; None if never."""
-        count = int(min(self.elapsed * SEARCH_RATE, MOST_SEARCHED)) + 2
+        count = int(min(self.elapsed * WATCH.search_rate, WATCH.most_instants)) + 2
         times = np.linspace(0.0, self.elapsed, count)
         planned = self._motion.trajectory.sample(times).position
         there = (np.abs(planned - position) <= self._motion.tolerance).all(axis=1)
@@ -298,8 +293,8 @@ class MotionWatch:
 
     def _away(self) -> np.ndarray:
         """Return how far (n_joints,) joint states are from all places of the motion of late."""
-        ahead = self._ahead() + EFFORT_LAG
-        times = np.linspace(self.elapsed - LATE, self.elapsed + ahead, 30)
+        ahead = self._ahead() + WATCH.effort_lag
+        times = np.linspace(self.elapsed - WATCH.late_seconds, self.elapsed + ahead, 30)
         planned = self._motion.trajectory.sample(times).position
         position = self.states.sample().position
         return _outside(position, planned.min(axis=0), planned.max(axis=0))
@@ -307,11 +302,11 @@ class MotionWatch:
     def _ahead(self) -> float:
         """Return how far the motion may have gone on since the latest feedback [s]."""
         if self._progress is None:
-            return LATE
-        waited = min(time.monotonic() - self._progress.received, LATE)
+            return WATCH.late_seconds
+        waited = min(time.monotonic() - self._progress.received, WATCH.late_seconds)
         # a busy controller may send it late: by how much is in the stamps, where they agree
         behind = 1e-9 * (self.states.sample().stamp - self._progress.stamp)
-        return max(waited, behind) if behind <= LATE else waited
+        return max(waited, behind) if behind <= WATCH.late_seconds else waited
 
     # ------------------------------------------------------------------------------- by efforts
 
@@ -351,12 +346,12 @@ class MotionWatch:
     def _unpredicted(self, measured: np.ndarray) -> MotionError | None:
         """Note how far efforts are from the predicted ones; return an error where too far."""
         motion, options = self._motion, self.options
-        begin = self.elapsed - options.effort_time - EFFORT_LAG
+        begin = self.elapsed - options.effort_time - WATCH.effort_lag
         low, high = motion.effort_range(begin, self.elapsed + self._ahead())
         away = np.nan_to_num(_outside(measured, low, high) / motion.effort_limit)
         now = time.monotonic()
         self._strain.append((now, away))
-        while now - self._strain[0][0] > CONTACT_SECONDS:
+        while now - self._strain[0][0] > WATCH.contact_seconds:
             self._strain.popleft()
         worst = int(away.argmax())
         if options.effort_tolerance == 0.0 or away[worst] <= options.effort_tolerance:
@@ -378,7 +373,7 @@ class MotionWatch:
         away = np.array([shares for _, shares in self._strain])
         grown = away.max(axis=0) - away[0]
         worst = int(grown.argmax())
-        if grown[worst] <= CONTACT_SHARE:
+        if grown[worst] <= WATCH.contact_share:
             return None
         joint = self._motion.trajectory.joints[worst]
         return MotionError(
@@ -460,7 +455,7 @@ class ClientWatch:
             )
         if not options.stop_when_client_leaves:
             return None
-        if now - self._looked >= _LOOK_SECONDS:
+        if now - self._looked >= LOOK_SECONDS:
             self._looked = now
             if self._present():
                 self._seen = now

@@ -248,7 +248,7 @@ def test_what_was_lost_while_this_process_was_held_up_may_be_sent_anew(motion, w
     watched.silent = True
     wall[0] += 2.5
     watched.elapsed += 2.5
-    patience = motion_watch.REPAIR_SECONDS + motion_watch.FEEDBACK_SECONDS
+    patience = motion_watch.WATCH.repair_seconds + motion_watch.WATCH.feedback_seconds
     assert watched.look(int((patience - 0.1) / LOOK)) is None
     assert watched.look(int(0.2 / LOOK)).code == Code.CONTROLLER_FAILED
 
@@ -277,7 +277,7 @@ def test_joint_states_that_come_too_late_are_called_late_and_no_one_elses(motion
     reason = watched.look(looks(motion))
     assert reason.code == Code.UNTRUSTED_STATE
     behind = float(re.search(r'where the motion was (.*) s before', reason.message).group(1))
-    assert motion_watch.LATE < behind <= 1.0
+    assert motion_watch.WATCH.late_seconds < behind <= 1.0
     assert 'the computer or the network is too busy' in reason.message
 
 
