@@ -183,17 +183,21 @@ def renew_points(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
 # -------------------------------------------------------------------------------------- descents
 
 
-SUFFICIENT = 1e-4
-"""Share of the decrease that the slope promises which a step has to bring."""
+@dataclass(frozen=True)
+class DescentConstants:
+    """Constants of a descent."""
 
-MEMORY = 12
-"""Steps that the curvature is taken from."""
+    sufficient_share: float = 1e-4
+    """Share of the decrease that the slope promises which a step has to bring."""
+    curvature_steps: int = 12
+    """Steps that the curvature is taken from."""
+    patience: int = 10
+    """Steps that have to bring something together, or a start rests."""
+    least_curvature: float = 1e-10
+    """Least curvature to learn of, relative to a step's length and the gradient's change."""
 
-PATIENCE = 10
-"""Steps that have to bring something together, or a start rests."""
 
-CURVED = 1e-10
-"""Least curvature along a step, relative to its length and the gradient's change, to learn of."""
+DESCENT = DescentConstants()
 
 
 Function = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -238,7 +242,7 @@ def descend_all(
     evaluations:
         How many times each start is evaluated at most.
     tolerance:
-        A start rests when `PATIENCE` steps in a row have brought less together.
+        A start rests when `DESCENT.patience` steps in a row have brought less together.
     go_on:
         Asked before each evaluation; False ends all descents where they are.
 
@@ -262,10 +266,10 @@ class _State:
     gradient: np.ndarray
     direction: np.ndarray
     step: np.ndarray
-    moves: np.ndarray  # (s, MEMORY, d), oldest first; zero where there is none yet
+    moves: np.ndarray  # (s, curvature_steps, d), oldest first; zero where there is none yet
     changes: np.ndarray
-    inverse: np.ndarray  # (s, MEMORY) 1 / (move . change), zero where there is none yet
-    recent: np.ndarray  # (s, PATIENCE) values of the last steps
+    inverse: np.ndarray  # (s, curvature_steps) 1 / (move . change), zero where there is none yet
+    recent: np.ndarray  # (s, patience) values of the last steps
     resting: np.ndarray
 
     @classmethod
@@ -279,10 +283,10 @@ class _State:
             gradient=np.array(gradient),
             direction=-gradient,
             step=np.ones(starts),
-            moves=np.zeros((starts, MEMORY, size)),
-            changes=np.zeros((starts, MEMORY, size)),
-            inverse=np.zeros((starts, MEMORY)),
-            recent=np.full((starts, PATIENCE), np.inf),
+            moves=np.zeros((starts, DESCENT.curvature_steps, size)),
+            changes=np.zeros((starts, DESCENT.curvature_steps, size)),
+            inverse=np.zeros((starts, DESCENT.curvature_steps)),
+            recent=np.full((starts, DESCENT.patience), np.inf),
             resting=np.asarray(~gradient.any(axis=1)),
         )
         state.aim(np.arange(starts))
@@ -300,7 +304,7 @@ class _State:
         slope = (self.gradient[active] * self.direction[active]).sum(axis=1)
         promised = self.step[active] * slope
         with np.errstate(invalid='ignore'):
-            good = values <= self.values[active] + SUFFICIENT * promised
+            good = values <= self.values[active] + DESCENT.sufficient_share * promised
         self._shorten(active[~good], values[~good], slope[~good])
         taken = active[good]
         self._remember(taken, trial[good] - self.x[taken], gradient[good] - self.gradient[taken])
@@ -333,7 +337,7 @@ class _State:
     def _remember(self, starts: np.ndarray, move: np.ndarray, change: np.ndarray) -> None:
         product = (move * change).sum(axis=1)
         size = np.linalg.norm(move, axis=1) * np.linalg.norm(change, axis=1)
-        curved = product > CURVED * size
+        curved = product > DESCENT.least_curvature * size
         kept = starts[curved]
         for history, new in (
             (self.moves, move[curved]),
@@ -365,33 +369,35 @@ class _State:
         self.step[starts] = 1.0
 
 
-SELECTION = ((2.0, 60, 3), (2.0, 100, 2), (8.0, 150, 1), (40.0, 200, 1))
-"""
-Descents from random starts: p of the smoothing, evaluations, and of how many starts one is kept.
+Stages = tuple[tuple[float, int, int], ...]
+"""Descents in turn: p of the smoothing, evaluations, and of how many starts one is kept."""
 
-A smooth cost leads to where a sharp one is worth while.
-"""
 
-RENEWAL = ((8.0, 50, 3), (40.0, 120, 1))
-"""The same for sequences some of whose points are new."""
+@dataclass(frozen=True)
+class WaypointSearchConstants:
+    """Constants of a search for waypoints."""
 
-FINISH = ((100.0, 200, 1), (300.0, 300, 3))
-"""The same for the best sequences in the end."""
+    selection: Stages = ((2.0, 60, 3), (2.0, 100, 2), (8.0, 150, 1), (40.0, 200, 1))
+    """Descents from random starts: a smooth cost leads to where a sharp one is worth while."""
+    renewal: Stages = ((8.0, 50, 3), (40.0, 120, 1))
+    """The same for sequences some of whose points are new."""
+    finish: Stages = ((100.0, 200, 1), (300.0, 300, 3))
+    """The same for the best sequences in the end."""
+    second: Stages = ((2.0, 150, 1), (4.0, 150, 1), (8.0, 200, 1), (20.0, 200, 2), (60.0, 300, 6))
+    """The same for the best one, moved a little, by the second cost, which is meant in the end."""
+    perturbation: float = 0.02
+    """How much its variables are moved, at random."""
+    copies: int = 12
+    """How often that is done."""
+    children: int = 24
+    """Sequences with new points in a round."""
+    population: int = 12
+    """Sequences that are kept from round to round."""
+    alike_share: float = 2e-3
+    """Sequences whose costs differ by less than this share count as the same."""
 
-SECOND_COST = ((2.0, 150, 1), (4.0, 150, 1), (8.0, 200, 1), (20.0, 200, 2), (60.0, 300, 6))
-"""The same for the best sequence, moved a little, by the cost that is meant in the end."""
 
-MOVED, COPIES = 0.02, 12
-"""How much its variables are moved, and how often."""
-
-CHILDREN = 24
-"""Sequences with new points in a round."""
-
-POPULATION = 12
-"""Sequences that are kept from round to round."""
-
-_ALIKE = 2e-3
-"""Sequences whose costs differ by less than this share count as the same."""
+WAYPOINTS = WaypointSearchConstants()
 
 
 class WaypointProblem(Protocol):
@@ -440,23 +446,23 @@ def search(
 
     """
     function = problem.function
-    x, values = _select(function, problem.draw(random, starts), SELECTION, look, go_on)
+    x, values = _select(function, problem.draw(random, starts), WAYPOINTS.selection, look, go_on)
     x, values = _best_distinct(x, values)
     in_time = True
     for _ in range(rounds):
         in_time = in_time and look(float(np.exp(values[0])))
         if not in_time:
             break
-        children = x[random.integers(0, len(x), CHILDREN)]
+        children = x[random.integers(0, len(x), WAYPOINTS.children)]
         problem.renew(random, children)
-        new, costs = _select(function, children, RENEWAL, look, go_on)
+        new, costs = _select(function, children, WAYPOINTS.renewal, look, go_on)
         x, values = _best_distinct(np.concatenate([x, new]), np.concatenate([values, costs]))
     if in_time:
-        x, _ = _select(function, x[:3], FINISH, look, go_on)
+        x, _ = _select(function, x[:3], WAYPOINTS.finish, look, go_on)
     if then is not None and go_on():
         function = then.function
-        x = x[:1] + MOVED * random.standard_normal((COPIES, x.shape[1]))
-        x, _ = _select(function, x, SECOND_COST, look, go_on)
+        x = x[:1] + WAYPOINTS.perturbation * random.standard_normal((WAYPOINTS.copies, x.shape[1]))
+        x, _ = _select(function, x, WAYPOINTS.second, look, go_on)
     costs = np.exp(function(np.inf)(x)[0])
     order = np.argsort(costs)
     return Descents(x[order], costs[order])
@@ -465,7 +471,7 @@ def search(
 def _select(
     function: Callable[[float], Function],
     x: np.ndarray,
-    stages: tuple[tuple[float, int, int], ...],
+    stages: Stages,
     look: Callable[[float], bool],
     go_on: Callable[[], bool],
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -482,6 +488,6 @@ def _select(
 def _best_distinct(x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     kept: list[int] = []
     for i in np.argsort(values):
-        if all(abs(values[i] - values[j]) > _ALIKE for j in kept):
+        if all(abs(values[i] - values[j]) > WAYPOINTS.alike_share for j in kept):
             kept.append(int(i))
-    return x[kept[:POPULATION]], values[kept[:POPULATION]]
+    return x[kept[: WAYPOINTS.population]], values[kept[: WAYPOINTS.population]]

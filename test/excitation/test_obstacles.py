@@ -284,8 +284,10 @@ def test_an_obstacle_at_the_start_is_named():
 @pytest.mark.parametrize('method', ['fourier', pytest.param('points', marks=pytest.mark.soak)])
 def test_plans_keep_clear_of_obstacles(method, monkeypatch):
     # searches that end with hardly any polish
-    monkeypatch.setattr(sequence, 'SELECTION', ((2.0, 60, 3), (8.0, 100, 2), (40.0, 100, 1)))
-    monkeypatch.setattr(sequence, 'FINISH', ((100.0, 100, 1),))
+    hasty = sequence.WaypointSearchConstants(
+        selection=((2.0, 60, 3), (8.0, 100, 2), (40.0, 100, 1)), finish=((100.0, 100, 1),)
+    )
+    monkeypatch.setattr(sequence, 'WAYPOINTS', hasty)
     arm = Robot.from_urdf(URDF / 'szabo_3r.urdf')
     free = PlannerSettings(
         method=method,

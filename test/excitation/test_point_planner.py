@@ -31,9 +31,11 @@ QUICK = PlannerSettings(
 
 def quick_plan(robot, settings, **options):
     """Plan by searches that end with hardly any polish."""
+    hasty = sequence.WaypointSearchConstants(
+        selection=((2.0, 60, 3), (8.0, 100, 2), (40.0, 100, 1)), finish=((100.0, 100, 1),)
+    )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sequence, 'SELECTION', ((2.0, 60, 3), (8.0, 100, 2), (40.0, 100, 1)))
-        patch.setattr(sequence, 'FINISH', ((100.0, 100, 1),))
+        patch.setattr(sequence, 'WAYPOINTS', hasty)
         return plan(robot, settings, **options)
 
 

@@ -12,7 +12,13 @@ from robot_identification.excitation.limits import Limits
 from robot_identification.excitation.path import PathProblem, shortest_times, trajectory_through
 from robot_identification.excitation.point_cost import equilibrium, MEASURES, PointCost
 from robot_identification.excitation.point_planner import energy_equations
-from robot_identification.excitation.sequence import descend_all, PointBounds, search, WaypointSet
+from robot_identification.excitation.sequence import (
+    descend_all,
+    PointBounds,
+    search,
+    WaypointSearchConstants,
+    WaypointSet,
+)
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings
 from scipy.optimize import minimize, rosen, rosen_der
@@ -103,15 +109,15 @@ START = 0.5 * (BOUNDS.lower + BOUNDS.upper)
 @pytest.fixture(autouse=True)
 def short_searches(monkeypatch):
     """Let searches be short: what they do is the same."""
-    for name, value in (
-        ('SELECTION', ((2.0, 40, 2), (8.0, 80, 2), (40.0, 80, 1))),
-        ('RENEWAL', ((8.0, 30, 2), (40.0, 60, 1))),
-        ('FINISH', ((100.0, 80, 1),)),
-        ('SECOND_COST', ((4.0, 80, 3), (20.0, 80, 1))),
-        ('CHILDREN', 6),
-        ('COPIES', 3),
-    ):
-        monkeypatch.setattr(f'robot_identification.excitation.sequence.{name}', value)
+    short = WaypointSearchConstants(
+        selection=((2.0, 40, 2), (8.0, 80, 2), (40.0, 80, 1)),
+        renewal=((8.0, 30, 2), (40.0, 60, 1)),
+        finish=((100.0, 80, 1),),
+        second=((4.0, 80, 3), (20.0, 80, 1)),
+        children=6,
+        copies=3,
+    )
+    monkeypatch.setattr('robot_identification.excitation.sequence.WAYPOINTS', short)
 
 
 @pytest.fixture(scope='module')

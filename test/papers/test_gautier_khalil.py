@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from robot_identification.excitation.sequence import WaypointSearchConstants
 
 from benchmarks.papers import gautier_khalil as page
 from benchmarks.papers import gautier_khalil_robot as paper
@@ -13,10 +14,11 @@ from benchmarks.papers import gautier_khalil_robot as paper
 @pytest.fixture(scope='module', autouse=True)
 def hasty():
     """Let searches end with hardly any polish."""
+    hasty = WaypointSearchConstants(
+        selection=((2.0, 60, 3), (8.0, 100, 2), (40.0, 100, 1)), finish=((100.0, 100, 1),)
+    )
     with pytest.MonkeyPatch.context() as patch:
-        module = 'robot_identification.excitation.sequence'
-        patch.setattr(f'{module}.SELECTION', ((2.0, 60, 3), (8.0, 100, 2), (40.0, 100, 1)))
-        patch.setattr(f'{module}.FINISH', ((100.0, 100, 1),))
+        patch.setattr('robot_identification.excitation.sequence.WAYPOINTS', hasty)
         yield
 
 
