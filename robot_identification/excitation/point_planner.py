@@ -31,16 +31,22 @@ from .sequence import descend_all, EnergyEquations, PointBounds, search, Waypoin
 from .settings import PlannerSettings
 from .trajectories import point_to_point, PointTrajectory
 
-FINAL_WEIGHT = 1e3
-"""Factor of the penalties once a sequence is found, in place of `PathProblem.weight`."""
 
-FINAL_POWER = 100.0
-"""p of the smoothing then."""
+@dataclass(frozen=True)
+class PointPlanConstants:
+    """Constants of a plan through points."""
 
-EVALUATIONS = 150
-"""Evaluations of each descent of a sequence that does not pass."""
+    final_weight: float = 1e3
+    """Factor of the penalties once a sequence is found, in place of `PathProblem.weight`."""
+    final_power: float = 100.0
+    """p of the smoothing then."""
+    evaluations: int = 150
+    """Evaluations of each descent of a sequence that does not pass."""
+    typical_points: int = 2000
+    """Random points that scale the columns of the energy equations."""
 
-_TYPICAL_POINTS = 2000
+
+POINTS = PointPlanConstants()
 
 
 def plan_points(task: PlanningTask) -> Plan:
@@ -112,7 +118,7 @@ def energy_equations(
     if columns == 'si':
         return equations
     # a seed of its own: the scale belongs to the robot and its limits, not to a plan
-    points = bounds.random(np.random.default_rng(19920801), _TYPICAL_POINTS)
+    points = bounds.random(np.random.default_rng(19920801), POINTS.typical_points)
     size = np.sqrt((equations.matrix(points) ** 2).mean(axis=0))
     return replace(equations, scale=np.maximum(size, 1e-9 * size.max()))
 
@@ -142,10 +148,11 @@ def _passable(problem: PathProblem, x: np.ndarray, task: PlanningTask) -> PointT
     trajectory, free = _timed(problem.path(x[0]), task)
     if free:
         return trajectory
-    penalised = replace(problem, weight=FINAL_WEIGHT, obstacles=_obstacles(task))
+    penalised = replace(problem, weight=POINTS.final_weight, obstacles=_obstacles(task))
     grown = penalised.shrunk(x[:1], _free_share(penalised, x[:1])) if watch.left() else x[:1]
-    iterations = min(EVALUATIONS, task.settings.max_iterations)
-    for begin, powers in ((x[:1], (FINAL_POWER,)), (grown, (8.0, FINAL_POWER, FINAL_POWER))):
+    iterations = min(POINTS.evaluations, task.settings.max_iterations)
+    final = POINTS.final_power
+    for begin, powers in ((x[:1], (final,)), (grown, (8.0, final, final))):
         for power in powers:
             if free or not watch.left():
                 return trajectory
@@ -197,19 +204,23 @@ def _timed(path: PointTrajectory, task: PlanningTask) -> tuple[PointTrajectory, 
 # ------------------------------------------------------------------------------ without a search
 
 
-SPEEDS = 0.05, 0.15, 0.35, 0.65, 1.0
-"""Speeds of sweeps by the velocity limits."""
+@dataclass(frozen=True)
+class SweepConstants:
+    """Constants of a plan without a search."""
 
-DWELL = 1.0
-"""Time at rest in each pose [s]."""
+    speeds: tuple[float, ...] = 0.05, 0.15, 0.35, 0.65, 1.0
+    """Speeds of sweeps by the velocity limits."""
+    dwell: float = 1.0
+    """Time at rest in each pose [s]."""
+    candidate_poses: int = 100
+    """Random poses among which poses at rest are chosen."""
+    used_share: float = 0.98
+    """Share of the limits that is used."""
+    scanned_poses: int = 60
+    """Poses along a straight way that are checked for collisions."""
 
-CANDIDATES = 100
-"""Random poses among which poses at rest are chosen."""
 
-ENOUGH = 0.98
-"""Share of the limits that is used."""
-
-_SCAN = 60
+SWEEPS = SweepConstants()
 
 
 @dataclass
@@ -240,9 +251,9 @@ class _Way:
             limits.joints,
             self.position,
             position,
-            ENOUGH * limits.velocity,
-            ENOUGH * limits.acceleration,
-            jerk=ENOUGH * limits.jerk,
+            SWEEPS.used_share * limits.velocity,
+            SWEEPS.used_share * limits.acceleration,
+            jerk=SWEEPS.used_share * limits.jerk,
         ).duration
 
     def move(self, position: np.ndarray) -> None:
@@ -287,19 +298,19 @@ def _sweep(way: _Way, task: PlanningTask) -> None:
     """Sweep joint after joint back and forth at several speeds, the others at the start."""
     start, limits, longest = way.position, way.limits, task.settings.duration
     # some of the time is for the ways between sweeps
-    seconds = 0.7 * longest / (2 * len(SPEEDS) * len(task.wanted.moving))
+    seconds = 0.7 * longest / (2 * len(SWEEPS.speeds) * len(task.wanted.moving))
     for name in task.wanted.moving:
         joint = limits.joints.index(name)
         low, high = _free_range(task, start, joint)
-        for share in SPEEDS:
-            speed = ENOUGH * share * limits.velocity[joint]
+        for share in SWEEPS.speeds:
+            speed = SWEEPS.used_share * share * limits.velocity[joint]
             travel = min(high - low, speed * seconds)
             begin = float(np.clip(start[joint] - 0.5 * travel, low, high - travel))
             blend = max(
                 1.5 * speed / limits.acceleration[joint],
                 float(np.sqrt(6.0 * speed / limits.jerk[joint])),
             )
-            blend /= ENOUGH
+            blend /= SWEEPS.used_share
             constant = (travel - speed * blend) / speed
             if constant < 0.1 * seconds:
                 continue
@@ -325,11 +336,11 @@ def _free_range(task: PlanningTask, start: np.ndarray, joint: int) -> tuple[floa
     """Return how far a joint can go either way from the start, distances and gravity allowing."""
     ends = []
     for end in (task.limits.lower[joint], task.limits.upper[joint]):
-        poses = np.repeat(start[None], _SCAN, axis=0)
+        poses = np.repeat(start[None], SWEEPS.scanned_poses, axis=0)
         way = 0.98 * (end - start[joint])
-        poses[:, joint] = start[joint] + np.linspace(0.0, way, _SCAN)
+        poses[:, joint] = start[joint] + np.linspace(0.0, way, SWEEPS.scanned_poses)
         allowed = _allowed(task, poses)
-        free = int(np.argmin(allowed)) if not allowed.all() else _SCAN
+        free = int(np.argmin(allowed)) if not allowed.all() else SWEEPS.scanned_poses
         ends.append(float(poses[max(0, free - 2), joint]))
     return ends[0], ends[1]
 
@@ -349,8 +360,8 @@ def _visit(way: _Way, task: PlanningTask) -> None:
     limits, home, wanted, settings = way.limits, way.position, task.wanted, task.settings
     rng = np.random.default_rng(settings.seed)
     moving = [limits.joints.index(name) for name in wanted.moving]
-    poses = np.repeat(home[None], CANDIDATES, axis=0)
-    share = rng.uniform(0.02, 0.98, (CANDIDATES, len(moving)))
+    poses = np.repeat(home[None], SWEEPS.candidate_poses, axis=0)
+    share = rng.uniform(0.02, 0.98, (SWEEPS.candidate_poses, len(moving)))
     poses[:, moving] = limits.lower[moving] + share * (limits.upper - limits.lower)[moving]
     poses = poses[_allowed(task, poses)]
     if not len(poses):
@@ -368,17 +379,18 @@ def _visit(way: _Way, task: PlanningTask) -> None:
         gains = np.linalg.slogdet(
             np.eye(len(limits.joints)) + rows @ covariance @ rows.transpose(0, 2, 1)
         )[1]
-        seconds = np.array([way.seconds_to(pose) for pose in poses]) + DWELL
+        seconds = np.array([way.seconds_to(pose) for pose in poses]) + SWEEPS.dwell
         place = int(np.argmax(np.where(left, gains / seconds, -np.inf)))
         left[place] = False
         there = _Way(limits, poses[place])
         if way.time + seconds[place] + there.seconds_to(home) > settings.duration:
             continue
-        ways = np.linspace((way.position, poses[place]), (poses[place], home), _SCAN)
+        pose = poses[place]
+        ways = np.linspace((way.position, pose), (pose, home), SWEEPS.scanned_poses)
         if not _allowed(task, np.concatenate(ways)).all():
             continue
         way.move(poses[place])
-        way.rest(DWELL)
+        way.rest(SWEEPS.dwell)
         information = information + np.einsum('jc,jd->cd', rows[place], rows[place])
     if way.points:
         way.move(np.array(home))
