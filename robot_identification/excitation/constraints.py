@@ -21,10 +21,10 @@ from .distance_search import DistanceSearch
 from .extremes import (
     check_times,
     Effort,
+    EFFORTS,
     Extremes,
     extremes,
     largest_efforts,
-    LEAST_RATE,
     nominal_effort,
     QUANTITIES,
 )
@@ -83,7 +83,7 @@ class TrajectoryWay:
 
     def __init__(self, trajectory: Trajectory) -> None:
         self._trajectory = trajectory
-        self._grid = check_times(trajectory, LEAST_RATE)
+        self._grid = check_times(trajectory, EFFORTS.lowest_rate)
         steps = np.abs(np.diff(self.positions(self._grid), axis=0))
         self._travel = np.concatenate([np.zeros((1, steps.shape[1])), np.cumsum(steps, axis=0)])
 
@@ -339,7 +339,7 @@ def check_trajectory(
             remedy=f'it has to move {", ".join(robot.joints)}, in this order',
         )
     _check_rest(trajectory)
-    reached = extremes(trajectory, max(rate, LEAST_RATE))
+    reached = extremes(trajectory, max(rate, EFFORTS.lowest_rate))
     _check_motion(reached, limits)
     efforts, times = largest_efforts(
         trajectory, effort or nominal_effort(robot), limits.effort, rate

@@ -20,6 +20,7 @@ sides of the jump have been looked at by then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import comb
 
 import numpy as np
@@ -41,16 +42,28 @@ QUANTITIES = ('position', 'velocity', 'acceleration', 'jerk')
 DEGREE = 5
 """Of the polynomials."""
 
-LEAST_RATE = 250.0
-"""Lowest rate at which the efforts of a trajectory are looked at [Hz]."""
 
-ROUNDS = 3
-DIVISIONS = 8
+@dataclass(frozen=True)
+class EffortSearchConstants:
+    """Constants of the search for the largest efforts."""
 
-_BLOCK = 4096
+    lowest_rate: float = 250.0
+    """Lowest rate at which the efforts of a trajectory are looked at [Hz]."""
+    rounds: int = 3
+    """Times that intervals are divided in which an effort may exceed its limit."""
+    divisions: int = 8
+    """Parts of an interval then, and of a short piece of a path at first."""
+    block: int = 4096
+    """Instants, or pieces of a path, that are looked at together."""
+    most_intervals: int = 2048
+    """Intervals that are divided together."""
+
+
+EFFORTS = EffortSearchConstants()
+
+
 _HALVINGS = 40
-_MOST_INTERVALS = 2048
-
+"""Times that an interval with a root is halved: 1e-12 of it is left."""
 Effort = Callable[[Motion], np.ndarray]
 """Predicts the efforts of a motion, (n_samples, n_joints) [N m or N]."""
 
@@ -144,10 +157,10 @@ def _pieces(trajectory: Trajectory, rate: float) -> Iterator[Pieces]:
         grid = (
             part.time if isinstance(part, PointTrajectory) else np.linspace(0.0, part.duration, n)
         )
-        for first in range(0, grid.size - 1, _BLOCK):
-            time = grid[first : first + _BLOCK + 1]
+        for first in range(0, grid.size - 1, EFFORTS.block):
+            time = grid[first : first + EFFORTS.block + 1]
             if isinstance(part, PointTrajectory):
-                coefficients = part.coefficients[first : first + _BLOCK]
+                coefficients = part.coefficients[first : first + EFFORTS.block]
             else:
                 m = part.sample(time)
                 coefficients = spline_coefficients(time, m.position, m.velocity, m.acceleration)
@@ -261,15 +274,15 @@ def at_rest(function: Callable[[Motion], np.ndarray], poses: np.ndarray) -> np.n
 
 def check_times(trajectory: Trajectory, rate: float) -> np.ndarray:
     """Return the times to look at: a grid, and at least eight in each piece of a path."""
-    rate = max(rate, LEAST_RATE)
+    rate = max(rate, EFFORTS.lowest_rate)
     n = int(np.ceil(trajectory.duration * rate)) + 1
     times = [np.linspace(0.0, trajectory.duration, n)]
     for begin, part in _parts(trajectory):
         if isinstance(part, PointTrajectory):
             length = np.diff(part.time)
             times.append(begin + part.time)
-            short = length < DIVISIONS / rate
-            steps = length[short, None] * np.linspace(0.0, 1.0, DIVISIONS, endpoint=False)
+            short = length < EFFORTS.divisions / rate
+            steps = length[short, None] * np.linspace(0.0, 1.0, EFFORTS.divisions, endpoint=False)
             times.append((begin + part.time[:-1][short, None] + steps).ravel())
     return np.unique(np.concatenate(times))
 
@@ -303,11 +316,11 @@ def largest_efforts(
 
     times = check_times(trajectory, rate)
     # each block begins with the last two times of the one before, for the second differences
-    for start in range(0, max(times.size - 2, 1), _BLOCK):
-        time = times[start : start + _BLOCK + 2]
+    for start in range(0, max(times.size - 2, 1), EFFORTS.block):
+        time = times[start : start + EFFORTS.block + 2]
         unsure = _unsure(look(time), time, limit)
         low, high = time[:-1][unsure], time[1:][unsure]
-        for _ in range(ROUNDS):
+        for _ in range(EFFORTS.rounds):
             # beyond the limit already, there is nothing left to find
             if not low.size or (np.abs(largest) > limit).any():
                 break
@@ -320,9 +333,9 @@ def _divided(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Look at intervals (k,) more densely; return the parts that may reach their limit."""
     lows, highs = [], []
-    for first in range(0, low.size, _MOST_INTERVALS):
-        part = slice(first, first + _MOST_INTERVALS)
-        grid = np.linspace(low[part], high[part], DIVISIONS + 1, axis=1)
+    for first in range(0, low.size, EFFORTS.most_intervals):
+        part = slice(first, first + EFFORTS.most_intervals)
+        grid = np.linspace(low[part], high[part], EFFORTS.divisions + 1, axis=1)
         unsure = _unsure(look(grid), grid, limit)
         lows.append(grid[:, :-1][unsure])
         highs.append(grid[:, 1:][unsure])

@@ -25,7 +25,7 @@ from ..model.robot import Robot
 from .collisions import CollisionModel
 from .constraints import LIMIT_TOLERANCE, LimitViolation, Nearest, STOP_REMEDY, too_close
 from .distance_search import DistanceSearch
-from .extremes import check_times, LEAST_RATE
+from .extremes import check_times, EFFORTS
 from .limits import Limits, one_a_joint
 from .trajectories import Trajectory
 
@@ -189,7 +189,7 @@ def check_stops(
     if braking is None:
         return 0.0
     longest = 0.0
-    times = check_times(trajectory, LEAST_RATE)
+    times = check_times(trajectory, EFFORTS.lowest_rate)
     for first in range(0, times.size, _BLOCK):
         time = times[first : first + _BLOCK]
         motion = trajectory.sample(time)
