@@ -12,20 +12,26 @@ from ..data.recording import Motion
 from .collision_geometry import BoundingSpheres, random_positions
 from .collisions import CollisionModel
 
-WEIGHT = 10.0
-"""Factor of the mean penalty of short distances."""
 
-ROOM_SHARE = 0.25
-"""Share of its room above the clearance that a pair's buffer takes at most."""
+@dataclass(frozen=True)
+class DistancePenaltyConstants:
+    """Constants of the penalty."""
 
-FEW, MANY = 100, 1000
-"""Random positions in which distances are measured, and in which they are bounded."""
+    weight: float = 10.0
+    """Factor of the mean penalty of short distances."""
+    room_share: float = 0.25
+    """Share of its room above the clearance that a pair's buffer takes at most."""
+    measured_positions: int = 100
+    """Random positions in which distances are measured."""
+    bounded_positions: int = 1000
+    """Random positions in which distances are bounded."""
+    far_apart: float = 0.15
+    """Bound of the distance above which a pair is far apart [m]."""
+    unsure_share: float = 0.05
+    """Share of the distances to measure above which bounding spheres are quicker."""
 
-FAR_APART = 0.15
-"""Bound of the distance above which a pair is far apart [m]."""
 
-UNSURE = 0.05
-"""Share of the distances to measure above which bounding spheres are quicker."""
+PENALTY = DistancePenaltyConstants()
 
 
 @dataclass(frozen=True)
@@ -60,9 +66,9 @@ class DistancePenalty:
         if not everyone.size:
             return everyone, None
         nearest = np.full(everyone.size, np.inf)
-        for part in np.array_split(random_positions(robot, MANY), 10):
+        for part in np.array_split(random_positions(robot, PENALTY.bounded_positions), 10):
             nearest = np.minimum(nearest, self.collisions.spheres.distances(part).min(axis=1))
-        near = everyone[nearest < FAR_APART]
+        near = everyone[nearest < PENALTY.far_apart]
         return near, BoundingSpheres.from_geometry(robot, self.collisions.geometry, near.tolist())
 
     def buffers(self, buffer: float) -> np.ndarray:
@@ -76,7 +82,7 @@ class DistancePenalty:
         """
         least, farthest, allowance = self._distances
         kept = self.collisions.clearance + allowance
-        own = kept + ROOM_SHARE * np.maximum(farthest - kept, 0.0)
+        own = kept + PENALTY.room_share * np.maximum(farthest - kept, 0.0)
         own[(least > self.collisions.clearance) & (farthest < buffer + allowance)] = 0.0
         return np.asarray(np.minimum(own, buffer + allowance))
 
@@ -89,11 +95,12 @@ class DistancePenalty:
         average.
         """
         watched, _ = self._watched
-        position = random_positions(self.collisions.robot, FEW)
+        count = PENALTY.measured_positions
+        position = random_positions(self.collisions.robot, count)
         found = self.collisions.measure(
-            np.repeat(position, watched.size, axis=0), np.tile(watched, FEW)
+            np.repeat(position, watched.size, axis=0), np.tile(watched, count)
         )
-        distances = np.array([(c.distance, c.planned) for c in found]).reshape(FEW, -1, 2)
+        distances = np.array([(c.distance, c.planned) for c in found]).reshape(count, -1, 2)
         result = np.zeros((3, len(self.collisions.pairs)))
         result[0, watched] = distances[:, :, 0].min(axis=0)
         result[1, watched] = distances[:, :, 1].max(axis=0)
@@ -117,9 +124,9 @@ class DistancePenalty:
         Return how much the links come closer than ``buffer``, and its gradient.
 
         The mean over the positions of the sum over the pairs of :math:`(1 - d / b)^2` where the
-        distance d is below the buffer b (`buffers`), times `WEIGHT`.  A distance changes with the
-        positions as the nearest points move along the line that joins them.  Only pairs that may
-        be closer are measured (`_lower_bounds`).
+        distance d is below the buffer b (`buffers`), times `PENALTY.weight`.  A distance changes
+        with the positions as the nearest points move along the line that joins them.  Only pairs
+        that may be closer are measured (`_lower_bounds`).
 
         Parameters
         ----------
@@ -151,9 +158,10 @@ class DistancePenalty:
             return 0.0, gradient
         short, pairs = short[close], pairs[close]
         slopes = self.collisions.slopes(pairs, measured.lines[close], measured.jacobians[close])
-        by_position = (2.0 * WEIGHT / len(position) * short / buffers[pairs])[:, None] * slopes
+        weight = PENALTY.weight / len(position)
+        by_position = (2.0 * weight * short / buffers[pairs])[:, None] * slopes
         np.subtract.at(gradient, samples[close], by_position)
-        return WEIGHT / len(position) * float(short @ short), gradient
+        return weight * float(short @ short), gradient
 
     def _lower_bounds(
         self,
@@ -172,6 +180,8 @@ class DistancePenalty:
         if last and last[0].shape == position.shape:
             moved = np.abs(position - last[0])
             lower = last[1] - self.collisions.pair_reach[watched] @ moved.T
-        if spheres is not None and watched.size and (lower < buffers[:, None]).mean() > UNSURE:
+        if spheres is None or not watched.size:
+            return lower
+        if (lower < buffers[:, None]).mean() > PENALTY.unsure_share:
             lower = np.maximum(lower, spheres.distances(position))
         return np.asarray(lower)

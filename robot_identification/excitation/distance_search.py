@@ -22,7 +22,10 @@ FINEST = 1.0 / 16.0
 """Share of the clearance by which bodies may come closer between places at which they keep it."""
 
 _INTERVALS, _ITEMS = 512, 128
+"""Intervals of a way that are searched together; pairs in intervals that are halved together."""
+
 _PLACES, _ROUNDS = 9, 3
+"""Places around a smallest distance where a smaller one is looked for, and times of doing so."""
 
 
 class Way(Protocol):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from robot_identification.excitation.bases import FourierBasis
 from robot_identification.excitation.collisions import collision_model
-from robot_identification.excitation.distance_penalty import DistancePenalty, ROOM_SHARE
+from robot_identification.excitation.distance_penalty import DistancePenalty, PENALTY
 from robot_identification.excitation.families import MotionFamily
 from robot_identification.excitation.objective import Objective, wanted_parameters
 from robot_identification.excitation.planner import plan_limits, start_poses
@@ -100,7 +100,7 @@ def test_a_pair_that_never_comes_far_apart_may_come_closer_than_the_buffer():
     # the balls of l0 and l2 are 2 m apart at most, so 0.2 m between their surfaces
     model = chain(0.9)
     buffers = dict(zip(model.pairs, DistancePenalty(model).buffers(0.2), strict=True))
-    assert buffers['l0', 'l2'] == pytest.approx(0.01 + ROOM_SHARE * 0.19, abs=2e-3)
+    assert buffers['l0', 'l2'] == pytest.approx(0.01 + PENALTY.room_share * 0.19, abs=2e-3)
     assert buffers['l0', 'l3'] == 0.2
 
 
