@@ -58,23 +58,46 @@ CHANNELS = ('force_x', 'force_y', 'force_z', 'torque_x', 'torque_y', 'torque_z')
 UNITS = ('N', 'N', 'N', 'N m', 'N m', 'N m')
 
 _SIZE = len(INERTIAL_SYMBOLS)
-_STEPS, _SETTLED = 10, 1e-6
-_DIRECTIONS = 0.03
-"""Share of the largest singular value below which a direction of gravity was not seen."""
 
-_UNKNOWN = 0.3
-"""Deviation of a moment of inertia, as a share of the largest, from which none is estimated."""
 
-_FAR = 40.0
-"""Squared distance of the body from what was found beyond which noise does not explain it."""
+@dataclass(frozen=True)
+class ToolFitConstants:
+    """Constants of the fit of a tool."""
+
+    steps: int = 10
+    """Largest number of Gauss-Newton steps of the sensor's rotation."""
+    settled: float = 1e-6
+    """Step that is none [rad]."""
+    directions_share: float = 0.03
+    """Share of the largest singular value below which a direction of gravity was not seen."""
+    unknown_std: float = 0.3
+    """Deviation of a moment of inertia, as a share of the largest, from which none is known."""
+    far: float = 40.0
+    """Squared distance of the body from what was found beyond which noise does not explain it."""
+
+
+FIT = ToolFitConstants()
+
 
 _KINDS = (slice(0, 3), slice(3, 6))
 
-_FAIR, _POOR, _UNCERTAIN = 10.0, 20.0, 0.05
-"""Errors [%] and deviation of the mass, as a share of it, of verdicts."""
 
-_NOTHING = 80.0
-"""Error from which on the motion explains next to nothing of the wrench [%]."""
+@dataclass(frozen=True)
+class ToolThresholds:
+    """Thresholds of the verdict on a tool."""
+
+    fair_error: float = 10.0
+    """Error of the fit [%] up to which nothing is said of it: that of noise."""
+    poor_error: float = 20.0
+    """Error of the fit [%] from which on a tool is of no use."""
+    useless_error: float = 80.0
+    """Error from which on the motion explains next to nothing of the wrench [%]."""
+    mass_std: float = 0.05
+    """Deviation of the mass, as a share of it, from which on it is uncertain."""
+
+
+THRESHOLDS = ToolThresholds()
+
 
 _SUSPECTS = (
     'another frame (data.tool.frame), turned axes (data.tool.rotation), and units other than N '
@@ -140,14 +163,14 @@ class Tool:
     def level(self) -> str:
         """Verdict, as of `robot_identification.results.verdict.LEVELS`."""
         load = self.load
-        if not (load.determined[:4].all() and load.physical) or self.error > _POOR:
+        if not (load.determined[:4].all() and load.physical) or self.error > THRESHOLDS.poor_error:
             return 'do_not_use'
-        fair = self._certain and self.error <= _FAIR
+        fair = self._certain and self.error <= THRESHOLDS.fair_error
         return 'good' if self.inertia_known and fair else 'usable'
 
     @property
     def _certain(self) -> bool:
-        return self.load.mass_std <= _UNCERTAIN * self.load.mass
+        return self.load.mass_std <= THRESHOLDS.mass_std * self.load.mass
 
     @property
     def sentence(self) -> str:
@@ -160,12 +183,12 @@ class Tool:
             why = 'mass and centre of mass were not determined: turn the sensor about two axes'
         elif not load.physical:
             why = f'no physical body explains the wrench: look for contact, {_SUSPECTS}'
-        elif self.error > _NOTHING:
+        elif self.error > THRESHOLDS.useless_error:
             why = (
                 f'{error}: look whether its weight was taken off before, by the sensor or the '
                 f'controller, for {_SUSPECTS}'
             )
-        elif self.error > _POOR:
+        elif self.error > THRESHOLDS.poor_error:
             why = f'{error}: look for contact, a delay, {_SUSPECTS}'
         elif not self._certain:
             why = f'the mass is uncertain by {100.0 * load.mass_std / load.mass:.2g} %'
@@ -311,7 +334,8 @@ def tool(
     columns = np.concatenate([each.columns for each in rows])
     wrench = np.concatenate([each.wrench for each in rows])
     gravity = columns[:, :3, 0]
-    if np.linalg.norm(gravity - gravity.mean(axis=0), 2) < _DIRECTIONS * np.linalg.norm(gravity):
+    turned = np.linalg.norm(gravity - gravity.mean(axis=0), 2)
+    if turned < FIT.directions_share * np.linalg.norm(gravity):
         raise IdentifiabilityError(
             f"the sensor on '{link}' keeps one orientation to gravity",
             link=link,
@@ -351,11 +375,11 @@ def _swung(load: Payload) -> bool:
     places = load.base.layout.indices(f'load.{symbol}' for symbol in INERTIAL_SYMBOLS)
     values, std = load.base.values[places], load.std[places]
     moments = np.array([4, 6, 9])
-    if std[moments].max() > _UNKNOWN * np.abs(values[moments]).max():
+    if std[moments].max() > FIT.unknown_std * np.abs(values[moments]).max():
         return False
     error = load.standard - values
     covariance = load.covariance[np.ix_(places, places)]
-    return bool(error @ np.linalg.lstsq(covariance, error, rcond=None)[0] < _FAR)
+    return bool(error @ np.linalg.lstsq(covariance, error, rcond=None)[0] < FIT.far)
 
 
 def with_wrench(recording: Recording, wrench: np.ndarray) -> Recording:
@@ -532,7 +556,7 @@ def _rotation(columns: np.ndarray, wrench: np.ndarray, link: str) -> tuple[int, 
     moving, force = columns[:, :3, 0], wrench[:, :3]  # acceleration of the frame less gravity
     moving, force = moving - moving.mean(axis=0), force - force.mean(axis=0)
     size = np.linalg.svd(moving, compute_uv=False)
-    if size[-1] < _DIRECTIONS * size[0]:
+    if size[-1] < FIT.directions_share * size[0]:
         raise IdentifiabilityError(
             f"the recordings do not determine the rotation of the sensor on '{link}': gravity "
             'stays in one plane of it',
@@ -543,11 +567,11 @@ def _rotation(columns: np.ndarray, wrench: np.ndarray, link: str) -> tuple[int, 
     sign = 1 if np.linalg.det(matrix) > 0.0 else -1
     u, _, vt = np.linalg.svd(sign * matrix)
     turn = u @ vt
-    for _ in range(_STEPS):
+    for _ in range(FIT.steps):
         here = sign * _turned(wrench, turn)
         step = _fitted(columns, here, _fitted(columns, here)[:_SIZE])[-3:]
         # the measured wrench is that in the frame, turned by the step
         turn = pin.exp3(-step) @ turn
-        if np.linalg.norm(step) < _SETTLED:
+        if np.linalg.norm(step) < FIT.settled:
             break
     return sign, np.asarray(turn)
