@@ -10,8 +10,8 @@ parameters chi and theta = log s is
     sum_j |s_j W_j G chi - y_j|^2 / (2 sigma_j^2) + weight / 2 sum_k D(P_k, P0_k) + |Q theta|^2 / 2
 
 with D and G as in `physical` and Q the prior of the ratios: gains in proportion to the assumed
-ones, to within `SPREAD`.  Links weigh on several joints, which ties the gains of these joints to
-each other.  What all gains have in common is in chi as well, and only masses of the prior fix it.
+ones, within `RATIOS.log_std`.  Links weigh on several joints, which ties their gains to each
+other.  What all gains have in common is in chi as well, and only masses of the prior fix it.
 For given theta the minimum over chi is `log_det`'s; the steps of theta are Gauss and Newton's
 for both together, since turns between the two creep along the common factor.
 """
@@ -33,19 +33,36 @@ from ..model.robot import Robot
 from ..regressor.settings import ModelSettings
 from .drive_gains import DriveGains
 
-SPREAD = 0.5
-"""Standard deviation of the logarithm of a gain before anything is measured."""
 
-WEIGHT = 30.0
-"""Of the prior of the links, see `physical`."""
+@dataclass(frozen=True)
+class GainRatioConstants:
+    """Constants of the search for gains."""
 
-_ROUNDS, _STEPS = 40, 50
-_SETTLED = 1e-3
-_CLOSE = 1e-5
-_LEAST_NOISE = 1e-4
-_INNER = 1e-6
-_TOTAL_MASS_STD = 0.01
-_LONGEST, _SHORTEST = 1.0, 1e-6
+    log_std: float = 0.5
+    """Standard deviation of the logarithm of a gain before anything is measured."""
+    prior_weight: float = 30.0
+    """Weight of the prior of the links, see `physical`."""
+    rounds: int = 40
+    """Times that noise and gains are found in turn, at most."""
+    settled_noise: float = 1e-3
+    """Change of the logarithm of the noise that ends them."""
+    steps: int = 50
+    """Largest number of Gauss-Newton steps of a search for gains."""
+    settled_gains: float = 1e-5
+    """Step of the logarithms of gains that ends it."""
+    longest_step: float = 1.0
+    """Longest step of the logarithms of gains."""
+    shortest_step: float = 1e-6
+    """Share of a step below which rounding hides any descent."""
+    tolerance: float = 1e-6
+    """Distance from the minimum over the links [standard deviations]."""
+    least_noise: float = 1e-4
+    """Residual that is counted at least, relative to the effort."""
+    total_mass_std: float = 0.01
+    """Relative deviation of the total mass, which is held where nothing determines it."""
+
+
+RATIOS = GainRatioConstants()
 
 
 def gain_ratios(
@@ -90,16 +107,16 @@ def gain_ratios(
     problem = _RatioFit(
         system=system,
         fit=fit,
-        closeness=(np.eye(n) - 1.0 / n) / SPREAD,
+        closeness=(np.eye(n) - 1.0 / n) / RATIOS.log_std,
         inflation=variance_inflation(system),
     )
     theta = np.full(n, np.log(_common_share(system, prior)))
     scales = problem.row_scales(theta, np.exp(-theta[0]) * free.base.values)
     theta, chi = problem.descended(theta, scales, None)
-    for _ in range(_ROUNDS):
+    for _ in range(RATIOS.rounds):
         used, scales = scales, problem.row_scales(theta, fit.regrouping @ chi)
         theta, chi = problem.descended(theta, scales, chi)
-        if np.abs(np.log(scales / used)).max() < _SETTLED:
+        if np.abs(np.log(scales / used)).max() < RATIOS.settled_noise:
             break
     covariance, reference = problem.ratio_covariance(theta, scales, chi)
     return DriveGains(
@@ -136,15 +153,16 @@ class _RatioFit:
         residual = np.linalg.norm(rows @ np.append(base, -1.0), axis=1)
         effort = np.linalg.norm(rows[:, :, -1], axis=1)
         count = np.maximum(1.0, system.factor.independent_rows)
-        noise = np.maximum(residual, _LEAST_NOISE * effort) / np.sqrt(count)
+        noise = np.maximum(residual, RATIOS.least_noise * effort) / np.sqrt(count)
         return np.asarray(1.0 / (noise * np.sqrt(self.inflation)))
 
     def fitted(
         self, theta: np.ndarray, scales: np.ndarray, chi: np.ndarray | None
     ) -> tuple[float, LogDetMinimum]:
         """Return the minimum over chi for given gains, and its value."""
-        problem, inside = self.fit.problem(_reduced(self.rows(theta, scales)), WEIGHT)
-        minimum = minimise(problem, inside if chi is None else chi, _INNER, near=chi is not None)
+        problem, inside = self.fit.problem(_reduced(self.rows(theta, scales)), RATIOS.prior_weight)
+        start = inside if chi is None else chi
+        minimum = minimise(problem, start, RATIOS.tolerance, near=chi is not None)
         deviation = self.closeness @ theta
         return problem.value(minimum.chi) + 0.5 * float(deviation @ deviation), minimum
 
@@ -153,12 +171,12 @@ class _RatioFit:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Take Gauss-Newton steps of the gains to the minimum for given noise."""
         value, minimum = self.fitted(theta, scales, chi)
-        for _ in range(_STEPS):
+        for _ in range(RATIOS.steps):
             triangle, gradient = self.linearised(theta, scales, minimum.chi)
             own = triangle[-theta.size :, -theta.size :]
             step = -solve_triangular(own, solve_triangular(own, gradient, trans='T'))
-            length = min(1.0, _LONGEST / np.abs(step).max())
-            while length > _SHORTEST:
+            length = min(1.0, RATIOS.longest_step / np.abs(step).max())
+            while length > RATIOS.shortest_step:
                 reached, there = self.fitted(theta + length * step, scales, minimum.chi)
                 if reached < value:
                     break
@@ -166,7 +184,7 @@ class _RatioFit:
             else:
                 break
             theta, value, minimum = theta + length * step, reached, there
-            if length * np.abs(step).max() < _CLOSE:
+            if length * np.abs(step).max() < RATIOS.settled_gains:
                 break
         return theta, minimum.chi
 
@@ -183,7 +201,7 @@ class _RatioFit:
         base = self.fit.regrouping @ chi
         predicted = rows[:, :, :-1] @ base
         residual = predicted - rows[:, :, -1]
-        problem, _ = self.fit.problem(_reduced(rows), WEIGHT)
+        problem, _ = self.fit.problem(_reduced(rows), RATIOS.prior_weight)
         of_chi = rows[:, :, :-1] @ problem.along(self.fit.regrouping)
         of_theta = np.zeros((n, width, n))
         of_theta[np.arange(n), :, np.arange(n)] = predicted
@@ -235,5 +253,5 @@ def _with_total_mass(fit: PhysicalFit) -> PhysicalFit:
     if not total > 0.0:
         return fit
     row = np.zeros((1, fit.prior.size))
-    row[0, felt] = 1.0 / (_TOTAL_MASS_STD * total)
-    return replace(fit, known=row, known_values=np.array([1.0 / _TOTAL_MASS_STD]))
+    row[0, felt] = 1.0 / (RATIOS.total_mass_std * total)
+    return replace(fit, known=row, known_values=np.array([1.0 / RATIOS.total_mass_std]))
