@@ -23,7 +23,7 @@ from ..errors import RecordingError, SettingsError
 from ..estimation import LinearSystem, RowBlock, system_of
 from ..estimation.bootstrap import variance_inflation
 from ..estimation.rows import row_blocks
-from ..loads.drive_gains import drive_gains, DriveGains, load_on, NOT_IDENTIFIED
+from ..loads.drive_gains import drive_gains, DriveGains, GAINS, load_on
 from ..loads.gain_ratios import gain_ratios
 from ..progress import no_progress, Progress, subrange
 from ..regressor import Regressor
@@ -218,5 +218,5 @@ def _not_identified(gains: DriveGains) -> tuple[str, ...]:
         f'(to {100.0 * std:.0f} %), so that it stays near the assumed one: move the links beyond '
         'it faster and through more of their range, or identify with a known load'
         for drive, std in zip(gains.drives, gains.std, strict=True)
-        if std > NOT_IDENTIFIED
+        if std > GAINS.unidentified_std
     )

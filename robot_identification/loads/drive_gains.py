@@ -42,14 +42,26 @@ from ..regressor.base_parameters import BaseStructure
 METHODS = ('total', 'constrained')
 """Total least squares, or least squares with gains as unknowns and the load on the right."""
 
-NOT_IDENTIFIED = 0.25
-"""Relative standard deviation from which a gain counts as not identified."""
 
-_TOLERANCE = 1e-9
-_SEPARATE = 1e-6
-_EXACT = 1e-12
-_ROUNDS = 6
-_LEAST = 0.05
+@dataclass(frozen=True)
+class DriveGainConstants:
+    """Constants of least squares for gains."""
+
+    unidentified_std: float = 0.25
+    """Relative standard deviation from which a gain counts as not identified."""
+    least_factor: float = 0.05
+    """Smallest factor on a gain; smaller ones are not identified."""
+    rounds: int = 6
+    """Times that gains and the noise of the runs are found in turn."""
+    rank_tolerance: float = 1e-9
+    """Relative singular value below which columns are dependent."""
+    separable_share: float = 1e-6
+    """Share of the load's effort that the robot's parameters have to leave."""
+    least_noise: float = 1e-12
+    """Least variance of the noise, by the mean square of the effort: that of rounding."""
+
+
+GAINS = DriveGainConstants()
 
 
 @dataclass(frozen=True)
@@ -323,7 +335,7 @@ def drive_gains(
         )
         spread = inflation * found.covariance
         relative = np.sqrt(np.diag(spread)) / np.maximum(found.factors, 1e-9)
-        if relative.max() > NOT_IDENTIFIED or found.factors.min() < _LEAST:
+        if relative.max() > GAINS.unidentified_std or found.factors.min() < GAINS.least_factor:
             identified[np.flatnonzero(identified)[relative.argmax()]] = False
             continue
         factors[identified], shrinkage[identified] = found.factors, found.shrinkage
@@ -406,8 +418,8 @@ def _iterated(runs: _GainRuns, assumed: np.ndarray, method: str) -> _Solution:
     """Solve again and again with the noise in the rows as it is at the gains found so far."""
     n = assumed.shape[1]
     found = _Solution(np.ones(n), np.eye(n), np.zeros(n))
-    for _ in range(_ROUNDS):
-        gains = np.maximum(found.factors, _LEAST)
+    for _ in range(GAINS.rounds):
+        gains = np.maximum(found.factors, GAINS.least_factor)
         # each kind of run has its own noise: a heavy load makes gears and currents rougher
         spreads = (_row_spread(runs, run, gains) for run in range(2))
         noise = np.array([_drive_noise(spread, assumed * gains) for spread in spreads])
@@ -450,10 +462,10 @@ def _row_spread(runs: _GainRuns, run: int, gains: np.ndarray) -> np.ndarray:
     for factor, rows, independent in zip(
         runs.factors[run], runs.rows[run], runs.independent_rows[run], strict=True
     ):
-        effort, basis = factor[:, b:] @ gains, range_basis(factor[:, :b], _TOLERANCE)
+        effort, basis = factor[:, b:] @ gains, range_basis(factor[:, :b], GAINS.rank_tolerance)
         residual = effort - basis @ (basis.T @ effort)
         freedom = max(1.0, independent - basis.shape[1])
-        floor = _EXACT * (effort @ effort) / max(1, rows)
+        floor = GAINS.least_noise * (effort @ effort) / max(1, rows)
         variances.append(max(residual @ residual / freedom, floor))
     return np.array(variances)
 
@@ -484,9 +496,9 @@ def _projected(
     nuisance: np.ndarray, right: np.ndarray, efforts: np.ndarray, link: str
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Take away what parameters that are not asked for can explain; return how many there are."""
-    basis = range_basis(nuisance, _TOLERANCE)
+    basis = range_basis(nuisance, GAINS.rank_tolerance)
     left = right - basis @ (basis.T @ right)
-    if np.linalg.norm(left) <= _SEPARATE * np.linalg.norm(right):
+    if np.linalg.norm(left) <= GAINS.separable_share * np.linalg.norm(right):
         raise IdentifiabilityError(
             f"the known parameters of the load on '{link}' cannot be separated from the "
             'unknown ones',
@@ -523,7 +535,7 @@ def _solve(
     values, vectors = np.linalg.eigh(exact / np.outer(size, size))
     # a direction with less than rounding in it has a huge variance, not a negative one
     vectors /= size[:, None]
-    inverse = (vectors / np.maximum(values, _TOLERANCE)) @ vectors.T
+    inverse = (vectors / np.maximum(values, GAINS.rank_tolerance)) @ vectors.T
     total = inverse @ product
     if method == 'total':
         return total, inverse, np.zeros(total.size)
