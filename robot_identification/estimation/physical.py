@@ -58,33 +58,38 @@ from .physical_fit import PhysicalFit
 from .system import LinearSystem
 from .time_blocks import PARTS
 
-FOLDS = 5
-"""Stretches that are held out in turn."""
+
+@dataclass(frozen=True)
+class PhysicalConstants:
+    """Constants of the choice of the prior's strength, and of the joints' noise."""
+
+    folds: int = 5
+    """Stretches that are held out in turn."""
+    near_best: float = 0.003
+    """Share by which the held-out residual may exceed the least one."""
+    mean_duration: float = 0.25
+    """Duration of parts up to which held-out residuals are compared as their means [s]."""
+    contradiction: float = 1.2
+    """Relative error over that of the free fit from which constraints contradict the recording."""
+    least_noise: float = 1e-4
+    """Residual that is counted at least, relative to the effort: no sensor is better than this."""
+    default_weight: float = 30.0
+    """Weight of the prior where there is nothing to cross-validate on."""
+    rough_distance: float = 1e-2
+    """Distance from the minimum [standard deviations] that is enough to compare strengths."""
+    rounds: int = 10
+    """Times that fit and noise of the joints are found in turn, at most."""
+    settled: float = 0.005
+    """Change of the logarithm of the noise that ends them."""
+
+
+PHYSICAL = PhysicalConstants()
+
 
 STRENGTHS = 10.0 ** np.arange(5.0, -1.5, -0.5)
 """Weights of the prior that are compared, the strongest first."""
 
-NEAR_BEST = 0.003
-"""Share by which the held-out residual may exceed the least one."""
-
-SLOW = 0.25
-"""Duration of parts up to which held-out residuals are compared as their means [s]."""
-
-_DEAR = 1.2
-"""Relative error over that of the free fit from which constraints contradict the recording."""
-
-_LEAST_NOISE = 1e-4
-"""Residual that is counted at least, relative to the effort: no sensor is better than this."""
-
-_DEFAULT_WEIGHT = 30.0
-"""Of the prior where there is nothing to cross-validate on."""
-
-_ROUGH = 1e-2
-"""Distance from the minimum [standard deviations] that is enough to compare strengths."""
-
 _DRAWING = BootstrapSettings()
-
-_ROUNDS, _SETTLED = 10, 0.005
 
 
 def physical(
@@ -145,11 +150,11 @@ def physical(
     scales = search.row_scales(free.base.values)
     folds = Folds.from_system(system) if settings.weight is None else None
     if folds is None:
-        weight = settings.weight or _DEFAULT_WEIGHT
+        weight = settings.weight or PHYSICAL.default_weight
         strength = Strength(weight, weight, np.zeros(0))
     else:
         # the prior's strength depends on the noise of the joints, and that on a sensible fit
-        _, scales = search.settled(_DEFAULT_WEIGHT, scales)
+        _, scales = search.settled(PHYSICAL.default_weight, scales)
         strength = choose_strength(folds, scales, system.factor.driven, search.roughly)
     minimum, scales = search.settled(strength.weight, scales)
     estimate = search.estimate(prior, minimum, strength, scales)
@@ -222,7 +227,7 @@ class _StrengthSearch:
         effort = np.linalg.norm(system.factor.triangles[:, :, -1], axis=1)
         freedom = max(0.1, 1.0 - system.factor.n_base / system.factor.n_independent)
         rows = np.maximum(1.0, system.factor.independent_rows * freedom)
-        noise = np.maximum(residual, _LEAST_NOISE * effort) / np.sqrt(rows)
+        noise = np.maximum(residual, PHYSICAL.least_noise * effort) / np.sqrt(rows)
         usual = free.rows.residual_std / np.asarray(free.rows.weights)
         noise = np.where(system.factor.driven & (noise > 0.0), noise, usual)
         return 1.0 / (noise * np.sqrt(self.inflation))
@@ -230,11 +235,11 @@ class _StrengthSearch:
     def settled(self, weight: float, scales: np.ndarray) -> tuple[LogDetMinimum, np.ndarray]:
         """Return the fit whose residuals have the noise that it assumes, and the rows' scales."""
         start: np.ndarray | None = None
-        for _ in range(_ROUNDS):
+        for _ in range(PHYSICAL.rounds):
             minimum = self.fit.solve(self.system.stacked(scales), weight, start)
             start, used = minimum.chi, scales
             scales = self.row_scales(self.fit.regrouping @ minimum.chi)
-            if np.abs(np.log(scales / used)).max() < _SETTLED:
+            if np.abs(np.log(scales / used)).max() < PHYSICAL.settled:
                 break
         return minimum, used
 
@@ -242,7 +247,7 @@ class _StrengthSearch:
         self, factor: np.ndarray, weight: float, start: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return standard and base parameters, close enough to compare strengths."""
-        chi = self.fit.solve(factor, weight, start, _ROUGH).chi
+        chi = self.fit.solve(factor, weight, start, PHYSICAL.rough_distance).chi
         return chi, self.fit.regrouping @ chi
 
     def estimate(
@@ -282,7 +287,8 @@ class _StrengthSearch:
         warnings = [
             text.replace('keeps its prior value', 'is left to the prior') for text in free.warnings
         ]
-        if error > max(_DEAR * free.fit.relative_error, 100.0 * _LEAST_NOISE):
+        usual = PHYSICAL.contradiction * free.fit.relative_error
+        if error > max(usual, 100.0 * PHYSICAL.least_noise):
             warnings.append(
                 f'the constraints raise the relative error from {free.fit.relative_error:.3g} to '
                 f'{error:.3g} %: efforts of another sign or scale do so, or an '
@@ -335,7 +341,7 @@ class Folds:
     Attributes
     ----------
     factors:
-        (FOLDS, n, b + 1, b + 1) R of [W_j | tau_j] of each stretch and joint.
+        (n_folds, n, b + 1, b + 1) R of [W_j | tau_j] of each stretch and joint.
     means:
         The same of their means over the parts, where these are short.
 
@@ -348,20 +354,20 @@ class Folds:
     def from_system(cls, system: LinearSystem) -> Folds | None:
         """Cut a system's recordings; None where its rows came without time, or are too few."""
         blocks = system.blocks
-        if blocks is None or len(blocks) < 2 * FOLDS:
+        if blocks is None or len(blocks) < 2 * PHYSICAL.folds:
             return None
         blocks = blocks.at_most(PARTS)  # as many as in a factor's file
         width, names = system.factor.n_base + 1, system.structure.base_layout.names
-        factors, means = np.zeros((2, FOLDS, system.factor.n_joints, width, width))
-        bounds = np.linspace(0, len(blocks), FOLDS + 1).astype(int)
+        factors, means = np.zeros((2, PHYSICAL.folds, system.factor.n_joints, width, width))
+        bounds = np.linspace(0, len(blocks), PHYSICAL.folds + 1).astype(int)
         for joint, name in enumerate(system.factor.joints):
             # the column of ones
             ones = names.index(f'{name}.off') if f'{name}.off' in names else None
-            for fold in range(FOLDS):
+            for fold in range(PHYSICAL.folds):
                 parts = blocks.parts[bounds[fold] : bounds[fold + 1]]
                 rows = [part[joint].whole(width - 1) for part in parts]
                 slow = rows
-                if ones is not None and blocks.duration < SLOW:
+                if ones is not None and blocks.duration < PHYSICAL.mean_duration:
                     slow = [_mean(each, ones) for each in rows]
                 for store, chosen in ((factors, rows), (means, slow)):
                     reduced = np.linalg.qr(np.vstack(chosen), mode='r')
@@ -407,8 +413,8 @@ def choose_strength(
         None; returns the solution and its base parameters.
 
     """
-    squares = np.zeros((len(STRENGTHS), FOLDS, len(weights)))
-    for fold in range(FOLDS):
+    squares = np.zeros((len(STRENGTHS), PHYSICAL.folds, len(weights)))
+    for fold in range(PHYSICAL.folds):
         factor = folds.training(fold, weights)
         found: np.ndarray | None = None
         for place, strength in enumerate(STRENGTHS):
@@ -420,8 +426,8 @@ def choose_strength(
     best = int(costs.argmin())
     # what each stretch adds to the difference from the best, to first order
     shares = 0.5 * ((squares - squares[best]) / total[best]).mean(axis=2)
-    error = np.sqrt(FOLDS) * shares.std(axis=1, ddof=1)
-    near = np.flatnonzero(costs - costs[best] <= np.minimum(error, np.log1p(NEAR_BEST)))
+    error = np.sqrt(PHYSICAL.folds) * shares.std(axis=1, ddof=1)
+    near = np.flatnonzero(costs - costs[best] <= np.minimum(error, np.log1p(PHYSICAL.near_best)))
     likely = 1.0 / np.mean(1.0 / STRENGTHS[near])
     return Strength(float(STRENGTHS[near[0]]), float(likely), costs)
 

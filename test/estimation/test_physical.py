@@ -14,8 +14,8 @@ from robot_identification.estimation import from_rows, standard, wls
 from robot_identification.estimation.link_constraints import PhysicalSettings
 from robot_identification.estimation.physical import (
     choose_strength,
-    FOLDS,
     Folds,
+    PHYSICAL,
     physical,
     STRENGTHS,
 )
@@ -378,9 +378,9 @@ def ridge(prior):
 def test_parts_are_contiguous_and_give_the_rows_back():
     system = Rows(np.ones(4), 0.5, parts=21)
     folds = Folds.from_system(system)
-    bounds = np.linspace(0, 21, FOLDS + 1).astype(int)
+    bounds = np.linspace(0, 21, PHYSICAL.folds + 1).astype(int)
     base, weights = np.arange(4.0), np.array([2.0, 0.5])
-    for fold in range(FOLDS):
+    for fold in range(PHYSICAL.folds):
         held = range(bounds[fold], bounds[fold + 1])
         others = [i for i in range(21) if i not in held]
         for joint in range(2):
@@ -411,7 +411,7 @@ def test_parts_that_are_short_are_held_out_by_their_means():
 
 
 def test_recordings_without_time_or_too_short_have_no_parts():
-    system = Rows(np.ones(3), 0.1, parts=2 * FOLDS - 1)
+    system = Rows(np.ones(3), 0.1, parts=2 * PHYSICAL.folds - 1)
     assert Folds.from_system(system) is None
     system.blocks = None
     assert Folds.from_system(system) is None
