@@ -37,31 +37,43 @@ from .bootstrap import block_length
 from .factor import append_rows, GrowingTriangle
 from .plot_samples import PlotSamples
 
-_MOST_LAGS = 1000
-"""Lags of the autocorrelation that are summed at most."""
 
-_FEWEST = 50
-"""Rows of a joint from which on its residuals determine anything."""
+@dataclass(frozen=True)
+class ResidualConstants:
+    """Constants of the colour of residuals."""
 
-_SLOW, _FAST = 0.1, 95.0
-"""Share of a joint's usual highest speed below which it is near a reversal; percentile of that."""
+    most_lags: int = 1000
+    """Lags of the autocorrelation that are summed at most."""
+    fewest_rows: int = 50
+    """Rows of a joint from which on its residuals determine anything."""
+    slow_share: float = 0.1
+    """Share of a joint's usual highest speed below which it is near a reversal."""
+    fast_percentile: float = 95.0
+    """Percentile of the speeds that is the usual highest one."""
 
 
-_ROUNDS = 5
-_LEAST_SEGMENT_ROWS = 20
-"""Rows of a segment below which it is left out: a delay of a few rows needs some more."""
+RESIDUALS = ResidualConstants()
 
-_RESOLVED = 0.5
-"""Largest power of second differences, relative to the effort's, at which rows resolve it."""
 
-_TURNING = 4
-"""Rows on either side of one that it is smoothed over; none of them may be in the dead zone."""
+@dataclass(frozen=True)
+class EffortDelayConstants:
+    """Constants of the delay of efforts."""
 
-_ALONE = 1e-4
-"""Share of a rate of change that has to be left by the parameters."""
+    rounds: int = 5
+    """Largest number of Gauss-Newton steps."""
+    settled: float = 1e-3
+    """Share of the rows' distance by which a delay has to change for another one."""
+    segment_rows: int = 20
+    """Rows of a segment below which it is left out: a delay of a few rows needs some more."""
+    resolved_power: float = 0.5
+    """Largest power of second differences, relative to the effort's, at which rows resolve it."""
+    smoothed_rows: int = 4
+    """Rows on either side of one that it is smoothed over, none of which is in the dead zone."""
+    unexplained_share: float = 1e-4
+    """Share of a rate of change that has to be left by the parameters."""
 
-_SETTLED = 1e-3
-"""A change of so much of a row's distance is none."""
+
+DELAY = EffortDelayConstants()
 
 
 @dataclass(frozen=True)
@@ -126,7 +138,7 @@ def residual_colour(
     times, ratios = unknown.copy(), unknown.copy()
     for j, joint in enumerate(joints):
         kept = samples.keep[:, j]
-        if int(kept.sum()) < _FEWEST:
+        if int(kept.sum()) < RESIDUALS.fewest_rows:
             continue
         residual = np.where(kept, fit.residual[:, j] - fit.residual[kept, j].mean(), 0.0)
         times[j] = distance * _correlated_rows(residual, kept, samples.segment)
@@ -142,10 +154,10 @@ def _correlated_rows(residual: np.ndarray, kept: np.ndarray, segment: np.ndarray
     if variance == 0.0:
         return 1.0
     total = 1.0
-    for lag in range(1, min(_MOST_LAGS, len(residual) // 4) + 1):
+    for lag in range(1, min(RESIDUALS.most_lags, len(residual) // 4) + 1):
         pairs = kept[lag:] & kept[:-lag] & (segment[lag:] == segment[:-lag])
         count = int(pairs.sum())
-        if count < _FEWEST:
+        if count < RESIDUALS.fewest_rows:
             break
         rho = float((residual[lag:] * residual[:-lag])[pairs].sum()) / count / variance
         if rho < 2.0 / np.sqrt(count):
@@ -164,8 +176,9 @@ def _speed(samples: PlotSamples, joint: int, name: str, names: Sequence[str]) ->
 
 
 def _reversal_ratio(residual: np.ndarray, speed: np.ndarray) -> float:
-    near = np.abs(speed) < _SLOW * np.percentile(np.abs(speed), _FAST)
-    if min(int(near.sum()), int((~near).sum())) < _FEWEST:
+    fast = np.percentile(np.abs(speed), RESIDUALS.fast_percentile)
+    near = np.abs(speed) < RESIDUALS.slow_share * fast
+    if min(int(near.sum()), int((~near).sum())) < RESIDUALS.fewest_rows:
         return np.nan
     away = float(np.mean(residual[~near] ** 2))
     return float(np.sqrt(np.mean(residual[near] ** 2) / away)) if away > 0.0 else np.nan
@@ -247,7 +260,7 @@ def effort_delay(
     """
     breaks = np.flatnonzero(np.diff(trace.segment)) + 1
     bounds = [0, *breaks.tolist(), len(trace)]
-    parts = [slice(a, b) for a, b in zip(bounds, bounds[1:]) if b - a >= _LEAST_SEGMENT_ROWS]
+    parts = [slice(a, b) for a, b in zip(bounds, bounds[1:]) if b - a >= DELAY.segment_rows]
     if not parts:
         unknown = np.full(len(joints), np.nan)
         return EffortDelay(joints, unknown, unknown.copy(), 1.0)
@@ -258,12 +271,12 @@ def effort_delay(
     rows = _moved(smooth, parts, splines, delay / spacing)
     weights = _weights(rows, base)
     without = np.nan
-    for turn in range(_ROUNDS):
+    for turn in range(DELAY.rounds):
         step = _step(rows, parts, spacing, base, weights)
         without = step.without if turn == 0 else without
         base = step.base
         delay = delay + np.nan_to_num(step.delay)
-        if (np.abs(step.delay[step.identified]) < _SETTLED * spacing).all():
+        if (np.abs(step.delay[step.identified]) < DELAY.settled * spacing).all():
             break
         rows = _moved(smooth, parts, splines, delay / spacing)
     std = _std(rows, weights, step, np.inf if independent is None else independent)
@@ -275,7 +288,7 @@ def effort_delay(
 
 
 def _spline(rows: np.ndarray) -> np.ndarray:
-    """Return the coefficients of cubic splines through rows (m, n); ends are `_TURNING` away."""
+    """Return the coefficients of cubic splines through rows (m, n); nothing near ends counts."""
     return np.asarray(scipy.ndimage.spline_filter1d(rows, order=3, axis=0, mode='mirror'))
 
 
@@ -302,13 +315,13 @@ def _smoothed(trace: PlotSamples, parts: list[slice]) -> PlotSamples:
     A spline through rows does not follow what is near their Nyquist frequency, and there the
     friction's step, and how the drive answers it, would outweigh all of the motion's own effort.
     """
-    kernel = np.hanning(2 * _TURNING + 3)[1:-1] / (_TURNING + 1)
+    kernel = np.hanning(2 * DELAY.smoothed_rows + 3)[1:-1] / (DELAY.smoothed_rows + 1)
     entries, effort = np.empty_like(trace.entries), np.empty_like(trace.effort)
     steady = np.empty_like(trace.keep)
     for part in parts:
         entries[:, part] = scipy.ndimage.convolve1d(trace.entries[:, part], kernel, axis=1)
         effort[part] = scipy.ndimage.convolve1d(trace.effort[part], kernel, axis=0)
-        around = np.ones((2 * _TURNING + 1, 1), dtype=bool)
+        around = np.ones((2 * DELAY.smoothed_rows + 1, 1), dtype=bool)
         steady[part] = scipy.ndimage.binary_erosion(trace.keep[part], around)
     return replace(trace, entries=entries, effort=effort, keep=steady)
 
@@ -355,7 +368,8 @@ def _step(
         whole, count = append_rows(whole, rows), count + triangle.rows
         lengths[joint] = weight * np.linalg.norm(others[0])
     alone = whole[b:-1, b:-1]
-    identified = np.linalg.norm(alone, axis=0) > _ALONE * np.maximum(lengths, np.finfo(float).tiny)
+    least = DELAY.unexplained_share * np.maximum(lengths, np.finfo(float).tiny)
+    identified = np.linalg.norm(alone, axis=0) > least
     step = np.full(n, np.nan)
     solved = np.linalg.lstsq(alone[:, identified], whole[b:-1, -1], rcond=None)[0]
     step[identified] = solved
@@ -427,4 +441,4 @@ def _resolved(model: np.ndarray, parts: list[slice]) -> np.ndarray:
     """Return for each joint whether the rows are close enough to follow the model's effort."""
     bends = sum((np.diff(model[part], 2, axis=0) ** 2).sum(axis=0) for part in parts)
     swing = sum(((model[part] - model[part].mean(axis=0)) ** 2).sum(axis=0) for part in parts)
-    return np.asarray(bends < _RESOLVED * swing)
+    return np.asarray(bends < DELAY.resolved_power * swing)
