@@ -27,10 +27,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import block_diag, lapack, solve_triangular
 
-_STEPS, _ROUGH = 200, 0.3
-_DECREASE = 0.1
-_LEAST_STEP = 1e-12
-"""Share of a Newton step below which rounding hides any descent."""
+
+@dataclass(frozen=True)
+class NewtonConstants:
+    """Constants of Newton's method."""
+
+    steps: int = 200
+    """Largest number of steps."""
+    rough_distance: float = 0.3
+    """Distance from the minimum that ends all stages but the last [standard deviations]."""
+    decrease_share: float = 0.1
+    """Share of the decrease that the slope promises which a step has to bring."""
+    least_step: float = 1e-12
+    """Share of a Newton step below which rounding hides any descent."""
+
+
+NEWTON = NewtonConstants()
+
 
 _ROWS, _COLUMNS = np.triu_indices(4)
 _PACKING = np.where(_ROWS == _COLUMNS, 1.0, np.sqrt(2.0))
@@ -206,7 +219,7 @@ def minimise(
         stage = replace(
             problem, weight=max(problem.weight, floor), barrier=max(problem.barrier, floor)
         )
-        chi = _descended(stage, chi, _ROUGH).chi
+        chi = _descended(stage, chi, NEWTON.rough_distance).chi
     return _descended(problem, chi, tolerance)
 
 
@@ -226,14 +239,14 @@ def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> Log
         root = _root(rows / scale)
         half = _solved(root, gradient / scale, trans=1)
         decrement = float(np.linalg.norm(half))
-        if decrement < tolerance or steps == _STEPS:
+        if decrement < tolerance or steps == NEWTON.steps:
             break
         step = problem.whole(-_solved(root, half) / scale)
         length = 1.0
-        while length > _LEAST_STEP:
+        while length > NEWTON.least_step:
             trial = chi + length * step
             reached = problem.value(trial)
-            if reached <= value - _DECREASE * length * decrement**2:
+            if reached <= value - NEWTON.decrease_share * length * decrement**2:
                 break
             length *= 0.5
         else:  # rounding: no step lowers the value any more
@@ -261,8 +274,19 @@ def _solved(root: np.ndarray, right: np.ndarray, trans: int = 0) -> np.ndarray:
     return np.asarray(solution)
 
 
-_PULL, _BARRIER = 1e2, 1e-2
-_LEAST_SIZE = 1e-3
+@dataclass(frozen=True)
+class FeasibleStartConstants:
+    """Constants of the search for parameters that meet all constraints."""
+
+    pull: float = 1e2
+    """Weight of the relaxation of the constraints, which is to vanish."""
+    barrier: float = 1e-2
+    """Weight of the logarithms of the relaxed constraints."""
+    least_size: float = 1e-3
+    """Least size by which the change of a parameter is measured, in its unit."""
+
+
+START = FeasibleStartConstants()
 
 
 def feasible_start(problem: LogDetProblem, start: np.ndarray) -> np.ndarray | None:
@@ -286,19 +310,19 @@ def feasible_start(problem: LogDetProblem, start: np.ndarray) -> np.ndarray | No
     margins = problem.margins(start)
     if (margins > 0.0).all():
         return start
-    size = np.maximum(np.abs(start), _LEAST_SIZE)
+    size = np.maximum(np.abs(start), START.least_size)
     size[problem.places] = 1.0 / np.linalg.norm(problem.units, axis=(2, 3))
     scale = np.abs(problem.positive) @ size
     near = np.delete(np.diag(1.0 / size), problem.places.ravel(), axis=0)
     q = start.size if problem.directions is None else problem.directions.shape[1]
     relaxed = replace(
         problem,
-        matrix=np.block([[near, np.zeros((len(near), 1))], [np.zeros(start.size), _PULL]]),
-        target=np.append(near @ start, -_PULL),
+        matrix=np.block([[near, np.zeros((len(near), 1))], [np.zeros(start.size), START.pull]]),
+        target=np.append(near @ start, -START.pull),
         weight=1.0,
         positive=np.column_stack([problem.positive, scale]),
         directions=block_diag(problem.whole(np.eye(q)), 1.0),
-        barrier=_BARRIER,
+        barrier=START.barrier,
     )
     relaxation = 0.1 + 1.1 * float(np.max(-margins / scale))
     chi = minimise(relaxed, np.append(start, relaxation)).chi[:-1]
