@@ -37,7 +37,7 @@ from ..options.fields import option
 from .estimate import Bootstrap, Estimate, nan_padded, Uncertainty, with_scaled_std
 from .least_squares import wls
 from .system import LinearSystem
-from .time_blocks import JointRows, LEAST, MEMORY, Part, PARTS, TimeBlocks
+from .time_blocks import BLOCKS, JointRows, Part, PARTS, TimeBlocks
 
 LEAST_RCOND = 1e-7
 """Inverse condition number of a replicate's sum below which its rows are factorised."""
@@ -101,7 +101,8 @@ def bootstrap(
     rows = _WhiteRows.from_estimate(system, estimate)
     k = rows.triangle.shape[0]
     triangle_bytes = 8 * (k + 1) * (k + 2) // 2
-    blocks = system.blocks.at_most(min(PARTS, max(LEAST, MEMORY // triangle_bytes)))
+    most = max(BLOCKS.least_parts, BLOCKS.memory // triangle_bytes)
+    blocks = system.blocks.at_most(min(PARTS, most))
     squares, scores = _sums(rows, blocks)
     if settings.block is None:
         length = block_length(scores)

@@ -19,17 +19,25 @@ import numpy as np
 from ..regressor.inverse_dynamics import RowPattern
 from .rows import RowBlock
 
-FIRST_DURATION = 0.1
-"""Duration of a part before neighbours are merged [s]."""
 
-MOST = 512
-"""Parts at which neighbours are merged."""
+@dataclass(frozen=True)
+class TimeBlockConstants:
+    """Constants of the parts."""
 
-MEMORY = 64_000_000
-"""Bytes that parts may take before neighbours are merged, as long as `LEAST` of them remain."""
+    first_duration: float = 0.1
+    """Duration of a part before neighbours are merged [s]."""
+    merged_parts: int = 512
+    """Parts at which neighbours are merged."""
+    memory: int = 64_000_000
+    """Bytes that parts may take before neighbours are merged, if enough of them remain."""
+    least_parts: int = 64
+    """Parts that are kept whatever memory they take."""
+    rounding: float = 1e-6
+    """Share of a part's length by which rounding may put a row on the wrong side of its bound."""
 
-LEAST = 64
-"""Parts that are kept whatever memory they take."""
+
+BLOCKS = TimeBlockConstants()
+
 
 PARTS = 128
 """
@@ -37,9 +45,6 @@ Parts that the bootstrap takes and a factor's file has at most: enough for some 
 
 They are as many in both, so that standard deviations do not depend on where the rows come from.
 """
-
-_ALIKE = 1e-6
-"""Share of a part's length by which rounding may put a row on the wrong side of its bound."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,7 @@ class BlockCollector:
     """Sorts rows into parts while they come."""
 
     def __init__(self) -> None:
-        self._duration = FIRST_DURATION
+        self._duration = BLOCKS.first_duration
         self._parts: list[Part] = []
         self._bytes = 0
         self._pattern: RowPattern | None = None
@@ -189,7 +194,7 @@ class BlockCollector:
         while start < time.size:
             if since[start] >= self._end:
                 self._close()
-                self._place = int(since[start] / self._duration + _ALIKE)
+                self._place = int(since[start] / self._duration + BLOCKS.rounding)
             stop = max(start + 1, int(np.searchsorted(since, self._end)))
             self._take(block, slice(start, stop))
             start = stop
@@ -202,7 +207,7 @@ class BlockCollector:
     @property
     def _end(self) -> float:
         """End of the open part, since the begin of its segment [s]."""
-        return (self._place + 1 - _ALIKE) * self._duration
+        return (self._place + 1 - BLOCKS.rounding) * self._duration
 
     def _take(self, block: RowBlock, which: slice) -> None:
         offsets = block.pattern.offsets.tolist()
@@ -233,7 +238,8 @@ class BlockCollector:
 
 
 def _too_much(count: int, size: int) -> bool:
-    return count >= MOST or (size > MEMORY and count > 2 * LEAST)
+    large = size > BLOCKS.memory and count > 2 * BLOCKS.least_parts
+    return large or count >= BLOCKS.merged_parts
 
 
 def _pairs(parts: Sequence[Part]) -> Iterator[Part]:

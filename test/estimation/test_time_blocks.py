@@ -6,7 +6,11 @@ from hypothesis import strategies as st
 import numpy as np
 from robot_identification.estimation import time_blocks
 from robot_identification.estimation.rows import RowBlock
-from robot_identification.estimation.time_blocks import BlockCollector, TimeBlocks
+from robot_identification.estimation.time_blocks import (
+    BlockCollector,
+    TimeBlockConstants,
+    TimeBlocks,
+)
 from robot_identification.regressor.inverse_dynamics import RowPattern
 
 PATTERN = RowPattern((np.array([0, 1, 3]), np.array([2]), np.array([1, 2])), 4)
@@ -72,7 +76,7 @@ def test_every_row_is_in_the_part_of_its_time(seed, count, rate, begin, parts):
     time = begin + np.arange(count) / rate
     rows = rows_of(time, seed)
     blocks = collected(time, rows, [part for part in parts if part < count])
-    assert blocks.duration == time_blocks.FIRST_DURATION
+    assert blocks.duration == time_blocks.BLOCKS.first_duration
     place = ((np.arange(count) / rate) / blocks.duration + 1e-4).astype(int)
     told = [p for p in np.unique(place) if rows[2][place == p].any()]
     assert len(blocks) == len(told)
@@ -101,7 +105,7 @@ def test_many_parts_are_merged_and_nothing_is_lost():
     time = np.arange(20_000) / 20.0
     rows = rows_of(time, 2)
     blocks = collected(time, rows, range(500, 20_000, 500))
-    assert time_blocks.MOST / 2 <= len(blocks) < time_blocks.MOST
+    assert time_blocks.BLOCKS.merged_parts / 2 <= len(blocks) < time_blocks.BLOCKS.merged_parts
     assert blocks.duration == 3.2
     place = (time / blocks.duration + 1e-9).astype(int)
     for p in (0, 100, len(blocks) - 1):
@@ -112,12 +116,12 @@ def test_many_parts_are_merged_and_nothing_is_lost():
 
 
 def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(time_blocks, 'MEMORY', 200_000)
+    monkeypatch.setattr(time_blocks, 'BLOCKS', TimeBlockConstants(memory=200_000))
     pattern = RowPattern.full(3, 30)
     time = np.arange(30_000) / 100.0
     blocks = collected(time, rows_of(time, 3, pattern), range(500, 30_000, 500), pattern=pattern)
     assert blocks.nbytes > 200_000  # so few of them are kept all the same
-    assert time_blocks.LEAST < len(blocks) <= 2 * time_blocks.LEAST
+    assert time_blocks.BLOCKS.least_parts < len(blocks) <= 2 * time_blocks.BLOCKS.least_parts
 
 
 def test_recordings_of_different_lengths_get_parts_of_one_length():
