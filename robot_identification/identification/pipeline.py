@@ -132,23 +132,24 @@ def identify(experiment: Experiment, *, progress: Progress = no_progress) -> Res
         sources = tuple(s if is_factor(s) else in_memory(s, room) for s in sources)
         selection = _selection(experiment, problem, sources, subrange(progress, 0.0, 0.3))
     identified = partial(
-        identify_sources,
+        _identified,
         sources=sources,
         validation=validation,
         loaded=loaded,
         carrying=carrying,
         progress=progress,
     )
-    if selection is None:
-        result = identified(problem)
-    else:
-        result = identified(problem.with_selection(selection))
-        if 'robot.joint_springs' not in experiment.given:
-            selection, result = _sprung(problem, selection, result, identified)
+    diagnosed = partial(_diagnosed, sources=sources)
+    chosen = problem if selection is None else problem.with_selection(selection)
+    result = diagnosed(identified(chosen))
+    if selection is not None and 'robot.joint_springs' not in experiment.given:
+        sprung, other = _sprung(problem, selection, result, identified)
+        result = other if sprung is selection else diagnosed(other)
+        selection = sprung
     if experiment.content:
         found = {} if gains is None else {'robot.drives': to_mapping(experiment.robot.drives)}
-        chosen = {} if selection is None else selection.settings()
-        repeating = reproducible_content(experiment, {**chosen, **found})
+        settings = {} if selection is None else selection.settings()
+        repeating = reproducible_content(experiment, {**settings, **found})
         result = replace(result, selection=selection, experiment=repeating)
     return replace(
         result,
@@ -275,6 +276,22 @@ def identify_sources(
         as `identify`.
 
     """
+    result = _identified(
+        problem, sources, validation, loaded=loaded, carrying=carrying, progress=progress
+    )
+    return _diagnosed(result, sources)
+
+
+def _identified(
+    problem: IdentificationProblem,
+    sources: Sequence[Source],
+    validation: Sequence[Source] = (),
+    *,
+    loaded: Sequence[Source] = (),
+    carrying: Sequence[Source] = (),
+    progress: Progress = no_progress,
+) -> Result:
+    """Do what `identify_sources` does, but for the diagnosis of the recordings."""
     require_bounds_kept(problem.estimation)
     watch = _Stopwatch()
     with collected_warnings() as notes:
@@ -314,18 +331,6 @@ def identify_sources(
         carried = _payload(reducer, task.system, carrying)
         watch.lap('payload')
         late = _delay(task.system, estimate)
-        known = estimate.standard_covariance
-        explained = diagnose(
-            problem.robot,
-            recordings_among(sources),
-            problem.model,
-            prior,
-            problem.signals.effort_delay,
-            None if known is None else estimate.standard,
-            0.0 if known is None else np.sqrt(np.diag(known)),
-        )
-        findings = (*explained, *estimate_faults(problem.robot, task.system, estimate))
-        watch.lap('diagnosis')
         progress(1.0, 'done')
     return Result(
         name=problem.name or problem.robot.name,
@@ -361,7 +366,6 @@ def identify_sources(
             clocks=tuple(map(recording_clock, recordings_among((*sources, *validation)))),
             effort_delay=late,
             residuals=_colour(task.system, estimate),
-            diagnosis=findings,
         ),
         timing=watch.laps,
         drive_gains=gains,
@@ -369,12 +373,36 @@ def identify_sources(
         warnings=unique_texts(
             remarks,
             notes,
-            tuple(str(finding) for finding in findings),
             estimate.warnings,
             gains.warnings if gains else (),
             carried.warnings if carried else (),
         ),
         omissions=unique_texts(notes.omissions),
+    )
+
+
+def _diagnosed(result: Result, sources: Sequence[Source]) -> Result:
+    """Add what is wrong with the recordings to what was identified from them."""
+    watch = _Stopwatch()
+    estimate, known = result.estimate, result.estimate.standard_covariance
+    with collected_warnings() as notes:
+        explained = diagnose(
+            result.robot,
+            recordings_among(sources),
+            result.settings.model,
+            result.prior,
+            result.settings.signals.effort_delay,
+            None if known is None else estimate.standard,
+            0.0 if known is None else np.sqrt(np.diag(known)),
+        )
+        findings = (*explained, *estimate_faults(result.robot, result.system, estimate))
+    watch.lap('diagnosis')
+    return replace(
+        result,
+        recorded=replace(result.recorded, diagnosis=findings),
+        timing={**result.timing, **watch.laps},
+        warnings=unique_texts(tuple(map(str, findings)), notes, result.warnings),
+        omissions=unique_texts(result.omissions, notes.omissions),
     )
 
 

@@ -257,34 +257,32 @@ class FoldedRows:
         """Return the entries of each joint's rows."""
         return np.split(stretch.signals, np.cumsum([c.size for c in self.columns])[:-1])
 
-    def grams(self, zone: np.ndarray | None = None) -> np.ndarray:
-        """Return (FOLDS, n, b + 1, b + 1) normal matrices of rows faster than the dead zone."""
-        zone = self.zone if zone is None else zone
+    def grams(self, zone: np.ndarray) -> list[np.ndarray]:
+        """Return (FOLDS, k + 1, k + 1) normal matrices of each joint's rows beyond a dead zone."""
         effort, velocity = (
             np.vstack([getattr(stretch, key) for stretch in self.stretches])
             for key in ('effort', 'velocity')
         )
         by_joint = [np.hstack(parts) for parts in zip(*map(self._by_joint, self.stretches))]
-        found = np.zeros((FOLDS, self.n_joints, self.width + 1, self.width + 1))
         bounds = np.linspace(0, len(effort), FOLDS + 1).astype(int)
-        for fold, (first, last) in enumerate(itertools.pairwise(bounds)):
-            for joint, entries in enumerate(by_joint):
-                rows = np.vstack([entries[:, first:last], effort[first:last, joint]])
-                if zone[joint] > 0.0:
-                    rows = rows[:, np.abs(velocity[first:last, joint]) >= zone[joint]]
-                places = np.append(self.columns[joint], self.width)
-                found[fold, joint][np.ix_(places, places)] = rows @ rows.T
+        found = []
+        for joint, entries in enumerate(by_joint):
+            rows = np.vstack([entries, effort[:, joint]])
+            rows = rows * (np.abs(velocity[:, joint]) >= zone[joint])
+            parts = [rows[:, first:last] for first, last in itertools.pairwise(bounds)]
+            found.append(np.array([part @ part.T for part in parts]))
         return found
 
     @cached_property
-    def _held(self) -> np.ndarray:
+    def _held(self) -> list[np.ndarray]:
         """Normal matrices of the rows that are predicted: all, and those that move for sure."""
-        return np.stack([self.grams(np.zeros(self.n_joints)), self.grams(self.moving)])
+        pairs = zip(self.grams(np.zeros(self.n_joints)), self.grams(self.moving), strict=True)
+        return list(map(np.array, pairs))
 
     @cached_property
-    def _fitted(self) -> np.ndarray:
+    def _fitted(self) -> list[np.ndarray]:
         """Normal matrices of the rows that parameters are fitted to."""
-        return self.grams() if self.zone.any() else self._held[0]
+        return self.grams(self.zone)
 
     def cost(self, weights: np.ndarray | None = None) -> np.ndarray:
         """
@@ -300,46 +298,56 @@ class FoldedRows:
         (2, FOLDS, n) of all rows, and of those that move for sure.
 
         """
-        whole = self._fitted.sum(axis=0)
-        weights = self._weights(whole) if weights is None else weights
-        costs = np.empty((2, FOLDS, self.n_joints))
-        for fold in range(FOLDS):
-            base = self._solve(whole - self._fitted[fold], weights)
-            costs[:, fold] = _log_residual(self._held[:, fold], base)
-        return costs[:, :, self.driven]
+        weights = self._weighted_fit()[0] if weights is None else weights
+        parts = self._total(weights)
+        return self._log_residuals(self._held, self._solve(parts.sum(axis=0) - parts))[
+            ..., self.driven
+        ]
 
     def fit(self) -> np.ndarray:
         """Return the base parameters of all rows, (b,)."""
-        grams = self._fitted.sum(axis=0)
-        return self._solve(grams, self._weights(grams))
+        return self._weighted_fit()[1]
 
-    def _weights(self, grams: np.ndarray) -> np.ndarray:
-        """Return the joints' weights, iterated from the residuals of the joint fit, (n,)."""
-        efforts = np.sqrt(np.maximum(grams[:, -1, -1], 1e-30))
+    def _weighted_fit(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the joints' weights, (n,), iterated from residuals, and their fit, (b,)."""
+        whole = [gram.sum(axis=0) for gram in self._fitted]
+        efforts = np.sqrt(np.maximum([gram[-1, -1] for gram in whole], 1e-30))
         weights = self.driven / efforts
-        for _ in range(4):
-            base = self._solve(grams, weights)
-            residual = np.exp(_log_residual(grams, base))
-            weights = self.driven / residual
-        return np.asarray(weights)
+        for _ in range(5):
+            base = self._solve(self._total(weights, whole))
+            used, weights = weights, self.driven / np.exp(self._log_residuals(whole, base))
+        return used, base
 
-    def _solve(self, grams: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Solve the weighted normal equations of all joints with the pull towards the prior."""
-        total = np.tensordot(weights**2, grams, axes=1)
-        pull = np.diag(total)[:-1] * _PULL + 1.0 / self.stds**2
-        pull[pull == 0.0] = 1.0
-        matrix = total[:-1, :-1] + np.diag(pull)
-        scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), 1e-30))
-        scaled = matrix * scale * scale[:, None] + _RIDGE * np.eye(scale.size)
-        return scale * np.linalg.solve(scaled, scale * (total[:-1, -1] + pull * self.prior))
+    def _total(self, weights: np.ndarray, grams: Sequence[np.ndarray] | None = None) -> np.ndarray:
+        """Return the weighted sum of all joints' normal matrices, (..., b + 1, b + 1)."""
+        grams = self._fitted if grams is None else grams
+        total = np.zeros((*grams[0].shape[:-2], self.width + 1, self.width + 1))
+        for columns, weight, gram in zip(self.columns, weights, grams, strict=True):
+            places = np.append(columns, self.width)
+            total[..., places[:, None], places] += weight**2 * gram
+        return total
 
+    def _log_residuals(self, grams: Sequence[np.ndarray], base: np.ndarray) -> np.ndarray:
+        """Return the logarithm of joints' residuals, not below a small share of efforts."""
+        ahead = np.concatenate([base, np.full((*base.shape[:-1], 1), -1.0)], axis=-1)
+        found = []
+        for columns, gram in zip(self.columns, grams, strict=True):
+            vector = ahead[..., np.append(columns, self.width)]
+            squares = ((gram @ vector[..., None])[..., 0] * vector).sum(axis=-1)
+            least = _LEAST**2 * gram[..., -1, -1] + 1e-30
+            found.append(0.5 * np.log(np.maximum(squares, 0.0) + least))
+        return np.stack(found, axis=-1)
 
-def _log_residual(grams: np.ndarray, base: np.ndarray) -> np.ndarray:
-    """Return the logarithm of residuals, not below a small share of the effort, (...)."""
-    ahead = np.append(base, -1.0)
-    squares = grams @ ahead @ ahead
-    least = _LEAST**2 * grams[..., -1, -1] + 1e-30
-    return np.asarray(0.5 * np.log(np.maximum(squares, 0.0) + least))
+    def _solve(self, total: np.ndarray) -> np.ndarray:
+        """Solve the normal equations with the pull towards the prior, (..., b)."""
+        diagonal = np.diagonal(total, axis1=-2, axis2=-1)[..., :-1]
+        pull = diagonal * _PULL + 1.0 / self.stds**2
+        pull = np.where(pull == 0.0, 1.0, pull)
+        scale = 1.0 / np.sqrt(np.maximum(diagonal + pull, 1e-30))
+        matrix = total[..., :-1, :-1] * scale[..., None] * scale[..., None, :]
+        matrix = matrix + (pull * scale**2 + _RIDGE)[..., None] * np.eye(self.width)
+        right = scale * (total[..., :-1, -1] + pull * self.prior)
+        return np.asarray(scale * np.linalg.solve(matrix, right[..., None])[..., 0])
 
 
 def standard_error(difference: np.ndarray) -> np.ndarray:
@@ -388,17 +396,17 @@ def picked_by_joint(
     All joints are fitted anew beside each; that which saves most is taken first.
     """
     n, mixed = rows[0].n_joints, replace(rows[0], stretches=())
-    grams = {key: getattr(rows[0], key).copy() for key in ('_held', '_fitted')}
+    grams = {key: list(getattr(rows[0], key)) for key in ('_held', '_fitted')}
     vars(mixed).update(grams)
 
     def take(joint: int, which: int) -> FoldedRows:
         for key, each in grams.items():
-            each[..., joint, :, :] = getattr(rows[which], key)[..., joint, :, :]
+            each[joint] = getattr(rows[which], key)[joint]
         return mixed
 
     picked, cost = [0] * n, mixed.cost()
     for _ in range(_ROUNDS):
-        known, weights = list(picked), mixed._weights(mixed._fitted.sum(axis=0))
+        known, weights = list(picked), mixed._weighted_fit()[0]
         table = np.empty((n, len(rows), FOLDS))
         for j, i in np.ndindex(n, len(rows)):
             table[j, i] = take(j, i).cost(weights).mean(axis=(0, 2)) + bool(i) * TERM_COST / n
