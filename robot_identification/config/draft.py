@@ -327,12 +327,11 @@ def _still(robot: Robot, recordings: Sequence[Recording]) -> dict[str, float]:
     """
     joints = recordings[0].joints
     chosen = [robot.joints.index(joint) for joint in joints]
-    found = []
+    wide = []
     for recording in recordings[: max(1, len(recordings) - 1)]:  # the last one validates
-        wide = np.full((len(recording), robot.n_joints), np.nan)
-        wide[:, chosen] = recording.position
-        found.append(still_joints(robot, wide)[chosen])
-    still = np.all(found, axis=0)
+        wide.append(np.full((len(recording), robot.n_joints), np.nan))
+        wide[-1][:, chosen] = recording.position
+    still = still_joints(robot, wide)[chosen]
     if still.all():
         return {}
     places = np.median(recordings[0].position, axis=0)

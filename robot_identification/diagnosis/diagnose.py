@@ -209,7 +209,7 @@ class HypothesisComparison:
     def explanations(self) -> list[Explanation]:
         """Return the best explanation and those nearly as good; none where nothing is wrong."""
         # a joint that stays where it is tells nothing
-        still = set(np.flatnonzero(still_joints(self.robot, self.observed.motion.position)))
+        still = set(np.flatnonzero(still_joints(self.robot, [self.observed.motion.position])))
         if 2 * len(still) > len(self.robot.joints):
             return []
         every = hypotheses(self.robot.gravity, revolute(self.robot))

@@ -138,12 +138,10 @@ class RecordingFault:
     @property
     def slight(self) -> bool:
         """True for a load, a gain hardly off, and where all efforts are fitted hardly better."""
-        if self.code == 'payload' or (self.whole is not None and self.whole < LIMITS.whole_factor):
+        large = LIMITS.whole_factor
+        if self.code == 'payload' or (self.whole is not None and self.whole < large):
             return True
-        return (
-            self.factor is not None
-            and 1.0 / LIMITS.whole_factor < self.factor < LIMITS.whole_factor
-        )
+        return self.factor is not None and 1.0 / large < self.factor < large
 
     @property
     def statement(self) -> str:
@@ -240,14 +238,11 @@ def forgotten_loads(
         if joint in inner or link not in bodies:
             continue
         before, after = prior[f'{link}.m'], found[f'{link}.m']
-        least = max(
-            LIMITS.load_share * total,
-            LIMITS.load_deviations * deviations[layout.index(f'{link}.m')],
-        )
-        if after > LIMITS.load_factor * before and after - before > least:
+        deviation = LIMITS.load_deviations * deviations[layout.index(f'{link}.m')]
+        least = before + max(LIMITS.load_share * total, deviation)
+        if after > max(LIMITS.load_factor * before, least):
             yield RecordingFault(
                 code='payload',
-                joints=(),
                 evidence=f'the last link, {link}, has {after:.3g} kg by the efforts, '
                 f'{before:.3g} kg by the URDF',
                 remedy='if it carries a load or a gripper, put that into the URDF, or state it as '
@@ -291,16 +286,15 @@ def _of_ranges(robot: Robot, ranges: np.ndarray) -> Iterator[RecordingFault]:
 
 
 def _of_stillness(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
-    position = np.concatenate([recording.position for recording in recordings])
-    still = np.flatnonzero(still_joints(robot, position))
+    still = np.flatnonzero(still_joints(robot, [r.position for r in recordings]))
     if still.size:
         joints = tuple(robot.joints[j] for j in still)
-        moved = np.ptp(position[:, still], axis=0).max()
+        moved = max(np.ptp(r.position[:, still], axis=0).max() for r in recordings)
         yield RecordingFault(
             code='still_joint',
             joints=joints,
             evidence=f'{one_of(joints)}: no more than {moved:.3g} rad or m of '
-            'motion in the recordings',
+            'motion in a recording',
             remedy='record a motion in which it moves, or lock it in robot.locked',
         )
 
@@ -308,28 +302,24 @@ def _of_stillness(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Rec
 def with_usual_gravity(robot: Robot) -> Robot:
     """Return the robot with a gravity as long as on earth where its own is of another order."""
     size = float(np.linalg.norm(robot.gravity))
-    if (
-        size == 0.0
-        or LIMITS.earth / LIMITS.gravity_factor < size < LIMITS.earth * LIMITS.gravity_factor
-    ):
+    factor = LIMITS.gravity_factor
+    if size == 0.0 or LIMITS.earth / factor < size < LIMITS.earth * factor:
         return robot
     return robot.with_gravity((robot.gravity * (LIMITS.earth / size)).tolist())
 
 
-def still_joints(robot: Robot, position: np.ndarray) -> np.ndarray:
-    """Return for each joint whether it hardly moves over (m, n) positions [rad or m]."""
-    least = [LIMITS.still[int(turning)] for turning in revolute(robot)]
-    return np.asarray(np.ptp(position, axis=0) < least)
+def still_joints(robot: Robot, positions: Iterable[np.ndarray]) -> np.ndarray:
+    """Return for each joint whether it hardly moves over any of (m, n) positions [rad or m]."""
+    moved = np.max([np.ptp(position, axis=0) for position in positions], axis=0)
+    return np.asarray(moved < [LIMITS.still[int(turning)] for turning in revolute(robot)])
 
 
 def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
     for j, joint in enumerate(robot.joints):
         for sign in (1.0, -1.0):
-            most = max(float((sign * r.effort[:, j]).max()) for r in recordings)
-            clipped = sum(
-                _clipped(sign * r.effort[:, j], r.position[:, j], most) for r in recordings
-            )
-            share = clipped / sum(len(recording) for recording in recordings)
+            pairs = [(sign * r.effort[:, j], r.position[:, j]) for r in recordings]
+            most = max(float(effort.max()) for effort, _ in pairs)
+            share = sum(_clipped(*pair, most) for pair in pairs) / sum(map(len, recordings))
             if share > LIMITS.clipped:
                 yield RecordingFault(
                     code='saturation',
@@ -360,12 +350,10 @@ def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Re
         return
     speed, recorded = map(np.concatenate, found)
     size = np.sqrt((speed**2).mean(axis=0))
-    still = still_joints(robot, np.concatenate([r.position for r in recordings]))
+    missed = np.sqrt(((recorded - speed) ** 2).mean(axis=0))
+    still = still_joints(robot, [recording.position for recording in recordings])
     for j, joint in enumerate(robot.joints):
-        if still[j]:
-            continue
-        off = np.sqrt(np.mean((recorded[:, j] - speed[:, j]) ** 2)) / size[j]
-        if off > LIMITS.other_speed:
+        if not still[j] and (off := missed[j] / size[j]) > LIMITS.other_speed:
             yield RecordingFault(
                 code='velocity',
                 joints=(joint,),

@@ -2,8 +2,8 @@
 """
 Cross-validation over contiguous stretches of the recordings.
 
-The rows of the recordings are cut into `FOLDS` stretches.  Base parameters are fitted to all but
-one and predict that one; normal matrices of each stretch and joint make that cheap.
+The rows of the recordings are cut into stretches.  Base parameters are fitted to all but one and
+predict that one; normal matrices of each stretch and joint make that cheap.
 
 One file: stretches and scores of one comparison.
 """
@@ -30,32 +30,43 @@ from ..regressor.joint_terms import SPRING_SYMBOLS
 from ..signals import channel_kernel, EffortChannel, independence, RecordingSource, SignalSettings
 from ..signals.settings import ONE_SIDED
 
-FOLDS = 5
-"""Stretches that are held out in turn."""
 
-WORKING_RATE = 50.0
-"""Rate of the rows in all comparisons [Hz], so that all predict the same efforts."""
+@dataclass(frozen=True)
+class ComparisonConstants:
+    """Constants of a comparison of settings."""
 
-BANDWIDTHS = 2.5
-"""Rate of the rows that are fitted in the end, by the cut-off frequency."""
+    folds: int = 5
+    """Stretches that are held out in turn."""
+    rate: float = 50.0
+    """Rate of the rows in all comparisons [Hz], so that all predict the same efforts."""
+    bandwidths: float = 2.5
+    """Rate of the rows that are fitted in the end, by the cut-off frequency."""
+    term: float = 0.01
+    """Cost of a term of one joint: the logarithm of the residual that it has to save."""
+    sure: float = 2.0
+    """Standard errors by which choices for single joints have to pay."""
+    hint: float = 0.5
+    """Those by which choices for all joints have to pay."""
+    alike: float = 1.0
+    """Those within which filters count as equally good."""
+    tilt_std: float = np.radians(1.0)
+    """Standard deviation of the base's tilt before anything is measured [rad]."""
+    independent_rate: float = 2.0
+    """Rows that count as independent beside the model's error [1/s]."""
+    least_residual: float = 1e-3
+    """Share of the effort below which residuals are not compared."""
+    least_gain: float = 1e-3
+    """Logarithm of the residual below which nothing is better."""
+    pull: float = 1e-5
+    """Weak pull towards the prior, relative to the scaled normal matrix."""
+    ridge: float = 1e-10
+    """The same for columns that nothing moves."""
+    rounds: int = 3
+    """Rounds of a search over joints."""
 
-TERM_COST = 0.01
-"""Cost of a term of one joint: the logarithm of the residual that it has to save."""
 
-SURE, HINT, ALIKE = 2.0, 0.5, 1.0
-"""Standard errors by which choices for single joints have to pay, those for all, and filters."""
+COMPARISON = ComparisonConstants()
 
-TILT_STD = np.radians(1.0)
-"""Standard deviation of the base's tilt before anything is measured [rad]."""
-
-INDEPENDENT_RATE = 2.0
-"""Rows that count as independent beside the model's error [1/s]."""
-
-_LEAST = 1e-3  # share of the effort below which residuals are not compared
-_LEAST_GAIN = 1e-3  # of the logarithm of the residual
-_PULL = 1e-5  # of the scaled normal matrix, towards the prior
-_RIDGE = 1e-10  # for columns that nothing moves
-_ROUNDS = 3  # of a search over joints
 _OWN = (*FRICTION_SYMBOLS, *SPRING_SYMBOLS)
 
 
@@ -82,7 +93,7 @@ class Stretch:
 @dataclass(frozen=True)
 class FoldedRows:
     """
-    Rows of the identification recordings at `WORKING_RATE`, in memory.
+    Rows of the identification recordings at `ComparisonConstants.rate`, in memory.
 
     Attributes
     ----------
@@ -149,7 +160,7 @@ class FoldedRows:
         most = max(columns.size for columns in self.columns)
         # the fit leaves out rows at both ends, where the filter has samples of one side only
         periods = cutoff * self._duration - 2.0 * ONE_SIDED * len(self.stretches)
-        return BANDWIDTHS * independence(2) * periods >= ENOUGH * most
+        return COMPARISON.bandwidths * independence(2) * periods >= ENOUGH * most
 
     @classmethod
     def from_recordings(
@@ -166,7 +177,7 @@ class FoldedRows:
         """Read the recordings; the regressor and its base parameters are the model's."""
         pattern: RowPattern | None = None
         stretches: list[Stretch] = []
-        rate = WORKING_RATE
+        rate = COMPARISON.rate
         for source in sources:
             blocks = row_blocks(source, regressor, base, signals)
             for _, group in itertools.groupby(blocks, key=lambda block: block.segment):
@@ -176,13 +187,12 @@ class FoldedRows:
                 if time.size < 2:
                     continue
                 rate = 1.0 / float(np.median(np.diff(time)))
-                others = ('effort', 'position', 'velocity')
-                stretches.append(
-                    Stretch(
-                        np.hstack([block.entries for block in parts]),
-                        *(np.vstack([getattr(block, name) for block in parts]) for name in others),
-                    )
+                entries, names = (
+                    [block.entries for block in parts],
+                    ('effort', 'position', 'velocity'),
                 )
+                others = (np.vstack([getattr(block, name) for block in parts]) for name in names)
+                stretches.append(Stretch(np.hstack(entries), *others))
         assert pattern is not None
         speeds = np.abs(np.vstack([stretch.velocity for stretch in stretches]))
         values = base.regrouping @ urdf_prior(robot, model).values
@@ -242,7 +252,7 @@ class FoldedRows:
             stretches.append(replace(stretch, signals=np.vstack(parts)))
         added = np.arange(self.width, self.width + len(directions))
         # residuals are norms of so many independent rows of a joint
-        std = TILT_STD * np.sqrt(max(1.0, self._duration * INDEPENDENT_RATE))
+        std = COMPARISON.tilt_std * np.sqrt(max(1.0, self._duration * COMPARISON.independent_rate))
         return replace(
             self,
             columns=tuple(np.append(columns, added) for columns in self.columns),
@@ -258,13 +268,13 @@ class FoldedRows:
         return np.split(stretch.signals, np.cumsum([c.size for c in self.columns])[:-1])
 
     def grams(self, zone: np.ndarray) -> list[np.ndarray]:
-        """Return (FOLDS, k + 1, k + 1) normal matrices of each joint's rows beyond a dead zone."""
+        """Return (folds, k + 1, k + 1) normal matrices of each joint's rows beyond a dead zone."""
         effort, velocity = (
             np.vstack([getattr(stretch, key) for stretch in self.stretches])
             for key in ('effort', 'velocity')
         )
         by_joint = [np.hstack(parts) for parts in zip(*map(self._by_joint, self.stretches))]
-        bounds = np.linspace(0, len(effort), FOLDS + 1).astype(int)
+        bounds = np.linspace(0, len(effort), COMPARISON.folds + 1).astype(int)
         found = []
         for joint, entries in enumerate(by_joint):
             rows = np.vstack([entries, effort[:, joint]])
@@ -295,14 +305,13 @@ class FoldedRows:
 
         Returns
         -------
-        (2, FOLDS, n) of all rows, and of those that move for sure.
+        (2, folds, n) of all rows, and of those that move for sure.
 
         """
         weights = self._weighted_fit()[0] if weights is None else weights
         parts = self._total(weights)
-        return self._log_residuals(self._held, self._solve(parts.sum(axis=0) - parts))[
-            ..., self.driven
-        ]
+        fits = self._solve(parts.sum(axis=0) - parts)
+        return self._log_residuals(self._held, fits)[..., self.driven]
 
     def fit(self) -> np.ndarray:
         """Return the base parameters of all rows, (b,)."""
@@ -334,18 +343,18 @@ class FoldedRows:
         for columns, gram in zip(self.columns, grams, strict=True):
             vector = ahead[..., np.append(columns, self.width)]
             squares = ((gram @ vector[..., None])[..., 0] * vector).sum(axis=-1)
-            least = _LEAST**2 * gram[..., -1, -1] + 1e-30
+            least = COMPARISON.least_residual**2 * gram[..., -1, -1] + 1e-30
             found.append(0.5 * np.log(np.maximum(squares, 0.0) + least))
         return np.stack(found, axis=-1)
 
     def _solve(self, total: np.ndarray) -> np.ndarray:
         """Solve the normal equations with the pull towards the prior, (..., b)."""
         diagonal = np.diagonal(total, axis1=-2, axis2=-1)[..., :-1]
-        pull = diagonal * _PULL + 1.0 / self.stds**2
+        pull = diagonal * COMPARISON.pull + 1.0 / self.stds**2
         pull = np.where(pull == 0.0, 1.0, pull)
         scale = 1.0 / np.sqrt(np.maximum(diagonal + pull, 1e-30))
         matrix = total[..., :-1, :-1] * scale[..., None] * scale[..., None, :]
-        matrix = matrix + (pull * scale**2 + _RIDGE)[..., None] * np.eye(self.width)
+        matrix = matrix + (pull * scale**2 + COMPARISON.ridge)[..., None] * np.eye(self.width)
         right = scale * (total[..., :-1, -1] + pull * self.prior)
         return np.asarray(scale * np.linalg.solve(matrix, right[..., None])[..., 0])
 
@@ -359,9 +368,9 @@ def better(
     cost: np.ndarray,
     than: np.ndarray,
     terms: float,
-    least: float = _LEAST_GAIN,
+    least: float = COMPARISON.least_gain,
     both: bool = True,
-    sure: float = HINT,
+    sure: float = COMPARISON.hint,
 ) -> bool:
     """
     Return whether a cost is lower by some standard errors and that of its terms a joint.
@@ -369,7 +378,7 @@ def better(
     Parameters
     ----------
     cost, than:
-        (2, FOLDS, n), see `FoldedRows.cost`.
+        (2, folds, n), see `FoldedRows.cost`.
     terms:
         Number of further terms a joint.
     least:
@@ -381,9 +390,9 @@ def better(
 
     """
     difference = (cost - than).mean(axis=2)  # (2, folds)
-    mean = difference.mean(axis=0)
-    needed = max(sure * float(standard_error(mean)), least, _LEAST_GAIN) + TERM_COST * terms
-    pays = not both or difference.mean(axis=1).max() < -0.5 * TERM_COST * terms
+    mean, price = difference.mean(axis=0), COMPARISON.term * terms
+    needed = max(sure * float(standard_error(mean)), least, COMPARISON.least_gain) + price
+    pays = not both or difference.mean(axis=1).max() < -0.5 * price
     return bool(mean.mean() < -needed and pays)
 
 
@@ -396,6 +405,7 @@ def picked_by_joint(
     All joints are fitted anew beside each; that which saves most is taken first.
     """
     n, mixed = rows[0].n_joints, replace(rows[0], stretches=())
+    price = COMPARISON.term / n
     grams = {key: list(getattr(rows[0], key)) for key in ('_held', '_fitted')}
     vars(mixed).update(grams)
 
@@ -405,11 +415,11 @@ def picked_by_joint(
         return mixed
 
     picked, cost = [0] * n, mixed.cost()
-    for _ in range(_ROUNDS):
+    for _ in range(COMPARISON.rounds):
         known, weights = list(picked), mixed._weighted_fit()[0]
-        table = np.empty((n, len(rows), FOLDS))
+        table = np.empty((n, len(rows), COMPARISON.folds))
         for j, i in np.ndindex(n, len(rows)):
-            table[j, i] = take(j, i).cost(weights).mean(axis=(0, 2)) + bool(i) * TERM_COST / n
+            table[j, i] = take(j, i).cost(weights).mean(axis=(0, 2)) + bool(i) * price
             take(j, picked[j])
         for j in np.argsort(table.mean(axis=2).min(axis=1)).tolist():
             best = simplest(table[j])
@@ -422,10 +432,10 @@ def picked_by_joint(
     return cost, np.array(picked)
 
 
-def simplest(costs: np.ndarray, sure: float = HINT) -> int:
+def simplest(costs: np.ndarray, sure: float = COMPARISON.hint) -> int:
     """Return the first candidate within some standard errors of the best; costs (c, folds)."""
     difference = costs - costs[np.argmin(costs.mean(axis=1))]
-    needed = np.maximum(sure * standard_error(difference), _LEAST_GAIN)
+    needed = np.maximum(sure * standard_error(difference), COMPARISON.least_gain)
     return int(np.argmax(difference.mean(axis=1) <= needed))
 
 

@@ -91,11 +91,8 @@ class FrictionSlopes:
 
 def open_slopes(model: ModelSettings) -> tuple[str, ...]:
     """Return the friction terms of a model whose slopes are left to the recordings."""
-    return tuple(
-        term
-        for term, key in SLOPES.items()
-        if term in model.friction and getattr(model, key) is None
-    )
+    terms = [term for term in SLOPES if term in model.friction]
+    return tuple(term for term in terms if getattr(model, SLOPES[term]) is None)
 
 
 def find_slopes(

@@ -4,7 +4,7 @@ Choice of signal processing and friction terms by cross-validation.
 
 The recordings are cut into five contiguous stretches.  Parameters are fitted to four of them and
 predict the fifth; the cost of a candidate is the mean over joints of the logarithm of the held-out
-residual, plus `cross_validation.TERM_COST` for each term of a joint.  It is the error of the whole
+residual, plus `ComparisonConstants.term` for each term of a joint.  It is the error of the whole
 robot that counts, of all rows and of those that surely move: what a term explains is there in
 both.  A term of all joints is taken where it pays by half a standard error (over the stretches,
 paired), one of single joints by two, and both stay where they pay at the end, too; else the usual
@@ -51,63 +51,53 @@ from ..regressor.rigid import tree_of
 from ..signals import RecordingSource, SignalSettings
 from ..signals.decimation import thinned
 from .cross_validation import (
-    ALIKE,
-    BANDWIDTHS,
     better,
+    COMPARISON,
     FoldedRows,
-    FOLDS,
-    HINT,
     picked_by_joint,
     relative_gain,
     simplest,
     standard_error,
-    SURE,
-    TERM_COST,
-    WORKING_RATE,
 )
 
-CUTOFFS = (3.0, 5.0, 8.0, 10.0, 15.0, 25.0)
-"""Cut-off frequencies that are compared [Hz]."""
 
-DELAYS = (0.0, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.12)
-"""Delays of the effort that are compared [s]."""
+@dataclass(frozen=True)
+class SearchConstants:
+    """Constants of the search for settings."""
 
-LOW_PASSES = (0.0, 8.0, 4.0, 2.0)
-"""Low-pass filters of the effort that are compared [Hz]; 0 for none."""
+    cutoffs: tuple[float, ...] = (3.0, 5.0, 8.0, 10.0, 15.0, 25.0)
+    """Cut-off frequencies that are compared [Hz]."""
+    delays: tuple[float, ...] = (0.0, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.12)
+    """Delays of the effort that are compared [s]."""
+    low_passes: tuple[float, ...] = (0.0, 8.0, 4.0, 2.0)
+    """Low-pass filters of the effort that are compared [Hz]; 0 for none."""
+    breakaways: tuple[float, ...] = (0.002, 0.005, 0.01, 0.02, 0.05)
+    """Breakaway displacements that are compared [rad]."""
+    dead_zone: float = 0.02
+    """Dead zone that is taken where it leaves half of a joint's rows [rad/s]."""
+    moving: float = 0.1
+    """Speed from which on a joint moves for sure [rad/s]."""
+    lever: float = 0.25
+    """Metres of a joint that slides that a radian is compared with [m]."""
+    trim: float = 0.05
+    """Time that all comparisons leave out at the ends of stretches [s]."""
+    large: float = 0.05
+    """Logarithm of the residual that delay and tilt have to save to be taken before friction."""
+    least_tilt: float = np.radians(0.05)
+    """Tilt that no spirit level shows, and that is left out [rad]."""
+    least_spring_gain: float = 0.1
+    """Logarithm of a joint's residual that a spring at it has to save."""
+    oversampling: float = 16.0
+    """Rate that recordings keep at least while settings are compared, by the cut-off frequency."""
+    longest: float = 600.0
+    """Time that is looked at of each recording [s]."""
 
-BREAKAWAYS = (0.002, 0.005, 0.01, 0.02, 0.05)
-"""Breakaway displacements that are compared [rad]."""
 
-USUAL = 0.02
-"""Dead zone that is taken where it leaves half of a joint's rows [rad/s]."""
-
-MOVING = 0.1
-"""Speed from which on a joint moves for sure [rad/s]."""
-
-LEVER = 0.25
-"""Metres of a joint that slides that a radian is compared with [m]."""
-
-SAME_TRIM = 0.05
-"""Time that all comparisons leave out at the ends of stretches [s]."""
-
-LARGE = 0.05
-"""Logarithm of the residual that delay and tilt have to save to be taken before friction."""
-
-LEAST_TILT = np.radians(0.05)
-"""Tilt that no spirit level shows, and that is left out [rad]."""
-
-LEAST_SPRING_GAIN = 0.1
-"""Logarithm of a joint's residual that a spring at it has to save."""
-
-OVERSAMPLING = 16.0
-"""Rate that recordings keep at least while settings are compared, by the cut-off frequency."""
-
-LONGEST = 600.0
-"""Time that is looked at of each recording [s]."""
+SEARCH = SearchConstants()
 
 _CHANNEL = ('effort_delay', 'effort_low_pass')
 _NONE = 'against none'
-_KEPT = f'not decided by {FOLDS} stretches, and kept'
+_KEPT = f'not decided by {COMPARISON.folds} stretches, and kept'
 _LISTS = ('friction', 'joint_springs')
 _EFFORT_ROWS = ('dead_zone', *_CHANNEL)
 
@@ -242,12 +232,12 @@ def choose_model(
         where a recording cannot be used with any candidate.
 
     """
-    rate = OVERSAMPLING * max(signals.cutoff, *CUTOFFS)
-    kept = tuple(thinned(source, rate, LONGEST) for source in sources)
+    rate = SEARCH.oversampling * max(signals.cutoff, *SEARCH.cutoffs)
+    kept = tuple(thinned(source, rate, SEARCH.longest) for source in sources)
     search = _SettingsSearch(kept, robot, model, signals, frozenset(given), present, progress)
     search.choose_filter()
     search.choose_delay()
-    search.choose_tilt(LARGE)
+    search.choose_tilt(SEARCH.large)
     search.choose_breakaway()
     search.choose_terms()
     search.choose_tilt()
@@ -277,11 +267,11 @@ class _SettingsSearch:
         open_keys = [key for key in _EFFORT_ROWS if f'signals.{key}' not in self.given]
         self.signals = replace(self.signals, **{key: getattr(usual, key) for key in open_keys})
         self.nominal, self.tilt = self.robot, np.zeros(3)
-        self.units = np.where(tree_of(self.robot).revolute, 1.0, LEVER)
+        self.units = np.where(tree_of(self.robot).revolute, 1.0, SEARCH.lever)
         self.zone = self._by_joint('dead_zone')
-        self.rate = WORKING_RATE
+        self.rate = COMPARISON.rate
         # the same rows for all cut-off frequencies
-        self.trim = SAME_TRIM if self.signals.trim is None else self.signals.trim
+        self.trim = SEARCH.trim if self.signals.trim is None else self.signals.trim
         self.late = 0.0  # efforts of all joints [s]
         self.choices: list[Choice] = []
         # key, entry of a list or none, terms a joint, whether it has to pay where joints move, too
@@ -315,7 +305,7 @@ class _SettingsSearch:
         key = robot.gravity.tobytes(), regressor.layout.names
         if key not in self._structures:
             self._structures[key] = structure(regressor, robot, grouping=model.grouping)
-        base, moving = self._structures[key], MOVING * self.units
+        base, moving = self._structures[key], SEARCH.moving * self.units
         rows = FoldedRows.from_recordings(
             self.sources, regressor, base, robot, model, neutral, moving, self.zone
         )
@@ -324,7 +314,7 @@ class _SettingsSearch:
 
     def choose_filter(self) -> None:
         """Choose cut-off frequency and source of the velocity."""
-        cutoffs = CUTOFFS if 'signals.cutoff' not in self.given else (self.signals.cutoff,)
+        cutoffs = SEARCH.cutoffs if 'signals.cutoff' not in self.given else (self.signals.cutoff,)
         methods: tuple[str, ...] = ('butterworth', 'measured_velocity')
         if 'signals.method' in self.given:
             methods = (self.signals.method,)
@@ -350,7 +340,7 @@ class _SettingsSearch:
         kept = None if self.present is None else (self.present.method, self.present.cutoff)
         found.sort(key=lambda one: ((one[1].method, one[1].cutoff) != kept, -one[1].cutoff))
         costs = np.array([candidate[0].mean(axis=1) for candidate in found])
-        best = found[simplest(costs, sure=ALIKE)]
+        best = found[simplest(costs, sure=COMPARISON.alike)]
         if len(pairs) > 1:
             was, (cost, self.signals, _) = self.signals, best
             default = min(
@@ -363,8 +353,8 @@ class _SettingsSearch:
                 if f'signals.{key}' not in self.given:
                     self._note(f'signals.{key}', getattr(self.signals, key), gain, reference)
         # what the motion's filter leaves out tells nothing
-        self.rate = min(WORKING_RATE, BANDWIDTHS * self.signals.cutoff)
-        self._rows = best[2] if self.rate == WORKING_RATE else None
+        self.rate = min(COMPARISON.rate, COMPARISON.bandwidths * self.signals.cutoff)
+        self._rows = best[2] if self.rate == COMPARISON.rate else None
 
     def choose_delay(self) -> None:
         """Choose how late the efforts of all joints are."""
@@ -380,10 +370,10 @@ class _SettingsSearch:
         def mean(delay: float) -> float:
             return float(cost(delay).mean())
 
-        best = min(DELAYS, key=mean)
+        best = min(SEARCH.delays, key=mean)
         for step in (0.005, 0.0025) if best else ():
             best = min((best - step, best, best + step), key=mean)
-        if best and better(cost(best), cost(0.0), 1.0 / none.size, LARGE):
+        if best and better(cost(best), cost(0.0), 1.0 / none.size, SEARCH.large):
             self.signals = replace(self.signals, effort_delay=best)
             self._rows = plain.through(none + best, none)
             gain = relative_gain(cost(best), cost(0.0))
@@ -396,7 +386,7 @@ class _SettingsSearch:
         plain, n = self.rows, self.robot.n_joints
         if 'signals.dead_zone' not in self.given:
             # slow rows are left out: that costs little, and a wrong sign of friction more
-            usual = USUAL * self.units if self.present is None else self.present.dead_zone
+            usual = self.present.dead_zone if self.present else SEARCH.dead_zone * self.units
             self.zone = plain.admissible(np.broadcast_to(usual, n))
         self._rows = replace(plain, zone=self.zone)
         if 'signals.dead_zone' not in self.given and self.zone.any():
@@ -405,8 +395,8 @@ class _SettingsSearch:
             self._note('signals.dead_zone', self.signals.dead_zone, gain, _NONE)
         if 'robot.breakaway' in self.given or 'coulomb' not in self.model.friction:
             return
-        rows = self.rows, *(self._read(self._with_breakaway(each)) for each in BREAKAWAYS)
-        found = np.array([0.0, *BREAKAWAYS])[picked_by_joint(rows, both=False)[1]]
+        rows = self.rows, *(self._read(self._with_breakaway(each)) for each in SEARCH.breakaways)
+        found = np.array([0.0, *SEARCH.breakaways])[picked_by_joint(rows, both=False)[1]]
         if found.any():
             text, terms_each = 'against the sign of the velocity', np.count_nonzero(found) / n
             self._offer(
@@ -427,7 +417,7 @@ class _SettingsSearch:
         if 'robot.rotor_inertia' not in self.given and self.model.rotor_inertia:
             poorer = replace(self.model, rotor_inertia=False)
             text = 'against one of every joint'
-            self._offer('robot.rotor_inertia', poorer, text, terms=0.0, sure=SURE)
+            self._offer('robot.rotor_inertia', poorer, text, terms=0.0, sure=COMPARISON.sure)
 
     def choose_springs(self) -> None:
         """Choose the joints at which springs pull."""
@@ -439,13 +429,13 @@ class _SettingsSearch:
         turning = joints[list(tree_of(self.robot).revolute)].tolist()
         sprung = self._read(replace(self.model, joint_springs=tuple(turning)))
         difference = (sprung.cost() - plain.cost()).mean(axis=0).T  # (driven, folds)
-        needed = np.maximum(standard_error(difference), LEAST_SPRING_GAIN)
+        needed = np.maximum(standard_error(difference), SEARCH.least_spring_gain)
         chosen = joints[plain.driven][difference.mean(axis=1) < -needed].tolist()
         springs = tuple(joint for joint in turning if joint in chosen)
         if springs:
             model = replace(self.model, joint_springs=springs)
             terms = 2.0 * len(springs) / plain.n_joints
-            self._offer('robot.joint_springs', model, _NONE, terms, sure=SURE)
+            self._offer('robot.joint_springs', model, _NONE, terms, sure=COMPARISON.sure)
 
     def choose_channels(self) -> None:
         """Choose joints whose efforts come later or smoother than those of all."""
@@ -464,9 +454,9 @@ class _SettingsSearch:
         plain = raw.through(*usual).cost()
         cost, terms, chosen = min(
             (_channels(raw, start, free) for start in starts),
-            key=lambda found: found[0].mean() + TERM_COST * found[1],
+            key=lambda found: found[0].mean() + COMPARISON.term * found[1],
         )
-        taken, gain = better(cost, plain, terms, sure=SURE), relative_gain(cost, plain)
+        taken, gain = better(cost, plain, terms, sure=COMPARISON.sure), relative_gain(cost, plain)
         for key, values, was, asked in zip(_CHANNEL, chosen, usual, free[:, 0], strict=True):
             if not asked:
                 continue
@@ -523,7 +513,7 @@ class _SettingsSearch:
         turned = self.robot.with_gravity((size * (down + values @ axes)).tolist())
         rows = self._read(robot=turned)
         values = values + rows.with_gravity(turned, self.model, directions).fit()[-2:]
-        if np.linalg.norm(values) < LEAST_TILT:
+        if np.linalg.norm(values) < SEARCH.least_tilt:
             return
         self.tilt = np.cross(down, values @ axes)
         gravity = Rotation.from_rotvec(self.tilt).apply(self.nominal.gravity)
@@ -534,7 +524,9 @@ class _SettingsSearch:
     def choose_decimation(self) -> None:
         """Let the rows keep what the motion's filter keeps."""
         if 'signals.decimate_to' not in self.given:
-            self.signals = replace(self.signals, decimate_to=BANDWIDTHS * self.signals.cutoff)
+            self.signals = replace(
+                self.signals, decimate_to=COMPARISON.bandwidths * self.signals.cutoff
+            )
 
     def _offer(
         self,
@@ -543,7 +535,7 @@ class _SettingsSearch:
         reference: str,
         terms: float = 1.0,
         both: bool = True,
-        sure: float = HINT,
+        sure: float = COMPARISON.hint,
     ) -> None:
         """Take another model, with so many terms more a joint, where it predicts better."""
         rows, name = self._read(model), key.partition('.')[2]
@@ -576,7 +568,7 @@ def _channels(
     Each joint has the channel of the start, or another delay or low-pass where that is free.
     """
     channels = [start]
-    for place, values in enumerate((DELAYS, LOW_PASSES)):
+    for place, values in enumerate((SEARCH.delays, SEARCH.low_passes)):
         row = np.arange(2)[:, None] == place
         others = [value for value in values if value != start[place, 0]]
         channels += [np.where(row, value, start) for value in others if free[place]]

@@ -113,6 +113,15 @@ def test_faults_that_need_no_model(pendulum, what):
     assert all(finding.remedy and finding.evidence for finding in found)
 
 
+@pytest.mark.filterwarnings('error')
+def test_joint_that_stands_elsewhere_in_each_recording_stands_still(pendulum):
+    robot, recording = pendulum
+    still = np.zeros_like(recording.position)
+    parts = [replace(recording, position=still + x, velocity=still) for x in (0.0, 1.0)]
+    (finding,) = recording_faults(robot, parts)
+    assert finding.code == 'still_joint' and '0 rad' in finding.evidence
+
+
 def test_rest_at_the_largest_effort_is_no_saturation(pendulum):
     robot, recording = pendulum
     position, effort = recording.position.copy(), recording.effort.copy()

@@ -9,40 +9,38 @@ import numpy as np
 import pytest
 from robot_identification.selection.cross_validation import (
     better,
+    COMPARISON,
     FoldedRows,
-    FOLDS,
     picked_by_joint,
     relative_gain,
     simplest,
     Stretch,
-    SURE,
-    TERM_COST,
 )
 
 STRETCHES = np.array([-0.02, -0.01, 0.0, 0.01, 0.02])  # standard error 0.0071
 
 
 def test_term_has_to_save_its_cost():
-    plain = np.zeros((2, FOLDS, 3))
-    assert better(plain - 1.5 * TERM_COST, plain, terms=1.0)
-    assert not better(plain - 0.5 * TERM_COST, plain, terms=1.0)
-    assert better(plain - 0.5 * TERM_COST, plain, terms=0.2)
+    plain = np.zeros((2, COMPARISON.folds, 3))
+    assert better(plain - 1.5 * COMPARISON.term, plain, terms=1.0)
+    assert not better(plain - 0.5 * COMPARISON.term, plain, terms=1.0)
+    assert better(plain - 0.5 * COMPARISON.term, plain, terms=0.2)
 
 
 def test_better_is_by_two_standard_errors_where_a_coin_must_not_decide():
-    plain = np.zeros((2, FOLDS, 1))
-    assert better(plain + (STRETCHES - 0.016)[:, None], plain, terms=0.0, sure=SURE)
-    assert not better(plain + (STRETCHES - 0.012)[:, None], plain, terms=0.0, sure=SURE)
+    plain = np.zeros((2, COMPARISON.folds, 1))
+    assert better(plain + (STRETCHES - 0.016)[:, None], plain, terms=0.0, sure=COMPARISON.sure)
+    assert not better(plain + (STRETCHES - 0.012)[:, None], plain, terms=0.0, sure=COMPARISON.sure)
 
 
 def test_better_is_by_half_a_standard_error():
-    plain = np.zeros((2, FOLDS, 1))
+    plain = np.zeros((2, COMPARISON.folds, 1))
     assert better(plain + (STRETCHES - 0.005)[:, None], plain, terms=0.0)
     assert not better(plain + (STRETCHES - 0.003)[:, None], plain, terms=0.0)
 
 
 def test_term_pays_on_all_rows_and_on_those_that_move():
-    plain = np.zeros((2, FOLDS, 1))
+    plain = np.zeros((2, COMPARISON.folds, 1))
     one = plain - np.array([0.1, 0.0])[:, None, None]
     assert better(one, plain, terms=1.0, both=False)
     assert not better(one, plain, terms=1.0)
@@ -50,13 +48,15 @@ def test_term_pays_on_all_rows_and_on_those_that_move():
 
 
 def test_simplest_is_the_first_that_is_near_the_best():
-    best = np.zeros(FOLDS)
+    best = np.zeros(COMPARISON.folds)
     assert simplest(np.array([STRETCHES + 0.003, best])) == 0
     assert simplest(np.array([STRETCHES + 0.005, best])) == 1
 
 
 def test_relative_gain_is_in_per_cent_of_the_residual():
-    gain = relative_gain(np.full((FOLDS, 2), np.log(0.9)), np.zeros((FOLDS, 2)))
+    gain = relative_gain(
+        np.full((COMPARISON.folds, 2), np.log(0.9)), np.zeros((COMPARISON.folds, 2))
+    )
     assert gain == pytest.approx(-10.0)
 
 
@@ -94,19 +94,19 @@ def _stacked(rows, joint):
     signals = np.hstack([stretch.signals for stretch in rows.stretches])
     matrix[:, rows.columns[joint]] = signals[2 * joint : 2 * joint + 2].T
     effort = np.concatenate([stretch.effort[:, joint] for stretch in rows.stretches])
-    return matrix, effort, np.repeat(np.arange(FOLDS), 40)
+    return matrix, effort, np.repeat(np.arange(COMPARISON.folds), 40)
 
 
 def test_cost_is_that_of_predicting_each_stretch_from_the_others():
     rows = _rows(zone=(0.2, 0.2))
     speeds = np.vstack([stretch.velocity for stretch in rows.stretches])
     every, cost = rows.cost()
-    assert cost.shape == (FOLDS, 2)
+    assert cost.shape == (COMPARISON.folds, 2)
     assert (every > cost).all()  # slow rows, which are not described, are predicted, too
-    expected = np.empty((FOLDS, 2))
+    expected = np.empty((COMPARISON.folds, 2))
     parts = [_stacked(rows, joint) for joint in range(2)]
     moving = [np.abs(speeds[:, joint]) >= 0.2 for joint in range(2)]
-    for fold in range(FOLDS):
+    for fold in range(COMPARISON.folds):
         train = [
             which & (folds != fold) for which, (_, _, folds) in zip(moving, parts, strict=True)
         ]

@@ -11,7 +11,7 @@ from robot_identification.data.recording import Motion, Recording
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, prior
 from robot_identification.regressor.joint_terms import DryFriction
-from robot_identification.selection.cross_validation import FoldedRows, FOLDS
+from robot_identification.selection.cross_validation import COMPARISON, FoldedRows
 from robot_identification.selection.model_selection import can_choose, choose_model
 from robot_identification.signals import SignalSettings
 import scipy
@@ -253,12 +253,12 @@ def test_rotors_that_a_coin_would_leave_out_are_kept_and_told(arm, monkeypatch):
     saved = np.array([-0.4, 0.0, 0.05, 0.0, -0.45])
 
     def cost(self):
-        plain = np.zeros((2, FOLDS, arm.n_joints))
+        plain = np.zeros((2, COMPARISON.folds, arm.n_joints))
         has_rotors = any(name.endswith('.Ia') for name in self.structure.layout)
         return plain if has_rotors else plain + (self.saved - 0.02)[:, None]
 
     monkeypatch.setattr(FoldedRows, 'cost', cost)
-    for shape, kept in ((saved, True), (np.full(FOLDS, -0.1), False)):
+    for shape, kept in ((saved, True), (np.full(COMPARISON.folds, -0.1), False)):
         monkeypatch.setattr(FoldedRows, 'saved', shape, raising=False)
         chosen = _choose(arm, _recording(arm, Ia=0.0), 'robot.rotor_inertia')
         assert chosen.model.rotor_inertia is kept
