@@ -304,7 +304,8 @@ def excitation(result: Result) -> Iterator[Reason]:
 
 
 def delay(result: Result) -> Iterator[Reason]:
-    """Delay of efforts behind positions that is left."""
+    """Delay of efforts behind positions that is left, or that was chosen."""
+    yield from _chosen_delay(result)
     late = result.recorded.effort_delay
     if late is None or any(
         finding.code == 'effort_delay' for finding in result.recorded.diagnosis
@@ -345,6 +346,23 @@ def delay(result: Result) -> Iterator[Reason]:
             value=largest,
             unit='s',
             **step,
+        )
+
+
+def _chosen_delay(result: Result) -> Iterator[Reason]:
+    """Delay of efforts that `auto` has found and makes up for: recordings are not as they seem."""
+    choices = () if result.selection is None else result.selection.choices
+    largest = float(np.max(result.settings.signals.effort_delay))
+    if largest > THRESHOLDS.long_delay and 'signals.effort_delay' in {c.key for c in choices}:
+        yield Reason(
+            'delay',
+            f'the recorded efforts are up to {1e3 * largest:.3g} ms later than the positions, by '
+            'the recordings themselves; signals.effort_delay makes up for it',
+            value=largest,
+            threshold=THRESHOLDS.long_delay,
+            unit='s',
+            key='signals.effort_delay',
+            remark=True,
         )
 
 

@@ -35,7 +35,7 @@ from robot_identification.results.verdict import (
     verdict_json,
 )
 from robot_identification.results.verdict_criteria import ALL, Reason, USES
-from robot_identification.selection.model_selection import ModelSelection
+from robot_identification.selection.model_selection import Choice, ModelSelection
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import SimulationSettings
 from robot_identification.simulation.truth import truth
@@ -205,6 +205,19 @@ def test_a_delay_that_the_settings_make_up_for_is_a_reservation(good):
     signals = replace(SIGNALS, effort_delay=0.03)
     mended = replace(late, settings=replace(late.settings, signals=signals))
     assert verdict(mended).level == USABLE and verdict(mended).uses == tuple(USES)
+
+
+@pytest.mark.parametrize(('late', 'told'), [(0.0, []), (0.01, []), ((0.0, 0.04, 0.0), ['40 ms'])])
+def test_a_delay_that_was_chosen_is_told(good, late, told):
+    signals = replace(SIGNALS, effort_delay=late)
+    choice = Choice('signals.effort_delay', late, -30.0, 'against none')
+    chosen = ModelSelection(good.settings.model, signals, np.zeros(3), (choice,))
+    result = replace(good, settings=replace(good.settings, signals=signals))
+    assert not reasons(result, 'delay')
+    result = replace(result, selection=chosen)
+    assert verdict(result).level == GOOD
+    found = [reason.text for reason in reasons(result, 'delay')]
+    assert len(found) == len(told) and all(word in text for word, text in zip(told, found))
 
 
 def with_delay(result, *delays, std=0.001, gain=2.0):
