@@ -58,10 +58,26 @@ from ..options.fields import option
 from ..regressor.base_parameters import expression
 from ..regressor.base_search import coefficients, greedy_basis
 
-_TOLERANCE = 1e-6
-_RANGE, _READABLE = 1e-9, 1e-3
-_RADIUS = 0.05
-_CLOSENESS = 1e-4
+
+@dataclass(frozen=True)
+class LoadFitConstants:
+    """Constants of the fit of a load."""
+
+    rank_tolerance: float = 1e-6
+    """Distance of a column of norm 1 from the span of others below which it depends on them."""
+    range_tolerance: float = 1e-9
+    """Relative singular value below which columns are dependent."""
+    readable_share: float = 1e-3
+    """Share of a parameter in another one below which it is left out."""
+    radius: float = 0.05
+    """Spread of a body of which nothing is known [m]."""
+    prior_weight: float = 1e-4
+    """Weight of the prior: it decides only what the recordings do not determine."""
+
+
+FIT = LoadFitConstants()
+
+
 _FRICTION = (*FRICTION_SYMBOLS, 'fvm', 'fcm')
 _ORDER = (0, 1, 2, 3, 4, 6, 9, 5, 7, 8)
 
@@ -320,7 +336,7 @@ class _PayloadRuns:
 
     def projected(self) -> tuple[np.ndarray, float]:
         """Return R of [load | effort] beside the robot's columns, and its independent rows."""
-        basis = range_basis(self.robot, _RANGE)
+        basis = range_basis(self.robot, FIT.range_tolerance)
         rest = np.column_stack([self.load, self.effort])
         for _ in range(2):
             rest = rest - basis @ (basis.T @ rest)
@@ -337,7 +353,7 @@ class _PayloadRuns:
         """
         design = np.hstack([self.robot, self.load[:, determined]])
         found, norms = _least_squares(design, self.effort), _norms(design)
-        inverse = np.linalg.pinv(design / norms, rcond=_RANGE) / norms[:, None]
+        inverse = np.linalg.pinv(design / norms, rcond=FIT.range_tolerance) / norms[:, None]
         influence = inverse[self.robot.shape[1] :] @ inverse.T
         covariance = np.zeros((determined.size, determined.size))
         for system, weights, share in zip(
@@ -511,7 +527,8 @@ def _norms(matrix: np.ndarray) -> np.ndarray:
 
 def _least_squares(matrix: np.ndarray, effort: np.ndarray) -> np.ndarray:
     norms = _norms(matrix)
-    return np.asarray(np.linalg.lstsq(matrix / norms, effort, rcond=_RANGE)[0]) / norms
+    found, *_ = np.linalg.lstsq(matrix / norms, effort, rcond=FIT.range_tolerance)
+    return np.asarray(found / norms)
 
 
 def _moved(placement: pin.SE3) -> np.ndarray:
@@ -526,9 +543,9 @@ def _moved(placement: pin.SE3) -> np.ndarray:
 def _combinations(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the load's parameters that some motion determines, and what joins them, (k, 10)."""
     norms = np.linalg.norm(columns, axis=0)
-    living = norms > _TOLERANCE * norms.max(initial=0.0)
+    living = norms > FIT.rank_tolerance * norms.max(initial=0.0)
     scaled = columns / np.where(living, norms, 1.0)
-    chosen = greedy_basis(scaled, [i for i in _ORDER if living[i]], _TOLERANCE)
+    chosen = greedy_basis(scaled, [i for i in _ORDER if living[i]], FIT.rank_tolerance)
     rest = np.setdiff1d(np.flatnonzero(living), chosen)
     regrouping = np.zeros((chosen.size, columns.shape[1]))
     regrouping[np.arange(chosen.size), chosen] = 1.0
@@ -548,7 +565,7 @@ def _recorded(matrix: np.ndarray, excited: np.ndarray) -> np.ndarray:
     lost = np.flatnonzero(~excited)
     regrouping = np.eye(excited.size)
     part = np.linalg.lstsq(scaled[:, excited], scaled[:, lost], rcond=None)[0]
-    part[np.abs(part) < _READABLE] = 0.0
+    part[np.abs(part) < FIT.readable_share] = 0.0
     regrouping[np.ix_(excited, lost)] = part * norms[lost] / norms[excited, None]
     return regrouping
 
@@ -578,7 +595,7 @@ def _body(
     if consistency is not None and consistency.physical:
         return free, ()
     known = bool(determined[0]) and free[0] > 0.0
-    ball = Body('load', np.diag([_RADIUS**2] * 3 + [1.0]) * (free[0] if known else 1.0))
+    ball = Body('load', np.diag([FIT.radius**2] * 3 + [1.0]) * (free[0] if known else 1.0))
     matrix, target = factor[:, :-1], factor[:, -1]
     root = None if consistency is None else _whitening(covariance)
     if root is not None:
@@ -591,7 +608,7 @@ def _body(
         places=np.arange(len(INERTIAL_SYMBOLS))[None],
         units=relative_units((ball,)),
         # what the recordings do not determine stays near a ball at the frame's origin
-        weight=_CLOSENESS,
+        weight=FIT.prior_weight,
         positive=np.zeros((0, len(INERTIAL_SYMBOLS))),
         barrier=0.0,
         directions=np.eye(len(INERTIAL_SYMBOLS))[:, 1:] if known else None,
@@ -617,6 +634,6 @@ def _whitening(covariance: np.ndarray) -> np.ndarray | None:
     """Return rows whose Gram matrix is the inverse of a covariance; None where it has none."""
     std = np.sqrt(np.diag(covariance))
     values, vectors = np.linalg.eigh(covariance / std[:, None] / std)
-    if values[0] < _RANGE:
+    if values[0] < FIT.range_tolerance:
         return None
     return np.asarray(vectors.T / np.sqrt(values)[:, None] / std)
