@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .recording import SIGNALS, Table
-from .sampling import ENOUGH, GAP, interpolated, ON_GRID, rate_of
+from .sampling import CLOCK, GAP, interpolated, ON_GRID, rate_of
 
 _REACH = 3
 """Samples beside a time that its interpolation uses."""
@@ -37,12 +37,12 @@ class Follower:
         held: Table | None = None
         for table in self._tables:
             held = table if held is None else _concatenated(held, table)
-            if len(held) >= ENOUGH:
+            if len(held) >= CLOCK.enough_steps:
                 break
         if held is None or len(held) < 2:
             raise ValueError('fewer than two samples')
-        self._held, self._ended = held, len(held) < ENOUGH
-        self._period = 1.0 / rate_of(held.time[:ENOUGH])
+        self._held, self._ended = held, len(held) < CLOCK.enough_steps
+        self._period = 1.0 / rate_of(held.time[: CLOCK.enough_steps])
         self._first = float(held.time[0])
 
     def advance(self, time: np.ndarray, origin: int) -> int:

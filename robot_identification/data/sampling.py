@@ -30,11 +30,31 @@ from .parts import head
 from .recording import Recording, recording_error, RecordingSource, SIGNALS, source_name
 from .recording_config import TIME_UNITS
 
-GAP_FACTOR = 1.5
-"""A step longer than this many periods skips a sample."""
 
-LATE = 0.1
-"""Share of a period by which a late sample exceeds one period after the last one."""
+@dataclass(frozen=True)
+class ClockConstants:
+    """Constants of a clock's period, and of its unit."""
+
+    skipped_periods: float = 1.5
+    """A step longer than this many periods skips a sample."""
+    late_share: float = 0.1
+    """Share of a period by which a late sample exceeds one period after the last one."""
+    enough_steps: int = 1000
+    """Steps between stamps from which a clock's period is found."""
+    rate_stamps: int = 16384
+    """Stamps at the beginning of a recording from which its rate is found."""
+    slowest_rate: float = 2.0
+    """Rate below which time stamps are hardly in the unit that they are taken to be in [Hz]."""
+    latest_time: float = 1e10
+    """Time since 1970 that stamps do not exceed [s]: that of the year 2286."""
+    steps_at_once: int = 256
+    """Steps between stamps that are looked at together."""
+    set_back: int = -1_000_000_000
+    """Step back from which on a clock was set, or a simulation restarted [ns]."""
+
+
+CLOCK = ClockConstants()
+
 
 GAP = 5.0
 """A step between stamps of more periods than this ends a stretch."""
@@ -42,23 +62,7 @@ GAP = 5.0
 ON_GRID = 0.005
 """Distance up to which a stamp counts as on a grid point [periods]."""
 
-ENOUGH = 1000
-"""Steps between stamps from which a clock's period is found."""
-
-RATE_STAMPS = 16384
-"""Stamps at the beginning of a recording from which its rate is found."""
-
-SLOWEST = 2.0
-"""Rate below which time stamps are hardly in the unit that they are taken to be in [Hz]."""
-
-LATEST = 1e10
-"""Time since 1970 that stamps do not exceed [s]: that of the year 2286."""
-
-_STEPS_AT_ONCE = 256
 _AT_ONCE = 16384  # rows that are worked on at once, for the sake of memory
-
-_CLOCK_SET = -1_000_000_000
-"""Step back from which on a clock was set, or a simulation restarted [ns]."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class Clock:
     jitter:
         RMS deviation of steps from whole periods [s].
     late:
-        Share of samples that are late (see `LATE`).
+        Share of samples that are late (see `CLOCK.late_share`).
     gaps, missing:
         Steps that skip samples, and samples that were skipped.
     longest:
@@ -134,7 +138,7 @@ class ClockWatch:
         self._samples += len(steps)
         self._last += float(steps.sum())
         self._waiting.append(steps)
-        if not math.isnan(self._period) or sum(map(len, self._waiting)) >= ENOUGH:
+        if not math.isnan(self._period) or sum(map(len, self._waiting)) >= CLOCK.enough_steps:
             self._settle()
 
     def clock(self) -> Clock:
@@ -162,15 +166,15 @@ class ClockWatch:
         if len(steps) == 0:
             return
         if math.isnan(self._period):
-            self._period = float(np.median(steps[:ENOUGH]))
+            self._period = float(np.median(steps[: CLOCK.enough_steps]))
         relative = steps / self._period
         whole = np.rint(relative)
         off = relative - whole
         self._steps += len(steps)
         self._periods += int(whole.sum())
         self._squares += float(off @ off) * self._period**2
-        self._late += int(np.count_nonzero(relative > 1.0 + LATE))
-        self._gaps += int(np.count_nonzero(relative > GAP_FACTOR))
+        self._late += int(np.count_nonzero(relative > 1.0 + CLOCK.late_share))
+        self._gaps += int(np.count_nonzero(relative > CLOCK.skipped_periods))
         self._longest = max(self._longest, float(steps.max()))
 
 
@@ -178,10 +182,10 @@ def likely_unit(step: float, stamp: float = 0.0) -> str:
     """
     Return the largest of `TIME_UNITS` in which steps come at a likely rate; ``s`` for none.
 
-    A stamp counts from a start or since 1970, in any case less than until `LATEST`.
+    A stamp counts from a start or since 1970, in any case less than until `CLOCK.latest_time`.
     """
     for name, unit in TIME_UNITS.items():
-        if step * unit < 1.0 / SLOWEST and abs(stamp) * unit < LATEST:
+        if step * unit < 1.0 / CLOCK.slowest_rate and abs(stamp) * unit < CLOCK.latest_time:
             return name
     return 's'
 
@@ -234,14 +238,14 @@ class StampStatistics:
         step, self.last = stamp - self.last, stamp
         if self.count == 1:
             return
-        if step >= _CLOCK_SET:
+        if step >= CLOCK.set_back:
             self._covered += step
         if step <= 0:
             self.backward += 1
             return
         self.longest = max(self.longest, step)
         self._steps.append(step)
-        if len(self._steps) == _STEPS_AT_ONCE:
+        if len(self._steps) == CLOCK.steps_at_once:
             self._hand_on()
 
     @property
@@ -287,7 +291,7 @@ def sample_rate(source: RecordingSource) -> float:
     with warnings.catch_warnings():
         # reading the whole recording warns again
         warnings.simplefilter('ignore', IdentificationWarning)
-        first = head(source, RATE_STAMPS)
+        first = head(source, CLOCK.rate_stamps)
     count = 0 if first is None else len(first)
     if first is None or count < 2:
         remedy = 'record for longer, or widen rows and time_range'

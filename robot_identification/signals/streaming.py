@@ -24,7 +24,7 @@ import numpy as np
 
 from ..data.parts import parts
 from ..data.recording import recording_error, RecordingSource, Samples, source_name
-from ..data.sampling import GAP, on_grid, sample_rate, SLOWEST
+from ..data.sampling import CLOCK, GAP, on_grid, sample_rate
 from ..errors import IdentificationWarning
 from ..options.fields import key_error
 from .methods import Method, METHODS
@@ -158,7 +158,7 @@ def _check_rates(settings: SignalSettings, recorded: float, name: str) -> None:
         raise key_error('signals.sample_rate', text, remedy, file=name, value=wanted)
     if settings.method != 'polynomial_approximation' and settings.cutoff >= 0.5 * recorded:
         cutoff, remedy = settings.cutoff, 'lower the cut-off frequency'
-        if recorded <= SLOWEST:
+        if recorded <= CLOCK.slowest_rate:
             remedy = (
                 'time stamps have to be in seconds; these may be in milliseconds or nanoseconds'
             )
