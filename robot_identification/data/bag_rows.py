@@ -22,7 +22,7 @@ One file: topics, publishers and stamps of one bag are sorted out together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 import warnings
@@ -41,20 +41,27 @@ from .recording_config import columns_of, Counts, RecordingEntry
 _NANOSECOND = 1e-9
 _NEEDED = ('position', 'effort')
 
-_SURVEYED = 4096
-"""Messages from whose beginning it is seen who publishes what."""
 
-_RARE = 0.5
-"""Share of the rows with all joints, below which their publishers have stamps of their own."""
+@dataclass(frozen=True)
+class PublisherConstants:
+    """Constants by which publishers are distinguished."""
 
-_OFTEN = 10
-"""Changes between zeros and a driver's states from which zeros are those of a second publisher."""
+    surveyed: int = 4096
+    """Messages from whose beginning it is seen who publishes what."""
+    rare_share: float = 0.5
+    """Share of the rows with all joints, below which their publishers have stamps of their own."""
+    often: int = 10
+    """Changes between zeros and a driver's states from which zeros are a second publisher's."""
+    alternating_ratio: float = 10.0
+    """Ratio of steps to double steps of two states in alternation."""
+    alternating_step: float = 1e-3
+    """Size of their steps [rad or m]."""
+    back_share: float = 0.1
+    """Share of steps of the sequence number that do not count up, from which on two count."""
 
-_ALTERNATING, _APART = 10.0, 1e-3
-"""Ratio of steps to double steps, and size of a step [rad or m], of two states in alternation."""
 
-_BACK = 0.1
-"""Share of steps of the sequence number that do not count up, from which on two count."""
+PUBLISHERS = PublisherConstants()
+
 
 _ONE_OF_THEM = 'stop one of them, or record it on a topic of its own'
 
@@ -102,12 +109,12 @@ def _publishers(bag: Path, topic: str, wanted: Wanted) -> tuple[list[Wanted], bo
     messages = next(joint_state_messages(bag, topic), None)
     if messages is None:
         return [wanted], False
-    surveyed = messages.select(slice(0, _SURVEYED))
+    surveyed = messages.select(slice(0, PUBLISHERS.surveyed))
     states = _decoded(bag, topic, surveyed, wanted, 0)
     senders = _senders(bag, states, surveyed.senders)
     states = states.select(np.argsort(states.stamp, kind='stable'))
     zero = _are_zero(states)
-    zeros = int(np.count_nonzero(np.diff(zero))) >= _OFTEN
+    zeros = int(np.count_nonzero(np.diff(zero))) >= PUBLISHERS.often
     if zeros:
         states = states.select(~zero)
     if not _report_alternation(bag, topic, states) and senders and not zeros:
@@ -124,7 +131,7 @@ def _publishers(bag: Path, topic: str, wanted: Wanted) -> tuple[list[Wanted], bo
     whole = there.all(axis=1)
     some = there[there.any(axis=1) & ~whole]
     patterns, counts = np.unique(some, axis=0, return_counts=True)
-    if not patterns.any(axis=0).all() or whole.sum() >= _RARE * max(counts):
+    if not patterns.any(axis=0).all() or whole.sum() >= PUBLISHERS.rare_share * max(counts):
         return [wanted], zeros
     parts: list[Wanted] = []
     left = np.ones(patterns.shape[1], dtype=bool)
@@ -152,12 +159,13 @@ def _senders(bag: Path, states: JointStates, senders: np.ndarray | None) -> str:
     most = np.argmax(np.where(kinds.any(axis=1), counts, 0))
     channel, sequence = senders[kind.ravel() == most].T
     channels, counts = np.unique(channel, return_counts=True)
-    if np.count_nonzero(counts >= _OFTEN) > 1:
+    if np.count_nonzero(counts >= PUBLISHERS.often) > 1:
         names = publisher_names(bag, channels.tolist())
         return f'the nodes {one_of(names)}' if names else 'their channels in the file'
     # one publisher counts up; recorders that know no numbers write 0
     back = np.count_nonzero(np.diff(sequence) <= 0)
-    return 'their sequence numbers' if sequence.any() and back >= _BACK * len(sequence) else ''
+    two = sequence.any() and back >= PUBLISHERS.back_share * len(sequence)
+    return 'their sequence numbers' if two else ''
 
 
 def _report_alternation(bag: Path, topic: str, states: JointStates) -> bool:
@@ -165,11 +173,12 @@ def _report_alternation(bag: Path, topic: str, states: JointStates) -> bool:
     whole = states.present['position'].all(axis=1) & states.present['effort'].all(axis=1)
     position = states.values['position'][whole]
     position = position[np.diff(states.stamp[whole], prepend=-1) > 0]
-    if len(position) < _OFTEN:
+    if len(position) < PUBLISHERS.often:
         return False
     step = np.median(np.abs(position[1:] - position[:-1]), axis=0)
     double = np.median(np.abs(position[2:] - position[:-2]), axis=0)
-    found = bool(((step > _APART) & (step > _ALTERNATING * double)).any())
+    least = np.maximum(PUBLISHERS.alternating_step, PUBLISHERS.alternating_ratio * double)
+    found = bool((step > least).any())
     if found:
         warnings.warn(
             Omission(
