@@ -11,7 +11,7 @@ positions are right.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 import warnings
 
 import numpy as np
@@ -20,19 +20,27 @@ from ..errors import Omission
 from .recording import Recording
 
 _TURN = 2.0 * np.pi
-_NEAR = 0.1 * _TURN
-"""Distance from whole turns within which a step is one of them [rad]."""
 
-_PAUSE = 0.5
-"""Time between samples in which a joint may move by a turn [s]."""
 
-_FEWEST = 50
-"""Samples from which steps are distinguished from motion."""
+@dataclass(frozen=True)
+class UnwrapConstants:
+    """Constants by which turns and steps are found."""
 
-_TIMES, _LEAST = 30.0, 1e-3
-"""Times the usual change of steps, and size [rad or m], of a step that is no motion."""
+    near: float = 0.1 * _TURN
+    """Distance from whole turns within which a step is one of them [rad]."""
+    pause: float = 0.5
+    """Time between samples in which a joint may move by a turn [s]."""
+    fewest_samples: int = 50
+    """Samples from which steps are distinguished from motion."""
+    usual_quantile: float = 0.99
+    """Quantile of the changes of steps that is the usual one."""
+    unusual_ratio: float = 30.0
+    """Times the usual change of steps that no motion makes."""
+    least_step: float = 1e-3
+    """Size [rad or m] of a step that no motion makes."""
 
-_USUAL = 0.99
+
+UNWRAP = UnwrapConstants()
 
 
 class Unwrapper:
@@ -60,10 +68,10 @@ class Unwrapper:
         if self._last is None:
             self._turns = np.zeros(len(part.joints))
         step = np.diff(part.position, axis=0, prepend=first[None])
-        pause = np.diff(part.time, prepend=self._time) > _PAUSE
+        pause = np.diff(part.time, prepend=self._time) > UNWRAP.pause
         self._last, self._time = part.position[-1], float(part.time[-1])
         whole = np.rint(step / _TURN)
-        whole[pause[:, None] | (np.abs(step - _TURN * whole) > _NEAR)] = 0.0
+        whole[pause[:, None] | (np.abs(step - _TURN * whole) > UNWRAP.near)] = 0.0
         self._name_steps(part, step - _TURN * whole)
         if not whole.any() and not self._turns.any():
             return part
@@ -78,7 +86,7 @@ class Unwrapper:
 
     def _name_steps(self, part: Recording, step: np.ndarray) -> None:
         """Warn of steps that no motion explains."""
-        if len(part) < _FEWEST:
+        if len(part) < UNWRAP.fewest_samples:
             return
         period = np.diff(part.time)
         even = period < 1.5 * np.median(period)
@@ -86,8 +94,9 @@ class Unwrapper:
         # the change from the mean of both neighbours: a spike has one of the other sign beside it
         change = step[1:-1] - 0.5 * (step[:-2] + step[2:])
         usable = even[:-2] & even[1:-1] & even[2:]
-        usual = np.quantile(np.abs(change), _USUAL, axis=0)
-        large = usable[:, None] & (np.abs(change) > np.maximum(_TIMES * usual, _LEAST))
+        usual = np.quantile(np.abs(change), UNWRAP.usual_quantile, axis=0)
+        least = np.maximum(UNWRAP.unusual_ratio * usual, UNWRAP.least_step)
+        large = usable[:, None] & (np.abs(change) > least)
         for j in np.flatnonzero(large.any(axis=0)):
             rows = np.flatnonzero(large[:, j])
             row = int(rows[np.argmax(np.abs(change[rows, j]))])
