@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import takewhile
 import time
 
@@ -13,29 +14,30 @@ import numpy as np
 from ..data.joint_state_stream import JointStateStream, JointValues
 from ..errors import RecordingError
 
-LOOKS = 3
-"""Looks without a message that are silence; after fewer, one may wait in the queue."""
 
-PERIODS = 5.0
-"""Usual periods of the joint states that one may take longer without being silent."""
+@dataclass(frozen=True)
+class LatestStatesConstants:
+    """Constants by which silence and rest are found."""
 
-KEPT_PERIODS = 9
-"""Periods of late, the least of which is the usual one."""
+    silent_looks: int = 3
+    """Looks without a message that are silence; after fewer, one may wait in the queue."""
+    silent_periods: float = 5.0
+    """Usual periods of the joint states that one may take longer without being silent."""
+    kept_periods: int = 9
+    """Periods of late, the least of which is the usual one."""
+    longest_period: float = 1.0
+    """Longest period of the joint states that counts as usual [s]."""
+    set_back_seconds: float = 1.0
+    """Step back of the stamps after which time goes on from there, as when a clock was set [s]."""
+    rest_seconds: float = 0.15
+    """Time over which positions are compared to distinguish rest from motion [s]."""
+    slowest_time: float = 0.005
+    """Rate of a simulation's time, relative to the wall's, down to which it is waited for."""
+    kept: int = 4096
+    """Most positions, and efforts, that are kept."""
 
-LONGEST_PERIOD = 1.0
-"""Longest period of the joint states that counts as usual [s]."""
 
-JUMP_SECONDS = 1.0
-"""Step back of the stamps after which time goes on from there, as when a clock was set [s]."""
-
-REST_SECONDS = 0.15
-"""Time over which positions are compared to distinguish rest from motion [s]."""
-
-SLOWEST = 0.005
-"""Rate of a simulation's time, relative to the wall's, down to which it is waited for."""
-
-KEPT = 4096
-"""Most positions, and efforts, that are kept."""
+LATEST = LatestStatesConstants()
 
 
 class LatestStates:
@@ -78,12 +80,12 @@ class LatestStates:
         self.count = 0
         self._sample: JointValues | None = None
         self._received = -np.inf
-        self._periods: deque[float] = deque(maxlen=KEPT_PERIODS)
+        self._periods: deque[float] = deque(maxlen=LATEST.kept_periods)
         self._looks = 0
         self._fault: RecordingError | None = None
         self._time = self._shift = 0.0
-        self._past: deque[tuple[float, float, np.ndarray]] = deque(maxlen=KEPT)
-        self._efforts: deque[tuple[float, np.ndarray]] = deque(maxlen=KEPT)
+        self._past: deque[tuple[float, float, np.ndarray]] = deque(maxlen=LATEST.kept)
+        self._efforts: deque[tuple[float, np.ndarray]] = deque(maxlen=LATEST.kept)
 
     def fetch(self) -> None:
         """Take the joint states that have arrived."""
@@ -103,7 +105,7 @@ class LatestStates:
             )
         elif self._sample is None or not sample.stamp or sample.stamp != self._sample.stamp:
             received = time.monotonic() - since
-            self._periods.append(min(max(received - self._received, 0.0), LONGEST_PERIOD))
+            self._periods.append(min(max(received - self._received, 0.0), LATEST.longest_period))
             self._sample, self._received, self._fault = sample, received, None
             self.count += 1
             self._looks = 0
@@ -112,7 +114,7 @@ class LatestStates:
     def _remember(self, sample: JointValues) -> None:
         """Keep position and efforts; stamps that go back count as no time."""
         when = self._shift + (1e-9 * sample.stamp if sample.stamp else self._received)
-        if when < self._time - JUMP_SECONDS:
+        if when < self._time - LATEST.set_back_seconds:
             self._shift += self._time - when
         self._time = max(self._time, when)
         self._past.append((self._time, self._received, sample.position))
@@ -125,7 +127,7 @@ class LatestStates:
     def _rests(self, past: tuple[float, float, np.ndarray]) -> bool:
         """Return whether a joint state is so old that rest shows since then."""
         latest = self._past[-1]
-        return min(latest[0] - past[0], latest[1] - past[1]) >= REST_SECONDS
+        return min(latest[0] - past[0], latest[1] - past[1]) >= LATEST.rest_seconds
 
     @property
     def age(self) -> float:
@@ -136,10 +138,11 @@ class LatestStates:
         """
         Return whether no joint state has arrived for ``seconds``, or some usual periods.
 
-        Messages from while this process was held up are still to be read: hence `LOOKS`.
+        Messages from while this process was held up are still to be read: hence `silent_looks`.
         """
-        usual = min(self._periods) if len(self._periods) == KEPT_PERIODS else 0.0
-        return self.age > max(seconds, PERIODS * usual) and self._looks >= LOOKS
+        usual = min(self._periods) if len(self._periods) == LATEST.kept_periods else 0.0
+        late = self.age > max(seconds, LATEST.silent_periods * usual)
+        return late and self._looks >= LATEST.silent_looks
 
     @property
     def fault(self) -> str:
@@ -174,7 +177,7 @@ class LatestStates:
         self.fetch()
 
     def at_rest(self, tolerance: float) -> bool:
-        """Return whether no joint has moved by more than ``tolerance`` for `REST_SECONDS`."""
+        """Return whether no joint has moved by more than ``tolerance`` for `rest_seconds`."""
         if not self._past or not self._rests(self._past[0]):
             return False
         positions = [position for _, _, position in self._past]
@@ -204,7 +207,7 @@ class Patience:
     """
     Bound on a wait for a robot whose clock may be slower than the wall's, or stand still.
 
-    It is over after ``seconds`` by the joint states' time, after 1 / `SLOWEST` as long by the
+    It is over after ``seconds`` by the joint states' time, after 1 / `slowest_time` as long by the
     wall's, or where no joint state has come for ``still`` seconds.
     """
 
@@ -212,7 +215,7 @@ class Patience:
         self._states, self._still = states, still
         self._until = states.time + seconds
         self._wall = time.monotonic()
-        self._latest = self._wall + seconds / SLOWEST
+        self._latest = self._wall + seconds / LATEST.slowest_time
 
     @property
     def over(self) -> bool:

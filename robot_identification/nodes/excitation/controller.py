@@ -27,7 +27,7 @@ from rclpy.parameter import parameter_value_to_python
 from rclpy.task import Future
 
 from ...excitation.trajectories import PointTrajectory
-from ...live.latest_states import REST_SECONDS
+from ...live.latest_states import LATEST
 from ..common import LATCHED
 from ..common.joint_states import names_of
 from ..common.messages import (
@@ -392,7 +392,7 @@ class ControllerRest:
         self._since: ControllerState | None = None
 
     def seen(self, tolerance: float) -> bool:
-        """Return whether wanted and measured positions have stayed for `REST_SECONDS`."""
+        """Return whether wanted and measured positions have stayed for `rest_seconds`."""
         state, since = self._controller.state(self._joints), self._since
         if state is None or state.received < self._begin:
             return False
@@ -404,7 +404,7 @@ class ControllerRest:
             self._since = state
             return False
         passed = min(state.time - since.time, state.received - since.received)
-        return passed >= REST_SECONDS
+        return passed >= LATEST.rest_seconds
 
 
 class SentGoal:

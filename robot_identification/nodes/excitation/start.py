@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from ...errors import RecordingError
-from ...live.latest_states import Patience, REST_SECONDS
+from ...live.latest_states import LATEST, Patience
 from .controller import Controller, ControllerRest
 from .controller_state import ControllerState
 from .joint_state_watch import StateWatch
@@ -123,7 +123,7 @@ async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tic
             raise _missing(states)
         await tick()
     # other publishers may be slow: whether they have the same joints shows after a while
-    rest = CONTEST_SECONDS if states.contested else REST_SECONDS
+    rest = CONTEST_SECONDS if states.contested else LATEST.rest_seconds
     patience = Patience(states, max(options.settle_time, 2.0 * rest), STATE_SECONDS)
     while not patience.over:
         await tick()

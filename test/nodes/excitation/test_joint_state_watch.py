@@ -145,7 +145,7 @@ def test_what_lay_there_for_long_is_old(states, driver, clock):
     states.forget()
     assert states.age == pytest.approx(60.0)
     assert states.sample().position == pytest.approx([0.3])
-    for _ in range(latest_states.LOOKS):
+    for _ in range(latest_states.LATEST.silent_looks):
         states.look()
     assert states.is_silent(0.2)
 
@@ -159,7 +159,7 @@ def test_silence_is_told_by_the_usual_period(states, driver, clock, period):
         for _ in range(4):
             states.look()
         assert not states.is_silent(0.2)
-    clock[0] += max(0.2, latest_states.PERIODS * period) - 0.01
+    clock[0] += max(0.2, latest_states.LATEST.silent_periods * period) - 0.01
     states.look()
     assert not states.is_silent(0.2)
     clock[0] += 0.1
