@@ -34,6 +34,7 @@ into equally many combinations of the same span.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 import math
 from typing import Any
 import warnings
@@ -141,8 +142,35 @@ def drawn_states(
     )
 
 
-NOISE = 1e-10
-"""Columns and coefficients this much smaller than the largest are rounding noise."""
+@dataclass(frozen=True)
+class RankConstants:
+    """Constants of the choice of independent columns."""
+
+    noise: float = 1e-10
+    """Columns and coefficients this much smaller than the largest are rounding noise."""
+    tolerance: float = 1e-4
+    """
+    A column (of unit norm) this close to the span of others counts as dependent on them.
+
+    Robots' true dependences hold to rounding and true independence shows as 0.1 or more, in every
+    robot that was looked at.  What lies in between comes from rounded angles in URDFs: 1.5708 for
+    pi/2 makes columns differ by 4e-6, which no recording resolves.
+    """
+    weak: float = 1e-2
+    """A singular value below this, though it counts, is worth a warning."""
+    tilted_share: float = 0.1
+    """The same by the angle of gravity with the nearest axis of the base, as it shows more."""
+    clear_gap: float = 1e3
+    """Ratio of neighbouring singular values that puts the rank beyond doubt."""
+    least_gap: float = 10.0
+    """The same that is needed."""
+    small_column: float = 0.1
+    """Columns this much smaller than the largest of their kind are not scaled up any further."""
+    unreadable: float = 1e-5
+    """Terms that are this small a part of a column are left out of (rounded) expressions."""
+
+
+RANK = RankConstants()
 
 
 def greedy_basis(R: np.ndarray, order: Sequence[int], tolerance: float) -> np.ndarray:
@@ -172,35 +200,10 @@ def coefficients(R: np.ndarray, chosen: np.ndarray, rest: np.ndarray) -> np.ndar
     They are zero for a column that is too small to count and that the others do not explain.
     """
     B = np.linalg.lstsq(R[:, chosen], R[:, rest], rcond=None)[0]
-    B[np.abs(B) < NOISE * np.abs(B).max(axis=0, initial=0.0)] = 0.0
+    B[np.abs(B) < RANK.noise * np.abs(B).max(axis=0, initial=0.0)] = 0.0
     unexplained = np.linalg.norm(R[:, rest] - R[:, chosen] @ B, axis=0)
     B[:, unexplained > 0.5 * np.linalg.norm(R[:, rest], axis=0)] = 0.0
     return B
-
-
-TOLERANCE = 1e-4
-"""
-A column (of unit norm) this close to the span of others counts as dependent on them.
-
-Robots' true dependences hold to rounding and true independence shows as 0.1 or more, in every
-robot that was looked at.  What lies in between comes from rounded angles in URDFs: 1.5708 for pi/2
-makes columns differ by 4e-6, which no recording resolves.
-"""
-
-WEAK = 1e-2
-"""A singular value below this, though it counts, is worth a warning."""
-
-_TILTED = 0.1
-"""The same by the angle of gravity with the nearest axis of the base: it lets gravity see more."""
-
-CLEAR_GAP, LEAST_GAP = 1e3, 10.0
-"""Ratio of neighbouring singular values that puts the rank beyond doubt, and that is needed."""
-
-_SMALL_COLUMN = 0.1
-"""Columns this much smaller than the largest of their kind are not scaled up any further."""
-
-_UNREADABLE = 1e-5
-"""Terms that are this small a part of a column are left out of expressions, which are rounded."""
 
 
 def structure(
@@ -211,7 +214,7 @@ def structure(
     order: Sequence[str] = (),
     seed: int = 0,
     samples: int | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = RANK.tolerance,
 ) -> BaseStructure:
     """
     Find the base parameters of a robot.
@@ -277,7 +280,7 @@ def structure(
     scaled[np.arange(chosen.size), living[chosen]] = 1.0
     scaled[:, living[rest]] = B
     regrouping = scaled * scale / scale[living[chosen], None]
-    readable = np.where(np.abs(scaled) > _UNREADABLE, regrouping, 0.0)
+    readable = np.where(np.abs(scaled) > RANK.unreadable, regrouping, 0.0)
     return BaseStructure(
         layout=regressor.layout,
         independent=living[chosen],
@@ -303,12 +306,12 @@ def _column_scale(W: np.ndarray, layout: ParameterLayout) -> tuple[np.ndarray, n
     it.
     """
     norms = np.linalg.norm(W, axis=0)
-    norms[norms <= NOISE * norms.max(initial=0.0)] = 0.0
+    norms[norms <= RANK.noise * norms.max(initial=0.0)] = 0.0
     scale = norms.copy()
     units = np.array(layout.units)
     for unit in {*layout.units} - {'1'}:  # numbers have no size to compare by
         kind = units == unit
-        scale[kind] = np.maximum(scale[kind], _SMALL_COLUMN * norms[kind].max())
+        scale[kind] = np.maximum(scale[kind], RANK.small_column * norms[kind].max())
     scale[scale == 0.0] = 1.0
     return norms, scale
 
@@ -327,15 +330,15 @@ def _judge_gap(
     last = float(singular_values[rank - 1])
     next_ = float(singular_values[rank]) if rank < singular_values.size else 0.0
     gap = last / next_ if next_ > 0.0 else math.inf
-    least = min(WEAK, _TILTED * tilt) if tilt > TOLERANCE else WEAK
-    if gap >= CLEAR_GAP and last >= least:
+    least = min(RANK.weak, RANK.tilted_share * tilt) if tilt > RANK.tolerance else RANK.weak
+    if gap >= RANK.clear_gap and last >= least:
         return gap, ()
     text = (
         f'the number of base parameters ({rank}) is in doubt: '
         f'singular value {rank} is {last:.1e}, the next one {next_:.1e}'
     )
     remedy = 'look for angles or lengths in the URDF that are nearly right, such as 1.57 for pi/2'
-    if gap < LEAST_GAP:
+    if gap < RANK.least_gap:
         raise IdentifiabilityError(text, value=gap, remedy=remedy)
     remark = f'{text}: {remedy}'
     warnings.warn(remark, IdentificationWarning, stacklevel=3)
