@@ -43,23 +43,29 @@ from .loops import Loops
 from .rigid import RigidBodies
 from .settings import ModelSettings
 
-CLOSED = 1e-13
-"""Loops open by less than this share of the robot's size are closed."""
 
-SINGULAR = 1e-4
-"""
-Ratio of the extreme singular values of J_p below which the passive joints are not determined:
-their velocities would be ten thousand times the actuated ones.
-"""
+@dataclass(frozen=True)
+class LoopConstants:
+    """Constants by which loops are closed."""
 
-STEP, SMALLEST_STEP = 0.25, 1e-4
-"""Longest and shortest step of the actuated joints, in shares of the robot's size."""
+    closed_share: float = 1e-13
+    """Loops open by less than this share of the robot's size are closed."""
+    singular_ratio: float = 1e-4
+    """
+    Ratio of the extreme singular values of J_p below which the passive joints are not determined:
+    their velocities would be ten thousand times the actuated ones.
+    """
+    longest_step: float = 0.25
+    """Longest step of the actuated joints, in shares of the robot's size."""
+    shortest_step: float = 1e-4
+    """Shortest step of the same."""
+    correction_share: float = 0.5
+    """Share of a step's own length by which Newton's method may correct it."""
+    newton_steps: int = 5
+    """Newton steps after which a step along the path counts as too long."""
 
-CORRECTION = 0.5
-"""Share of a step's own length by which Newton's method may correct it."""
 
-NEWTON = 5
-"""Newton steps after which a step along the path counts as too long."""
+LOOPS = LoopConstants()
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class Closure:
         it ends at the first that cannot be reached at all.
         """
         n = self.actuated
-        marks = _marks(wanted * self.weights[:n], STEP * self.loops.scale)
+        marks = _marks(wanted * self.weights[:n], LOOPS.longest_step * self.loops.scale)
         anchors = np.flatnonzero(np.diff(marks, prepend=-1))
         start = np.broadcast_to(self.assembly, (anchors.size, self.assembly.size))
         turns = self._whole_turns(wanted[anchors])
@@ -225,7 +231,7 @@ class Closure:
         way = wanted - start[:, :n]
         length = np.linalg.norm(way * self.weights[:n], axis=1) / self.loops.scale
         done = np.zeros(len(start))
-        step = np.minimum(1.0, STEP / np.maximum(length, 1e-300))
+        step = np.minimum(1.0, LOOPS.longest_step / np.maximum(length, 1e-300))
         active = np.ones(len(start), dtype=bool) if usable is None else usable.copy()
         reached = np.zeros(len(start), dtype=bool)
         while active.any():
@@ -235,11 +241,13 @@ class Closure:
             good, bad = which[fine], which[~fine]
             position[good] = moved[fine]
             done[good] += advance[fine]
-            step[good] = np.minimum(2.0 * step[good], STEP / np.maximum(length[good], 1e-300))
+            longest = LOOPS.longest_step / np.maximum(length[good], 1e-300)
+            step[good] = np.minimum(2.0 * step[good], longest)
             step[bad] = 0.5 * advance[~fine]
             ended = done >= 1.0 - 1e-12
             reached |= active & ended
-            active &= ~ended & (step * np.maximum(length, SMALLEST_STEP) >= 0.5 * SMALLEST_STEP)
+            least = LOOPS.shortest_step
+            active &= ~ended & (step * np.maximum(length, least) >= 0.5 * least)
         position[reached, :n] = wanted[reached]
         return position, reached
 
@@ -252,7 +260,7 @@ class Closure:
         moved[:, :n] += move
         moved[:, n:] += tangent
         corrected = np.zeros_like(tangent)
-        for _ in range(NEWTON):
+        for _ in range(LOOPS.newton_steps):
             change = -self._gauss_newton(self.loops.jacobian(moved), self.loops.residual(moved))
             moved[:, n:] += change
             corrected += change
@@ -260,11 +268,11 @@ class Closure:
             if small < 1e-9 * self.loops.scale:
                 break
         residual = np.abs(self.loops.residual(moved)).max(axis=1)
-        closed = residual <= CLOSED * self.loops.scale
+        closed = residual <= LOOPS.closed_share * self.loops.scale
         gone = np.linalg.norm(np.hstack([move, tangent]) * self.weights, axis=1)
         correction = np.linalg.norm(corrected * self.weights[n:], axis=1)
         # where the step is next to nothing, so is the correction, but for rounding
-        sure = correction <= CORRECTION * gone + 1e-9 * self.loops.scale
+        sure = correction <= LOOPS.correction_share * gone + 1e-9 * self.loops.scale
         return moved, closed & sure & np.isfinite(moved).all(axis=1)
 
     def _gauss_newton(self, jacobian: np.ndarray, residual: np.ndarray) -> np.ndarray:
@@ -281,7 +289,7 @@ class Closure:
         n = self.actuated
         jacobian = self.loops.jacobian(self.assembly[None])
         _, values, right = np.linalg.svd(self._passive(jacobian)[0])
-        if values.size < len(right) or values[-1] < SINGULAR * values[0]:
+        if values.size < len(right) or values[-1] < LOOPS.singular_ratio * values[0]:
             loose = joints[n + int(np.argmax(np.abs(right[-1])))]
             raise ModelError(
                 f"the loops do not determine passive joint '{loose}' at the assembly",
@@ -312,7 +320,8 @@ def _marks(position: np.ndarray, length: float) -> np.ndarray:
 def _open_loop(loops: Loops, residual: np.ndarray) -> str | None:
     """Return the loop that is open the most; None if all are closed."""
     worst = int(np.argmax(np.abs(residual)))
-    return None if abs(residual[worst]) <= CLOSED * loops.scale else loops.name_of(worst)
+    closed = abs(residual[worst]) <= LOOPS.closed_share * loops.scale
+    return None if closed else loops.name_of(worst)
 
 
 def _nearly_closed(
@@ -433,7 +442,7 @@ class ClosedBodies:
         if not closed.all():
             raise self._unclosed(motion, int(np.argmin(closed)), first)
         jacobians = self.closure.jacobians(position, motion.velocity)
-        regular = jacobians.conditioning >= SINGULAR
+        regular = jacobians.conditioning >= LOOPS.singular_ratio
         if not regular.all():
             row = int(np.argmin(jacobians.conditioning))
             raise self._singular(motion, position[row], row, first)
