@@ -40,9 +40,9 @@ EXIT_OK, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 1, 130
 VALIDATION_BOUND = 3.0
 """Bound on the relative error of each joint on the second motion [%]."""
 
-PLANNER_STEPS = 12
-STEPS = 8
-WIDTH = 96
+PLANNER_STEPS = 12  # of the progress, about as many as the search reports
+STEPS = 8  # of the demonstration
+WIDTH = 96  # characters of a line
 
 
 def run_demo(

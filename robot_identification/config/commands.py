@@ -28,7 +28,7 @@ COMMANDS = ('command', 'command_velocity', 'feedforward')
 EPISODE_GAP = 10.0
 """Time between two episodes of a file [s]."""
 
-_BLOCK = 65536
+_BLOCK = 65536  # rows of a file that are read at once, for the sake of memory
 
 
 def check_commands(

@@ -24,7 +24,7 @@ from ..data.unwrapping import Unwrapper
 from ..loads.tool import CHANNELS, with_wrench
 from ..options.fields import key_error, key_path
 
-_BLOCK = 65536
+_BLOCK = 65536  # rows of a file that are read at once, for the sake of memory
 
 
 def check_wrench(

@@ -26,9 +26,9 @@ from .bag import MARK
 from .bag_writer import BagWriter, Qos, Topic
 from .sampling import StampStatistics
 
-_BATCH_SECONDS = 0.1
-_SCARCE_SECONDS = 600.0
-_RATE_SECONDS = 5.0
+_BATCH_SECONDS = 0.1  # between two looks at what has arrived
+_SCARCE_SECONDS = 600.0  # of recording that are left, below which space is scarce
+_RATE_SECONDS = 5.0  # from which on the rate of writing is known
 
 
 @dataclass(frozen=True)

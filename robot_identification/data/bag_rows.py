@@ -38,7 +38,7 @@ from .joint_state import decode, JointStates, Messages
 from .recording import recording_error, SIGNALS, Table
 from .recording_config import columns_of, Counts, RecordingEntry
 
-_NANOSECOND = 1e-9
+_NANOSECOND = 1e-9  # s
 _NEEDED = ('position', 'effort')
 
 

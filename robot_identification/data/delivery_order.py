@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import Omission, RecordingError
 from .recording import recording_error
 
-_NANOSECOND = 1e-9
+_NANOSECOND = 1e-9  # s
 
 _SET_BACK = 0.5
 """Share of a step back by which messages after it are received later if the clock was set back."""

@@ -37,8 +37,8 @@ _STORAGE = {
 }
 """First bytes of the files of a bag, by the ending of the name."""
 
-_LINES = 1 << 16
-_LARGEST_YAML = 1 << 26
+_LINES = 1 << 16  # bytes in which the first lines of a table are
+_LARGEST_YAML = 1 << 26  # bytes of a text that are searched
 
 _SYMBOLS = '|'.join(('m|m[xyz]|I[xyz]{2}|Iam?|fvm|fcm|k[cs]?|d', *FRICTION_SYMBOLS))
 _NUMBER = r'[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?'

@@ -43,7 +43,10 @@ LEAST_RCOND = 1e-7
 """Inverse condition number of a replicate's sum below which its rows are factorised."""
 
 _DEPENDENT, _DEPENDENT_COLUMNS = 1e-10, 1e-9
+"""Sizes, by the largest, below which a diagonal element of R, or a singular value, is rounding."""
+
 _CHUNK_BYTES = 4_000_000
+"""Memory of the replicates that are worked on at once [bytes]."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ ENERGY = 'energy'
 STILL = 1e-3
 """A joint whose position stays within this [rad or m] has not moved."""
 
-_PIECE = 4096
+_PIECE = 4096  # steps whose energies are held at once, for the sake of memory
 
 
 @dataclass(frozen=True)

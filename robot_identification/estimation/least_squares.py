@@ -70,6 +70,8 @@ NEGLIGIBLE_COLUMN = 1e-13
 """A column this small beside the largest of a joint's rows is rounding, and no parameter."""
 
 _PARTNER, _CANDIDATE = 0.1, 0.5
+"""Shares of the largest part in a dependence that are named, and of which the last is given up."""
+
 _LONGER = 'record longer, or raise signals.cutoff and signals.decimate_to'
 
 

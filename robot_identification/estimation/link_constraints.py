@@ -41,7 +41,7 @@ KEY = 'estimation.physical.links'
 MassInterval = tuple[float, float]
 """Lowest and highest mass [kg], or ratio to the prior's."""
 
-_INSIDE = 0.1
+_INSIDE = 0.1  # of an interval of masses, by which a start keeps away from its ends
 
 
 @dataclass(frozen=True)

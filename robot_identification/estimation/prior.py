@@ -27,7 +27,7 @@ from .estimate import Estimate
 from .least_squares import solve
 from .system import LinearSystem
 
-_TOLERANCE = 1e-9
+_TOLERANCE = 1e-9  # of a coefficient, below which it is rounding
 
 
 def standard(

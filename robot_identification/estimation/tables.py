@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import textwrap
 
-WIDTH = 100
+WIDTH = 100  # characters of a line
 
 
 def number(value: float | None) -> str:

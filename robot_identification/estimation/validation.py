@@ -39,7 +39,7 @@ from .plot_samples import FitTrace, read_only
 from .rows import driven_rows, require_order, row_blocks, RowBlock
 from .system import LinearSystem, system_of
 
-_BLOCK = 16384
+_BLOCK = 16384  # rows that are predicted at once, for the sake of memory
 _SETTLED = 1  # grid points beyond the next one that the prediction at a stamp depends on
 _BEFORE = 3  # grid points before the next one that are kept
 

@@ -34,7 +34,7 @@ from .trajectories import Trajectory
 INTERVAL = 0.1
 """Length of the first intervals in which distances are looked for [s]."""
 
-_BLOCK = 4096
+_BLOCK = 4096  # places of a search that are looked at together
 
 
 class CollisionError(ExcitationError):

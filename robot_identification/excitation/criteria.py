@@ -80,7 +80,7 @@ Weight of all deviations beside the excess over targets.
 With 1, what the targets need takes an eighth more time; with 0.1, joints of no use to them stand.
 """
 
-_TINY = 1e-200
+_TINY = 1e-200  # in place of 0, by which nothing can be divided
 
 
 def covariance(information: np.ndarray) -> np.ndarray:

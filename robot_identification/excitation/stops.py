@@ -39,7 +39,7 @@ GENTLE = 0.4
 AT_ONCE = 1e9
 """Deceleration that counts as infinite [rad/s^2 or m/s^2]."""
 
-_BLOCK = 65_536
+_BLOCK = 65_536  # instants whose stops are looked at together
 
 
 @dataclass(frozen=True)

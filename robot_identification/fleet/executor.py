@@ -33,7 +33,7 @@ AHEAD = 2
 
 _KILLED = 'the process that worked on it was killed, each time (out of memory?)'
 
-_CONNECT_TIMEOUT = 20.0
+_CONNECT_TIMEOUT = 20.0  # s, for a scheduler to answer and a worker to appear
 
 _POLL_TIMEOUT = 3.0
 """Time after which the workers are looked after [s]."""

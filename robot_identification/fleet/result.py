@@ -53,7 +53,7 @@ _DRAWN = 24
 _LIMIT = 10.0
 """Differences of more standard deviations have the same colour."""
 
-_MOST_ROBOTS = 60
+_MOST_ROBOTS = 60  # that are drawn: those that differ most
 
 
 @dataclass(frozen=True)

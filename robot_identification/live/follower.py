@@ -47,7 +47,7 @@ from .settings import online_signals, OnlineOptions, require_live
 _FIRST_SAMPLES = 200  # from which the usual period is taken, if it is not given
 _BELIEVABLE = 10.0  # s, beyond which a stamp is not of this machine's clock
 _RECENT = 10.0  # s, for which a change is warned of
-_WARM_SAMPLES = 300
+_WARM_SAMPLES = 300  # of noise, with which code is compiled before the first sample
 _SATURATED = 0.99  # of an effort limit
 
 

@@ -79,7 +79,7 @@ FIT = LoadFitConstants()
 
 
 _FRICTION = (*FRICTION_SYMBOLS, 'fvm', 'fcm')
-_ORDER = (0, 1, 2, 3, 4, 6, 9, 5, 7, 8)
+_ORDER = (0, 1, 2, 3, 4, 6, 9, 5, 7, 8)  # mass, first moments, moments, products of inertia
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ def _beside(name: str, base: Path) -> tuple[Path | None, str]:
 
 
 _CORNERS = np.array(list(product((-1.0, 1.0), repeat=3)))
-_SIDES = 16
+_SIDES = 16  # of the polygon around a circle
 
 
 @dataclass(frozen=True)

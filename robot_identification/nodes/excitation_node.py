@@ -60,13 +60,13 @@ from .excitation.start import find_start, require_state
 TICK = 0.01
 """Time between two looks at the robot [s]."""
 
-FEEDBACK_SECONDS = 0.1
+FEEDBACK_SECONDS = 0.1  # between two messages
 
 ANSWER_SECONDS = 1.0
 """Longest stay of a node that ends for an answer on its way, which takes some ticks [s]."""
 
-DESCRIPTION_SECONDS = 3.0
-KEPT_PLANS = 32
+DESCRIPTION_SECONDS = 3.0  # for robot_description to arrive
+KEPT_PLANS = 32  # the oldest goes
 MOST_AT_ONCE = 4
 """Plans, and previews, that are computed at a time; the node's threads are enough for both."""
 REPLACED = 'robot_description has changed meanwhile'

@@ -42,9 +42,9 @@ READY = (OnlineStatus.WAITING, OnlineStatus.LEARNING, OnlineStatus.FROZEN)
 
 STATES = 'sensor_msgs/msg/JointState'
 
-_DEPTH = 5000
-_ACKNOWLEDGED_SECONDS = 10.0
-_PROGRESS_SECONDS = 0.2
+_DEPTH = 5000  # messages: 5 s at 1 kHz
+_ACKNOWLEDGED_SECONDS = 10.0  # for the last message to be acknowledged
+_PROGRESS_SECONDS = 0.2  # between two reports
 _SETTLING = 0.5  # s, in which publisher and subscribers find each other, one after the other
 
 

@@ -54,7 +54,7 @@ COUNTS = (
 )  # fmt: skip
 """Fields of a recording's status that the message has, too."""
 
-_FETCH_SECONDS = 0.01
+_FETCH_SECONDS = 0.01  # between two looks into the queue
 
 _DEPTH = 10_000
 """Messages that may wait in the middleware: ten seconds at 1 kHz."""

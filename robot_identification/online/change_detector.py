@@ -54,7 +54,7 @@ from .change_statistics import (
 )
 from .identifier import OnlineIdentifier, Update
 
-_EXPLAINED = 0.5
+_EXPLAINED = 0.5  # of the excess, below which neither a payload nor friction explains it
 _PER_WINDOW = 8  # samples of a filter's window that are used: others add no information
 
 

@@ -21,7 +21,7 @@ ROWS = 1500
 """Rows that are kept."""
 
 _PER_WINDOW = 4  # rows in a window of the filters, which let nothing faster through
-_FEWEST = 200
+_FEWEST = 200  # rows, below which they do not determine a delay
 
 
 class DelayRows(NamedTuple):

@@ -46,7 +46,7 @@ FORMULATIONS = ('factor', 'gram')
 
 BOUNDED = ('clip', 'least_squares')
 
-_PARTNER = 0.1
+_PARTNER = 0.1  # of the largest share in a column, from which on a parameter is named
 
 
 @dataclass(frozen=True)

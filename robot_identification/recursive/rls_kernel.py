@@ -20,7 +20,7 @@ import numpy as np
 from ..compiled import compiled, constant
 from .elimination import ACCEPTED, DEPENDENT, WEAK
 
-_EXCHANGES = 12
+_EXCHANGES = 12  # most times that parameters are put to bounds, or off them
 
 _NEVER = 1e150
 """A threshold that no column exceeds."""

@@ -34,7 +34,7 @@ def expression(coefficients: np.ndarray, names: Sequence[str], *, first: int | N
     return text[3:] if text.startswith(' + ') else f'-{text[3:]}'
 
 
-WIDTH = 100
+WIDTH = 100  # characters of a line
 
 
 def _listed(title: str, names: Iterable[str]) -> list[str]:

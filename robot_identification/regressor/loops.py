@@ -18,7 +18,7 @@ from ..model.mechanisms import LoopSettings
 from ..model.robot import Robot
 from .rigid import cross, cross_matrix, Tree, tree_of
 
-_COMPLEX_STEP = 1e-30
+_COMPLEX_STEP = 1e-30  # whose square is nothing beside 1
 
 
 @dataclass(frozen=True)

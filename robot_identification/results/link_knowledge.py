@@ -31,7 +31,7 @@ _KNOWN = 0.5 * 0.5
 _WEIGHED = 4
 """Of a link's ten parameters, mass and first moments: those that gravity shows."""
 
-_TOLERANCE = 1e-9
+_TOLERANCE = 1e-9  # of a coefficient, below which it is rounding
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ USUAL_LIMIT = 30.0
 """Relative standard deviation up to which a parameter counts as well known [%]."""
 
 _KINDS = (('before', RESIDUAL, 'diamond', 0.3), ('after', PREDICTED, 'circle', 0.35))
-_AROUND, _ALONG = 24, 13
+_AROUND, _ALONG = 24, 13  # points of an ellipsoid, along its parallels and meridians
 
 
 def precision(relative_std: float, limit: float | None = None) -> str:

@@ -52,8 +52,8 @@ CSV_RATE = 100.0
 MESSAGE_RATES = (10.0, 20.0, 50.0, 100.0, 200.0)
 """Points per second of ``trajectory.yaml``, of which the first that will do is taken [Hz]."""
 
-_HEIGHT = 1000
-_JERK_STEP = 1e-4
+_HEIGHT = 1000  # units of a curve, which the page scales
+_JERK_STEP = 1e-4  # s, of the finite difference of accelerations
 
 
 @dataclass(frozen=True)

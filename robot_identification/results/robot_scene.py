@@ -30,8 +30,8 @@ MOST_READ = 400_000
 PLANE_WIDTH = 3.0
 """Edge of the square that stands for an endless plane [m]."""
 
-_SIDES = 48
-_FINEST = 1 << 20
+_SIDES = 48  # of the polygon for a circle
+_FINEST = 1 << 20  # cells of a mesh that is left as it is, along each axis
 
 
 def packed(values: np.ndarray, kind: str = '<f4') -> str:

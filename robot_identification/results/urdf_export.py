@@ -33,8 +33,8 @@ from ..regressor import ModelSettings
 from ..regressor.joint_terms import slopes_of, SPRING_SYMBOLS
 
 _MARK = 'robot_identification: identified parameters that URDF has no element for'
-_EXACT = 1e-10
-_SMALLEST_SHARE = 2.0**-20
+_EXACT = 1e-10  # of a body, which the rounding of its Steiner part may take
+_SMALLEST_SHARE = 2.0**-20  # of a fixed body, down to which it is taken off
 _SCALED = ('value', 'ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
 
 Attributes = Mapping[str, str]

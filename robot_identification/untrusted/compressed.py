@@ -28,9 +28,9 @@ MAX_BLOCK = 256 << 20
 MAX_FRAME_RATIO = 2000
 """Largest ratio of decompressed to compressed size, beyond a few kilobytes."""
 
-_SMALL = 1 << 16
-_PIECE = 1 << 20
-_INPUT = 1 << 14
+_SMALL = 1 << 16  # bytes to which the ratio does not apply
+_PIECE = 1 << 20  # bytes that are decompressed at once
+_INPUT = 1 << 14  # compressed bytes that are read at once
 
 
 def _require_plausible(size: int, stored: int) -> None:
@@ -136,7 +136,7 @@ _FREE_TEXT = 1 << 20
 MAX_MEMBERS = 1000
 """Members of a gzip file, and as many more as it has times `_MEMBER_SIZE` in bytes of text."""
 
-_MEMBER_SIZE = 4096
+_MEMBER_SIZE = 4096  # bytes of text
 
 
 def open_text_file(path: Path) -> BinaryIO:

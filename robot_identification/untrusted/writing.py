@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from ..errors import IdentificationError
 
-_MODE = 0o666
+_MODE = 0o666  # of a new file, less the mask of the process
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

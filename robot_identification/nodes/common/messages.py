@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # processes that only need times start quicker
 MOST_PARAMETERS = 10_000
 """Parameters that a request may bring."""
 
-_NANOSECONDS = 1_000_000_000
+_NANOSECONDS = 1_000_000_000  # in a second
 
 
 # ------------------------------------------------------------------------------------------ time

@@ -250,7 +250,7 @@ _ARRAYS: dict[Any, Parameter.Type] = {
     float: Parameter.Type.DOUBLE_ARRAY,
     str: Parameter.Type.STRING_ARRAY,
 }
-_LARGEST_INT = 2**63 - 1
+_LARGEST_INT = 2**63 - 1  # of an integer parameter
 
 
 def _kinds(annotation: Any) -> list[Any]:

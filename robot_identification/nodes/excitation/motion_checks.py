@@ -54,7 +54,7 @@ EFFORT_RATE = 100.0
 THERE = 1e-6
 """How far from the start of a trajectory the robot needs no way to it [rad or m]."""
 
-_BLOCK = 4096
+_BLOCK = 4096  # instants whose efforts are predicted together
 
 
 @dataclass(frozen=True)

@@ -195,19 +195,19 @@ def save_plan(node: Node, name: str, trajectory: PointTrajectory) -> str:
 
 # ---------------------------------------------------------------------------------------- markers
 
-LINE_WIDTH = 0.004
-TIP_WIDTH = 0.01
-END_DIAMETER = 0.04
-TEXT_HEIGHT = 0.05
+LINE_WIDTH = 0.004  # m
+TIP_WIDTH = 0.01  # m
+END_DIAMETER = 0.04  # m
+TEXT_HEIGHT = 0.05  # m
 PLANE_WIDTH = 3.0
 """Edge of the square that stands for an endless plane [m]."""
 
-_PLANE_THICKNESS = 0.002
-_STILL = 1e-3
+_PLANE_THICKNESS = 0.002  # m
+_STILL = 1e-3  # m, within which a link stays that has no path
 _SLOW, _MEDIUM, _FAST = (0.1, 0.3, 1.0, 1.0), (0.2, 0.8, 0.3, 1.0), (1.0, 0.2, 0.1, 1.0)
 _START, _END = (0.1, 0.8, 0.2, 0.7), (0.9, 0.1, 0.1, 0.7)
-_SOLID = (0.55, 0.55, 0.6, 0.45)
-_NEAREST = (1.0, 0.0, 1.0, 1.0)
+_SOLID = (0.55, 0.55, 0.6, 0.45)  # of obstacles
+_NEAREST = (1.0, 0.0, 1.0, 1.0)  # of what is closest, or wrong
 
 
 def marker_array(
