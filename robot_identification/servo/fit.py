@@ -51,7 +51,7 @@ class FitConstants:
 FIT = FitConstants()
 
 
-class Equations(ABC):
+class PositionErrors(ABC):
     """
     Errors of positions by scaled parameters.
 
@@ -146,16 +146,16 @@ class ServoFit:
 
 
 def fit(
-    equations: Equations, settings: ServoSettings, *, progress: Progress = no_progress
+    problem: PositionErrors, settings: ServoSettings, *, progress: Progress = no_progress
 ) -> ServoFit:
     """Estimate the free parameters, with the priors of the settings."""
-    free, scale = equations.free, equations.scale
-    low, high = equations.bounds
+    free, scale = problem.free, problem.scale
+    low, high = problem.bounds
     # priors are about the robot file and the given gains, not about the start
     neutral = free.vector(lambda kind: KINDS[kind].neutral) / scale
-    precision = np.sqrt(equations.alike) * scale / free.prior_std(settings)
+    precision = np.sqrt(problem.alike) * scale / free.prior_std(settings)
     x = np.clip(free.vector(free.base.values) / scale, low, high)
-    error, jacobian, damping = equations.error(x), equations.jacobian(x), 0.0
+    error, jacobian, damping = problem.error(x), problem.jacobian(x), 0.0
     for step in range(FIT.steps):
         progress(min(0.95, step / 10), f'step {step + 1}')
         # the error that is left weights the priors
@@ -166,17 +166,17 @@ def fit(
         move = bounded(triangle[:, :-1], triangle[:, -1], low - x, high - x, damping)
         cost = right @ right
         gain = cost - np.sum((triangle[:, :-1] @ move - triangle[:, -1]) ** 2)
-        if gain < equations.tolerance * equations.alike * np.mean(error**2):
+        if gain < problem.tolerance * problem.alike * np.mean(error**2):
             break
-        tried = equations.error(x + move)
+        tried = problem.error(x + move)
         decrease = cost - np.sum(tried**2) - np.sum((weight * (x + move - neutral)) ** 2)
         if decrease <= 0.0:
             damping = max(10.0 * damping, FIT.first_damping)
             continue
         x, error, damping = x + move, tried, 0.1 * damping
         if decrease < FIT.linear_share * gain:
-            jacobian = equations.jacobian(x)
-    return _with_deviations(equations, x, error, jacobian, weight)
+            jacobian = problem.jacobian(x)
+    return _with_deviations(problem, x, error, jacobian, weight)
 
 
 def bounded(
@@ -195,14 +195,14 @@ def bounded(
 
 
 def _with_deviations(
-    equations: Equations,
+    problem: PositionErrors,
     x: np.ndarray,
     error: np.ndarray,
     jacobian: np.ndarray,
     weight: np.ndarray,
 ) -> ServoFit:
     """Return the estimate x, scaled, with its deviations; weight is that of the priors."""
-    low, high = equations.bounds
+    low, high = problem.bounds
     at_bound = (x - low < FIT.bound_distance) | (high - x < FIT.bound_distance)
     inside = np.flatnonzero(~at_bound)
     columns = np.vstack((jacobian.reshape(-1, x.size), np.diag(weight)))
@@ -213,22 +213,22 @@ def _with_deviations(
     # parameters at bounds are unknown, too: the others' deviations count with them
     covariance = np.linalg.pinv(scaled, hermitian=True) / np.outer(root, root)
     spread = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
-    blocks = np.tile(x, (equations.n_blocks, 1))
+    blocks = np.tile(x, (problem.n_blocks, 1))
     blocks[:, inside] += _without_blocks(
         error, jacobian[..., inside], normal[np.ix_(inside, inside)], len(blocks)
     )
     blocks = np.clip(blocks, low, high)
     # what a prior alone determines does not vary between blocks
-    noise = np.sqrt(equations.alike * np.mean(error**2)) * spread
+    noise = np.sqrt(problem.alike * np.mean(error**2)) * spread
     return ServoFit(
-        model=equations.model,
-        free=equations.free,
-        vector=x * equations.scale,
-        std=np.maximum(noise, jackknife_std(blocks)) * equations.scale,
-        blocks=blocks * equations.scale,
+        model=problem.model,
+        free=problem.free,
+        vector=x * problem.scale,
+        std=np.maximum(noise, jackknife_std(blocks)) * problem.scale,
+        blocks=blocks * problem.scale,
         correlation=covariance / np.outer(spread, spread),
         at_bound=at_bound,
-        rollouts=equations.rollouts,
+        rollouts=problem.rollouts,
         condition=float(np.sqrt(np.linalg.cond(scaled, p=2))),
     )
 

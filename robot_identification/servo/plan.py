@@ -187,7 +187,7 @@ def plan_commands(
     speeds: list[float] = []
     shares: list[np.ndarray] = []
     for speed in PLAN.speeds:
-        share = _largest(model, nominal, path, limits, rate, speed)
+        share = _largest_shares(model, nominal, path, limits, rate, speed)
         response = respond(model, nominal, _pass(path, speed, share, rate), rate)
         slowest = int(response.gain.argmin())
         behind = response.gain[slowest] < PLAN.followed_share
@@ -199,7 +199,7 @@ def plan_commands(
         shares.append(share)
     part = 1.0
     for _ in range(PLAN.shrinkings):
-        commands = _joined(path, speeds, [part * share for share in shares], rate)
+        commands = _consecutive_passes(path, speeds, [part * share for share in shares], rate)
         response = respond(model, nominal, commands, rate)
         moves = np.abs(response.velocity) > PLAN.rest_share * limits.velocity
         fast = np.flatnonzero(moves.any(axis=1))
@@ -257,7 +257,7 @@ def _pass(path: Planned, speed: float, share: np.ndarray, rate: float) -> np.nda
     return np.asarray(start + share * (position - start))
 
 
-def _joined(
+def _consecutive_passes(
     path: Planned, speeds: Sequence[float], shares: Sequence[np.ndarray], rate: float
 ) -> np.ndarray:
     parts = [_pass(path, *each, rate) for each in zip(speeds, shares, strict=True)]
@@ -266,7 +266,7 @@ def _joined(
     return np.concatenate([parts[0], *(part[held:] for part in parts[1:]), settling])
 
 
-def _largest(
+def _largest_shares(
     model: ServoModel,
     nominal: ServoParameters,
     path: Planned,

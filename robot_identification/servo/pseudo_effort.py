@@ -26,7 +26,7 @@ from ..data.commands import CommandRecording
 from ..data.recording import Motion
 from ..errors import IdentifiabilityError
 from ..regressor import build, ModelSettings
-from .fit import Equations, FIT
+from .fit import FIT, PositionErrors
 from .model import interpolated, ServoModel
 from .parameters import displaced, FreeParameters, ServoParameters, typical_changes
 from .settings import ServoSettings
@@ -51,7 +51,7 @@ class PseudoEffortConstants:
 PSEUDO_EFFORT = PseudoEffortConstants()
 
 
-class PseudoEfforts(Equations):
+class PseudoEfforts(PositionErrors):
     """
     Errors of pseudo-efforts by stiffness, of joints that move.
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..data.commands import CommandRecording
-from .fit import Equations, FIT
+from .fit import FIT, PositionErrors
 from .model import ServoModel
 from .parameters import FreeParameters
 
@@ -26,7 +26,7 @@ recordings do not determine, above all of gains.
 """
 
 
-class Rollouts(Equations):
+class Rollouts(PositionErrors):
     """
     Errors of simulated positions where they count.
 
