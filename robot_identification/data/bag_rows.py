@@ -65,7 +65,7 @@ PUBLISHERS = PublisherConstants()
 
 _ONE_OF_THEM = 'stop one of them, or record it on a topic of its own'
 
-Wanted = dict[str, tuple[str, ...]]
+ColumnsBySignal = dict[str, tuple[str, ...]]
 """Names of the columns by signal."""
 
 
@@ -100,7 +100,9 @@ def read_rosbag(
     yield from _by_time(bag, entry.topic, wanted, parts, size)
 
 
-def _publishers(bag: Path, topic: str, wanted: Wanted) -> tuple[list[Wanted], bool]:
+def _publishers(
+    bag: Path, topic: str, wanted: ColumnsBySignal
+) -> tuple[list[ColumnsBySignal], bool]:
     """
     Return what each publisher has of all that is wanted, or all if it comes together.
 
@@ -133,7 +135,7 @@ def _publishers(bag: Path, topic: str, wanted: Wanted) -> tuple[list[Wanted], bo
     patterns, counts = np.unique(some, axis=0, return_counts=True)
     if not patterns.any(axis=0).all() or whole.sum() >= PUBLISHERS.rare_share * max(counts):
         return [wanted], zeros
-    parts: list[Wanted] = []
+    parts: list[ColumnsBySignal] = []
     left = np.ones(patterns.shape[1], dtype=bool)
     while left.any():
         gained = (patterns & left).sum(axis=1)
@@ -190,7 +192,7 @@ def _report_alternation(bag: Path, topic: str, states: JointStates) -> bool:
     return found
 
 
-def _needed_names(wanted: Wanted, needed: np.ndarray) -> Wanted:
+def _needed_names(wanted: ColumnsBySignal, needed: np.ndarray) -> ColumnsBySignal:
     """Return the names of chosen columns of position and effort, and of their velocities."""
     n = len(wanted['position'])
     position = tuple(name for name, of in zip(wanted['position'], needed[:n], strict=True) if of)
@@ -200,7 +202,7 @@ def _needed_names(wanted: Wanted, needed: np.ndarray) -> Wanted:
 
 
 def _by_time(
-    bag: Path, topic: str, wanted: Wanted, parts: Sequence[Wanted], size: int
+    bag: Path, topic: str, wanted: ColumnsBySignal, parts: Sequence[ColumnsBySignal], size: int
 ) -> Iterator[Table]:
     """Interpolate what the other publishers have at the stamps of the first one."""
     tables = [_read(bag, topic, part, size) for part in parts]
@@ -230,7 +232,10 @@ def _by_time(
 
 
 def _beside(
-    tables: Sequence[Table], parts: Sequence[Wanted], wanted: Wanted, rows: np.ndarray
+    tables: Sequence[Table],
+    parts: Sequence[ColumnsBySignal],
+    wanted: ColumnsBySignal,
+    rows: np.ndarray,
 ) -> Table:
     """Return rows with the columns of several tables in the order that is wanted."""
     signals: dict[str, Any] = {}
@@ -247,7 +252,7 @@ def _beside(
 
 
 def _read(
-    bag: Path, topic: str, wanted: Wanted, size: int, zeros: bool = False
+    bag: Path, topic: str, wanted: ColumnsBySignal, size: int, zeros: bool = False
 ) -> Iterator[Table]:
     """Read columns that come together, in blocks; ``zeros`` are those of another publisher."""
     rows = _StampedRows(str(bag), topic, wanted, zeros)
@@ -267,7 +272,7 @@ def _read(
 
 
 def _decoded(
-    bag: Path, topic: str, messages: Messages, wanted: Wanted, number: int
+    bag: Path, topic: str, messages: Messages, wanted: ColumnsBySignal, number: int
 ) -> JointStates:
     try:
         return decode(messages, wanted, number)
@@ -278,8 +283,8 @@ def _decoded(
         ) from error
 
 
-def _wanted(entry: RecordingEntry, joints: tuple[str, ...], counts: Counts) -> Wanted:
-    wanted: Wanted = {}
+def _wanted(entry: RecordingEntry, joints: tuple[str, ...], counts: Counts) -> ColumnsBySignal:
+    wanted: ColumnsBySignal = {}
     for name in SIGNALS:
         if counts[name] == 0:
             wanted[name] = ()
@@ -299,7 +304,7 @@ def _wanted(entry: RecordingEntry, joints: tuple[str, ...], counts: Counts) -> W
 class _StampedRows:
     """Conversion of joint states to rows; keeps those whose stamp may occur again."""
 
-    def __init__(self, source: str, topic: str, wanted: Wanted, zeros: bool) -> None:
+    def __init__(self, source: str, topic: str, wanted: ColumnsBySignal, zeros: bool) -> None:
         self._source = source
         self._topic = topic
         self._labels = {**wanted, 'time': ('header.stamp',)}

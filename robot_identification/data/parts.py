@@ -22,7 +22,7 @@ _READ_ROWS = 65536
 """Rows that are read from a file at a time."""
 
 
-def parts(source: RecordingSource) -> Iterator[Recording]:
+def read_parts(source: RecordingSource) -> Iterator[Recording]:
     """
     Read a recording in parts that are in memory as a whole, see `PART_POSITIONS`.
 
@@ -46,7 +46,7 @@ def parts(source: RecordingSource) -> Iterator[Recording]:
         last = float(block.time[-1])
         held.append(block)
         while sum(map(len, held)) >= most:
-            yield _taken(held, size)
+            yield _take_rows(held, size)
     if held:
         yield Recording.concatenate(held)
 
@@ -57,7 +57,7 @@ def head(source: RecordingSource, rows: int) -> Recording | None:
     for block in source.blocks(min(rows, _READ_ROWS)):
         held += [block] if len(block) else []
         if sum(map(len, held)) >= rows:
-            return _taken(held, rows)
+            return _take_rows(held, rows)
     return Recording.concatenate(held) if held else None
 
 
@@ -72,7 +72,7 @@ def in_memory(source: RecordingSource, room: int) -> RecordingSource:
     return Recording.concatenate(held) if held else source
 
 
-def _taken(held: list[Recording], rows: int) -> Recording:
+def _take_rows(held: list[Recording], rows: int) -> Recording:
     """Remove so many rows from consecutive recordings that have them, and return them as one."""
     taken: list[Recording] = []
     while rows:

@@ -58,7 +58,7 @@ class Unwrapper:
         self._last: np.ndarray | None = None
         self._time = -np.inf
         self._turns = np.zeros(0)
-        self._told: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
 
     def take(self, part: Recording) -> Recording:
         """Return the next part without jumps by whole turns."""
@@ -77,7 +77,7 @@ class Unwrapper:
             return part
         for j in np.flatnonzero(whole.any(axis=0)):
             time = part.time[np.flatnonzero(whole[:, j])[0]]
-            self._tell(
+            self._warn_once(
                 part, int(j), 'jump by whole turns', f'from {time:.4g} s on, and are unwrapped'
             )
         turns = self._turns + np.cumsum(whole, axis=0)
@@ -112,11 +112,11 @@ class Unwrapper:
                 'encoder loses a turn or its zero is set: cut the recording there (rows, '
                 'time_range)'
             )
-            self._tell(part, int(j), 'step', rest)
+            self._warn_once(part, int(j), 'step', rest)
 
-    def _tell(self, part: Recording, j: int, what: str, rest: str) -> None:
+    def _warn_once(self, part: Recording, j: int, what: str, rest: str) -> None:
         joint = part.joints[j]
-        if (what, joint) not in self._told:
-            self._told.add((what, joint))
+        if (what, joint) not in self._warned:
+            self._warned.add((what, joint))
             text = f"{part.source}: positions of joint '{joint}' {what} {rest}"
             warnings.warn(Omission(text), stacklevel=4)

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from ..data.parts import parts
+from ..data.parts import read_parts
 from ..data.recording import Recording, RecordingSource, SIGNALS
 from ..data.sampling import GAP, on_grid, sample_rate
 from ..errors import RecordingError
@@ -257,7 +257,7 @@ def thinned(source: RecordingSource, rate: float, longest: float) -> RecordingSo
         factor = int(recorded / rate)
         found: list[Recording] = []
         start: float | None = None
-        for part in parts(source):
+        for part in read_parts(source):
             start = float(part.time[0]) if start is None else start
             kept = part.rows(0, int(np.searchsorted(part.time, start + longest)))
             found += [kept] if factor < 2 else _decimated(kept, recorded, factor)

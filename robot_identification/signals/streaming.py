@@ -22,7 +22,7 @@ import warnings
 
 import numpy as np
 
-from ..data.parts import parts
+from ..data.parts import read_parts
 from ..data.recording import recording_error, RecordingSource, Samples, source_name
 from ..data.sampling import CLOCK, GAP, on_grid, sample_rate
 from ..errors import IdentificationWarning
@@ -72,7 +72,7 @@ def stretches(
     name, plan = source_name(source), None
     longest, left_out = 0, []
     lowest, highest = np.full((2, len(source.joints)), [[np.inf], [-np.inf]])
-    for part in parts(source):
+    for part in read_parts(source):
         plan = plan or _Plan.from_settings(settings, sample_rate(part), name)
         if settings.method == 'measured_velocity' and part.velocity is None:
             text = 'there is no measured velocity, or there is NaN in it'

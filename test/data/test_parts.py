@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.data.parts import head, in_memory, parts
+from robot_identification.data.parts import head, in_memory, read_parts
 from robot_identification.data.recording import Recording
 
 
@@ -46,7 +46,7 @@ def test_parts_are_the_recording_whatever_the_blocks(n_rows, size, sizes):
     whole = made(n_rows)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr('robot_identification.data.parts.PART_POSITIONS', 2 * size)
-        found, alone = list(parts(Blocks(whole, [*sizes, 1]))), list(parts(whole))
+        found, alone = list(read_parts(Blocks(whole, [*sizes, 1]))), list(read_parts(whole))
     for name in ('time', 'position', 'velocity', 'effort'):
         joined = np.concatenate([getattr(part, name) for part in found])
         np.testing.assert_array_equal(joined, getattr(whole, name))
@@ -58,7 +58,7 @@ def test_parts_are_the_recording_whatever_the_blocks(n_rows, size, sizes):
 
 def test_a_recording_that_is_a_part_is_not_copied():
     whole = made(500)
-    (part,) = parts(whole)
+    (part,) = read_parts(whole)
     assert np.shares_memory(part.position, whole.position)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 import pytest
-from robot_identification.data.parts import parts
+from robot_identification.data.parts import read_parts
 from robot_identification.data.recording import Recording
 from robot_identification.data.sampling import (
     clock_of,
@@ -135,7 +135,7 @@ class Unsorted:
 
 def test_stamps_that_go_back_between_blocks_are_refused():
     with pytest.raises(RecordingError, match=r'time stamp 0\.99 s does not follow 0\.99 s'):
-        list(parts(Unsorted()))
+        list(read_parts(Unsorted()))
 
 
 def test_an_even_clock():
