@@ -458,10 +458,10 @@ def calibrate(
         if settings.prediction_error is None and set(last.targets) <= given_up:
             outcome = UNREACHABLE
             break
-    return _ended(run, outcome, validation)
+    return _finish(run, outcome, validation)
 
 
-def _ended(run: _Run, outcome: str, validation: Sequence[_Motion]) -> Calibration:
+def _finish(run: _Run, outcome: str, validation: Sequence[_Motion]) -> Calibration:
     """Identify from all recordings, write the results, and say how it ended."""
     duration = sum(motion.trajectory.duration for motion in run.motions)
     if not run.motions:

@@ -59,11 +59,11 @@ def check_commands(
         counts = {'position': drives.recorded(len(joints))['position'], 'effort': 0, 'velocity': 0}
         replace(entry, effort=entry.command, command=None).check(joints, counts, base, path)
         return
-    for _, part in _parts(entry):
+    for _, part in _signals_as_efforts(entry):
         part.check(joints, drives.recorded(len(joints)), base, path)
 
 
-def _parts(entry: RecordingEntry) -> Iterator[tuple[str, RecordingEntry]]:
+def _signals_as_efforts(entry: RecordingEntry) -> Iterator[tuple[str, RecordingEntry]]:
     """Iterate over the signals of commands that are named, as the efforts of an entry."""
     without = replace(entry, **dict.fromkeys(COMMANDS))  # type: ignore[arg-type]
     for name in COMMANDS:
@@ -90,7 +90,7 @@ def read_commands(
     if entry.kind(base) == 'rosbag2':
         return _from_bag(entry, joints, drives, base)
     signals: dict[str, np.ndarray] = {}
-    for name, part in _parts(entry):
+    for name, part in _signals_as_efforts(entry):
         tables = list(read_tables(part, joints, drives.recorded(len(joints)), base, _BLOCK))
         if tables and entry.kind(base) == 'parquet':
             tables = _one_after_another(tables)

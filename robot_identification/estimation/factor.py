@@ -486,14 +486,14 @@ def _stacked(upper: np.ndarray, lower: np.ndarray) -> np.ndarray:
     """Return R of one triangle on top of another, taken over the columns that either sees."""
     if not upper.any() or not lower.any():
         return upper if upper.any() else lower
-    seen = np.flatnonzero(_seen(upper) | _seen(lower))
+    seen = np.flatnonzero(_entered(upper) | _entered(lower))
     square = np.ix_(seen, seen)
     joined = np.zeros_like(upper)
     joined[square] = append_rows(upper[square], lower[square])
     return joined
 
 
-def _seen(triangle: np.ndarray) -> np.ndarray:
+def _entered(triangle: np.ndarray) -> np.ndarray:
     """Return which rows and columns of a triangle have entries; (k,) bool."""
     return np.asarray(triangle.any(axis=0) | triangle.any(axis=1))
 

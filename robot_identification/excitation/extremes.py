@@ -152,7 +152,7 @@ def _pieces(trajectory: Trajectory, rate: float) -> Iterator[Pieces]:
     rate at which quintics are as good as itself (`least_rate`), and joined by these, as a
     controller would.
     """
-    for begin, part in _parts(trajectory):
+    for begin, part in _parts_with_begins(trajectory):
         n = max(int(np.ceil(part.duration * least_rate(part, rate))) + 1, 2)
         grid = (
             part.time if isinstance(part, PointTrajectory) else np.linspace(0.0, part.duration, n)
@@ -167,7 +167,7 @@ def _pieces(trajectory: Trajectory, rate: float) -> Iterator[Pieces]:
             yield begin + time[:-1], np.diff(time), coefficients
 
 
-def _parts(trajectory: Trajectory) -> Iterator[tuple[float, Trajectory]]:
+def _parts_with_begins(trajectory: Trajectory) -> Iterator[tuple[float, Trajectory]]:
     """Iterate over the parts of a concatenation, or the trajectory itself, with their begins."""
     begin = 0.0
     for part in trajectory.parts if isinstance(trajectory, Concatenation) else (trajectory,):
@@ -277,7 +277,7 @@ def check_times(trajectory: Trajectory, rate: float) -> np.ndarray:
     rate = max(rate, EFFORTS.lowest_rate)
     n = int(np.ceil(trajectory.duration * rate)) + 1
     times = [np.linspace(0.0, trajectory.duration, n)]
-    for begin, part in _parts(trajectory):
+    for begin, part in _parts_with_begins(trajectory):
         if isinstance(part, PointTrajectory):
             length = np.diff(part.time)
             times.append(begin + part.time)

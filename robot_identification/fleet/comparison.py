@@ -309,14 +309,14 @@ class FleetComparison:
         columns = (t.value, t.difference, t.difference_std, t.difference_probability)
         return tuple(
             Difference(*names, float(t.reference[p]), *(float(column[r, p]) for column in columns))
-            for r, p, names in self._found(t.difference / t.difference_std, columns[-1])
+            for r, p, names in self._significant(t.difference / t.difference_std, columns[-1])
         )
 
     @cached_property
     def drifts(self) -> tuple[Drift, ...]:
         """Significant changes over time, by robot, the most certain ones first."""
         t, found = self.tests, []
-        for r, p, names in self._found(t.slope / t.slope_std, t.slope_probability):
+        for r, p, names in self._significant(t.slope / t.slope_std, t.slope_probability):
             days = float(np.ptp(self.series[r].stamps)) / DAY
             slope, std = float(t.slope[r, p]) * DAY, float(t.slope_std[r, p]) * DAY
             found.append(
@@ -324,7 +324,7 @@ class FleetComparison:
             )
         return tuple(found)
 
-    def _found(
+    def _significant(
         self, score: np.ndarray, probability: np.ndarray
     ) -> Iterator[tuple[int, int, tuple[str, str, str]]]:
         """Iterate over row, column and names of significant results, by robot and score."""

@@ -466,9 +466,9 @@ def load_of(
     layout = ParameterLayout.inertial(('load',))
     whole, independent = runs.projected()
     chosen, regrouping = _combinations(columns)
-    told_layout = layout.select(chosen)
+    chosen_layout = layout.select(chosen)
     factor = whole[:, [*chosen, -1]]
-    known = identifiability(factor, int(independent), told_layout)
+    known = identifiability(factor, int(independent), chosen_layout)
     if not known.excited.any():
         raise IdentifiabilityError(
             f"the recordings do not determine the load on '{link}'",
@@ -495,7 +495,7 @@ def load_of(
     return Payload(
         link=link,
         frame=frame,
-        base=ParameterSet(told_layout, solution.base),
+        base=ParameterSet(chosen_layout, solution.base),
         expressions=tuple(
             expression(row, layout.names, first=int(place))
             for row, place in zip(regrouping, chosen, strict=True)

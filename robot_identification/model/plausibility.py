@@ -238,14 +238,16 @@ def plausibility(
             dummies.append(link)
             shape = None
         checks = _link_checks(vector, before, shape, masses.get(link), reach, bounds)
-        findings += _found(link, checks)
+        findings += _implausible(link, checks)
     if links:
         total = sum(parameters[f'{link}.m'] for link in links)
         usual = 0.0 if prior is None else sum(prior.get(f'{link}.m') for link in links)
         if total_mass is not None:
-            findings += _found('', [('total_mass', total, total_mass, 'kg', 'as weighed')])
+            findings += _implausible('', [('total_mass', total, total_mass, 'kg', 'as weighed')])
         elif usual > 0.0:
-            findings += _found('', [_ratio('total_mass', total, usual, bounds.total_mass_ratio)])
+            findings += _implausible(
+                '', [_ratio('total_mass', total, usual, bounds.total_mass_ratio)]
+            )
     bare = [link for link in links if link not in shapes]
     remarks = [f'without shapes to compare with: {", ".join(bare)}'] if bare else []
     if dummies:
@@ -365,7 +367,7 @@ def _outside(shape: LinkShape, centre: np.ndarray) -> float:
     return float((faces[:, :3] @ centre + faces[:, 3]).max())
 
 
-def _found(link: str, checks: Iterable[_Check]) -> Iterator[PlausibilityFinding]:
+def _implausible(link: str, checks: Iterable[_Check]) -> Iterator[PlausibilityFinding]:
     """Iterate over the values that are not plausible."""
     for quantity, value, (lower, upper), unit, words in checks:
         if value < lower * (1.0 - _RELATIVE_TOLERANCE) or value > upper * (

@@ -249,7 +249,7 @@ class OnlineIdentifier:
         every = np.concatenate((now, state.effort, state.motion.velocity[0]))
         delayed = every if self._channel is None else self._channel.push(every)
         if delayed is not None:
-            rows, effort, velocity = self._parts(delayed)
+            rows, effort, velocity = self._separated(delayed)
             moving = np.abs(velocity) >= self._zones
             learned = moving if self._factor == 1 else self._none
             residual = self._learn(rows, effort, learned)
@@ -273,10 +273,10 @@ class OnlineIdentifier:
         for output in self._decimator.push(every[:, None]).T:
             joined = output if self._slow_channel is None else self._slow_channel.push(output)
             if joined is not None:
-                rows, effort, velocity = self._parts(joined)
+                rows, effort, velocity = self._separated(joined)
                 self._learn(rows, effort, np.abs(velocity) >= self._zones)
 
-    def _parts(self, joined: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _separated(self, joined: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return entries, effort and velocity of what has been filtered together."""
         k, n = self.pattern.width, self._n
         return joined[:k], joined[k : k + n], joined[k + n :]
