@@ -76,7 +76,7 @@ def main(names: list[str], robots: int | None = None) -> int:
             print(f'{name} failed', file=sys.stderr)
             troubles += 1
             continue
-        troubles += _tell(found)
+        troubles += _print_tables(found)
         results[name] = found
     ordered = {name: results[name] for name in known if name in results}
     RESULTS.write_text(json.dumps(ordered, indent=1) + '\n')
@@ -106,7 +106,7 @@ def _one(name: str, out: Path, robots: int | None = None) -> None:
     out.write_text(json.dumps(found))
 
 
-def _tell(found: dict) -> int:
+def _print_tables(found: dict) -> int:
     """Print the tables of a section; return how many of its figures miss their bound."""
     for table in found['tables']:
         print(f'\n{table["title"]}' if table['title'] else '')

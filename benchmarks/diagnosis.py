@@ -55,7 +55,7 @@ def right(found: tuple[RecordingFault, ...], fault: Fault) -> str:
     return 'beside' if wanted in [(each.code, set(each.joints)) for each in alike] else ''
 
 
-def told(found: tuple[RecordingFault, ...]) -> str:
+def in_words(found: tuple[RecordingFault, ...]) -> str:
     """Return what was found in a few words."""
     texts = [
         ' or '.join(
@@ -80,7 +80,7 @@ def large(count: int) -> tuple[int, list[str]]:
         found = diagnose(fault.robot, [fault.recording])
         hits += right(found, fault) == 'first'
         if right(found, fault) != 'first':
-            missed.append(f'14 joints, {kind}, seed {seed}: {told(found)}')
+            missed.append(f'14 joints, {kind}, seed {seed}: {in_words(found)}')
     return hits, missed
 
 
@@ -93,7 +93,7 @@ def false_alarms(count: int) -> tuple[list[str], list[str], list[float]]:
         found = diagnose(made.robot, [made.recording])
         seconds.append(time.process_time() - start)
         if found:
-            alarms.append(f'seed {seed}: {told(found)}')
+            alarms.append(f'seed {seed}: {in_words(found)}')
         if vetoes(found):
             vetoed.append(alarms[-1])
     return alarms, vetoed, seconds
@@ -109,7 +109,7 @@ def simulated(count: int) -> tuple[Counter[str], Hits, list[str]]:
         made[kind] += 1
         hits[kind, right(found, fault)] += 1
         if right(found, fault) != 'first':
-            missed.append(f'{kind}, seed {_FAULTY_SEED + i}: {told(found)}')
+            missed.append(f'{kind}, seed {_FAULTY_SEED + i}: {in_words(found)}')
     return made, hits, missed
 
 
@@ -126,7 +126,7 @@ def on_real(cases: list[Case]) -> tuple[Counter[str], Hits, list[str], list[str]
     for place, (name, robot, model, recording) in enumerate(cases):
         found = diagnose(robot, [recording], model)
         if found:
-            alarms.append(f'{name}: {told(found)}')
+            alarms.append(f'{name}: {in_words(found)}')
         for number, kind in enumerate(KINDS):
             if kind in _NOT_IN_REAL:
                 continue
@@ -136,7 +136,7 @@ def on_real(cases: list[Case]) -> tuple[Counter[str], Hits, list[str], list[str]
             made[kind] += 1
             hits[kind, right(found, fault)] += 1
             if right(found, fault) != 'first':
-                missed.append(f'{name}, {kind} {" ".join(fault.joints)}: {told(found)}')
+                missed.append(f'{name}, {kind} {" ".join(fault.joints)}: {in_words(found)}')
     return made, hits, missed, alarms
 
 

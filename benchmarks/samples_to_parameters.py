@@ -68,7 +68,7 @@ class Case:
     base: BaseStructure
 
     @classmethod
-    def of(cls, seconds: float) -> Case:
+    def make(cls, seconds: float) -> Case:
         """Make up a recording of so many seconds."""
         robot = panda()
         problem = IdentificationProblem(robot, MODEL, ALL_ROWS, EstimationSettings(method='wls'))
@@ -103,7 +103,7 @@ class Case:
 
 def section() -> Section:
     """Measure."""
-    case = Case.of(SECONDS)
+    case = Case.make(SECONDS)
     rows, effort = case.dense()
     whole = interleaved(
         {
@@ -232,7 +232,7 @@ def _settings(case: Case) -> Table:
 
 def _short() -> tuple[Table, list[Figure]]:
     """Time what a short recording costs beyond its rows."""
-    case = Case.of(SHORT)
+    case = Case.make(SHORT)
     half = replace(case, recording=case.recording.rows(0, len(case.recording) // 2))
     works: dict[str, Callable[[], object]] = {
         'whole': case.identify,

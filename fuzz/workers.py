@@ -191,7 +191,7 @@ def run_here(target: Target, number: int, folder: Path) -> Outcome:
             text = target.run_input(number, folder)
     except BaseException as error:  # every other kind than the package's own is a finding
         kind = 'memory' if isinstance(error, MemoryError) else 'traceback'
-        return Outcome(target.name, number, kind, _told(error))
+        return Outcome(target.name, number, kind, _traceback(error))
     return Outcome(target.name, number, 'used' if text is None else 'refused', text or '')
 
 
@@ -204,7 +204,7 @@ def clear(folder: Path) -> None:
             path.unlink()
 
 
-def _told(error: BaseException) -> str:
+def _traceback(error: BaseException) -> str:
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     return ''.join(lines)[-6000:]
 
@@ -222,7 +222,7 @@ def _serve(target: Target, numbers: list[int], folder: Path, writer: int, log: P
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         elsewhere: list[str] = []
         threading.excepthook = lambda told: elsewhere.append(
-            _told(told.exc_value or told.exc_type())
+            _traceback(told.exc_value or told.exc_type())
         )
         os.chdir(folder)
         target.prepare(folder)

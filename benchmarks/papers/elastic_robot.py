@@ -58,7 +58,7 @@ class ElasticRobot:
     gravity_model: pin.Model
 
     @classmethod
-    def of(
+    def with_rotors(
         cls,
         robot: Robot,
         gears: np.ndarray,

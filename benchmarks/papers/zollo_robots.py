@@ -93,7 +93,7 @@ class Model:
     structure: BaseStructure
 
     @classmethod
-    def of(cls, robot: Robot, settings: ModelSettings) -> Model:
+    def build(cls, robot: Robot, settings: ModelSettings) -> Model:
         """Make the regressor and find its base parameters."""
         regressor = build(robot, settings)
         assert isinstance(regressor, ElasticRegressor)
@@ -111,14 +111,14 @@ def planar_model(friction: Sequence[str] = ('viscous', 'coulomb'), **slopes: obj
     """Return the planar robot with these terms of its motors' friction."""
     robot = Robot.from_urdf(URDF / 'zollo_planar_2r.urdf')
     elastic = ElasticJoints(gear_ratios=tuple(GEARS))
-    return Model.of(robot, ModelSettings(friction=tuple(friction), elastic=elastic, **slopes))
+    return Model.build(robot, ModelSettings(friction=tuple(friction), elastic=elastic, **slopes))
 
 
 @lru_cache
 def planar_run(seed: int) -> Run:
     """Let the planar robot follow a random fifth-order spline."""
     robot = Robot.from_urdf(URDF / 'zollo_planar_2r.urdf')
-    plant = ElasticRobot.of(robot, GEARS, ROTORS, STIFFNESS, stribeck)
+    plant = ElasticRobot.with_rotors(robot, GEARS, ROTORS, STIFFNESS, stribeck)
     path = random_spline(np.array([2.0, 2.5]), 11, DURATION, seed, np.array([-np.pi / 2.0, 0.0]))
     control = Control(np.array([400.0, 200.0]), np.array([40.0, 20.0]))
     return simulate(plant, path, control, duration=DURATION)
@@ -327,13 +327,13 @@ def puma_model(gravity: tuple[float, float, float] = GRAVITIES['upright']) -> Mo
     """Return the PUMA 560 with elastic joints under some gravity."""
     robot = Robot.from_urdf(URDF / 'puma560.urdf', gravity=gravity)
     elastic = ElasticJoints(gear_ratios=PUMA_GEARS)
-    return Model.of(robot, ModelSettings(friction=('viscous', 'coulomb'), elastic=elastic))
+    return Model.build(robot, ModelSettings(friction=('viscous', 'coulomb'), elastic=elastic))
 
 
 def puma_run(duration: float = DURATION, seed: int = 0) -> Run:
     """Let the upright PUMA 560 follow a random fifth-order spline."""
     robot = Robot.from_urdf(URDF / 'puma560.urdf')
-    plant = ElasticRobot.of(
+    plant = ElasticRobot.with_rotors(
         robot,
         np.array(PUMA_GEARS),
         PUMA_ROTORS,
