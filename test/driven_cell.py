@@ -73,7 +73,7 @@ class Goal:
         self.status = GoalStatus.STATUS_CANCELED
 
 
-class Task:
+class Resumed:
     """
     A coroutine of the node that the cell resumes at each of its ticks.
 
@@ -260,8 +260,8 @@ class DrivenCell:
             subscription.callback(message)
 
     def start(self, coroutine):
-        """Have a coroutine of the node go on from now on; return its `Task`."""
-        task = coroutine if isinstance(coroutine, Task) else Task(coroutine)
+        """Have a coroutine of the node go on from now on; return its `Resumed`."""
+        task = coroutine if isinstance(coroutine, Resumed) else Resumed(coroutine)
         self._tasks.append(task)
         task.resume()
         return task
@@ -335,7 +335,7 @@ class DrivenCell:
         return np.array([state.velocity for state in self.states])
 
 
-class Request(Task):
+class Request(Resumed):
     """A goal of one of the node's actions, on its way."""
 
     def __init__(self, execute, request):

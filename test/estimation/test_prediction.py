@@ -56,7 +56,7 @@ def arm():
     return Arm(Robot.from_urdf(URDF))
 
 
-def joined(blocks, name):
+def concatenated(blocks, name):
     return np.concatenate([getattr(block, name) for block in blocks])
 
 
@@ -72,9 +72,9 @@ def largest_error(recording, predicted, inner=slice(None)):
 def test_every_sample_is_predicted_at_its_own_stamp(arm):
     recording = arm.recording(uneven(1000))
     blocks = arm.predict(recording)
-    assert np.array_equal(joined(blocks, 'time'), recording.time)
-    assert np.array_equal(joined(blocks, 'measured'), recording.effort)
-    predicted = joined(blocks, 'predicted')
+    assert np.array_equal(concatenated(blocks, 'time'), recording.time)
+    assert np.array_equal(concatenated(blocks, 'measured'), recording.effort)
+    predicted = concatenated(blocks, 'predicted')
     assert largest_error(recording, predicted, slice(40, -40)) < 1e-3
     # where the filter knows one side only
     assert largest_error(recording, predicted) < 0.3
@@ -83,7 +83,7 @@ def test_every_sample_is_predicted_at_its_own_stamp(arm):
 def test_neither_decimation_nor_dead_zone_nor_trim_leave_anything_out(arm):
     recording = arm.recording(uneven(1000))
     bare = replace(SIGNALS, decimate_to=None, dead_zone=0.0, trim=0.0)
-    first, second = (joined(arm.predict(recording, s), 'predicted') for s in (SIGNALS, bare))
+    first, second = (concatenated(arm.predict(recording, s), 'predicted') for s in (SIGNALS, bare))
     assert np.array_equal(first, second)
 
 
@@ -108,10 +108,10 @@ def test_the_size_of_blocks_makes_no_difference(arm, size):
     time = uneven(4000)
     time[483:] += 1.0
     recording = arm.recording(time)
-    whole = joined(arm.predict(recording), 'predicted')
+    whole = concatenated(arm.predict(recording), 'predicted')
     assert np.isfinite(whole).all()
     assert largest_error(recording, whole, slice(523, -40)) < 1e-3
-    pieces = joined(arm.predict(Piecemeal(recording, size)), 'predicted')
+    pieces = concatenated(arm.predict(Piecemeal(recording, size)), 'predicted')
     np.testing.assert_allclose(pieces, whole, atol=1e-9)
 
 
@@ -122,15 +122,15 @@ def test_a_stretch_that_is_too_short_to_filter_has_no_predictions(arm):
     recording = arm.recording(time)
     with pytest.warns(IdentificationWarning, match='left out'):
         blocks = arm.predict(recording)
-    empty = np.isnan(joined(blocks, 'predicted')).all(axis=1)
+    empty = np.isnan(concatenated(blocks, 'predicted')).all(axis=1)
     assert np.flatnonzero(empty).tolist() == list(range(500, 510))
-    assert len(joined(blocks, 'measured')) == 1000
+    assert len(concatenated(blocks, 'measured')) == 1000
 
 
 def test_windows_that_do_not_reach_the_ends_leave_them_without_predictions(arm):
     recording = arm.recording(np.arange(1000) / 200.0)
     signals = SignalSettings(method='polynomial_approximation')
-    predicted = joined(arm.predict(recording, signals), 'predicted')
+    predicted = concatenated(arm.predict(recording, signals), 'predicted')
     known = np.flatnonzero(np.isfinite(predicted).all(axis=1))
     assert 0 < known[0] < 20 and 980 < known[-1] < 999
     assert np.array_equal(known, np.arange(known[0], known[-1] + 1))

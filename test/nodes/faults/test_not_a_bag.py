@@ -174,7 +174,7 @@ def require_helpful(message, name):
 
 
 @pytest.fixture(scope='module')
-def estimated(module_ros, identify, arm, tmp_path_factory):
+def estimating_node(module_ros, identify, arm, tmp_path_factory):
     """Give a node with an estimate, as validation needs one; nothing is open to it unasked."""
     command = [sys.executable, '-c', AS_ANYBODY, '-m', f'{NODES}.identification_node']
     parameters = {**arm.parameters, 'output': str(tmp_path_factory.mktemp('results'))}
@@ -185,16 +185,16 @@ def estimated(module_ros, identify, arm, tmp_path_factory):
 
 
 @pytest.mark.parametrize('kind', KINDS)
-def test_what_is_no_recording_is_refused(estimated, tmp_path, kind):
+def test_what_is_no_recording_is_refused(estimating_node, tmp_path, kind):
     path = tmp_path / kind
     KINDS[kind](path)
     for service in ('identify', 'validate'):
-        require_helpful(ask(estimated, service, path), kind)
-    assert estimated.processes[0].returncode is None
+        require_helpful(ask(estimating_node, service, path), kind)
+    assert estimating_node.processes[0].returncode is None
 
 
 @pytest.mark.parametrize('kind', ['folder', 'file', 'in a folder', 'file in a bag'])
-def test_what_may_not_be_read_is_refused(estimated, arm, tmp_path, kind):
+def test_what_may_not_be_read_is_refused(estimating_node, arm, tmp_path, kind):
     path = tmp_path / 'closed'
     shutil.copytree(arm.bags['short'], path)
     file = next(path.glob('*.mcap'))
@@ -203,7 +203,7 @@ def test_what_may_not_be_read_is_refused(estimated, arm, tmp_path, kind):
     closed.chmod(0)
     try:
         for service in ('identify', 'validate'):
-            message = ask(estimated, service, source)
+            message = ask(estimating_node, service, source)
             require_helpful(message, source.name)
             assert 'Permission denied' in message
     finally:
@@ -222,12 +222,12 @@ STRANGE = [
 
 
 @pytest.mark.parametrize('source', STRANGE, ids=lambda source: ascii(source[:20]))
-def test_what_can_be_no_recording_is_refused(estimated, source):
+def test_what_can_be_no_recording_is_refused(estimating_node, source):
     # what does not print is escaped
-    require_helpful(ask(estimated, 'identify', source), source[:20].replace('\x01', r'\x01'))
+    require_helpful(ask(estimating_node, 'identify', source), source[:20].replace('\x01', r'\x01'))
 
 
-def test_bags_of_something_else_are_refused(estimated, tmp_path):
+def test_bags_of_something_else_are_refused(estimating_node, tmp_path):
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.typesys import get_typestore, Stores
 
@@ -239,11 +239,11 @@ def test_bags_of_something_else_are_refused(estimated, tmp_path):
             connection = writer.add_connection(topic, kind.__msgtype__, typestore=types)
             writer.write(connection, 1, types.serialize_cdr(kind(data='x'), kind.__msgtype__))
         for service in ('identify', 'validate'):
-            message = ask(estimated, service, path)
+            message = ask(estimating_node, service, path)
             require_helpful(message, path.name)
             assert 'JointState' in message
 
 
-def test_afterwards_the_node_identifies_as_before(estimated, identify, arm):
-    answer = identify(estimated, arm.bags['short'])
+def test_afterwards_the_node_identifies_as_before(estimating_node, identify, arm):
+    answer = identify(estimating_node, arm.bags['short'])
     assert answer.success, answer.message

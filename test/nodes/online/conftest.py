@@ -106,7 +106,7 @@ class Live:
         assert stamp == self.status.header.stamp
         return np.array([p.value for p in self.parameters[-1].parameters])
 
-    def told(self, words):
+    def require_status(self, words):
         """Wait for a status and a diagnostic warning with these words."""
         self.ros.wait_until(
             lambda: any(words in s.message for s in self.statuses), 60.0, f'status: {words}'
@@ -208,7 +208,7 @@ class Followed(Live):
     def values(self):
         return self.follower.snapshot().estimate.values
 
-    def told(self, words):
+    def require_status(self, words):
         assert any(words in s.message for s in self.statuses), {s.message for s in self.statuses}
 
 

@@ -141,7 +141,7 @@ def test_a_payload_is_told(live):
 
 def test_states_that_stop(live):
     live.play(live.states(seconds=1.0))
-    live.told('no joint states for')
+    live.require_status('no joint states for')
     assert live.status.state == OnlineStatus.WAITING
     rows = live.status.rows
     live.play(live.shifted(live.states(2, 1.0), 3.0))

@@ -38,7 +38,7 @@ def test_states_at_half_the_rate(followed):
     followed.play(followed.states(seconds=1.0))
     slow = followed.shifted(followed.states(2, 2.0), 1.0)[::2]
     followed.play(slow)
-    followed.told('joint states come at 125 Hz, at the start it was 250 Hz')
+    followed.require_status('joint states come at 125 Hz, at the start it was 250 Hz')
     assert followed.status.gaps == 0
 
 
@@ -49,7 +49,7 @@ def test_a_joint_that_is_lost(followed):
         for field in ('position', 'velocity', 'effort'):
             setattr(message, field, getattr(message, field)[:2])
     status = followed.play(messages)
-    followed.told("joint 'joint_3' is not in the joint states")
+    followed.require_status("joint 'joint_3' is not in the joint states")
     assert status.refused == 100
     assert status.gaps == 1
 
@@ -59,7 +59,7 @@ def test_other_joints(followed):
     for message in messages:
         message.name = ['a', 'b', 'c']
     status = followed.play(messages)
-    followed.told("joint 'joint_1' is not in the joint states")
+    followed.require_status("joint 'joint_1' is not in the joint states")
     assert status.state == OnlineStatus.WAITING
     assert (status.updates, status.refused) == (0, len(messages))
 
@@ -85,8 +85,8 @@ def test_effort_that_is_missing_or_not_finite(followed):
     for message in messages[600:620]:
         message.effort[1] = np.nan
     status = followed.play(messages)
-    followed.told('3 names but 0 values of effort')
-    followed.told("effort of joint 'joint_2' is nan")
+    followed.require_status('3 names but 0 values of effort')
+    followed.require_status("effort of joint 'joint_2' is nan")
     assert status.refused == 30
 
 
@@ -94,7 +94,7 @@ def test_time_that_goes_back(followed):
     messages = followed.states(seconds=1.2)
     followed.play(messages)
     followed.play(messages)
-    followed.told('the stamps went back by 1.2 s')
+    followed.require_status('the stamps went back by 1.2 s')
     assert (followed.status.gaps, followed.status.refused) == (1, 0)
     assert followed.status.state == OnlineStatus.LEARNING
 
