@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers that are fed mutated files, and what each is fed."""
+"""
+Readers that are fed mutated files, and what each is fed.
+
+One file: one table of readers, each with a few lines that call it and make its seeds.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@ the inputs are in ``.venv/set-up.json``, the output of all commands is in ``log/
 
 The script needs the standard library alone, in the syntax of Python 3.6, so that an old Python can
 report that it is too old.
+
+One file: it runs before anything is installed, by the standard library alone.
 """
 
 import argparse

@@ -3,6 +3,8 @@
 Fixtures of all tests: nodes as processes in a DDS domain of their own, and a client.
 
 Tests take the fixture ``ros`` (see `Ros`); everything that it started is ended with the test.
+
+One file: pytest finds fixtures of all tests here.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ The three-joint robot of Gautier and Khalil (1992): its energy equations, search
 
 Its limits are not printed.  Those here are one set of the many that give about the random
 condition numbers of Table 2.
+
+One file: the paper's robot, with all that its tables and figures are made of.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Lomakin and Deutscher 2020: a delta robot identified by polynomial approximation
 
 The paper's data are not published.  Its Table I is taken as the truth of a simulated delta robot,
 which is identified as the paper identifies its own.
+
+One file: one page, whose rows are all of one simulated recording.
 """
 
 from __future__ import annotations

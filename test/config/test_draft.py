@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drafts of experiment files: what is read by them is what was recorded."""
+"""
+Drafts of experiment files: what is read by them is what was recorded.
+
+One file: each test is a recording and the draft of it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings in text files."""
+"""
+Recordings in text files.
+
+One file: each test is a text and what is read of it, or said against it.
+"""
 
 import tracemalloc
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factors merge like the rows that they stand for, in whatever order and grouping."""
+"""
+Factors merge like the rows that they stand for, in whatever order and grouping.
+
+One file: sums, merges and changes of the same factors.
+"""
 
 from dataclasses import fields, replace
 from fractions import Fraction

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OLS and WLS against dense algebra, their statistics against simulation, and their refusals."""
+"""
+OLS and WLS against dense algebra, their statistics against simulation, and their refusals.
+
+One file: one estimator, on the same systems of random rows.
+"""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

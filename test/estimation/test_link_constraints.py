@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints of links: kept to rounding, at the minimum that other formulations find."""
+"""
+Constraints of links: kept to rounding, at the minimum that other formulations find.
+
+One file: all constraints are tried on one arm.
+"""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Physically consistent fit: the stated objective, the truth, its uncertainty, constraints."""
+"""
+Physically consistent fit: the stated objective, the truth, its uncertainty, constraints.
+
+One file: one fit, on recordings of the same arms.
+"""
 
 from dataclasses import replace
 from pathlib import Path

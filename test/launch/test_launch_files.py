@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launch files: as Python sources, and, where launch_ros is installed, started for real."""
+"""
+The launch files: as Python sources, and, where launch_ros is installed, started for real.
+
+One file: all launch files are held to the same rules, and started alike.
+"""
 
 from __future__ import annotations
 

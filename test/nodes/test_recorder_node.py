@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder over DDS: what it writes, what it refuses, how it ends."""
+"""
+The recorder over DDS: what it writes, what it refuses, how it ends.
+
+One file: all recordings are made by the same running node.
+"""
 
 from __future__ import annotations
 

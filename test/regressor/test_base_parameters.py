@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base parameters against published tables, closed forms and the law that defines them."""
+"""
+Base parameters against published tables, closed forms and the law that defines them.
+
+One file: one law, on robots of which most are a few lines.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regressors of robots with closed loops, against MuJoCo's constraints and closed forms."""
+"""
+Regressors of robots with closed loops, against MuJoCo's constraints and closed forms.
+
+One file: one regressor, on mechanisms that are written here.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Friction: columns, slopes, dry friction along a motion, and settings that cannot be.
 
 Springs, cables and counterweights at joints: columns, base parameters, priors, export.
+
+One file: one table of columns, on the same arm.
 """
 
 from __future__ import annotations

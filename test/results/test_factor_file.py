@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of factors: the same numbers back, and clear words for what is no such file."""
+"""
+Files of factors: the same numbers back, and clear words for what is no such file.
+
+One file: one format, whose files are spoilt byte by byte.
+"""
 
 from dataclasses import fields, replace
 import io

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTML report: self-contained, complete, and safe with whatever names occur in it."""
+"""
+The HTML report: self-contained, complete, and safe with whatever names occur in it.
+
+One file: one page, of the same result.
+"""
 
 import csv
 from dataclasses import replace

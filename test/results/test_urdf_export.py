@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The identified URDF: what it says, and that nothing else in the document moved."""
+"""
+The identified URDF: what it says, and that nothing else in the document moved.
+
+One file: one document, whose bodies and joints are compared alike.
+"""
 
 from pathlib import Path
 import re

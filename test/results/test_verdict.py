@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdict on simulated arms, good and broken, and each criterion alone."""
+"""
+The verdict on simulated arms, good and broken, and each criterion alone.
+
+One file: one short test a criterion, on the same result.
+"""
 
 import ast
 from dataclasses import replace

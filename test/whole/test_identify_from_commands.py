@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From files with commands to servos: experiment, result, exports, and what is refused."""
+"""
+From files with commands to servos: experiment, result, exports, and what is refused.
+
+One file: one experiment of servos, which is identified once.
+"""
 
 import ast
 from dataclasses import replace

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identification from factors gives what identification from the recordings gives."""
+"""
+Identification from factors gives what identification from the recordings gives.
+
+One file: one promise, held by library, reducer and command line on the same recordings.
+"""
 
 from dataclasses import replace
 from pathlib import Path

@@ -5,6 +5,8 @@ Motions over DDS on a path at 95 % of the limits, what goes wrong with them, and
 One simulated arm and one excitation node serve all tests.  The node's joint states pass through
 this process, which may spoil them; the arm's true motion is held to the limits in every test.
 What a motion does in its time is tested on a driven clock, in the other files here.
+
+One file: all motions are of one running cell.
 """
 
 from __future__ import annotations
