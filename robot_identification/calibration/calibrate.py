@@ -21,7 +21,7 @@ import numpy as np
 
 from ..config.experiment_file import load_experiment
 from ..config.problem import IdentificationProblem
-from ..config.sources import open_recording
+from ..config.sources import open_recording, Source
 from ..data.recording_config import RecordingEntry
 from ..errors import ExcitationError, RecordingError
 from ..excitation.collisions import CollisionModel, planned_collisions
@@ -33,7 +33,7 @@ from ..excitation.plans import Plan
 from ..excitation.settings import PlannerSettings
 from ..excitation.trajectories import PointTrajectory
 from ..identification.pipeline import identify_factors, identify_sources
-from ..identification.reduction import earlier_information, FactorBuilder, recordings_among, Source
+from ..identification.reduction import earlier_information, FactorBuilder, recordings_among
 from ..options.document import dump, plain, read_document
 from ..options.fields import from_mapping, to_mapping
 from ..progress import Progress

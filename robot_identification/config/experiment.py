@@ -8,7 +8,7 @@ One file: the sections of one file, as its page lists them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ import warnings
 import numpy as np
 import pinocchio as pin
 
-from ..data.drives import Drives, EFFORT_KINDS
+from ..data.drives import Drives, EFFORT_KINDS, EffortDrive
 from ..data.recording_config import RecordingEntry
 from ..errors import SettingsError
 from ..estimators import EstimationSettings, SERVO_METHODS
@@ -434,6 +434,12 @@ class Experiment:
     def name(self) -> str:
         """Name of the results: that of the file, without its ending."""
         return 'experiment' if self.path is None else self.path.stem
+
+    def with_gains(self, matrix: np.ndarray) -> Experiment:
+        """Return the experiment with the (n, k) matrix of its drives' efforts."""
+        effort = EffortDrive(tuple(map(tuple, matrix.tolist())))
+        drives = replace(self.robot.drives or Drives(), effort=effort)
+        return replace(self, robot=replace(self.robot, drives=drives))
 
     def build_robot(self) -> Robot:
         """

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 import math
 import os
 from pathlib import Path
@@ -34,6 +34,7 @@ from ..selection.model_selection import ModelSelection
 from ..signals import SignalSettings
 from .experiment import Experiment, KnownLoad, PayloadRecordings, tilted_gravity
 from .experiment_file import load_experiment
+from .sources import Source
 
 NODES = ('/**', '/**/excitation', '/excitation', 'excitation')
 """Names of the node in a parameter file, from the most general on."""
@@ -171,6 +172,35 @@ class IdentificationProblem:
             weights=weights,
             memory=memory,
         )
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """
+    Recordings of a problem, opened, by what they are for.
+
+    Attributes
+    ----------
+    identification:
+        To identify from.
+    validation:
+        That the identification does not see.
+    known_load:
+        With the problem's known load, for the drive gains.
+    payload:
+        With the load that is to be identified.
+
+    """
+
+    identification: tuple[Source, ...]
+    validation: tuple[Source, ...] = ()
+    known_load: tuple[Source, ...] = ()
+    payload: tuple[Source, ...] = ()
+
+    @classmethod
+    def from_experiment(cls, experiment: Experiment, joints: tuple[str, ...]) -> Recordings:
+        """Open those of an experiment; raises `RecordingError` as `Experiment.sources`."""
+        return cls(*(experiment.sources(each.name, joints) for each in fields(cls)))
 
 
 # --------------------------------------------------------------------------- planning

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from ..data.recognition import require_kind
+from ..data.recording import source_name
 from ..data.recording_config import RecordingEntry
 from ..errors import RecordingError, SettingsError
 from ..model.urdf_files import resolve_package_path
 from ..options.document import set_key
 from ..untrusted.directories import DataDirectories, given_path
-from .sources import FileSource
+from .sources import Source
 
 SETTINGS_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     'robot.urdf': ('urdf', ('',)),
@@ -123,8 +124,8 @@ def _require_one_file(entry: RecordingEntry) -> None:
         )
 
 
-def result_name(source: FileSource, method: str) -> str:
+def result_name(source: Source, method: str) -> str:
     """Return the name of the folder for a result: that of the recording, and the method."""
-    name = Path(source.source).name
+    name = Path(source_name(source)).name
     name = name.removesuffix(Path(name).suffix) if Path(name).suffix in _SUFFIXES else name
     return f'{name or "recording"}_{method}'

@@ -24,6 +24,9 @@ from ..options.fields import key_error, key_path
 from ..results.factor_file import read_factor, StoredFactor
 from ..signals import RecordingSource, sample_rate
 
+Source = RecordingSource | StoredFactor
+"""A recording, in memory or in files, or the factor of one."""
+
 _KEYS = ('frame', 'time', 'rate', 'time_unit', *SIGNALS)
 
 

@@ -16,8 +16,7 @@ from itertools import chain
 import numpy as np
 
 from ..config.experiment import Experiment
-from ..config.problem import IdentificationProblem
-from ..data.drives import Drives, EffortDrive
+from ..config.problem import IdentificationProblem, Recordings
 from ..data.recording import RecordingSource, source_name
 from ..errors import RecordingError, SettingsError
 from ..estimation import LinearSystem, RowBlock, system_of
@@ -28,7 +27,7 @@ from ..loads.gain_ratios import gain_ratios
 from ..progress import no_progress, Progress, subrange
 from ..regressor import Regressor
 from ..regressor.base_search import structure
-from .reduction import is_factor, recordings_among, Source
+from .reduction import is_factor, recordings_among
 
 _ON_SCALE = (
     "the scale of the drives' gains is the one with which the links weigh what the prior says: if "
@@ -66,8 +65,9 @@ def with_gains(
 
     """
     assumed = _assumed(experiment)
-    given = _driven_by(experiment, assumed)
+    given = experiment.with_gains(assumed)
     problem = IdentificationProblem.from_experiment(given)
+    recordings = Recordings.from_experiment(given, problem.robot.joints)
     prior = problem.prior()
     if not any(prior[f'{link}.m'] > 0.0 for link in problem.robot.links):
         raise SettingsError(
@@ -77,21 +77,23 @@ def with_gains(
             value=problem.estimation.prior,
             remedy='take urdf, or give robot.drives.effort.matrix',
         )
-    sources = given.sources('identification', problem.robot.joints)
-    if any(is_factor(source) for source in sources):
+    if any(is_factor(source) for source in recordings.identification):
         raise RecordingError(
             'the gains of the drives are not known, and a factor was made with other ones',
             remedy='identify from the recording, or give robot.drives.effort.matrix',
         )
     regressor = problem.regressor()
     base = structure(regressor, problem.robot, grouping=problem.model.grouping)
-    recordings = recordings_among(sources)
+    sources = recordings_among(recordings.identification)
     reading = subrange(progress, 0.0, 0.8)
-    system = system_of(recordings, regressor, base, problem.signals, progress=reading, timed=True)
+    system = system_of(sources, regressor, base, problem.signals, progress=reading, timed=True)
     progress(0.8, 'finding the gains of the drives')
     gains = gain_ratios(system, problem.robot, prior, assumed, model=problem.model)
-    gains = _with_scale(gains, _driven_by(experiment, gains.matrix), regressor, system)
-    return _driven_by(experiment, gains.matrix), gains
+    given = experiment.with_gains(gains.matrix)
+    problem = IdentificationProblem.from_experiment(given)
+    recordings = Recordings.from_experiment(given, problem.robot.joints)
+    gains = _with_scale(gains, problem, recordings, regressor, system)
+    return experiment.with_gains(gains.matrix), gains
 
 
 def _assumed(experiment: Experiment) -> np.ndarray:
@@ -103,17 +105,9 @@ def _assumed(experiment: Experiment) -> np.ndarray:
     return np.eye(len(joints))
 
 
-def _driven_by(experiment: Experiment, matrix: np.ndarray) -> Experiment:
-    """Return the experiment with drives of given gains."""
-    effort = EffortDrive(tuple(map(tuple, matrix.tolist())))
-    drives = replace(experiment.robot.drives or Drives(), effort=effort)
-    return replace(experiment, robot=replace(experiment.robot, drives=drives))
-
-
 def gains_by_load(
     problem: IdentificationProblem,
-    sources: Sequence[Source],
-    loaded: Sequence[Source],
+    recordings: Recordings,
     regressor: Regressor,
     system: LinearSystem,
 ) -> DriveGains | None:
@@ -124,12 +118,12 @@ def gains_by_load(
     ----------
     problem:
         With assumed gains.
-    sources, loaded:
-        Recordings without and with the load.
+    recordings:
+        Those to identify from, and those with the load.
     regressor:
         The problem's.
     system:
-        Rows of ``sources``: for the base parameters, and for what rows are worth.
+        Rows of those to identify from: base parameters, and what rows are worth.
 
     Returns
     -------
@@ -147,22 +141,22 @@ def gains_by_load(
 
     """
     known = problem.known_load
-    if known is None or not loaded:
+    if known is None or not recordings.known_load:
         return None
     load = load_on(
         problem.robot, known.mass, known.center_of_mass, known.inertia, frame=known.frame
     )
-    carrying = recordings_among(loaded)
+    carrying = recordings_among(recordings.known_load)
     base, joints = system.structure, carrying[0].joints
     effort = None if problem.drives is None else problem.drives.effort
     assumed = np.eye(len(joints)) if effort is None else np.array(effort.matrix)
 
-    def rows(recordings: Sequence[RecordingSource]) -> Iterator[RowBlock]:
-        blocks = (row_blocks(each, regressor, base, problem.signals) for each in recordings)
+    def rows(sources: Sequence[RecordingSource]) -> Iterator[RowBlock]:
+        blocks = (row_blocks(each, regressor, base, problem.signals) for each in sources)
         return chain.from_iterable(blocks)
 
     return drive_gains(
-        rows(recordings_among(sources)),
+        rows(recordings_among(recordings.identification)),
         rows(carrying),
         load,
         base,
@@ -175,14 +169,14 @@ def gains_by_load(
 
 
 def _with_scale(
-    gains: DriveGains, experiment: Experiment, regressor: Regressor, system: LinearSystem
+    gains: DriveGains,
+    problem: IdentificationProblem,
+    recordings: Recordings,
+    regressor: Regressor,
+    system: LinearSystem,
 ) -> DriveGains:
     """Return the gains with the scale of a known load, or with a remark on the one they have."""
-    problem = IdentificationProblem.from_experiment(experiment)
-    sources, loaded = (
-        experiment.sources(kind, problem.robot.joints) for kind in ('identification', 'known_load')
-    )
-    found = gains_by_load(problem, sources, loaded, regressor, system)
+    found = gains_by_load(problem, recordings, regressor, system)
     identified = np.zeros(1, dtype=bool) if found is None else np.isfinite(found.factors)
     if found is None or not identified.any():
         return replace(gains, warnings=(*_not_identified(gains), _ON_SCALE))

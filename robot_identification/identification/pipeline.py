@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 import time
+from typing import cast
 import warnings
 
 import numpy as np
@@ -19,8 +20,8 @@ import numpy as np
 from ..config.experiment import Experiment
 from ..config.experiment_file import reproducible_content
 from ..config.locked import faults_of_locked, recorded_joints
-from ..config.problem import IdentificationProblem
-from ..config.sources import FileSource
+from ..config.problem import IdentificationProblem, Recordings
+from ..config.sources import FileSource, Source
 from ..data.parts import in_memory
 from ..diagnosis.diagnose import diagnose
 from ..diagnosis.recording_faults import estimate_faults, RecordingFault, revolute
@@ -70,7 +71,7 @@ from ..results.result import RecordingSummary, Result
 from ..results.tables import ResultSettings
 from ..selection.friction_slopes import find_slopes, open_slopes
 from ..selection.model_selection import can_choose, choose_model, ModelSelection
-from ..signals import recording_clock, source_name
+from ..signals import recording_clock, RecordingSource, source_name
 from ..threads import on_one_thread
 from .gains import gains_by_load, with_gains
 from .reduction import (
@@ -79,7 +80,6 @@ from .reduction import (
     problem_of,
     recordings_among,
     require_factors,
-    Source,
 )
 
 _GAIN_ERROR = (
@@ -122,24 +122,16 @@ def identify(experiment: Experiment, *, progress: Progress = no_progress) -> Res
             progress = subrange(progress, _GAINS, 1.0)
         problem = IdentificationProblem.from_experiment(experiment)
         require_bounds_kept(problem.estimation)
-        joints = problem.robot.joints
-        sources = experiment.sources('identification', joints)
-        validation = experiment.sources('validation', joints)
-        loaded = experiment.sources('known_load', joints) if gains is None else ()
-        carrying = experiment.sources('payload', joints)
-        locked = _locked(problem, (*sources, *validation))
-        room = _KEPT_BYTES // max(1, len(sources))
-        sources = tuple(s if is_factor(s) else in_memory(s, room) for s in sources)
-        selection = _selection(experiment, problem, sources, subrange(progress, 0.0, 0.3))
-    identified = partial(
-        _identified,
-        sources=sources,
-        validation=validation,
-        loaded=loaded,
-        carrying=carrying,
-        progress=progress,
-    )
-    diagnosed = partial(_diagnosed, sources=sources)
+        recordings = Recordings.from_experiment(experiment, problem.robot.joints)
+        locked = _locked(problem, recordings)
+        recordings = replace(
+            recordings,
+            identification=_kept(recordings.identification),
+            known_load=recordings.known_load if gains is None else (),
+        )
+        selection = _selection(experiment, problem, recordings, subrange(progress, 0.0, 0.3))
+    identified = partial(_identified, recordings=recordings, progress=progress)
+    diagnosed = partial(_diagnosed, sources=recordings.identification)
     chosen = problem if selection is None else problem.with_selection(selection)
     result = diagnosed(identified(chosen))
     if selection is not None and 'robot.joint_springs' not in experiment.given:
@@ -162,11 +154,15 @@ def identify(experiment: Experiment, *, progress: Progress = no_progress) -> Res
     )
 
 
-def _locked(
-    problem: IdentificationProblem, sources: Sequence[Source]
-) -> tuple[RecordingFault, ...]:
+def _kept(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """Return recordings, with small ones read into memory."""
+    room = _KEPT_BYTES // max(1, len(sources))
+    return tuple(s if is_factor(s) else in_memory(cast(RecordingSource, s), room) for s in sources)
+
+
+def _locked(problem: IdentificationProblem, recordings: Recordings) -> tuple[RecordingFault, ...]:
     """Return locked joints that move or stand elsewhere; warn of those that do not."""
-    robot = problem.robot
+    robot, sources = problem.robot, (*recordings.identification, *recordings.validation)
     files = [source for source in sources if isinstance(source, FileSource)]
     if not (robot.locked and files):
         return ()
@@ -180,10 +176,11 @@ def _locked(
 def _selection(
     experiment: Experiment,
     problem: IdentificationProblem,
-    sources: Sequence[Source],
+    recordings: Recordings,
     progress: Progress,
 ) -> ModelSelection | None:
     """Choose the settings that the file leaves out; None where nothing can be chosen."""
+    sources = recordings.identification
     chooses = can_choose(problem.model, problem.signals, experiment.given)
     rows = not RowBuilder(problem.estimation).by_energy
     if not (experiment.auto and chooses and rows) or any(is_factor(s) for s in sources):
@@ -276,23 +273,25 @@ def identify_sources(
         as `identify`.
 
     """
-    result = _identified(
-        problem, sources, validation, loaded=loaded, carrying=carrying, progress=progress
-    )
-    return _diagnosed(result, sources)
+    recordings = Recordings(*map(tuple, (sources, validation, loaded, carrying)))
+    return identify_recordings(problem, recordings, progress=progress)
+
+
+@on_one_thread
+def identify_recordings(
+    problem: IdentificationProblem, recordings: Recordings, *, progress: Progress = no_progress
+) -> Result:
+    """Do what `identify_sources` does, with all recordings of a problem."""
+    result = _identified(problem, recordings, progress)
+    return _diagnosed(result, recordings.identification)
 
 
 def _identified(
-    problem: IdentificationProblem,
-    sources: Sequence[Source],
-    validation: Sequence[Source] = (),
-    *,
-    loaded: Sequence[Source] = (),
-    carrying: Sequence[Source] = (),
-    progress: Progress = no_progress,
+    problem: IdentificationProblem, recordings: Recordings, progress: Progress
 ) -> Result:
-    """Do what `identify_sources` does, but for the diagnosis of the recordings."""
+    """Identify, check and validate; without the diagnosis of the recordings."""
     require_bounds_kept(problem.estimation)
+    sources, validation = recordings.identification, recordings.validation
     watch = _Stopwatch()
     with collected_warnings() as notes:
         progress(0.0, 'finding the base parameters')
@@ -326,9 +325,9 @@ def _identified(
             (recording,) = recordings_among([source])
             validations.append(validate(estimate, recording, regressor, base, problem.signals))
         watch.lap('validation')
-        gains = gains_by_load(problem, sources, loaded, regressor, task.system)
+        gains = gains_by_load(problem, recordings, regressor, task.system)
         watch.lap('drive gains')
-        carried = _payload(reducer, task.system, carrying)
+        carried = _payload(reducer, task.system, recordings.payload)
         watch.lap('payload')
         late = _delay(task.system, estimate)
         progress(1.0, 'done')

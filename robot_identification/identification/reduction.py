@@ -19,7 +19,7 @@ import numpy as np
 
 from ..config.experiment import Experiment
 from ..config.problem import IdentificationProblem
-from ..config.sources import FactorSource
+from ..config.sources import FactorSource, Source
 from ..data.recording_config import FACTOR, RecordingEntry
 from ..errors import SettingsError
 from ..estimation import combine, LinearSystem, ModelSignature
@@ -45,10 +45,6 @@ from ..signals import recording_clock, RecordingSource, source_name
 
 _MOTIONS = 4
 """Fixed motions at which regressors are held together."""
-
-
-Source = RecordingSource | StoredFactor
-"""A recording, in memory or in files, or the factor of one."""
 
 
 @dataclass(frozen=True)

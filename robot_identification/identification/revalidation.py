@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from ..config.problem import IdentificationProblem
+from ..config.sources import Source
 from ..errors import (
     collected_warnings,
     IdentificationError,
@@ -44,7 +45,7 @@ from ..regressor.base_search import structure
 from ..results.result import Result
 from ..results.stored_result import StoredResult
 from ..signals import recording_clock, SignalSettings, source_name
-from .reduction import FactorBuilder, is_factor, recordings_among, Source
+from .reduction import FactorBuilder, is_factor, recordings_among
 
 MANY = 1e6
 """Degrees of freedom of known standard deviations."""

@@ -33,6 +33,7 @@ from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 
 from ..config.experiment import Experiment
+from ..config.problem import IdentificationProblem, Recordings
 from ..config.requests import overrides_of, result_name
 from ..errors import (
     collected_warnings,
@@ -146,14 +147,11 @@ class IdentificationNode(Node):
         estimation, unused = without_unkept_bounds(experiment.estimation, overrides)
         experiment = replace(experiment, estimation=estimation)
         problem = self._problem(experiment)
-        sources = experiment.sources('identification', problem.robot.joints)
-        loaded = experiment.sources('known_load', problem.robot.joints)
-        carrying = experiment.sources('payload', problem.robot.joints)
-        folder = self._settings.output(result_name(sources[0], problem.estimation.method))
+        recordings = Recordings.from_experiment(experiment, problem.robot.joints)
+        name = result_name(recordings.identification[0], problem.estimation.method)
+        folder = self._settings.output(name)
         require_writable(folder)
-        result = pipeline.identify_sources(
-            problem, sources, loaded=loaded, carrying=carrying, progress=self._progress
-        )
+        result = pipeline.identify_recordings(problem, recordings, progress=self._progress)
         result = replace(result, warnings=unique_texts(result.warnings, unused))
         written, remarks = self._keep(result, folder)
         estimate = result.estimate
@@ -261,14 +259,14 @@ class IdentificationNode(Node):
 
     # -------------------------------------------------------------------------------------- parts
 
-    def _problem(self, experiment: Experiment | None = None) -> pipeline.IdentificationProblem:
+    def _problem(self, experiment: Experiment | None = None) -> IdentificationProblem:
         """Return the problem of an experiment; that of the present settings without one."""
         if experiment is None:
             experiment = self._settings.experiment()
         with warnings.catch_warnings():
             # the robot keeps its warnings, and the result has them
             warnings.simplefilter('ignore', IdentificationWarning)
-            return replace(pipeline.IdentificationProblem.from_experiment(experiment), name='')
+            return replace(IdentificationProblem.from_experiment(experiment), name='')
 
     def _source(self, source: str) -> str:
         """Return the recording that a request means: an empty one the recorder's latest."""

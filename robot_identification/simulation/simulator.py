@@ -16,12 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from ..config.experiment import tilted_gravity
-from ..config.sources import open_recording
+from ..config.sources import open_recording, Source
 from ..data.recording import Recording
 from ..data.recording_config import RecordingEntry
 from ..errors import ExcitationError, ModelError, SettingsError
 from ..excitation.trajectories import PointTrajectory
-from ..identification.reduction import Source
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..regressor import ModelSettings, prior

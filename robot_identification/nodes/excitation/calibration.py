@@ -29,11 +29,11 @@ from ...calibration.calibrate import (
 )
 from ...calibration.goal import Calibration, CalibrationSettings, DECLINED, MET, SPENT, UNREACHABLE
 from ...config.problem import IdentificationProblem
+from ...config.sources import Source
 from ...errors import collected_warnings, IdentificationError, ModelError, SettingsError
 from ...excitation.plans import Plan
 from ...excitation.settings import PlannerSettings
 from ...excitation.trajectories import PointTrajectory
-from ...identification.reduction import Source
 from ...model.robot import Robot
 from ...options.fields import from_mapping, option
 from ...regressor import ModelSettings
