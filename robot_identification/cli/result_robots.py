@@ -76,7 +76,8 @@ def check(options: argparse.Namespace) -> int:
         parameters = robot.prior
     else:
         result = read_result(options.file)
-        robot, prior, parameters = result.robot, result.prior, result.standard
+        robot, parameters = result.robot, result.standard
+        prior = None if robot.bodies_alike else result.prior
     report = check(parameters, options.tolerance)
     likeness = plausibility(parameters, prior, robot_shapes(robot), reach=robot_reach(robot))
     show(f'{report.summary()}\n\n{likeness.summary()}')

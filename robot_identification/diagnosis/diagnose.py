@@ -70,6 +70,8 @@ class DiagnosisCriteria:
     """The same of scales of efforts, which masses show; what one joint's has to be better by."""
     bodily: float = 0.5
     """Share of a joint's effort that bodies make, below which nothing is known of its gain."""
+    strange: float = 2.0
+    """Median distance of links from the URDF's, above which it tells of no scale [nats]."""
     shortlisted: int = 16
     """Explanations of single joints that are fitted beside those of all joints."""
     finalists: int = 3
@@ -265,7 +267,7 @@ class HypothesisComparison:
         shown, factor, deviation = improvement >= CRITERIA.by_masses, None, None
         if shown:
             evidence = (
-                f'fits {improvement:.2g} times better with {what}: the residual of {names[joint]} '
+                f'fits {improvement:.3g} times better with {what}: the residual of {names[joint]} '
                 f'falls from {100.0 * before[joint]:.3g} to {100.0 * after[joint]:.3g} % of its '
                 'effort'
             )
@@ -296,13 +298,16 @@ class HypothesisComparison:
     def _admissible(self, explanation: Explanation) -> bool:
         """Return whether a change is too large for good recordings of good robots to show it."""
         change, masses = explanation.change, self._masses()
-        size = abs(change.size)
-        ratios = self.base.chi[self.model.places[:, 0]] / masses
+        size, ratios = abs(change.size), self.base.chi[self.model.places[:, 0]] / masses
+        shown = data_cost(self.base.misfit**2) - data_cost(explanation.fit.misfit**2)
+        # bodies that no scale brings near to the URDF's say that the URDF is wrong
+        strange = np.median(self.model.distances(explanation.fit.chi)) > CRITERIA.strange
         if change.code == 'effort_scale':
-            size = abs(np.log(size)) if self._bodily(explanation) > CRITERIA.bodily else 0.0
+            known = shown > CRITERIA.decisive or not strange
+            known &= self._bodily(explanation) > CRITERIA.bodily
+            size = abs(np.log(size)) if known else 0.0
         elif change.code == 'effort_kind':
-            size = abs(np.log(size))
-            shown = data_cost(self.base.misfit**2) - data_cost(explanation.fit.misfit**2)
+            size = 0.0 if strange else abs(np.log(size))
             if shown < CRITERIA.decisive * self.robot.n_joints:
                 # masses alone tell: those of most links or of all together, not one with a load
                 told = np.log([np.median(ratios), ratios @ masses / masses.sum()])
@@ -328,7 +333,8 @@ class HypothesisComparison:
         """Return whether held-out samples with the prior say the same."""
         after = self._held_out(explanation.change, explanation.fit)
         gain = data_cost(self.before**2) - data_cost(after**2)
-        gain += self.model.prior_cost(self.base.chi) - self.model.prior_cost(explanation.fit.chi)
+        gain += float(self.model.distances(self.base.chi).sum())
+        gain -= float(self.model.distances(explanation.fit.chi).sum())
         return gain > 0.5 * explanation.decisive
 
     def _held_out(self, change: Correction, fit: HypothesisFit) -> np.ndarray:

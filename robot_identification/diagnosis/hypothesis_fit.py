@@ -138,18 +138,18 @@ class HypothesisModel:
             previous, variance = variance, square + FIT.floor**2
             if np.abs(np.log(variance / previous)).max() < FIT.settled:
                 break
-        cost = data_cost(square) + (0.0 if free else self.prior_cost(chi))
+        cost = data_cost(square) + (0.0 if free else float(self.distances(chi).sum()))
         return HypothesisFit(cost, np.sqrt(square), chi, weights)
 
     def refit(self, grams: np.ndarray, fitted: HypothesisFit) -> np.ndarray:
         """Return (p,) parameters from other rows, with the weights of a fit."""
         return self._solve(np.tensordot(fitted.weights, grams, axes=1), fitted.chi)
 
-    def prior_cost(self, chi: np.ndarray) -> float:
-        """Return what the distance of the links from the prior's costs."""
+    def distances(self, chi: np.ndarray) -> np.ndarray:
+        """Return (b,) what the distance of each link from the prior's costs."""
         bodies = np.einsum('ni,niab->nab', chi[self.places], self.units)
-        values = np.linalg.eigvalsh(bodies)
-        return 0.5 * float((np.log(values) ** 2).sum()) if values.min() > 0.0 else np.inf
+        values = np.maximum(np.linalg.eigvalsh(bodies), np.finfo(float).tiny)
+        return np.asarray(0.5 * (np.log(values) ** 2).sum(axis=1))
 
     def _solve(self, total: np.ndarray, start: np.ndarray, *, free: bool = False) -> np.ndarray:
         """Return the minimum of the Gram matrix's least squares with the divergence, or free."""

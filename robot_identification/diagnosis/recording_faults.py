@@ -235,7 +235,7 @@ def forgotten_loads(
     total = sum(prior[f'{link}.m'] for link in bodies)
     inner = {int(robot.model.parents[i]) for i in robot.joint_ids}
     for joint, link in zip(robot.joint_ids, robot.links, strict=True):
-        if joint in inner or link not in bodies:
+        if joint in inner or link not in bodies or robot.bodies_alike:
             continue
         before, after = prior[f'{link}.m'], found[f'{link}.m']
         deviation = LIMITS.load_deviations * deviations[layout.index(f'{link}.m')]
@@ -271,9 +271,8 @@ def _of_clock(recording: Recording) -> Iterator[RecordingFault]:
 
 def _of_ranges(robot: Robot, ranges: np.ndarray) -> Iterator[RecordingFault]:
     room = robot.limits.upper - robot.limits.lower
-    turns = revolute(robot)
-    for joint, moved, left, turning in zip(robot.joints, ranges, room, turns, strict=True):
-        unit = 'rad' if turning else 'm'
+    units = ['rad' if turns else 'm' for turns in revolute(robot)]
+    for joint, moved, left, unit in zip(robot.joints, ranges, room, units, strict=True):
         if moved > LIMITS.range_share * left > 0.0:
             yield RecordingFault(
                 code='range',
@@ -357,7 +356,7 @@ def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Re
             yield RecordingFault(
                 code='velocity',
                 joints=(joint,),
-                evidence=f"recorded velocities of joint '{joint}' are off by {100.0 * off:.3g} % "
+                evidence=f"recorded velocities of joint '{joint}' are off by {100.0 * off:.4g} % "
                 'from those of its positions',
                 remedy='mend data.*.velocity, or leave it out: signals.method butterworth does '
                 'without',

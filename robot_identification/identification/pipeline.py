@@ -353,7 +353,7 @@ def _identified(
         consistency=check(closest),
         plausibility=plausibility(
             closest,
-            prior,
+            None if problem.robot.bodies_alike else prior,
             robot_shapes(problem.robot),
             reach=robot_reach(problem.robot),
             masses=problem.estimation.physical.masses,

@@ -210,21 +210,17 @@ def remarks_on_numbers(urdf: Urdf, joints: Sequence[str], blanks: Sequence[str])
             f'tabs or blanks behind the numbers of {one_of(blanks)}: they are read here; urdfdom, '
             'which RViz and robot_state_publisher use, leaves such an <inertial> or joint out'
         )
-    bodies = {j.child: urdf.links[j.child] for j in urdf.moving.values() if j.name in joints}
-    alike: dict[tuple[float, float], list[str]] = {}
-    for link, body in bodies.items():
-        if body is not None and (body.inertia == body.inertia[0, 0] * np.eye(3)).all():
-            alike.setdefault((body.mass, float(body.inertia[0, 0])), []).append(link)
     dummies = [
         link
-        for (_, moment), links in alike.items()
+        for (_, moment), links in _balls(urdf, joints).items()
         if moment > 0.0 and (len(links) > 1 or _is_power_of_ten(moment))
         for link in links
     ]
     if dummies:
+        rest = ', and no mass is compared with it' if bodies_alike(urdf, joints) else ''
         remarks.append(
             f'a placeholder in <inertial> (equal moments): {one_of(dummies)}; parameters that no '
-            'motion shows keep its values'
+            f'motion shows keep its values{rest}'
         )
     rounded = [joint for joint in joints if _is_rounded(urdf.joints[joint].rpy)]
     if rounded:
@@ -233,6 +229,22 @@ def remarks_on_numbers(urdf: Urdf, joints: Sequence[str], blanks: Sequence[str])
             'that nothing but the rounding distinguishes are grouped, as for exact angles'
         )
     return remarks
+
+
+def bodies_alike(urdf: Urdf, joints: Sequence[str]) -> bool:
+    """Return whether three or more joints move one and the same ball: a URDF without masses."""
+    balls = _balls(urdf, joints)
+    return len(balls) == 1 and sum(map(len, balls.values())) == len(joints) > 2
+
+
+def _balls(urdf: Urdf, joints: Sequence[str]) -> dict[tuple[float, float], list[str]]:
+    """Return the moved links with equal moments of inertia, by mass [kg] and moment [kg m^2]."""
+    balls: dict[tuple[float, float], list[str]] = {}
+    for joint in (joint for name, joint in urdf.moving.items() if name in joints):
+        body = urdf.links[joint.child]
+        if body is not None and (body.inertia == body.inertia[0, 0] * np.eye(3)).all():
+            balls.setdefault((body.mass, float(body.inertia[0, 0])), []).append(joint.child)
+    return balls
 
 
 def _is_power_of_ten(value: float) -> bool:

@@ -27,6 +27,7 @@ import pinocchio as pin
 from ..errors import IdentificationWarning, ModelError, Omission, one_of, SettingsError
 from .consistency import from_pseudo_inertia, pseudo_inertia
 from .joint_choice import (
+    bodies_alike,
     build_model,
     identified_joints,
     locked_joints,
@@ -228,6 +229,11 @@ class Robot:
                 joint=joint,
                 remedy=f'they are {one_of(self.joints)}',
             ) from None
+
+    @property
+    def bodies_alike(self) -> bool:
+        """True if the URDF has one and the same ball for all links, which are three or more."""
+        return bodies_alike(self.contents, self.joints)
 
     @property
     def link_frames(self) -> dict[str, pin.Frame]:

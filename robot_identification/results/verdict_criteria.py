@@ -210,6 +210,18 @@ def plausibility(result: Result) -> Iterator[Reason]:
     findings = result.plausibility.findings
     masses = [finding for finding in findings if finding.quantity in _MASSES]
     shapes = [finding for finding in findings if finding.quantity not in _MASSES]
+    if result.robot.bodies_alike and result.settings.estimation.physical.total_mass is None:
+        total = result.link_table().after
+        yield Reason(
+            'plausibility',
+            f'nothing confirms the masses, {total:.3g} kg together: the URDF has one and the same '
+            'placeholder for all links',
+            value=total,
+            unit='kg',
+            next_step="compare with the maker's figure; state it in "
+            'estimation.physical.total_mass',
+            key='estimation.physical.total_mass',
+        )
     if masses:
         first = max(masses, key=lambda finding: finding.quantity == 'total_mass')
         yield replace(
@@ -315,6 +327,8 @@ def delay(result: Result) -> Iterator[Reason]:
         return
     with np.errstate(invalid='ignore'):
         sure = np.abs(late.delay) > THRESHOLDS.significant_stds * late.std
+        # what lags longer than any effort is another error of the model
+        sure &= (late.delay > min(LIMITS.delays)) & (late.delay < max(LIMITS.delays))
     lag = np.where(sure, np.abs(late.delay), 0.0)
     moved = lag * _effort_rates(result.system.analysed, result.estimate)
     typical, largest = float(np.median(lag)) if lag.size else 0.0, float(lag.max(initial=0.0))
@@ -329,7 +343,7 @@ def delay(result: Result) -> Iterator[Reason]:
         effect = falls if slight else 'inertia and friction are biased'
         yield Reason(
             'delay',
-            f'efforts and positions are {1e3 * typical:.2g} ms apart (median of the joints): '
+            f'efforts and positions are {_milliseconds(typical)} apart (median of the joints): '
             f'{effect}',
             rules_out=() if slight else ALL,
             value=typical,
@@ -340,7 +354,7 @@ def delay(result: Result) -> Iterator[Reason]:
     elif joints:
         yield Reason(
             'delay',
-            f'efforts and positions are up to {1e3 * largest:.2g} ms apart at {one_of(joints)}: '
+            f'efforts and positions are up to {_milliseconds(largest)} apart at {one_of(joints)}: '
             f'{falls}',
             joints=joints,
             value=largest,
@@ -364,6 +378,11 @@ def _chosen_delay(result: Result) -> Iterator[Reason]:
             key='signals.effort_delay',
             remark=True,
         )
+
+
+def _milliseconds(time: float) -> str:
+    """Return a time [s] in words, with two digits and no exponent."""
+    return f'{1e3 * time:.0f} ms' if time >= 0.01 else f'{1e3 * time:.2g} ms'
 
 
 def fit(result: Result) -> Iterator[Reason]:

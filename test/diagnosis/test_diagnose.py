@@ -2,6 +2,7 @@
 """Recordings of arms that their URDFs describe badly: every fault is found, and no other."""
 
 from dataclasses import replace
+import re
 
 import numpy as np
 import pinocchio as pin
@@ -17,9 +18,11 @@ from robot_identification.diagnosis.hypotheses import (
     position_offset,
 )
 from robot_identification.diagnosis.recording_faults import diagnosis_samples
+from robot_identification.errors import Omission
 from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings
+from robot_identification.results.verdict import verdict
 
 from benchmarks.faulty_arms import arm, FAULTS, faulty, KINDS
 
@@ -45,6 +48,27 @@ def test_a_scale_that_no_masses_reach_shows_in_the_residuals():
     effort = 1000.0 * made.recording.effort
     (finding,) = diagnose(made.robot, [replace(made.recording, effort=effort)])
     assert finding.code == 'effort_kind'
+
+
+@pytest.mark.parametrize('mass', [0.01, 1.0, 200.0])
+def test_a_urdf_without_masses_tells_of_no_scale_and_no_load(mass):
+    """One and the same ball stands for all links, as `check --repair` or an exporter makes it."""
+    made = arm(FIVE_JOINTS, gains=0.0)
+    moments = ' '.join(f'{axis}="{0.005 * mass}"' for axis in ('ixx', 'iyy', 'izz'))
+    ball = f'<origin xyz="0 0 0"/><mass value="{mass}"/><inertia {moments} '
+    text = re.sub('<origin [^>]*><mass [^>]*><inertia .*?(?=ixy)', ball, made.robot.urdf)
+    with pytest.warns(Omission, match='no mass is compared with it'):
+        robot = Robot.from_urdf(text)
+    assert robot.bodies_alike
+    result = identify_sources(IdentificationProblem(robot), [made.recording])
+    assert not result.recorded.diagnosis
+    assert not [each for each in result.plausibility.findings if 'mass' in each.quantity]
+    told = [each for each in verdict(result).against if 'nothing confirms the masses' in each.text]
+    assert len(told) == 1 and not told[0].rules_out
+    # what masses do not tell, residuals do
+    effort = made.recording.effort * np.where(np.arange(robot.n_joints) == 1, -1.0, 1.0)
+    (finding,) = diagnose(robot, [replace(made.recording, effort=effort)])
+    assert finding.code == 'effort_sign'
 
 
 @pytest.mark.soak

@@ -230,6 +230,17 @@ def test_blanks_that_urdfdom_takes_stay_as_they_are(given):
     assert pin.buildModelFromXML(text).inertias[1].mass == 2.0
 
 
+def test_one_ball_for_all_links_says_nothing_of_their_masses():
+    text = chain(4, 'revolute').decode()
+    names = ['j0', 'j1', 'j2']
+    with pytest.warns(Omission, match='keep its values, and no mass is compared with it'):
+        assert Robot.from_urdf(text, names).bodies_alike
+    assert not Robot.from_urdf(text, names[:2]).bodies_alike
+    head, body, rest = text.partition('<link name="l2">')
+    other = head + body + rest.replace('<mass value="1"/>', '<mass value="2"/>', 1)
+    assert not Robot.from_urdf(other, names).bodies_alike
+
+
 def test_placeholders_rounded_angles_and_floating_bases_are_told():
     text = ONE.format(kind='revolute')
     dummy = text.replace('ixx="0.01" iyy="0.02" izz="0.02"', 'ixx="0.1" iyy="0.1" izz="0.1"')

@@ -234,6 +234,9 @@ def test_delays_count_where_they_are_sure_and_move_the_effort(good):
     assert verdict(with_delay(good, 0.04, 0.04, 0.04, std=0.02)).level == GOOD
     assert verdict(with_delay(good, 0.02, 0.02, 0.02)).level == DO_NOT_USE
     assert verdict(with_delay(good, -0.02, -0.02, 0.0)).level == DO_NOT_USE
+    # no effort is as late or early: the model lacks something that looks like it
+    assert verdict(with_delay(good, 0.0, 0.0, -0.35, std=0.01)).level == GOOD
+    assert '150 ms apart' in reasons(with_delay(good, 0.0, 0.0, 0.15), 'delay')[0].text
     one = with_delay(good, 0.0, 0.0, 0.06)
     assert verdict(one).level == USABLE
     assert reasons(one, 'delay')[0].joints == ('joint_3',)
