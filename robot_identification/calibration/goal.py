@@ -71,7 +71,7 @@ class CalibrationProgress:
     prediction_error:
         On the validation motion [%]; None where there is none.
     settings:
-        Goal.
+        What is to be reached.
 
     """
 

@@ -201,7 +201,7 @@ def decode(messages: Messages, wanted: dict[str, tuple[str, ...]], number: int =
     Parameters
     ----------
     messages:
-        In CDR.
+        Serialised in CDR, with their receive times.
     wanted:
         Names of the columns by signal (`SIGNALS`); of equal names in a message, the first counts.
     number:

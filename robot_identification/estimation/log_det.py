@@ -153,12 +153,12 @@ class LogDetProblem:
 @dataclass(frozen=True)
 class LogDetMinimum:
     """
-    The minimum.
+    Minimum that Newton's method has come to.
 
     Attributes
     ----------
     problem:
-        Of which.
+        Whose value is least there.
     chi:
         (p,) the parameters.
     root:

@@ -46,7 +46,7 @@ class Contact:
     Attributes
     ----------
     first, second:
-        Names.
+        Names of the links, or of link and obstacle.
     distance:
         Between them, at least, while each joint is within its tracking tolerance; negative where
         they overlap [m].

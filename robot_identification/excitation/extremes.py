@@ -40,7 +40,7 @@ QUANTITIES = ('position', 'velocity', 'acceleration', 'jerk')
 """In the order of the derivatives."""
 
 DEGREE = 5
-"""Of the polynomials."""
+"""Degree of the polynomials between points."""
 
 
 @dataclass(frozen=True)

@@ -101,9 +101,9 @@ def load_on(
     Parameters
     ----------
     robot:
-        Carries it.
+        Robot that carries it.
     mass:
-        [kg].
+        Its mass [kg].
     center_of_mass:
         (3,) in ``frame`` [m]; None where it is not known.
     inertia:

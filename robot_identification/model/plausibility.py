@@ -155,7 +155,7 @@ class PlausibilityFinding:
     value, lower, upper:
         Its value and bounds, in ``unit``.
     unit:
-        In SI.
+        SI unit of value and bounds.
     message:
         The same in words.
 
@@ -210,7 +210,7 @@ def plausibility(
     prior:
         Standard parameters before the identification; None compares with shapes alone.
     shapes:
-        By link.
+        Shapes of links by their names; links without one are compared with the prior alone.
     reach:
         Of the robot [m], see `robot_reach`.
     masses:

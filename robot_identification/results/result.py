@@ -54,7 +54,7 @@ class RecordingSummary:
     Attributes
     ----------
     names:
-        Their names.
+        Names of the recordings, in order.
     clocks:
         Statistics of the stamps of each recording, those for the validation included.
     effort_delay:

@@ -88,7 +88,7 @@ class ServoResult:
     nominal:
         Parameters of the robot's file.
     fit:
-        The estimate.
+        Estimate of the parameters, with deviations.
     method:
         That of the estimate, of `SERVO_METHODS`.
     rmse:
@@ -109,7 +109,7 @@ class ServoResult:
     seconds:
         Duration of the identification.
     warnings:
-        In words.
+        What the user should know, one sentence each.
 
     """
 

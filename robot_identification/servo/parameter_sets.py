@@ -95,7 +95,7 @@ def coverage(
     model, recordings:
         Of the robot; recordings that the fit has not seen.
     sets:
-        Of parameters.
+        Parameters of all joints, one set a simulation.
     rmse:
         (n,) residuals of the joints, as noise [rad or m].
     held_out:

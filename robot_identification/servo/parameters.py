@@ -84,14 +84,14 @@ class ServoParameters:
 @dataclass(frozen=True)
 class Kind:
     """
-    Kind of parameter.
+    Kind of parameter of a joint, such as its rotor inertia.
 
     Attributes
     ----------
     symbol:
         As in the names of the product's parameters.
     lower, upper:
-        Bounds.
+        Bounds of its values, in their unit.
     neutral:
         Value of a parameter that is not free.
     width:

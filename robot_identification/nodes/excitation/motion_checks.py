@@ -101,7 +101,7 @@ class CheckedMotion:
     stop:
         Longest time from a cancel to rest; 0 where the controller holds at once [s].
     limits:
-        In force.
+        Those that it was held to.
     effort_limit:
         (n_joints,) the robot's own, infinite where there is none [N m or N].
     effort:

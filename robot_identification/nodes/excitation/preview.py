@@ -35,7 +35,7 @@ from .motion_checks import MotionCheck
 from .options import ExecutionOptions, MotionError, PreviewOptions
 
 PREFIX = 'preview'
-"""Of the parameters."""
+"""Begin of the names of its parameters."""
 
 PAUSE = 1.0
 """Rest between two rounds of a motion that is shown again and again [s]."""
