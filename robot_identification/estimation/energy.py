@@ -23,14 +23,12 @@ from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.energy import energy_of, EnergyRegressor
 from ..signals import by_joint, RecordingSource, sample_rate, SignalSettings, stretches
+from .least_squares import STILL
 from .rows import RowBlock, time_step
 from .system import LinearSystem
 
 ENERGY = 'energy'
 """What stands in place of a joint's name where rows are energy equations."""
-
-STILL = 1e-3
-"""A joint whose position stays within this [rad or m] has not moved."""
 
 _PIECE = 4096  # steps whose energies are held at once, for the sake of memory
 
