@@ -17,7 +17,7 @@ import numpy as np
 from ..data.commands import CommandRecording
 from ..data.drives import Drives
 from ..data.readers import checked, no_samples, read_tables
-from ..data.recording import Table
+from ..data.recording import READ_ROWS, Table
 from ..data.recording_config import RecordingEntry
 from ..errors import RecordingError
 from ..options.fields import key_error, key_path
@@ -27,8 +27,6 @@ COMMANDS = ('command', 'command_velocity', 'feedforward')
 
 EPISODE_GAP = 10.0
 """Time between two episodes of a file [s]."""
-
-_BLOCK = 65536  # rows of a file that are read at once, for the sake of memory
 
 
 def check_commands(
@@ -91,7 +89,7 @@ def read_commands(
         return _from_bag(entry, joints, drives, base)
     signals: dict[str, np.ndarray] = {}
     for name, part in _signals_as_efforts(entry):
-        tables = list(read_tables(part, joints, drives.recorded(len(joints)), base, _BLOCK))
+        tables = list(read_tables(part, joints, drives.recorded(len(joints)), base, READ_ROWS))
         if tables and entry.kind(base) == 'parquet':
             tables = _one_after_another(tables)
         tables = list(checked(tables, entry))

@@ -14,7 +14,7 @@ import numpy as np
 from ..data.csv import estimated_rows
 from ..data.drives import Drives, elastic_blocks, link_and_motor_sides
 from ..data.readers import checked, read_tables
-from ..data.recording import Recording, SIGNALS
+from ..data.recording import READ_ROWS, Recording, SIGNALS
 from ..data.recording_config import RecordingEntry, TIME_UNITS
 from ..data.sampling import Clock, clock_of, ClockWatch
 from ..data.unwrapping import Unwrapper
@@ -91,7 +91,7 @@ class FileSource:
         """Clock of its stamps; reading the recording to its end finds it, too."""
         return clock_of((block.time for block in self.blocks()), self.source)
 
-    def blocks(self, size: int = 65536) -> Iterator[Recording]:
+    def blocks(self, size: int = READ_ROWS) -> Iterator[Recording]:
         """
         Read the recording in parts of at most ``size`` rows, at the joints.
 
@@ -145,7 +145,7 @@ class FactorSource:
         """Read the factor; raises IdentificationError naming a file that is none, or damaged."""
         return read_factor(self.entry.files(self.base)['position'])
 
-    def blocks(self, size: int = 65536) -> Iterator[Recording]:
+    def blocks(self, size: int = READ_ROWS) -> Iterator[Recording]:
         """Raise `RecordingError`: a factor has no samples."""
         raise RecordingError(
             f"'{self.source}' is a factor, which has no samples",

@@ -17,14 +17,12 @@ import numpy as np
 
 from ..data.drives import Drives
 from ..data.readers import checked, read_tables
-from ..data.recording import Recording, recording_error, Table
+from ..data.recording import READ_ROWS, Recording, recording_error, Table
 from ..data.recording_config import RecordingEntry
 from ..data.sampling import GAP
 from ..data.unwrapping import Unwrapper
 from ..loads.tool import CHANNELS, with_wrench
 from ..options.fields import key_error, key_path
-
-_BLOCK = 65536  # rows of a file that are read at once, for the sake of memory
 
 
 def check_wrench(
@@ -66,7 +64,7 @@ def read_wrench(
     """
     bag = entry.kind(base) == 'rosbag2'
     counts = _counts(drives, joints, bag)
-    tables = list(checked(read_tables(entry, joints, counts, base, _BLOCK), entry))
+    tables = list(checked(read_tables(entry, joints, counts, base, READ_ROWS), entry))
     if bag:
         stamps, values = _wrenches(entry.files(base)['position'], topic)
         tables = [part for table in tables for part in _with_wrenches(table, stamps, values)]

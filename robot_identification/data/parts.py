@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .recording import Recording, recording_error, RecordingSource, SIGNALS
+from .recording import READ_ROWS, Recording, recording_error, RecordingSource, SIGNALS
 
 PART_POSITIONS = 3_600_000
 """
@@ -17,9 +17,6 @@ joints at 1 kHz.  A part takes 60 MB, and what is made of it about 150 MB.
 
 _SHORTEST_PART = 0.1
 """Share of a part below which what is left of a recording belongs to the part before."""
-
-_READ_ROWS = 65536
-"""Rows that are read from a file at a time."""
 
 
 def read_parts(source: RecordingSource) -> Iterator[Recording]:
@@ -36,7 +33,7 @@ def read_parts(source: RecordingSource) -> Iterator[Recording]:
     most = size + round(_SHORTEST_PART * size)
     held: list[Recording] = []
     last = -np.inf
-    for block in source.blocks(most if isinstance(source, Recording) else _READ_ROWS):
+    for block in source.blocks(most if isinstance(source, Recording) else READ_ROWS):
         if not len(block):
             continue
         if block.time[0] <= last:
@@ -54,7 +51,7 @@ def read_parts(source: RecordingSource) -> Iterator[Recording]:
 def head(source: RecordingSource, rows: int) -> Recording | None:
     """Read the first rows of a recording, or all where there are fewer; None for no rows."""
     held: list[Recording] = []
-    for block in source.blocks(min(rows, _READ_ROWS)):
+    for block in source.blocks(min(rows, READ_ROWS)):
         held += [block] if len(block) else []
         if sum(map(len, held)) >= rows:
             return _take_rows(held, rows)
@@ -64,7 +61,7 @@ def head(source: RecordingSource, rows: int) -> Recording | None:
 def in_memory(source: RecordingSource, room: int) -> RecordingSource:
     """Read a recording into memory if it takes at most ``room`` bytes; else return its source."""
     held: list[Recording] = []
-    for block in source.blocks(_READ_ROWS):
+    for block in source.blocks(READ_ROWS):
         room -= 8 * len(block) * (1 + len(SIGNALS) * len(block.joints))
         if room < 0:
             return source

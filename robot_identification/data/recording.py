@@ -25,6 +25,9 @@ SIGNALS = ('position', 'velocity', 'effort')
 
 AnyRows = TypeVar('AnyRows')
 
+READ_ROWS = 65536
+"""Rows that are read from a file at a time, for the sake of memory."""
+
 _LARGEST = 1e12
 """Largest absolute value of a recorded sample; with larger ones, parameters overflow."""
 
@@ -266,7 +269,7 @@ class Recording:
             joints=tuple(joints),
         )
 
-    def blocks(self, size: int = 65536) -> Iterator[Recording]:
+    def blocks(self, size: int = READ_ROWS) -> Iterator[Recording]:
         """Iterate over the recording in parts of ``size`` rows (the last may be shorter)."""
         for start in range(0, len(self), size):
             yield self.rows(start, start + size)
