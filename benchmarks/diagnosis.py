@@ -67,7 +67,7 @@ def in_words(found: tuple[RecordingFault, ...]) -> str:
 
 
 def vetoes(found: tuple[RecordingFault, ...]) -> bool:
-    """Tell whether a finding rules out uses: it is no reservation."""
+    """Return whether a finding rules out uses: it is no reservation."""
     return any(not each.slight for each in found)
 
 
@@ -141,7 +141,7 @@ def on_real(cases: list[Case]) -> tuple[Counter[str], Hits, list[str], list[str]
 
 
 def load_found() -> bool | None:
-    """Tell whether the load of the UR10e's recording with one is found; None without it."""
+    """Return whether the load of the UR10e's recording with one is found; None without it."""
     if not (DATA / 'ur10e').is_dir():
         return None
     robot = ur10e()

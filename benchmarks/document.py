@@ -122,8 +122,10 @@ def _section(found: dict) -> str:
         ]
         parts.append(_table(['held to a bound', 'found', 'bound', 'met'], rows))
     parts += [f'![{Path(image).stem}]({image})\n' for image in found['images']]
-    told = ', '.join(f'{key} {value}' for key, value in found['machine'].items())
-    parts.append(_wrapped(f'*Measured on: {told}; the benchmark took {found["seconds"]:.0f} s.*'))
+    machine_words = ', '.join(f'{key} {value}' for key, value in found['machine'].items())
+    parts.append(
+        _wrapped(f'*Measured on: {machine_words}; the benchmark took {found["seconds"]:.0f} s.*')
+    )
     return '\n'.join(parts)
 
 

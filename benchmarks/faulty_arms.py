@@ -151,7 +151,7 @@ def faulty(kind: str, seed: int) -> Fault:
 
 
 def visible(made: Arm, position: np.ndarray) -> bool:
-    """Tell whether other positions make other efforts of the bodies that there are."""
+    """Return whether other positions make other efforts of the bodies that there are."""
     n = position.shape[1]
     data = made.truth.createData()
     true, time = made.recording.position, made.recording.time

@@ -219,11 +219,11 @@ def _accuracy(noise: tuple[float, float], decimate_to: float | None) -> Table:
             runs = [errors(chosen, frequency, seed, noise) for seed in range(3)]
             cells.append(' / '.join(f'{value:.1e}' for value in np.mean(runs, axis=0)))
         lines.append([name, *cells])
-    told = 'all samples' if decimate_to is None else f'decimated to {decimate_to:g} Hz'
+    rows = 'all samples' if decimate_to is None else f'decimated to {decimate_to:g} Hz'
     return Table(
         ['', *(f'up to {frequency:g} Hz' for frequency in FREQUENCIES)],
         lines,
-        title=f'Errors of parameters, noise of {noise[0]:g} rad and {noise[1]:g} N m, {told}',
+        title=f'Errors of parameters, noise of {noise[0]:g} rad and {noise[1]:g} N m, {rows}',
         text='A swinging two-joint arm with viscous and Coulomb friction, 20 s at 250 Hz; motions '
         'are sums of sines up to the frequency of the column. Mean relative error of all '
         'parameters / of the inertial ones / of Coulomb friction; without noise it is the '

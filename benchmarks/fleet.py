@@ -158,14 +158,14 @@ def by_workers(fleet: Fleet) -> tuple[list[Table], list[Figure], dict[str, float
         'efficiency': efficiency,
     }
     columns = ['by', 'workers', 'ms a recording', 'overhead, ms', 'efficiency', 'parent, ms']
-    told = (
+    words = (
         f'Rounds of {ROUND} recordings by workers who have done some before. The others are ended '
         'meanwhile: those of Dask are busy with nothing to do, too. Overhead: what a '
         'recording takes beyond `alone`, with store and journal. The machine itself: how much '
         'faster two processes are that each loop over recordings of their own, against one alone. '
         'Parent: processor time of the process that hands out recordings and keeps factors.'
     )
-    return [Table(columns, rows, 'Workers', told)], figures, costs
+    return [Table(columns, rows, 'Workers', words)], figures, costs
 
 
 def turn_by_turn(fleet: Fleet) -> tuple[list[float], list[float], list[float], float]:
@@ -284,7 +284,7 @@ def long_run(found: dict) -> tuple[Table, list[Figure]]:
          f'{point["worker_mb"]:.0f}']
         for point in found['points']
     ]  # fmt: skip
-    told = (
+    words = (
         f'{found["recordings"]:,} recordings of {found["length"]:g} s by two processes, made by '
         f'`.venv/bin/python -m benchmarks.fleet {found["recordings"]}` on '
         f'{found["machine"]["processor"]}; memory of the parent, and the most that a worker had.'
@@ -301,7 +301,7 @@ def long_run(found: dict) -> tuple[Table, list[Figure]]:
         ),
     ]
     columns = ['recordings', 's', 'parent, MB', 'worker, MB']
-    return Table(columns, rows, 'A long run', told), figures
+    return Table(columns, rows, 'A long run', words), figures
 
 
 def make_long_run(recordings: int) -> dict:

@@ -68,11 +68,11 @@ def by_joints() -> tuple[Table, None]:
         'merge, ms a factor',
         'factor, kB',
     ]
-    told = (
+    words = (
         f'A Panda of which so many joints move, {SECONDS:g} s in memory; merging reads the '
         "factors' bytes."
     )
-    return Table(columns, rows, 'Growth with joints', told), None
+    return Table(columns, rows, 'Growth with joints', words), None
 
 
 def _held(moving: int) -> dict[str, float]:
@@ -148,9 +148,9 @@ def million(costs: dict[str, float], size: int, factor: int, merge: float) -> Ta
         ],
         [f'cost at {PRICE:g} a core hour', f'{work:.0f} h x {PRICE:g}', f'{work * PRICE:.1f}'],
     ]
-    told = (
+    words = (
         f'Ten-second recordings as above. `{cores} cores` assumes that storage and network '
         'deliver and that the efficiency of two workers holds; the row `one parent keeps busy` is '
         'where it ends: what hands out recordings and keeps factors takes its own time.'
     )
-    return Table(['what', 'how', 'result'], rows, '10^6 recordings, on paper', told)
+    return Table(['what', 'how', 'result'], rows, '10^6 recordings, on paper', words)

@@ -71,7 +71,7 @@ def prediction_errors(file: Path, cutoff: float) -> Errors:
 
 def physical(parameters: Sequence[np.ndarray]) -> bool:
     """
-    Tell whether bodies can have these parameters: their pseudo-inertias are positive definite.
+    Return whether bodies can have these parameters: their pseudo-inertias are positive definite.
 
     Parameters
     ----------
@@ -83,14 +83,14 @@ def physical(parameters: Sequence[np.ndarray]) -> bool:
 
 
 def plausible(masses: np.ndarray, makers: np.ndarray) -> bool:
-    """Tell whether (n,) masses are near the maker's [kg]."""
+    """Return whether (n,) masses are near the maker's [kg]."""
     share = masses / makers
     near = abs(masses.sum() / makers.sum() - 1.0) <= TOTAL
     return bool(near and share.min() >= LIGHTEST and share.max() <= HEAVIEST)
 
 
 def loads(urdf: str) -> bool:
-    """Tell whether Pinocchio and MuJoCo take a URDF; meshes, which may not be here, left out."""
+    """Return whether Pinocchio and MuJoCo take a URDF; meshes, which may not be here, left out."""
     try:
         pin.buildModelFromXML(urdf)
         mujoco.MjModel.from_xml_string(_without_shapes(urdf))
@@ -111,8 +111,8 @@ def deviation_ratio(values: np.ndarray, deviations: np.ndarray) -> float:
     """
     spread = values.std(axis=0, ddof=1)
     stated = np.sqrt(np.mean(deviations**2, axis=0))
-    told = np.isfinite(stated) & (stated > 0.0)
-    return float(np.median(spread[told] / stated[told]))
+    certain = np.isfinite(stated) & (stated > 0.0)
+    return float(np.median(spread[certain] / stated[certain]))
 
 
 def _pseudo_inertia(body: np.ndarray) -> np.ndarray:

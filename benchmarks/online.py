@@ -98,13 +98,13 @@ def latencies(online: OnlineIdentifier, given: Recording, *, paced: bool = False
 def section() -> Section:
     """Measure."""
     rows, figures = [], []
-    told = {}
+    seconds_by_name = {}
     for name, robot in robots().items():
         online = identifier(robot)
         given = recording(robot, SECONDS[name])
         latencies(identifier(robot), given.rows(0, 300))  # compiles
         seconds = latencies(online, given)
-        told[name] = seconds
+        seconds_by_name[name] = seconds
         b = online.structure.n_base
         rows.append(_row(f'{name} ({robot.n_joints} joints, {b} parameters)', seconds))
         if name == 'Panda':
@@ -117,7 +117,7 @@ def section() -> Section:
             )
             stages = _stages(robot, given)
             ways = _ways(robot, given, float(np.median(seconds)))
-    for name, seconds in told.items():
+    for name, seconds in seconds_by_name.items():
         figures.append(Figure(f'{name}, median', 1e6 * float(np.median(seconds)), 'us'))
     changes, noticed = _changes(panda())
     return Section(

@@ -106,15 +106,15 @@ def long_recordings(entries: dict[str, RecordingEntry]) -> tuple[Table, list[Fig
         figures.append(Figure(f'{name}, ten minutes', timing.median, 's', at_most=bound))
         figures.append(Figure(f'{name}, peak memory beyond imports', peak - idle, 'MB'))
     columns = ['format', 'MB', 's', 'MB/s', 'rosbags, s', 'ratio', 'peak MB', 'beyond imports']
-    told = (
+    words = (
         'Beside it, `rosbags` message by message: `Reader.messages`, `deserialize_cdr`, and the '
         f'values into lists that become arrays; {BY_LIBRARY:,} messages are timed and scaled.'
     )
-    return Table(columns, rows, 'Ten minutes at 1 kHz', told), figures
+    return Table(columns, rows, 'Ten minutes at 1 kHz', words), figures
 
 
 def is_bag(name: str) -> bool:
-    """Tell whether a format is one of rosbag2."""
+    """Return whether a format is one of rosbag2."""
     return name.startswith(('mcap', 'sqlite3'))
 
 
@@ -156,8 +156,8 @@ def by_library(path: Path) -> float:
 def memory(entry: RecordingEntry) -> tuple[float, float]:
     """Read a recording in a fresh process; return its peak memory before and after [MB]."""
     code = 'import sys, benchmarks.reading as reading\nprint(*reading.peaks(*eval(sys.argv[1])))'
-    told = repr((entry.file, entry.rate, *(getattr(entry, signal) for signal in SIGNALS)))
-    command = [sys.executable, '-c', code, told]
+    entry_text = repr((entry.file, entry.rate, *(getattr(entry, signal) for signal in SIGNALS)))
+    command = [sys.executable, '-c', code, entry_text]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     idle, peak = map(float, output.split())
     return idle, peak
@@ -202,11 +202,11 @@ def short_recordings(folder: Path) -> tuple[Table, list[Figure]]:
     timings |= interleaved(more, repeats=3)
     rows = [[name, f'{1e3 * timing.median:.2f}'] for name, timing in timings.items()]
     figure = Figure('overhead of a recording in reading it', worst, 's', at_most=OVERHEAD)
-    told = (
+    words = (
         f'Opening, checking and reading {SHORT} messages, beside all of a short recording and '
         'what any number of recordings share.'
     )
-    return Table(['what', 'ms'], rows, 'Overhead of a recording', told), [figure]
+    return Table(['what', 'ms'], rows, 'Overhead of a recording', words), [figure]
 
 
 def shared(entry: RecordingEntry) -> dict[str, Callable[[], object]]:

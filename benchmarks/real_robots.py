@@ -199,7 +199,7 @@ def _experiment(
 
 
 def _loads(stored: StoredResult) -> bool:
-    """Tell whether simulators take the URDF with the identified parameters."""
+    """Return whether simulators take the URDF with the identified parameters."""
     try:
         return judge.loads(identified_urdf(stored.robot, stored.standard, stored.settings.model))
     except IdentificationError:

@@ -146,17 +146,17 @@ def defective(robots: int) -> tuple[Table, list[Figure]]:
     """Choose for ``robots`` arms with each defect; tell of false terms, and of errors."""
     rows, every, flawed, wrong = [], [], [], []
     for name in DEFECTS:
-        errors, told = np.empty((robots, DRAWS, 2)), []
+        errors, false_terms = np.empty((robots, DRAWS, 2)), []
         for arm, draw in np.ndindex(robots, DRAWS):
             errors[arm, draw], terms = judged(name, arm + 1, draw)
-            told += [f'{term} ({arm + 1})' for term in terms]
+            false_terms += [f'{term} ({arm + 1})' for term in terms]
             wrong.append(bool(terms))
         ratios = errors[:, :, 0] / errors[:, :, 1]
         share = np.median(ratios, axis=1)
         every += share.tolist()
         flawed += [] if name in SOUND else share.tolist()
         cells = (*np.median(errors, axis=(0, 1)), np.median(share), share.max(), ratios.max())
-        rows.append([name, *(f'{value:.2f}' for value in cells), ', '.join(told) or '-'])
+        rows.append([name, *(f'{value:.2f}' for value in cells), ', '.join(false_terms) or '-'])
     heads = [
         'defect',
         'auto %',

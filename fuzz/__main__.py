@@ -106,8 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if outcome.is_finding:
                 print(f'{outcome.kind}: {outcome.target}:{outcome.number}', flush=True)
                 path = LOG / f'{outcome.target}-{outcome.number}.txt'
-                told = f'{outcome.kind}\n{outcome.text}\n'
-                path.write_text(told, 'utf-8', 'backslashreplace')
+                words = f'{outcome.kind}\n{outcome.text}\n'
+                path.write_text(words, 'utf-8', 'backslashreplace')
     print(report(counts))
     print(f'{sum(counts.values())} inputs in {time.monotonic() - begin:.0f} s')
     return int(any(kind not in ('used', 'refused') for _, kind in counts))

@@ -219,10 +219,10 @@ def folders() -> Sequence[Case]:
     packed = {f'run/{name}': data for name, data in bag_folder('MCAP', 'FILE').items()}
     bomb = {**packed, 'run/run.mcap.zstd': zstd.compress(bytes(LARGE))}
     cases = [Case({**experiment('file: run, format: rosbag2'), **bomb}, 'run/metadata.yaml')]
-    telling = [
+    suspects = [
         b'rosbag2_bagfile_information: ' + text for text in (*DEEP, b'&a [*a]', b'9' * 5000)
     ]
-    for data in (*YAMLS, *telling, PIPE, DEVICE):
+    for data in (*YAMLS, *suspects, PIPE, DEVICE):
         cases.append(Case({**files, 'run/metadata.yaml': data}, 'run/metadata.yaml'))
     return cases
 

@@ -106,7 +106,7 @@ class _Worker:
             self.pipe = -1
 
     def late(self) -> bool:
-        """Tell whether the present input takes too long."""
+        """Return whether the present input takes too long."""
         if time.monotonic() - self.begun > WALL_LIMIT:
             return True
         return self.current is not None and self._used() - self._cpu > CPU_LIMIT
@@ -221,8 +221,8 @@ def _serve(target: Target, numbers: list[int], folder: Path, writer: int, log: P
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         elsewhere: list[str] = []
-        threading.excepthook = lambda told: elsewhere.append(
-            _traceback(told.exc_value or told.exc_type())
+        threading.excepthook = lambda failure: elsewhere.append(
+            _traceback(failure.exc_value or failure.exc_type())
         )
         os.chdir(folder)
         target.prepare(folder)

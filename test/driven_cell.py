@@ -317,7 +317,7 @@ class DrivenCell:
         return [goal.trajectory for goal in self.controller.goals]
 
     def at_rest(self):
-        """Tell whether the robot rests."""
+        """Return whether the robot rests."""
         self.pass_time(0.3)
         since = round(0.25 * self.world.simulator.settings.rate)
         return float(np.ptp(self.positions()[-since:], axis=0).max()) < 2e-3

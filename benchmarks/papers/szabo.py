@@ -181,14 +181,14 @@ def _gain_rows(
     """Return what weights gain, and whether the estimates know it."""
     rows = []
     ls, weighted = pooled
-    told = studies[1].told / studies[1].theory
+    ratio = studies[1].reported_variance / studies[1].theory
     rows.append(
         Row(
             'WLS: variance that the estimates state over that of the formula',
             '',
-            f'{told.min():.3f} to {told.max():.3f}',
+            f'{ratio.min():.3f} to {ratio.max():.3f}',
             '0.95 to 1.05',
-            bool(told.min() >= 0.95 and told.max() <= 1.05),
+            bool(ratio.min() >= 0.95 and ratio.max() <= 1.05),
             'with weights from the residuals, not the true noise',
         )
     )

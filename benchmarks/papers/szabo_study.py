@@ -32,7 +32,7 @@ class Study:
     ----------
     values:
         (runs, b).
-    told:
+    reported_variance:
         (b,) mean of the variances that the estimates say of themselves.
     theory:
         (b,) variances by the covariance formula with the true noise.
@@ -42,7 +42,7 @@ class Study:
     """
 
     values: np.ndarray
-    told: np.ndarray
+    reported_variance: np.ndarray
     theory: np.ndarray
     exact: np.ndarray
 
@@ -88,8 +88,8 @@ def noise_study(
             several.append((estimate.base.values, estimate.std**2))
     studies = []
     for several, theory in zip(found, covariances(rows), strict=True):
-        values, told = (np.array(part) for part in zip(*several, strict=True))
-        studies.append(Study(values, told.mean(axis=0), np.diag(theory), exact))
+        values, variances = (np.array(part) for part in zip(*several, strict=True))
+        studies.append(Study(values, variances.mean(axis=0), np.diag(theory), exact))
     return studies[0], studies[1]
 
 

@@ -497,7 +497,7 @@ def evidence_of_gravity(sizes: Mapping[str, float]) -> Iterator[str]:
     if not seen:
         yield (
             f'gravity does not show at {one_of(list(sizes))}: speaks for efforts that the driver '
-            'has cleared of it, which tell no masses'
+            'has cleared of it, which determine no masses'
             if sizes
             else 'gravity shows at no joint: the recordings say nothing on the kind of effort'
         )

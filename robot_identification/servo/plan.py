@@ -5,8 +5,8 @@ Commands for position servos whose response is exciting and within limits.
 A servo does not follow its commands: it lags, droops under gravity and overshoots.  So a planned
 path is commanded at several speeds, and what is held against the limits is the response that
 MuJoCo simulates with nominal parameters.  A joint whose response passes a limit gets a smaller
-excursion.  Speeds grow as long as the servos follow: fast motion tells delay, viscous friction and
-armature apart, and what is identified on it holds for slow motion, too.
+excursion.  Speeds grow as long as the servos follow: fast motion separates delay, viscous friction
+and armature, and what is identified on it holds for slow motion, too.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def seconds(message):
 
 
 def hears_both(statuses):
-    """Tell whether the latest messages of a recording are more than one topic has."""
+    """Return whether the latest messages of a recording are more than one topic has."""
     if len(statuses) < 2:
         return False
     before, now = statuses[-2:]

@@ -61,7 +61,7 @@ def test_means_and_variances_of_ls_and_wls(paper, excitation):
         assert low < found.spread.min()
         assert found.spread.max() < high
     plain, weighted = studies
-    np.testing.assert_allclose(weighted.told, weighted.theory, rtol=0.05)
+    np.testing.assert_allclose(weighted.reported_variance, weighted.theory, rtol=0.05)
     # friction gains least from weights, what gravity shows most
     ratio = dict(zip(paper.base.names, weighted.theory / plain.theory, strict=True))
     assert max(ratio.values()) < 1.0

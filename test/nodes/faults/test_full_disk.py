@@ -32,7 +32,7 @@ MOUNT = 'mount -t tmpfs -o size=16m none "$0" && exec "$@"'
 
 
 def may_mount():
-    """Tell whether a namespace with a file system of its own can be made here."""
+    """Return whether a namespace with a file system of its own can be made here."""
     command = ['unshare', '--user', '--map-root-user', '--mount']
     command += ['mount', '-t', 'tmpfs', 'none', '/mnt']
     try:

@@ -164,5 +164,5 @@ def test_a_node_is_killed_in_every_step(killing):
 
 
 def begun(bag):
-    """Tell whether something is in a bag."""
+    """Return whether something is in a bag."""
     return any(file.stat().st_size > 20_000 for file in bag.glob('*.mcap'))
