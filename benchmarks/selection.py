@@ -51,7 +51,7 @@ DEAD_ZONES = (0.0, 0.05)
 ROBOTS = 10
 """With each defect."""
 
-DRAWS = 3
+DRAWS = 9
 """Recordings of an arm, with other noise, of whose errors the median counts."""
 
 AUTO = 'auto'
