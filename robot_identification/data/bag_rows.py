@@ -53,9 +53,13 @@ class PublisherConstants:
     often: int = 10
     """Changes between zeros and a driver's states from which zeros are a second publisher's."""
     alternating_ratio: float = 10.0
-    """Ratio of steps to double steps of two states in alternation."""
+    """Ratio of steps to what is left of them soon after, of two states in alternation."""
     alternating_step: float = 1e-3
     """Size of their steps [rad or m]."""
+    alternating_share: float = 0.05
+    """Share of such steps, from which on there are two states."""
+    soon: int = 5
+    """Messages within which a publisher sends again."""
     back_share: float = 0.1
     """Share of steps of the sequence number that do not count up, from which on two count."""
 
@@ -177,10 +181,17 @@ def _report_alternation(bag: Path, topic: str, states: JointStates) -> bool:
     position = position[np.diff(states.stamp[whole], prepend=-1) > 0]
     if len(position) < PUBLISHERS.often:
         return False
-    step = np.median(np.abs(position[1:] - position[:-1]), axis=0)
-    double = np.median(np.abs(position[2:] - position[:-2]), axis=0)
-    least = np.maximum(PUBLISHERS.alternating_step, PUBLISHERS.alternating_ratio * double)
-    found = bool((step > least).any())
+    n = len(position) - PUBLISHERS.soon
+    step, *later = (
+        np.abs(position[k : n + k] - position[:n]) for k in range(1, 1 + PUBLISHERS.soon)
+    )
+    left = np.min(later, axis=0)
+    large = step > PUBLISHERS.alternating_step
+    usual = np.array(
+        [np.median(part[at]) if at.any() else 0.0 for part, at in zip(left.T, large.T)]
+    )
+    large &= step > PUBLISHERS.alternating_ratio * np.maximum(left, usual)
+    found = bool((large.mean(axis=0) > PUBLISHERS.alternating_share).any())
     if found:
         warnings.warn(
             Omission(

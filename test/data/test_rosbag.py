@@ -555,6 +555,34 @@ def test_two_publishers_of_the_same_joints_are_named(tmp_path):
             load(write(tmp_path / str(late), messages))
 
 
+@pytest.mark.parametrize('every', [1, 2, 3, 8])
+def test_a_second_publisher_that_sends_less_often_is_named(tmp_path, every):
+    """It has the joints where they are not, between some of the robot's messages."""
+    messages = []
+    for i, stamp in enumerate(range(START, START + 10**9, 2_000_000)):
+        state = np.full(3, np.sin(3e-9 * (stamp - START))), [1.0] * 3, np.full(3, 5.0)
+        messages.append((stamp, serialised(stamp, JOINTS, *state)))
+        if i % every == 0:
+            own = stamp + 700_000
+            state = np.full(3, 0.3), [0.0] * 3, np.zeros(3)
+            messages.append((own, serialised(own, JOINTS, *state)))
+    with pytest.warns(IdentificationWarning, match='alternate between two states'):
+        load(write(tmp_path / 'bag', messages))
+
+
+@pytest.mark.parametrize('period', [7.3, 10.0, 40.0])
+def test_a_quick_motion_back_and_forth_is_no_second_publisher(tmp_path, period):
+    """With rests between, and noise of the encoders."""
+    random, messages = np.random.default_rng(1), []
+    for i, stamp in enumerate(range(START, START + 10**10, 20_000_000)):
+        swing = 0.2 * np.sin(2.0 * np.pi * i / period) * (i % 200 > 100)
+        state = swing + 1e-5 * random.standard_normal(3), [1.0] * 3, np.full(3, 5.0 + swing)
+        messages.append((stamp, serialised(stamp, JOINTS, *state)))
+    with warnings.catch_warnings():
+        warnings.simplefilter('error', IdentificationWarning)
+        load(write(tmp_path / 'bag', messages))
+
+
 def mcap(path, messages, senders):
     """Write messages by the (channel, sequence number) of their sender; channels have nodes."""
     with open(path, 'wb') as stream:
