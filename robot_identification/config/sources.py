@@ -13,6 +13,7 @@ import numpy as np
 
 from ..data.csv import estimated_rows
 from ..data.drives import Drives, elastic_blocks, link_and_motor_sides
+from ..data.frozen import warn_of_frozen_efforts
 from ..data.readers import checked, read_tables
 from ..data.recording import READ_ROWS, Recording, SIGNALS
 from ..data.recording_config import RecordingEntry, TIME_UNITS
@@ -120,7 +121,9 @@ class FileSource:
         unwrapper = Unwrapper()
         tables = read_tables(entry, joints, drives.recorded(len(joints)), self.base, size)
         for table in checked(tables, entry):
-            yield unwrapper.take(drives.recording(table, joints, entry.name))
+            part = unwrapper.take(drives.recording(table, joints, entry.name))
+            warn_of_frozen_efforts(part)
+            yield part
 
 
 @dataclass(frozen=True)
@@ -296,7 +299,9 @@ class ArrayEntry:
             if signal is not None and signal.shape != shape:
                 remedy = f'expected {shape}: a row a stamp, a column a joint of {one_of(joints)}'
                 raise _wrong(self.name, f"has '{key}' of shape {signal.shape}", remedy)
-        return Unwrapper().take(drives.recording(self, joints, self.name))
+        recording = Unwrapper().take(drives.recording(self, joints, self.name))
+        warn_of_frozen_efforts(recording)
+        return recording
 
 
 def _signal(value: Any, frame: Any, name: str, key: str) -> np.ndarray:

@@ -50,7 +50,7 @@ class Unwrapper:
     Warns
     -----
     Omission
-        naming the joint and the first jump, once; likewise for a step of another size.
+        naming the joint and the first jump, once; likewise a step of another size, or a stop.
 
     """
 
@@ -105,6 +105,14 @@ class Unwrapper:
             before = part.position[max(0, row - 2) : row + 2, j].mean()
             if abs(after - before) < 0.5 * abs(size):
                 continue  # a spike
+            if len(part) - row > UNWRAP.fewest_samples and not np.ptp(part.position[row + 2 :, j]):
+                rest = (
+                    f'at once at {part.time[row + 2]:.4g} s and stay exactly there, as where a '
+                    'driver reads them no more: cut the recording there (rows, time_range)'
+                )
+                if np.ptp(part.position[row + 2 :], axis=0).any():  # else the robot has stopped
+                    self._warn_once(part, int(j), 'stop', rest)
+                continue
             share = _TURN / abs(size)
             of_turn = f' (1/{share:.0f} of a turn)' if 1.5 < share < 1000.0 else ''
             rest = (

@@ -68,6 +68,17 @@ def test_a_lost_turn_of_an_encoder_is_named(gear, noise):
     assert len(told) == 1
 
 
+def test_positions_that_are_read_no_more_are_no_lost_turn():
+    position = MOTION.copy()
+    position[600:, 1] = position[600, 1]
+    with pytest.warns(Omission, match="'elbow' stop at once at 12 s and stay exactly") as told:
+        unwrapped(position)
+    assert len(told) == 1
+    with warnings.catch_warnings():  # the robot stops
+        warnings.simplefilter('error', Omission)
+        unwrapped(np.concatenate([MOTION[:600], np.repeat(MOTION[600:601], 400, axis=0)]))
+
+
 def test_spikes_and_gaps_are_no_steps():
     position = MOTION.copy()
     position[300, 0] += 0.5
