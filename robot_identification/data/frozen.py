@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Efforts that a driver reads no more: they stay the same while their joint goes to and fro."""
+"""Efforts that a driver reads no more: they stay the same while their joint goes back and forth."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FROZEN = FrozenConstants()
 
 def warn_of_frozen_efforts(part: Recording) -> None:
     """
-    Warn of efforts that stay exactly the same while their joint moves to and fro.
+    Warn of efforts that stay exactly the same while their joint moves back and forth.
 
     Friction alone changes the sign of a joint's effort where it turns round, however coarsely it
     is measured.
@@ -49,7 +49,7 @@ def warn_of_frozen_efforts(part: Recording) -> None:
         start = int(starts[counts.argmax()])
         rows = slice(start, start + int(counts.max()))
         least = max(FROZEN.least_motion, FROZEN.moved_share * float(np.ptp(position)))
-        if counts.max() < FROZEN.fewest_samples or _to_and_fro(position[rows]) < least:
+        if counts.max() < FROZEN.fewest_samples or _back_and_forth(position[rows]) < least:
             continue
         first, last = part.time[rows][[0, -1]]
         warnings.warn(
@@ -62,7 +62,7 @@ def warn_of_frozen_efforts(part: Recording) -> None:
         )
 
 
-def _to_and_fro(position: np.ndarray) -> float:
+def _back_and_forth(position: np.ndarray) -> float:
     """Return how far a joint goes in both directions, one after the other [rad or m]."""
     rise = position - np.minimum.accumulate(position)
     fall = np.maximum.accumulate(position) - position

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Efforts that stay the same while their joint goes to and fro are named, others are not."""
+"""Efforts that stay the same while their joint goes back and forth are named, others are not."""
 
 from __future__ import annotations
 
