@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Efforts that a driver reads no more: they stay the same while their joint goes back and forth."""
+"""Efforts that a driver reads no more: they stay while their joint goes back and forth."""
 
 from __future__ import annotations
 
