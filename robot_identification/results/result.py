@@ -249,9 +249,15 @@ class Result(ResultView):
         return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def link_table(self) -> LinkTable:
-        """Return the links before and after, with standard deviations."""
-        categories = self.structure.categories
-        return link_table(self.prior, self.standard, self.standard_covariance, categories)
+        """
+        Return the links before and after, with standard deviations.
+
+        Those of the method `physical` count with the prior's spread, which nobody knows where the
+        URDF has one placeholder for all links: there are none then.
+        """
+        spread_unknown = self.robot.bodies_alike and self.settings.estimation.method == 'physical'
+        covariance = None if spread_unknown else self.standard_covariance
+        return link_table(self.prior, self.standard, covariance, self.structure.categories)
 
     def link_knowledge(self) -> tuple[LinkKnowledge, ...]:
         """Return what the recordings determine of each link."""

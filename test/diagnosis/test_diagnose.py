@@ -65,6 +65,8 @@ def test_a_urdf_without_masses_tells_of_no_scale_and_no_load(mass):
     assert not [each for each in result.plausibility.findings if 'mass' in each.quantity]
     told = [each for each in verdict(result).against if 'nothing confirms the masses' in each.text]
     assert len(told) == 1 and not told[0].rules_out
+    table = result.link_table()
+    assert np.isnan([table.std, *(link.std.mass for link in table.links)]).all()
     # what masses do not tell, residuals do
     effort = made.recording.effort * np.where(np.arange(robot.n_joints) == 1, -1.0, 1.0)
     (finding,) = diagnose(robot, [replace(made.recording, effort=effort)])
