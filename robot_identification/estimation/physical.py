@@ -291,9 +291,9 @@ class _StrengthSearch:
         if error > max(usual, 100.0 * PHYSICAL.least_noise):
             warnings.append(
                 f'the constraints raise the relative error from {free.fit.relative_error:.3g} to '
-                f'{error:.3g} %: efforts of another sign or scale do so, or an '
-                'estimation.physical.total_mass, links or center_of_mass that the robot does not '
-                'have'
+                f'{error:.3g} %: what the model lacks does so, such as friction, efforts of '
+                'another sign or scale, or an estimation.physical.total_mass, links or '
+                'center_of_mass that the robot does not have'
             )
         return replace(
             free,

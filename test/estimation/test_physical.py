@@ -280,6 +280,7 @@ def test_a_mass_that_the_recording_contradicts_is_warned_of(arm):
     estimate = arm.physical(total_mass=mass, total_mass_std=1e-4)
     text = next(text for text in estimate.warnings if 'constraints raise' in text)
     assert f'to {estimate.fit.relative_error:.3g} %' in text and 'total_mass' in text
+    assert 'what the model lacks does so' in text  # often nothing is wrong with the efforts
 
 
 @pytest.mark.parametrize('choice', ['box', 'hull'])
