@@ -470,7 +470,7 @@ def require_units(
             j = int(np.argmax(np.where(kind, times, 0.0)))
             if times[j] > _FAR and kind[j]:
                 text = f"position of joint '{robot.joints[j]}' covers {moved[j]:.4g} {unit}, "
-                text += f'{times[j]:.2g} times its range in the URDF'
+                text += f'{times[j]:.3g} times its range in the URDF'
                 in_mm = unit == 'm' and moved[j] / 1000.0 <= room[j]
                 texts.append(text + (': it seems to be in mm' if in_mm else ''))
                 ways.append(_UNIT_REMEDIES['mm' if in_mm else unit])

@@ -99,6 +99,8 @@ class VerdictThresholds:
     """Relative deviation of a scale that nothing confirms: makers' gains are off by a tenth."""
     large_offset: float = 0.5
     """Share of a slide's effort that a drive makes as a constant beside friction and gravity."""
+    large_tilt: float = 0.035
+    """Tilt of the base [rad] that no floor has: two degrees move a thirtieth of the weight."""
     known_gains: float = 0.05
     """Relative deviation of gains up to which nothing is said: masses are not known better."""
 
@@ -680,7 +682,7 @@ def offsets(result: Result) -> Iterator[Reason]:
         if share > 100.0 * THRESHOLDS.large_offset and not turning.get(joint.joint, True):
             yield Reason(
                 'offsets',
-                f'a constant effort of {joint.joint} is {share:.3g} % of its effort: gravity may '
+                f'a constant effort of {joint.joint} is {share:.4g} % of its effort: gravity may '
                 'act along another direction there, or a spring pulls',
                 joints=(joint.joint,),
                 value=share,
@@ -689,6 +691,25 @@ def offsets(result: Result) -> Iterator[Reason]:
                 next_step='check robot.gravity, and the mounting of the robot',
                 key='robot.gravity',
             )
+
+
+def mounting(result: Result) -> Iterator[Reason]:
+    """Tilt of the base that `auto` has found: what gives the gravity of the URDF lacks it."""
+    choices = () if result.selection is None else result.selection.choices
+    key = 'robot.base_tilt'
+    tilt = float(np.linalg.norm([choice.value for choice in choices if choice.key == key]))
+    if tilt > THRESHOLDS.large_tilt:
+        yield Reason(
+            'mounting',
+            f'the base is tilted by {np.degrees(tilt):.2g} degrees against robot.gravity, by the '
+            'recordings themselves; robot.base_tilt makes up for it here, the URDF does not',
+            value=tilt,
+            threshold=THRESHOLDS.large_tilt,
+            unit='rad',
+            next_step='check the mounting, and set robot.gravity or mend the base of the URDF',
+            key='robot.gravity',
+            remark=True,
+        )
 
 
 def gains(result: Result) -> Iterator[Reason]:
@@ -737,6 +758,7 @@ CRITERIA: tuple[Callable[[Result], Iterator[Reason]], ...] = (
     speed,
     residuals,
     offsets,
+    mounting,
     gains,
 )
 """All criteria; of two reasons that rule out as many uses the earlier one is named first."""

@@ -50,6 +50,16 @@ def test_a_scale_that_no_masses_reach_shows_in_the_residuals():
     assert finding.code == 'effort_kind'
 
 
+@pytest.mark.parametrize('factor', [0.001, 1000.0])
+def test_one_joint_in_another_unit_is_named(factor):
+    made = arm(FIVE_JOINTS)
+    effort = made.recording.effort.copy()
+    effort[:, 2] *= factor
+    (finding,) = diagnose(made.robot, [replace(made.recording, effort=effort)])
+    assert (finding.code, finding.joints) == ('effort_scale', (made.robot.joints[2],))
+    assert finding.factor == pytest.approx(1.0 / factor, rel=0.5)
+
+
 @pytest.mark.parametrize('mass', [0.01, 1.0, 200.0])
 def test_a_urdf_without_masses_tells_of_no_scale_and_no_load(mass):
     """One and the same ball stands for all links, as `check --repair` or an exporter makes it."""

@@ -224,6 +224,17 @@ def test_a_delay_that_was_chosen_is_told(good, late, told):
     assert len(found) == len(told) and all(word in text for word, text in zip(told, found))
 
 
+@pytest.mark.parametrize(('tilt', 'told'), [(0.0, []), (0.02, []), (0.26, ['15 degrees'])])
+def test_a_tilt_that_was_chosen_is_told(good, tilt, told):
+    value = (0.0, -tilt, 0.0)
+    choices = (Choice('robot.base_tilt', value, -70.0, 'against the gravity'),) if tilt else ()
+    chosen = ModelSelection(good.settings.model, SIGNALS, np.array(value), choices)
+    result = replace(good, selection=chosen)
+    assert verdict(result).level == GOOD
+    found = [reason.text for reason in reasons(result, 'mounting')]
+    assert len(found) == len(told) and all(word in text for word, text in zip(told, found))
+
+
 def with_delay(result, *delays, std=0.001, gain=2.0):
     late = EffortDelay(ROBOT.joints, np.array(delays), np.full(3, std), gain)
     return recorded(result, effort_delay=late)
