@@ -697,7 +697,8 @@ def mounting(result: Result) -> Iterator[Reason]:
     """Tilt of the base that `auto` has found: what gives the gravity of the URDF lacks it."""
     choices = () if result.selection is None else result.selection.choices
     key = 'robot.base_tilt'
-    tilt = float(np.linalg.norm([choice.value for choice in choices if choice.key == key]))
+    tilts: list[Any] = [choice.value for choice in choices if choice.key == key]
+    tilt = float(np.linalg.norm(tilts))
     if tilt > THRESHOLDS.large_tilt:
         yield Reason(
             'mounting',
