@@ -100,8 +100,10 @@ class Explanation:
 
     Attributes
     ----------
-    change, fit:
-        Both.
+    change:
+        To the samples, gravity or the load.
+    fit:
+        To the samples with it.
     gain:
         How much it costs less than no change [nats].
 

@@ -65,6 +65,8 @@ from .cross_validation import (
 class SearchConstants:
     """Constants of the search for settings."""
 
+    methods: tuple[str, ...] = ('butterworth', 'measured_velocity')
+    """Ways to a velocity that are compared."""
     cutoffs: tuple[float, ...] = (3.0, 5.0, 8.0, 10.0, 15.0, 25.0)
     """Cut-off frequencies that are compared [Hz]."""
     delays: tuple[float, ...] = (0.0, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.12)
@@ -191,11 +193,8 @@ def _shown(value: object) -> str:
 def can_choose(model: ModelSettings, signals: SignalSettings, given: Collection[str]) -> bool:
     """Return whether settings can be chosen for a model and signals at all."""
     mechanism = model.elastic is not None or model.delta is not None or bool(model.loops)
-    windows = 'signals.method' in given and signals.method in (
-        'polynomial_approximation',
-        'savitzky_golay',
-    )
-    return not mechanism and not windows
+    filtered = 'signals.method' not in given or signals.method in SEARCH.methods
+    return not mechanism and filtered
 
 
 def choose_model(
@@ -315,9 +314,7 @@ class _SettingsSearch:
     def choose_filter(self) -> None:
         """Choose cut-off frequency and source of the velocity."""
         cutoffs = SEARCH.cutoffs if 'signals.cutoff' not in self.given else (self.signals.cutoff,)
-        methods: tuple[str, ...] = ('butterworth', 'measured_velocity')
-        if 'signals.method' in self.given:
-            methods = (self.signals.method,)
+        methods = SEARCH.methods if 'signals.method' not in self.given else (self.signals.method,)
         found: list[tuple[np.ndarray, SignalSettings, FoldedRows]] = []
         failure: IdentificationError | None = None
         pairs = list(itertools.product(methods, cutoffs))
