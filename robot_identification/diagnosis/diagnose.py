@@ -70,7 +70,7 @@ class DiagnosisCriteria:
     """The same of scales of efforts, which masses show; what one joint's has to be better by."""
     bodily: float = 0.5
     """Share of a joint's effort that bodies make, below which nothing is known of its gain."""
-    strange: float = 2.0
+    strange: float = 5.0
     """Median distance of links from the URDF's, above which it tells of no scale [nats]."""
     shortlisted: int = 16
     """Explanations of single joints that are fitted beside those of all joints."""
@@ -303,11 +303,11 @@ class HypothesisComparison:
         size, ratios = abs(change.size), self.base.chi[self.model.places[:, 0]] / masses
         shown = data_cost(self.base.misfit**2) - data_cost(explanation.fit.misfit**2)
         # bodies that no scale brings near to the URDF's say that the URDF is wrong
-        strange = np.median(self.model.distances(explanation.fit.chi)) > CRITERIA.strange
+        far = np.median(self.model.distances(explanation.fit.chi)) > CRITERIA.strange
+        strange = self.robot.bodies_alike or far
         if change.code == 'effort_scale':
-            known = shown > CRITERIA.decisive or not strange
-            known &= self._bodily(explanation) > CRITERIA.bodily
-            size = abs(np.log(size)) if known else 0.0
+            known = self._bodily(explanation) > CRITERIA.bodily
+            size = abs(np.log(size)) if known and (shown > CRITERIA.decisive or not strange) else 0
         elif change.code == 'effort_kind':
             size = 0.0 if strange else abs(np.log(size))
             if shown < CRITERIA.decisive * self.robot.n_joints:

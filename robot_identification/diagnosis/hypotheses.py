@@ -245,7 +245,7 @@ _WORDS = {
     ),
     'position_offset': (
         '{degrees} degrees added to the position of {joint}',
-        f"add it to {_POSITION}.offset, or mend the joint's zero in the URDF",
+        f"add it to {_POSITION}.offset (matrix: identity), or mend the joint's zero in the URDF",
     ),
     'degrees': (
         'positions taken from degrees to radians',
