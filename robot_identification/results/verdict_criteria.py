@@ -17,6 +17,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from ..diagnosis.hypotheses import CANDIDATES
 from ..diagnosis.recording_faults import LIMITS, revolute
 from ..errors import one_of
 from ..estimation.estimate import Estimate, Fit
@@ -607,7 +608,9 @@ def _explained(result: Result) -> str:
         result.robot.passive or result.settings.model.elastic or result.settings.model.delta
     )
     if tree and not any(finding.whole for finding in result.recorded.diagnosis):
-        return 'none of the faults that the diagnosis knows explains it: '
+        many = len(result.robot.joints) > CANDIDATES.many
+        untried = ' (exchanges of joints far apart are not tried on so many)' if many else ''
+        return f'none of the faults that the diagnosis knows explains it{untried}: '
     return 'see robot-identification diagnose, and '
 
 
