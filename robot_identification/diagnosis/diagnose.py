@@ -24,6 +24,7 @@ from scipy.optimize import minimize_scalar
 
 from ..data.recording import Motion, RecordingSource
 from ..model.parameters import ParameterSet
+from ..model.plausibility import robot_reach
 from ..model.robot import Robot
 from ..regressor import build, Regressor
 from ..regressor import prior as urdf_prior
@@ -72,6 +73,8 @@ class DiagnosisCriteria:
     """Share of a joint's effort that bodies make, below which nothing is known of its gain."""
     strange: float = 5.0
     """Median distance of links from the URDF's, above which it tells of no scale [nats]."""
+    density: float = 1000.0
+    """Mass by the cube of the reach that no robot has, however wrong its URDF is [kg/m^3]."""
     shortlisted: int = 16
     """Explanations of single joints that are fitted beside those of all joints."""
     finalists: int = 3
@@ -100,10 +103,8 @@ class Explanation:
 
     Attributes
     ----------
-    change:
-        To the samples, gravity or the load.
-    fit:
-        To the samples with it.
+    change, fit:
+        Change of samples, gravity or load, and the fit to the samples with it.
     gain:
         How much it costs less than no change [nats].
 
@@ -309,7 +310,10 @@ class HypothesisComparison:
             known = self._bodily(explanation) > CRITERIA.bodily
             size = abs(np.log(size)) if known and (shown > CRITERIA.decisive or not strange) else 0
         elif change.code == 'effort_kind':
-            size = 0.0 if strange else abs(np.log(size))
+            weight = explanation.fit.chi[self.model.places[:, 0]].sum() / size
+            if strange and weight < CRITERIA.density * robot_reach(self.robot) ** 3:
+                return False
+            size = abs(np.log(size))
             if shown < CRITERIA.decisive * self.robot.n_joints:
                 # masses alone tell: those of most links or of all together, not one with a load
                 told = np.log([np.median(ratios), ratios @ masses / masses.sum()])

@@ -216,7 +216,9 @@ class Result(ResultView):
             'clock': [clock.to_dict() for clock in self.recorded.clocks],
             'effort_delay': _dict_or_none(self.recorded.effort_delay),
             'residuals': _dict_or_none(self.recorded.residuals),
-            'selection': [] if self.selection is None else self.selection.to_list(),
+            'selection': [asdict(choice) for choice in self.selection.choices]
+            if self.selection
+            else [],
             'experiment': self.experiment,
             'diagnosis': [finding.to_dict() for finding in self.recorded.diagnosis],
             'warnings': self.warnings,

@@ -157,10 +157,10 @@ class FoldedRows:
 
     def determined(self, cutoff: float) -> bool:
         """Return whether what a filter [Hz] leaves of a joint is enough for its parameters."""
-        most = max(columns.size for columns in self.columns)
         # the fit leaves out rows at both ends, where the filter has samples of one side only
         periods = cutoff * self._duration - 2.0 * ONE_SIDED * len(self.stretches)
-        return COMPARISON.bandwidths * independence(2) * periods >= ENOUGH * most
+        rows = COMPARISON.bandwidths * independence(2) * periods
+        return rows >= ENOUGH * max(map(len, self.columns))
 
     @classmethod
     def from_recordings(

@@ -32,7 +32,7 @@ One file: the choices are steps of one search.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 import itertools
 from typing import Any
@@ -178,10 +178,6 @@ class ModelSelection:
         if not self.choices:
             return 'Chosen from the recordings: the default settings'
         return '\n'.join(['Chosen from the recordings:', *(f'  {c}' for c in self.choices)])
-
-    def to_list(self) -> list[dict[str, Any]]:
-        """Return the choices as mappings."""
-        return [asdict(choice) for choice in self.choices]
 
 
 def _shown(value: object) -> str:
@@ -521,9 +517,8 @@ class _SettingsSearch:
     def choose_decimation(self) -> None:
         """Let the rows keep what the motion's filter keeps."""
         if 'signals.decimate_to' not in self.given:
-            self.signals = replace(
-                self.signals, decimate_to=COMPARISON.bandwidths * self.signals.cutoff
-            )
+            rate = COMPARISON.bandwidths * self.signals.cutoff
+            self.signals = replace(self.signals, decimate_to=rate)
 
     def _offer(
         self,

@@ -81,6 +81,10 @@ def test_a_urdf_without_masses_tells_of_no_scale_and_no_load(mass):
     effort = made.recording.effort * np.where(np.arange(robot.n_joints) == 1, -1.0, 1.0)
     (finding,) = diagnose(robot, [replace(made.recording, effort=effort)])
     assert finding.code == 'effort_sign'
+    # and no robot of this size has 30 tonnes
+    tonnes = replace(made.recording, effort=1000.0 * made.recording.effort)
+    if mass == 1.0:
+        assert [each.code for each in diagnose(robot, [tonnes])] == ['effort_kind']
 
 
 @pytest.mark.soak
