@@ -15,17 +15,34 @@ NAME = 'robot_identification'
 HERE = Path(__file__).resolve().parent
 EXTRAS = ('fast', 'sim', 'fleet', 'notebook', 'parquet')
 OLDEST = {
-    'mcap': '1.5',
+    'coal': '3.0',
+    'cryptography': '41.0',
+    'dask': '2024.8',
+    'distributed': '2024.8',
+    'ipykernel': '6.29',
+    'jinja2': '3.1',
+    'lxml': '5.2',
+    'mcap': '1.1',
     'mujoco': '3.2',
+    'nbformat': '5.9',
     'numba': '0.58',
     'numpy': '1.26',
-    'pandas': '2.0',
+    'pandas': '2.1',
     'pin': '4.0',
+    'plotly': '5.18',
     'pyarrow': '15.0',
+    'pyyaml': '6.0',
     'rosbags': '0.10',
     'scipy': '1.11',
+    'threadpoolctl': '3.1',
+    'tqdm': '4.66',
+    'xacro': '2.0',
 }
-"""Oldest versions that will do; tests run with those that ``requirements/`` pins."""
+"""
+Oldest versions that will do: those of Ubuntu 24.04 where it has the package.
+
+Tests run with those that ``requirements/`` pins, with these, and with the newest.
+"""
 NODES = sorted(path.stem for path in (HERE / NAME / 'nodes').glob('*_node.py'))
 
 
@@ -95,7 +112,7 @@ setup(
     data_files=shared_files(),
     zip_safe=False,
     python_requires='>=3.10',
-    install_requires=['setuptools', *required('runtime')],
+    install_requires=required('runtime'),
     extras_require={
         **{extra: required(extra) for extra in EXTRAS},
         'test': ['hypothesis', 'nbclient', 'pytest', 'pytest-timeout'],

@@ -120,13 +120,32 @@ class Notes(list[str]):
         self.omissions: list[str] = []
 
 
-def missing_extra(package: str, extra: str) -> IdentificationError:
-    """Return the error for an optional package that is not installed; an extra brings it."""
+EXTRAS = {
+    'cryptography': 'fleet',
+    'distributed': 'fleet',
+    'mujoco': 'sim',
+    'numba': 'fast',
+    'pandas': 'notebook',
+    'pyarrow': 'parquet',
+}
+"""The extra of ``setup.py`` that brings an optional package."""
+
+
+def missing(package: str) -> IdentificationError:
+    """Return the error for an optional package that is not installed."""
+    name = f"'robot-identification[{EXTRAS[package]}]'" if package in EXTRAS else package
     return IdentificationError(
-        f"'{package}' is not installed",
-        value=package,
-        remedy=f"pip install 'robot-identification[{extra}]' brings it",
+        f"'{package}' is not installed", value=package, remedy=f'pip install {name} brings it'
     )
+
+
+@contextmanager
+def importing(package: str) -> Iterator[None]:
+    """Raise the error that names what brings an optional package where its import fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise missing(package) from error
 
 
 def one_of(names: Iterable[object], limit: int = 12) -> str:

@@ -296,6 +296,19 @@ def test_calls_without_the_messages_say_so_in_one_line(tmp_path):
     assert len(lines) == 1 and lines[0].startswith('error: calling a node needs ROS 2 (')
 
 
+REFUSING = {'RigidTransform', 'Rotation', 'Slerp', 'expm', 'lfilter_zi', 'sosfilt_zi'}
+"""Names of SciPy that refuse read-only arrays in one of the releases that are allowed."""
+
+
+def test_no_frozen_array_reaches_a_library_that_refuses_it():
+    for path in PACKAGE.rglob('*.py'):
+        for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+            if isinstance(node, ast.ImportFrom) and (node.module or '').startswith('scipy'):
+                assert not {alias.name for alias in node.names} & REFUSING, path
+            elif isinstance(node, ast.Attribute):
+                assert node.attr not in REFUSING, f'{path}:{node.lineno}'
+
+
 # --- versions, names, files -----------------------------------------------------------------
 
 

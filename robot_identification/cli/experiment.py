@@ -19,7 +19,7 @@ from pathlib import Path
 import sys
 from typing import Any
 
-from ..errors import missing_extra, one_of, SettingsError, unique_texts
+from ..errors import missing, one_of, SettingsError, unique_texts
 from ..progress import progress_bar
 from ..untrusted.writing import encoded
 from .command import (
@@ -403,7 +403,7 @@ def identify(options: argparse.Namespace) -> int:
         folder = output_folder(options, experiment)
     require_writable(folder)
     if not options.quiet and find_spec('numba') is None:
-        warn([f'{missing_extra("numba", "fast")}; without it regressors take longer'])
+        warn([f'{missing("numba")}; without it regressors take longer'])
     with progress_bar(enabled=not options.quiet) as progress:
         result = run(progress=progress)
         progress(1.0, 'writing the results')

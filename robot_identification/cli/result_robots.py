@@ -156,7 +156,6 @@ def export(options: argparse.Namespace) -> int:
     """
     from ..identification.tool_pipeline import read_tool_result
     from ..results.formats import export
-    from ..results.servo_exports import sets_document
     from ..results.servo_result import is_servo_result, read_servo_result
     from ..results.stored_result import read_result
 
@@ -167,12 +166,12 @@ def export(options: argparse.Namespace) -> int:
         raise SettingsError("'--format' is given beside '--samples'", remedy=remedy)
     if is_servo_result(options.result):
         stored = read_servo_result(options.result)
-        several = options.samples is not None
-        text = (
-            sets_document(stored, options.samples)
-            if several
-            else export(stored, name, options.frame)
-        )
+        if options.samples is None:
+            text = export(stored, name, options.frame)
+        else:
+            from ..results.servo_exports import sets_document
+
+            text = sets_document(stored, options.samples)
     elif options.samples is not None:
         raise SettingsError(
             f"'--samples' is given, but '{options.result}' is not of servos",

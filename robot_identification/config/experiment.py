@@ -7,7 +7,7 @@ One file: the sections of one file, as its page lists them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 import os
@@ -17,7 +17,6 @@ from typing import Any
 import warnings
 
 import numpy as np
-import pinocchio as pin
 
 from ..data.drives import Drives, EFFORT_KINDS, EffortDrive
 from ..data.recording_config import RecordingEntry
@@ -25,7 +24,7 @@ from ..errors import SettingsError
 from ..estimators import EstimationSettings, SERVO_METHODS
 from ..loads.drive_gains import METHODS
 from ..loads.payload import PayloadSettings
-from ..model.robot import Robot
+from ..model.robot import Robot, tilted_gravity
 from ..model.urdf_files import is_mjcf, urdf_of_mjcf, URDF_SIZE
 from ..options.fields import key_error, option
 from ..regressor.delta import delta_robot
@@ -186,14 +185,6 @@ class RobotSettings(ModelSettings):
             gravity=gravity,
             xacro_arguments=self.xacro_arguments,
         )
-
-
-def tilted_gravity(gravity: Sequence[float], tilt: Sequence[float]) -> tuple[float, float, float]:
-    """Turn gravity by a rotation vector; (3,) [m/s^2], (3,) [rad]."""
-    if not any(tilt):
-        return tuple(gravity)  # type: ignore[return-value]
-    x, y, z = (pin.exp3(np.array(tilt)) @ np.array(gravity)).tolist()
-    return x, y, z
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from ..estimators import EstimationSettings
 from ..excitation.settings import PlannerSettings
 from ..model.joint_choice import build_model
 from ..model.parameters import ParameterSet
-from ..model.robot import Robot
+from ..model.robot import Robot, tilted_gravity
 from ..model.urdf import parse_urdf
 from ..model.urdf_files import read_urdf
 from ..online import OnlineIdentifier
@@ -32,7 +32,7 @@ from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import structure
 from ..selection.model_selection import ModelSelection
 from ..signals import SignalSettings
-from .experiment import Experiment, KnownLoad, PayloadRecordings, tilted_gravity
+from .experiment import Experiment, KnownLoad, PayloadRecordings
 from .experiment_file import load_experiment
 from .sources import Source
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import missing_extra, one_of, RecordingError
+from ..errors import importing, one_of, RecordingError
 from ..untrusted.compressed import ArrayArchive, DAMAGED
 from ..untrusted.files import open_regular, require_regular
 from ..untrusted.tensors import TensorArchive
@@ -286,11 +286,9 @@ def read_parquet_head(file: Path, rows: int) -> dict[str, np.ndarray]:
 @contextmanager
 def _opened(file: Path) -> Iterator[Any]:
     """Open a file whose sizes are within limits; name it in errors of the library."""
-    try:
+    with importing('pyarrow'):
         import pyarrow
         from pyarrow import parquet
-    except ImportError as error:
-        raise missing_extra('pyarrow', 'parquet') from error
     errors, remedy = (
         (OSError, ValueError, pyarrow.ArrowException),
         'check it, or convert it to CSV',

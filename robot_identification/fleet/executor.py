@@ -19,7 +19,7 @@ import threading
 import time
 from typing import Any
 
-from ..errors import IdentificationError, missing_extra, SettingsError
+from ..errors import IdentificationError, missing, SettingsError
 from ..version import __version__
 
 Task = Callable[[bytes, Any], Any]
@@ -259,7 +259,7 @@ def open_executor(
         if scheduler is None and workers in (None, 1):
             yield SequentialExecutor(payload, retries)
             return
-        raise missing_extra('dask', 'fleet') from error
+        raise missing('distributed') from error
     with ExitStack() as stack:
         if scheduler is None or scheduler in LOCAL:
             client = stack.enter_context(local_client(workers, retries))
@@ -318,7 +318,7 @@ def _temporary_security() -> Any:
     try:
         return Security.temporary()
     except ImportError as error:
-        raise missing_extra('cryptography', 'fleet') from error
+        raise missing('cryptography') from error
 
 
 @contextmanager

@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from lxml import etree
-import mujoco
 import numpy as np
 import pinocchio as pin
 
-from ..errors import ModelError
+from ..errors import importing, ModelError
 from .consistency import inertia_at_com
 from .parameters import ParameterSet
 from .robot import joint_placement, Robot
 from .urdf import UrdfJoint
+
+with importing('mujoco'):
+    import mujoco
 
 ENTRIES = ([0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2])
 """Places in a (3, 3) inertia of its six entries, in the order of the inertial parameters."""

@@ -323,6 +323,14 @@ class Robot:
         return model
 
 
+def tilted_gravity(gravity: Sequence[float], tilt: Sequence[float]) -> tuple[float, float, float]:
+    """Turn gravity by a rotation vector; (3,) [m/s^2], (3,) [rad]."""
+    if not any(tilt):
+        return tuple(gravity)  # type: ignore[return-value]
+    x, y, z = (pin.exp3(np.array(tilt)) @ np.array(gravity)).tolist()
+    return x, y, z
+
+
 def _gravity(values: Sequence[float]) -> np.ndarray:
     gravity = np.array(values, dtype=float)
     if gravity.shape != (3,) or not (np.abs(gravity) <= MAX_GRAVITY).all():

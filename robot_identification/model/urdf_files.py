@@ -24,7 +24,7 @@ from lxml import etree
 import numpy as np
 import pinocchio as pin
 
-from ..errors import IdentificationWarning, missing_extra, ModelError, one_of
+from ..errors import IdentificationWarning, missing, ModelError, one_of
 from ..untrusted.files import read_text, require_regular, user_path
 from ..untrusted.xacro_process import answer_of, expand_xacro
 
@@ -160,7 +160,7 @@ def urdf_of_mjcf(path: Path, *, clamped: bool = False) -> str:
         memory=MEMORY_LIMIT,
     )
     if answer.get('missing'):
-        raise missing_extra('mujoco', 'sim')
+        raise missing('mujoco')
     if 'text' not in answer:
         raise ModelError(
             f"'{path}' cannot be converted to URDF: {answer['error']}",
@@ -247,7 +247,7 @@ def mjcf_facts(path: Path) -> MjcfFacts:
     request = {'path': str(path.absolute())}
     answer = answer_of(read_mjcf_facts, request, seconds=TIME_LIMIT, memory=MEMORY_LIMIT)
     if answer.get('missing'):
-        raise missing_extra('mujoco', 'sim')
+        raise missing('mujoco')
     if 'error' in answer:
         raise ModelError(
             f"'{path}' cannot be read: {answer['error']}",

@@ -15,12 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-import mujoco
-from mujoco import rollout
 import numpy as np
 
 from ..data.recording import RecordingSource, Samples, source_name
-from ..errors import ModelError, RecordingError
+from ..errors import importing, ModelError, RecordingError
 from ..estimation.tables import number, rule
 from ..model.parameters import body_links, ParameterSet
 from ..regressor import build
@@ -29,6 +27,10 @@ from ..signals import SignalSettings, stretches
 from .mjcf_export import mjcf
 from .result import Result
 from .stored_result import StoredResult
+
+with importing('mujoco'):
+    import mujoco
+    from mujoco import rollout
 
 SIGNIFICANT = 5.0
 """A parameter is significant where its relative standard deviation is below this [%]."""

@@ -11,8 +11,7 @@ figures follow the page into the dark.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -24,7 +23,7 @@ import zlib
 import jinja2
 import numpy as np
 
-from ..errors import IdentificationError
+from ..errors import importing
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure as PlotlyFigure
@@ -94,7 +93,7 @@ class Figure:
 
     def to_plotly(self) -> PlotlyFigure:
         """Return it as a figure of plotly for Python, in the colours of a light page."""
-        with _plotly():
+        with importing('plotly'):
             from plotly.graph_objects import Figure as PlotlyFigure
 
         light = dict(re.findall(r'--([\w-]+): (#\w+)', resource('style.css').split('@media')[0]))
@@ -146,22 +145,10 @@ def resource(name: str) -> str:
 @cache
 def library() -> str:
     """Return plotly.js deflated, as base64; raises IdentificationError if it is not installed."""
-    with _plotly():
+    with importing('plotly'):
         from plotly.offline import get_plotlyjs
 
     return _base64(zlib.compress(get_plotlyjs().encode(), 4))
-
-
-@contextmanager
-def _plotly() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise IdentificationError(
-            "figures need 'plotly', which is not installed",
-            value='plotly',
-            remedy='pip install plotly brings it',
-        ) from error
 
 
 class FigureStore:

@@ -15,11 +15,10 @@ from collections.abc import Callable, Mapping
 import warnings
 
 from lxml import etree
-import mujoco
 import numpy as np
 import pinocchio as pin
 
-from ..errors import ConsistencyError, IdentificationWarning, ModelError, one_of
+from ..errors import ConsistencyError, IdentificationWarning, importing, ModelError, one_of
 from ..model.consistency import inertia_at_com
 from ..model.friction import friction_symbols, STATIC
 from ..model.mechanisms import LoopSettings
@@ -29,6 +28,9 @@ from ..model.robot import Robot
 from ..regressor import ModelSettings
 from ..regressor.closed_chain import ClosedBodies
 from .urdf_export import centre_of_mass, set_comment, terms_without_element
+
+with importing('mujoco'):
+    import mujoco
 
 SMALLEST = 2e-14
 """Mass and inertia of a body without any [kg, kg m^2]; MuJoCo refuses less."""

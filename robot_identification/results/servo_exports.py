@@ -14,13 +14,12 @@ import numpy as np
 
 from ..errors import IdentificationWarning, SettingsError
 from ..options.document import dump, plain
-from ..servo.model import FRICTION_STIFFNESS
 from ..servo.parameter_sets import parameter_sets
 from ..servo.parameters import FreeParameters, ServoParameters
+from ..servo.settings import FRICTION_STIFFNESS
 from ..untrusted.writing import write_whole
 from .actuators import actuator_file, ISAACLAB
 from .figure import Figure, headline, MEASURED, PREDICTED, RESIDUAL, SOFT
-from .mjcf_export import mjcf
 from .report import write_figures
 from .servo_result import delay_document, MotionTrace, ServoResult, StoredServoResult
 from .urdf_export import identified_urdf, set_comment
@@ -38,6 +37,8 @@ def servo_mjcf(result: AnyServoResult) -> str:
     The control of an actuator is the commanded position, which acts later by the delay in the
     file's comment; MuJoCo's own rollouts of it have the errors of the result.
     """
+    from .mjcf_export import mjcf  # MuJoCo is an extra
+
     robot, servo, parameters = result.robot, result.servo, result.parameters
     with warnings.catch_warnings():
         # the offset is in the actuators below

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from ..data.drives import Drives
 from ..data.recording import Motion
-from ..errors import missing_extra, one_of, SettingsError
+from ..errors import importing, one_of, SettingsError
 from ..estimation.tables import rule, WIDTH
 from ..estimators import EstimationSettings
 from ..model.consistency import inertia_at_com
@@ -472,8 +472,6 @@ def _html(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
 
 def _frame(rows: Sequence[Row], index: str) -> Any:
     """Return rows as a data frame; raises IdentificationError if pandas is not installed."""
-    try:
+    with importing('pandas'):
         import pandas
-    except ImportError as error:
-        raise missing_extra('pandas', 'notebook') from error
     return pandas.DataFrame.from_records(list(rows)).set_index(index)

@@ -38,11 +38,10 @@ import itertools
 from typing import Any
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from ..errors import IdentificationError
 from ..model.friction import SELECTED
-from ..model.robot import Robot
+from ..model.robot import Robot, tilted_gravity
 from ..progress import no_progress, Progress
 from ..regressor import build, ModelSettings
 from ..regressor.base_parameters import BaseStructure
@@ -509,8 +508,8 @@ class _SettingsSearch:
         if np.linalg.norm(values) < SEARCH.least_tilt:
             return
         self.tilt = np.cross(down, values @ axes)
-        gravity = Rotation.from_rotvec(self.tilt).apply(self.nominal.gravity)
-        self.robot, self._rows = self.nominal.with_gravity(gravity.tolist()), None
+        gravity = tilted_gravity(self.nominal.gravity.tolist(), self.tilt.tolist())
+        self.robot, self._rows = self.nominal.with_gravity(gravity), None
         text = 'against the gravity that is given'
         self._note('robot.base_tilt', tuple(self.tilt.tolist()), relative_gain(found, plain), text)
 

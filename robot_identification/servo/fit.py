@@ -16,14 +16,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import lsq_linear
 
 from ..progress import no_progress, Progress
-from .model import ServoModel
 from .parameters import FreeParameters, KINDS, ServoParameters
 from .settings import ServoSettings
+
+if TYPE_CHECKING:  # MuJoCo is an extra
+    from .model import ServoModel
 
 
 @dataclass(frozen=True)

@@ -16,20 +16,19 @@ from functools import cached_property
 import os
 from typing import Any
 
-import mujoco
-from mujoco import rollout
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
 from ..data.commands import CommandRecording
-from ..errors import ModelError
+from ..errors import importing, ModelError
 from ..model.mujoco_model import mujoco_model
 from ..model.robot import Robot
 from .parameters import ServoParameters
-from .settings import INTEGRATORS, ServoSettings, SimulatorSettings
+from .settings import FRICTION_STIFFNESS, INTEGRATORS, ServoSettings, SimulatorSettings
 
-FRICTION_STIFFNESS = 2.0
-"""Time constant of the friction constraint in steps: the least that MuJoCo takes."""
+with importing('mujoco'):
+    import mujoco
+    from mujoco import rollout
 
 BATCH = 8_000_000
 """Numbers of the states of rollouts that are held at once."""

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..data.commands import CommandRecording, stretches_of
 from .fit import jackknife_std
-from .model import ServoModel
 from .parameters import FreeParameters, ServoParameters
+
+if TYPE_CHECKING:  # MuJoCo is an extra
+    from .model import ServoModel
 
 LEVEL = 0.9
 """Share of the sets between whose outermost positions a measured one has to be."""

@@ -18,6 +18,9 @@ SERVO_COMMAND = 'servo_command'
 INTEGRATORS = ('euler', 'rk4', 'implicit', 'implicitfast')
 """MuJoCo's integrators, in the order of its enumeration."""
 
+FRICTION_STIFFNESS = 2.0
+"""Time constant of the friction constraint in steps: the least that MuJoCo takes."""
+
 ASSUMED = (0.001, 'implicitfast')
 """Step [s] and integrator of rollouts where no simulator is named."""
 

@@ -6,13 +6,6 @@ A simulated robot made from the same URDF: what a real one would send, with a kn
 whole trajectory.
 """
 
-from importlib.util import find_spec
-
-from ..errors import missing_extra
-
-if find_spec('mujoco') is None:
-    raise missing_extra('mujoco', 'sim')
-
 from .plant import Plant
 from .servo import Servo, TrajectoryFollower, Waypoints
 from .simulator import simulate, SimulatedSample, Simulator

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import mujoco
 import numpy as np
 import pinocchio as pin
 
-from ..errors import SettingsError
+from ..errors import importing, SettingsError
 from ..model.consistency import inertia_at_com
 from ..model.mujoco_model import ENTRIES, rotation, set_inertia, wxyz
 from ..model.parameters import ParameterSet
@@ -25,6 +24,9 @@ from ..model.robot import Robot
 from ..regressor import ElasticJoints
 from .plant import Plant
 from .servo import Servo
+
+with importing('mujoco'):
+    import mujoco
 
 LONGEST_STEP = 1.0
 """Longest step, in radians of the fastest oscillation; the integration is stable up to 2.8."""

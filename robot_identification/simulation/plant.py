@@ -24,15 +24,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import mujoco
 import numpy as np
 import pinocchio as pin
 
+from ..errors import importing
 from ..model.friction import arctan_shape, CONSTANT, FRICTION, FrictionState, SMOOTH
 from ..model.mujoco_model import body_inertial, ENTRIES, mujoco_model, set_inertia
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from .truth import per_joint, SimulatedPayload, Wear
+
+with importing('mujoco'):
+    import mujoco
 
 _SMOOTH = tuple(term for term in FRICTION.values() if term.kind == SMOOTH)
 

@@ -15,14 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ..config.experiment import tilted_gravity
 from ..config.sources import open_recording, Source
 from ..data.recording import Recording
 from ..data.recording_config import RecordingEntry
 from ..errors import ExcitationError, ModelError, SettingsError
 from ..excitation.trajectories import PointTrajectory
 from ..model.parameters import ParameterSet
-from ..model.robot import Robot
+from ..model.robot import Robot, tilted_gravity
 from ..regressor import ModelSettings, prior
 from ..regressor.joint_terms import slopes_of
 from ..regressor.rigid import tree_of

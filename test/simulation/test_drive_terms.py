@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_identification.config.experiment import tilted_gravity
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
 from robot_identification.estimators import EstimationSettings
 from robot_identification.identification.pipeline import identify_sources
-from robot_identification.model.robot import Robot
+from robot_identification.model.robot import Robot, tilted_gravity
 from robot_identification.regressor import build, ElasticJoints, ModelSettings, predict, prior
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import (
