@@ -125,8 +125,22 @@ def missing_extra(package: str, extra: str) -> IdentificationError:
     return IdentificationError(
         f"'{package}' is not installed",
         value=package,
-        remedy=f"pip install 'robot-identification[{extra}]' brings it",
+        remedy=f"pip install 'robot-identification[{extra}]' brings it; {_beside_ros(package)}",
     )
+
+
+def missing_library(package: str, purpose: str) -> RecordingError:
+    """Return the error for a library that pip brings by itself, and ROS's packages do not."""
+    return RecordingError(
+        f"'{package}' is not installed, which is for {purpose}",
+        value=package,
+        remedy=f'pip install {package} brings it; {_beside_ros(package)}',
+    )
+
+
+def _beside_ros(package: str) -> str:
+    """Return the command for Python of the system, which Ubuntu 24.04 guards."""
+    return f'beside ROS from packages: PIP_BREAK_SYSTEM_PACKAGES=1 pip install {package}'
 
 
 def one_of(names: Iterable[object], limit: int = 12) -> str:

@@ -21,25 +21,18 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / 'robot_identification'
 
 KEYS = {
-    'backports': 'python3-rosbags-pip',
-    'compression': 'python3-rosbags-pip',
     'jinja2': 'python3-jinja2',
     'lxml': 'python3-lxml',
-    'lz4': 'mcap-ros2-support',
     'markupsafe': 'python3-jinja2',
-    'mcap': 'mcap-ros2-support',
-    'mujoco': 'python3-mujoco-pip',
+    'matplotlib': 'python3-matplotlib',
+    'numba': 'python3-numba',
     'numpy': 'python3-numpy',
-    'rosbags': 'python3-rosbags-pip',
+    'pandas': 'python3-pandas',
     'scipy': 'python3-scipy',
     'tqdm': 'python3-tqdm',
     'yaml': 'python3-yaml',
 }
-"""
-The rosdep keys of modules; of a module that is not here, its own name.
-
-The library `mcap` has no key of its own: its support of ROS 2 messages brings it along.
-"""
+"""The rosdep keys of modules; of a module that is not here, its own name."""
 
 WHEELS = {
     'backports': 'rosbags',
@@ -56,13 +49,42 @@ The wheels of modules; of a module that is not here, its own name.
 Compressed bags are read with what rosbags and mcap themselves decompress with.
 """
 
-OPTIONAL = {'dask', 'distributed', 'numba', 'pandas', 'plotly', 'pyarrow', 'threadpoolctl'}
+OPTIONAL = {
+    'backports',
+    'compression',
+    'dask',
+    'distributed',
+    'lz4',
+    'matplotlib',
+    'mcap',
+    'numba',
+    'pandas',
+    'plotly',
+    'pyarrow',
+    'rosbags',
+    'threadpoolctl',
+}
 """
-Imported where it is needed and without a rosdep key, so that package.xml cannot name it.
+Imported where it is needed.
 
 Where one is missing there is another way (the regressor without Numba, a fleet without Dask, a
-report without figures, the caller's threads), or an error that names what to install.
+report with figures of the other library, the caller's threads), or an error that names what to
+install.
 """
+
+BY_PIP = OPTIONAL - {'matplotlib', 'numba', 'pandas'} | {'mujoco'}
+"""
+Without a package of Ubuntu or ROS.
+
+Their rosdep keys, where they have one, install by pip, which Ubuntu 24.04 refuses beside its own
+packages: package.xml names none of them, and docs/install.md says how they are installed.
+"""
+
+USERS = {
+    'mcap': {'bag_recorder', 'bag_writer', 'mcap_storage'},
+    'numba': {module.split('.')[-1] for module in MODULES},
+}
+"""Modules that need a library for all that they do: they count as the library itself."""
 
 COMPLETION = {'argcomplete'}
 """Imported if the shell asks for completions, which it does only where this is installed."""
@@ -147,7 +169,7 @@ def setup_arguments():
 
 def test_package_xml_names_all_that_is_imported():
     modules = imported_modules(PACKAGE) | imported_modules(ROOT / 'launch')
-    modules -= OPTIONAL
+    modules -= BY_PIP
     assert {KEYS.get(module, module) for module in modules} - exec_depends() == set()
 
 
@@ -157,10 +179,9 @@ def test_package_xml_names_all_that_the_launch_files_start():
 
 
 def test_optional_modules_are_imported_inside_functions_only():
-    # modules with compiled functions count as Numba itself
-    compiled = {module.split('.')[-1] for module in MODULES}
+    libraries = {user: library for library, users in USERS.items() for user in users}
     for path in PACKAGE.rglob('*.py'):
-        allowed = {'numba'} if path.stem in compiled else set()
+        allowed = {libraries.get(path.stem)}
         for node in ast.parse(path.read_text(encoding='utf-8')).body:
             if isinstance(node, ast.Import):
                 names = {alias.name.split('.')[0] for alias in node.names}
@@ -168,7 +189,8 @@ def test_optional_modules_are_imported_inside_functions_only():
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 assert node.module.split('.')[0] not in OPTIONAL - allowed, path
             elif isinstance(node, ast.ImportFrom):
-                assert (node.module or '').split('.')[-1] not in compiled, path
+                library = libraries.get((node.module or '').split('.')[-1])
+                assert library in {None, *allowed} or path.stem == 'recorder_node', path
 
 
 def test_package_xml_names_nothing_that_is_not_imported():
@@ -262,7 +284,8 @@ def test_a_missing_extra_is_one_line_that_names_it(tmp_path):
     code = 'import robot_identification.simulation'
     _, lines = without('mujoco', tmp_path, '-c', code)
     assert lines[-1].endswith(
-        "'mujoco' is not installed: pip install 'robot-identification[sim]' brings it"
+        "'mujoco' is not installed: pip install 'robot-identification[sim]' brings it; "
+        'beside ROS from packages: PIP_BREAK_SYSTEM_PACKAGES=1 pip install mujoco'
     )
 
 
@@ -278,6 +301,8 @@ def test_nodes_without_ros_say_so_in_one_line(tmp_path):
         ('robot_identification_msgs', 'recorder', 'nodes need their messages'),
         ('control_msgs', 'excitation', "controllers' messages are missing"),
         ('mujoco', 'simulation', 'the simulation needs MuJoCo'),
+        ('mcap', 'recorder', 'recordings need a library'),
+        ('rosbags', 'recorder', 'recordings need a library'),
     ],
 )
 def test_nodes_without_their_libraries_say_so_in_one_line(tmp_path, module, node, problem):

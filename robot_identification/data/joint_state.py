@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import missing_library
 from ..untrusted.names import has_control
 from .recording import SIGNALS
 
@@ -321,8 +322,12 @@ def _in_little_endian(messages: Messages) -> Messages:
 
 @cache
 def typestore() -> Any:
-    """Return rosbags' store of message types."""
-    from rosbags.typesys import get_typestore, Stores
+    """Return rosbags' store of message types; raises RecordingError if it is not installed."""
+    try:
+        from rosbags.typesys import get_typestore, Stores
+    except ModuleNotFoundError as error:
+        purpose = 'definitions of message types, big-endian messages and those in JSON'
+        raise missing_library('rosbags', purpose) from error
 
     return get_typestore(Stores.ROS2_JAZZY)
 

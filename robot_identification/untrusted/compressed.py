@@ -19,6 +19,7 @@ import zlib
 
 import numpy as np
 
+from ..errors import missing_library
 from .files import open_regular
 from .writing import whole_file
 
@@ -75,8 +76,10 @@ def decompress(compression: str, data: memoryview, size: int) -> bytes | memoryv
 def _decompressor(compression: str) -> Any:
     """Return a streaming decompressor; raises ValueError for an unknown compression."""
     if compression == 'lz4':
-        from lz4.frame import LZ4FrameDecompressor
-
+        try:
+            from lz4.frame import LZ4FrameDecompressor
+        except ImportError as error:
+            raise missing_library('lz4', 'data compressed by lz4') from error
         return LZ4FrameDecompressor()
     if compression == 'zstd':
         return _zstd().ZstdDecompressor()
@@ -110,10 +113,14 @@ def decompress_file(source: Path, target: Path) -> None:
 
 
 def _zstd() -> Any:
+    """Return the library for zstd; raises RecordingError if it is not installed."""
     try:  # Python 3.14 has it
         from compression import zstd
     except ImportError:
-        from backports import zstd
+        try:
+            from backports import zstd
+        except ImportError as error:
+            raise missing_library('backports.zstd', 'data compressed by zstd') from error
     return zstd
 
 

@@ -21,7 +21,7 @@ from robot_identification.data.bag_writer import (
     Topic,
     type_hash,
 )
-from robot_identification.data.storage import MAGIC, parts_of
+from robot_identification.data.mcap_storage import MAGIC, parts_of
 from robot_identification.errors import RecordingError
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import get_typestore, Stores
