@@ -3,8 +3,8 @@
 Lay both ROS packages side by side in a folder, as bloom and a plain ``colcon build`` want them.
 
 ``ros_release.py FOLDER`` exports the files that git tracks.  In this repository
-``robot_identification_msgs`` lies inside of ``robot_identification``, where catkin_pkg, and with it
-rosdep, bloom and colcon, do not look for a second package.  Each package gets the licence and
+``robot_identification_msgs`` lies inside of ``robot_identification``, where catkin_pkg, and with
+it rosdep, bloom and colcon, do not look for a second package.  Each package gets the licence and
 ``CHANGELOG.rst``, which is made from ``CHANGELOG.md``.
 """
 

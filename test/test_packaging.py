@@ -2,6 +2,7 @@
 """Statements about the package in several places agree and are complete."""
 
 import ast
+import contextlib
 import functools
 from importlib import import_module
 import importlib.metadata
@@ -10,6 +11,7 @@ from pathlib import Path
 import re
 import runpy
 import shutil
+import sqlite3
 import subprocess
 import sys
 import xml.etree.ElementTree
@@ -25,6 +27,7 @@ KEYS = {
     'lxml': 'python3-lxml',
     'markupsafe': 'python3-jinja2',
     'matplotlib': 'python3-matplotlib',
+    'mpl_toolkits': 'python3-matplotlib',
     'numba': 'python3-numba',
     'numpy': 'python3-numpy',
     'pandas': 'python3-pandas',
@@ -57,6 +60,7 @@ OPTIONAL = {
     'lz4',
     'matplotlib',
     'mcap',
+    'mpl_toolkits',
     'numba',
     'pandas',
     'plotly',
@@ -72,7 +76,7 @@ report with figures of the other library, the caller's threads), or an error tha
 install.
 """
 
-BY_PIP = OPTIONAL - {'matplotlib', 'numba', 'pandas'} | {'mujoco'}
+BY_PIP = OPTIONAL - {'matplotlib', 'mpl_toolkits', 'numba', 'pandas'} | {'mujoco'}
 """
 Without a package of Ubuntu or ROS.
 
@@ -97,10 +101,12 @@ WITHOUT_WHEELS = {
     'controller_manager_msgs',
     'launch',
     'launch_ros',
+    'matplotlib',
+    'mpl_toolkits',
     'rosbag2_interfaces',
 }
 """
-There with ROS alone.
+There with ROS alone, where matplotlib draws in place of plotly.
 
 Set-up builds the first two from ``interfaces/``; launch files alone need launch, and who plays a
 bag with rosbag2 has its interfaces.
@@ -286,6 +292,27 @@ def test_a_missing_extra_is_one_line_that_names_it(tmp_path):
     assert lines[-1].endswith(
         "'mujoco' is not installed: pip install 'robot-identification[sim]' brings it; "
         'beside ROS from packages: PIP_BREAK_SYSTEM_PACKAGES=1 pip install mujoco'
+    )
+
+
+def test_without_mcap_bags_in_sqlite_are_read_and_others_name_it(tmp_path):
+    for name, head in (('run.mcap', b'\x89MCAP0\r\n'), ('run.db3', b'')):
+        (tmp_path / name).write_bytes(head)
+    with contextlib.closing(sqlite3.connect(tmp_path / 'run.db3')) as database:
+        database.execute('CREATE TABLE topics (id INTEGER, name, type, serialization_format)')
+        database.execute('CREATE TABLE messages (id INTEGER, topic_id, timestamp, data)')
+        database.execute("INSERT INTO topics VALUES (1, '/states', 'a/msg/B', 'cdr')")
+        database.commit()
+    code = (
+        'import sys; from pathlib import Path; '
+        'from robot_identification.data.bag import bag_topics; '
+        'print(*bag_topics(Path("run.db3")), file=sys.stderr); bag_topics(Path("run.mcap"))'
+    )
+    _, lines = without('mcap', tmp_path, '-c', code)
+    assert lines[0] == '/states'
+    assert lines[-1].endswith(
+        "'mcap' is not installed, which is for reading mcap files: pip install mcap brings it; "
+        'beside ROS from packages: PIP_BREAK_SYSTEM_PACKAGES=1 pip install mcap'
     )
 
 

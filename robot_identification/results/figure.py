@@ -24,7 +24,7 @@ import zlib
 import jinja2
 import numpy as np
 
-from ..errors import IdentificationError
+from ..errors import IdentificationError, missing_library
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure as PlotlyFigure
@@ -160,7 +160,7 @@ def _plotly() -> Iterator[None]:
         raise IdentificationError(
             "figures need 'plotly', which is not installed",
             value='plotly',
-            remedy='pip install plotly brings it',
+            remedy=missing_library('plotly', '').remedy,
         ) from error
 
 
@@ -170,6 +170,8 @@ class FigureStore:
 
     `add` takes them in the order of the page; `to_json` is what the page's script reads.
     """
+
+    drawn_by, interactive = 'plotly', True
 
     def __init__(self) -> None:
         self._arrays: dict[int, tuple[int, np.ndarray]] = {}
@@ -181,6 +183,15 @@ class FigureStore:
             'data': self._referring(figure.traces), 'layout': self._referring(figure.layout)
         })  # fmt: skip
         return len(self._figures) - 1
+
+    def markup(self, figure: Figure) -> str:
+        """Return the element of the page in which the script draws a figure."""
+        return (
+            f'<div class="figure" data-figure="{self.add(figure)}" '
+            f'data-time="{escape(figure.time)}" data-joint="{escape(figure.joint)}" '
+            f'style="min-height: {figure.height}px" role="img" '
+            f'aria-label="{escape(figure.text)}"></div>'
+        )
 
     def to_json(self) -> str:
         """Return the figures as JSON in which no text can end the script."""
