@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements about the package in several places agree and are complete."""
+"""
+Statements about the package in several places agree and are complete.
+
+One file: each place that names a dependency is held against the same imports.
+"""
 
 import ast
 import contextlib

@@ -59,6 +59,7 @@ class StaticFigureStore:
 def svg(figure: Figure) -> str:
     """Return a figure as an SVG element in the colours of the page's style sheet."""
     from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
 
     layout = figure.layout
@@ -66,7 +67,7 @@ def svg(figure: Figure) -> str:
         height = figure.height
         if 'scene' in layout:
             height = round(WIDTH / 1.3)
-        canvas = Canvas(figsize=(WIDTH / _DPI, height / _DPI), dpi=_DPI)
+        canvas = Canvas(figsize=(WIDTH / _DPI, height / _DPI), dpi=2 * _DPI)
         canvas.patch.set_visible(False)
         if 'scene' in layout:
             handles = _draw_scene(canvas, figure)
@@ -74,7 +75,7 @@ def svg(figure: Figure) -> str:
             handles = _draw_panels(canvas, figure)
         _write_words(canvas, layout, handles)
         text = io.StringIO()
-        canvas.savefig(text, format='svg', dpi=2 * _DPI)
+        FigureCanvasSVG(canvas).print_svg(text)
     return _cleaned(text.getvalue())
 
 
