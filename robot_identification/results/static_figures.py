@@ -193,8 +193,11 @@ def _draw_trace(
         if name in trace:
             bars = trace[name]
             spread = [bars.get('arrayminus', bars['array']), bars['array']]
-            axes.errorbar(x, y, fmt='none', **{name[-1] + 'err': spread},
-                          ecolor=_colour(bars['color']), elinewidth=bars['thickness'])  # fmt: skip
+            axes.errorbar(
+                x, y, fmt='none', xerr=spread if name == 'error_x' else None,
+                yerr=spread if name == 'error_y' else None,
+                ecolor=_colour(bars['color']), elinewidth=bars['thickness'],
+            )  # fmt: skip
     if 'lines' in trace['mode']:
         width = trace.get('line', {}).get('width', 2.0)
         return axes.plot(x, y, color=colour, linewidth=0.75 * width, alpha=alpha)[0]
@@ -258,7 +261,7 @@ def _style_axes(axes: Axes, x: Mapping[str, Any], y: Mapping[str, Any], last: bo
             axis.set_ticks(list(places), [_plain(t) for t in settings.get('ticktext', names)],
                            parse_math=False)  # fmt: skip
         elif 'nticks' in settings:
-            axes.locator_params(axis=name, nbins=settings['nticks'])
+            axis.get_major_locator().set_params(nbins=settings['nticks'])
         if settings.get('showgrid', True) and not names:
             axis.grid(color=_colour(LINE), linewidth=0.6)
         if 'title' in settings and (name == 'y' or last):
