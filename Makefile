@@ -55,13 +55,13 @@ export ROS_LOG_DIR ?= $(CURDIR)/log/ros
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-over-dds test-computing soak bench fuzz papers docs lint format types clean \
-    distclean
+.PHONY: help setup demo test test-over-dds test-computing soak bench fuzz papers docs lint format types ros-release \
+    clean distclean
 
 help:  ## this list
-	@echo 'Usage: make TARGET [PYTHON=python3.12] [ROS=jazzy] [JOBS=2] [ARGS=...]'
+	@echo 'Usage: make TARGET [PYTHON=python3.12] [ROS=jazzy] [JOBS=2] [ARGS=...] [DIR=...]'
 	@echo
-	@sed -n 's/^\([a-z]*\):.*## */  \1|/p' $(firstword $(MAKEFILE_LIST)) \
+	@sed -n 's/^\([a-z-]*\):.*## */  \1|/p' $(firstword $(MAKEFILE_LIST)) \
 	    | while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
 
 setup:  ## make .venv, or bring it up to date
@@ -121,6 +121,11 @@ lint: setup types  ## check style, formatting, types, spelling and docstrings
 	@$(BIN)/ruff format --check .
 	@$(BIN)/codespell
 	@$(BIN)/python scripts/check_docstrings.py
+
+# bloom and a plain `colcon build` look for no package inside of another one.
+ros-release:  ## lay both ROS packages side by side in DIR, for bloom and colcon
+	@if [ -z '$(DIR)' ]; then echo 'error: say where: make ros-release DIR=../release' >&2; exit 1; fi
+	@'$(STARTER)' scripts/ros_release.py '$(DIR)'
 
 format: setup  ## put style and formatting right
 	@$(BIN)/ruff check --fix .

@@ -52,6 +52,20 @@ def version():
     return re.search(r"^__version__ = '([^']+)'$", text, re.MULTILINE).group(1)
 
 
+def repository():
+    """Read the address of the repository from package.xml, where it is written once."""
+    text = (HERE / 'package.xml').read_text(encoding='utf-8')
+    return re.search(r'<url type="repository">([^<]+)</url>', text).group(1)
+
+
+def long_description():
+    """Return README.md with links and pictures that lead to the repository from elsewhere, too."""
+    text = (HERE / 'README.md').read_text(encoding='utf-8')
+    base = repository()
+    text = re.sub(r'(!\[[^]]*\]\()(?!\w+:|#)', rf'\1{base}/raw/HEAD/', text)
+    return re.sub(r'((?<!!)\[[^]!]*\]\()(?!\w+:|#)', rf'\1{base}/blob/HEAD/', text)
+
+
 def required(name):
     """
     Return the packages of a file in ``requirements/``, with the oldest versions that will do.
@@ -90,11 +104,26 @@ setup(
     name=NAME,
     version=version(),
     description="Identification of robots' dynamic parameters, with ROS 2 nodes",
-    long_description=(HERE / 'README.md').read_text(encoding='utf-8'),
+    long_description=long_description(),
     long_description_content_type='text/markdown',
     maintainer='robot_identification maintainers',
     maintainer_email='robot-identification@users.noreply.github.com',
     license='Apache-2.0',
+    url=repository(),
+    project_urls={
+        'Documentation': f'{repository()}/blob/HEAD/docs/index.md',
+        'Changelog': f'{repository()}/blob/HEAD/CHANGELOG.md',
+        'Issues': f'{repository()}/issues',
+    },
+    classifiers=[
+        'Development Status :: 4 - Beta',
+        'Intended Audience :: Science/Research',
+        'Operating System :: POSIX :: Linux',
+        *(f'Programming Language :: Python :: 3.{minor}' for minor in range(10, 14)),
+        'Topic :: Scientific/Engineering',
+        'Typing :: Typed',
+    ],
+    keywords='robotics, system identification, dynamic parameters, ROS 2',
     packages=find_packages(include=[NAME, f'{NAME}.*']),
     package_data={
         '': [

@@ -131,21 +131,25 @@ EXTRAS = {
 """The extra of ``setup.py`` that brings an optional package."""
 
 
-def missing(package: str) -> IdentificationError:
-    """Return the error for an optional package that is not installed."""
+def missing(package: str, purpose: str = '') -> IdentificationError:
+    """Return the error for an optional package that is not installed, and what it is for."""
     name = f"'robot-identification[{EXTRAS[package]}]'" if package in EXTRAS else package
+    # Ubuntu 24.04 guards the system's Python, for which ROS is built
+    beside = f'beside ROS from packages: PIP_BREAK_SYSTEM_PACKAGES=1 pip install {package}'
     return IdentificationError(
-        f"'{package}' is not installed", value=package, remedy=f'pip install {name} brings it'
+        f"'{package}' is not installed{f', which is for {purpose}' if purpose else ''}",
+        value=package,
+        remedy=f'pip install {name} brings it; {beside}',
     )
 
 
 @contextmanager
-def importing(package: str) -> Iterator[None]:
+def importing(package: str, purpose: str = '') -> Iterator[None]:
     """Raise the error that names what brings an optional package where its import fails."""
     try:
         yield
     except ImportError as error:
-        raise missing(package) from error
+        raise missing(package, purpose) from error
 
 
 def one_of(names: Iterable[object], limit: int = 12) -> str:

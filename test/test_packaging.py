@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements about the package in several places agree and are complete."""
+"""
+Statements about the package in several places agree and are complete.
+
+One file: each place that names a dependency is held against the same imports.
+"""
 
 import ast
+import contextlib
 import functools
 from importlib import import_module
 import importlib.metadata
@@ -10,6 +15,7 @@ from pathlib import Path
 import re
 import runpy
 import shutil
+import sqlite3
 import subprocess
 import sys
 import xml.etree.ElementTree
@@ -21,25 +27,19 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / 'robot_identification'
 
 KEYS = {
-    'backports': 'python3-rosbags-pip',
-    'compression': 'python3-rosbags-pip',
     'jinja2': 'python3-jinja2',
     'lxml': 'python3-lxml',
-    'lz4': 'mcap-ros2-support',
     'markupsafe': 'python3-jinja2',
-    'mcap': 'mcap-ros2-support',
-    'mujoco': 'python3-mujoco-pip',
+    'matplotlib': 'python3-matplotlib',
+    'mpl_toolkits': 'python3-matplotlib',
+    'numba': 'python3-numba',
     'numpy': 'python3-numpy',
-    'rosbags': 'python3-rosbags-pip',
+    'pandas': 'python3-pandas',
     'scipy': 'python3-scipy',
     'tqdm': 'python3-tqdm',
     'yaml': 'python3-yaml',
 }
-"""
-The rosdep keys of modules; of a module that is not here, its own name.
-
-The library `mcap` has no key of its own: its support of ROS 2 messages brings it along.
-"""
+"""The rosdep keys of modules; of a module that is not here, its own name."""
 
 WHEELS = {
     'backports': 'rosbags',
@@ -56,13 +56,43 @@ The wheels of modules; of a module that is not here, its own name.
 Compressed bags are read with what rosbags and mcap themselves decompress with.
 """
 
-OPTIONAL = {'dask', 'distributed', 'numba', 'pandas', 'plotly', 'pyarrow', 'threadpoolctl'}
+OPTIONAL = {
+    'backports',
+    'compression',
+    'dask',
+    'distributed',
+    'lz4',
+    'matplotlib',
+    'mcap',
+    'mpl_toolkits',
+    'numba',
+    'pandas',
+    'plotly',
+    'pyarrow',
+    'rosbags',
+    'threadpoolctl',
+}
 """
-Imported where it is needed and without a rosdep key, so that package.xml cannot name it.
+Imported where it is needed.
 
 Where one is missing there is another way (the regressor without Numba, a fleet without Dask, a
-report without figures, the caller's threads), or an error that names what to install.
+report with figures of the other library, the caller's threads), or an error that names what to
+install.
 """
+
+BY_PIP = OPTIONAL - {'matplotlib', 'mpl_toolkits', 'numba', 'pandas'} | {'mujoco'}
+"""
+Without a package of Ubuntu or ROS.
+
+Their rosdep keys, where they have one, install by pip, which Ubuntu 24.04 refuses beside its own
+packages: package.xml names none of them, and docs/install.md says how they are installed.
+"""
+
+USERS = {
+    'mcap': {'bag_recorder', 'bag_writer', 'mcap_storage'},
+    'numba': {module.split('.')[-1] for module in MODULES},
+}
+"""Modules that need a library for all that they do: they count as the library itself."""
 
 COMPLETION = {'argcomplete'}
 """Imported if the shell asks for completions, which it does only where this is installed."""
@@ -75,10 +105,12 @@ WITHOUT_WHEELS = {
     'controller_manager_msgs',
     'launch',
     'launch_ros',
+    'matplotlib',
+    'mpl_toolkits',
     'rosbag2_interfaces',
 }
 """
-There with ROS alone.
+There with ROS alone, where matplotlib draws in place of plotly.
 
 Set-up builds the first two from ``interfaces/``; launch files alone need launch, and who plays a
 bag with rosbag2 has its interfaces.
@@ -147,7 +179,7 @@ def setup_arguments():
 
 def test_package_xml_names_all_that_is_imported():
     modules = imported_modules(PACKAGE) | imported_modules(ROOT / 'launch')
-    modules -= OPTIONAL
+    modules -= BY_PIP
     assert {KEYS.get(module, module) for module in modules} - exec_depends() == set()
 
 
@@ -157,10 +189,9 @@ def test_package_xml_names_all_that_the_launch_files_start():
 
 
 def test_optional_modules_are_imported_inside_functions_only():
-    # modules with compiled functions count as Numba itself
-    compiled = {module.split('.')[-1] for module in MODULES}
+    libraries = {user: library for library, users in USERS.items() for user in users}
     for path in PACKAGE.rglob('*.py'):
-        allowed = {'numba'} if path.stem in compiled else set()
+        allowed = {libraries.get(path.stem)}
         for node in ast.parse(path.read_text(encoding='utf-8')).body:
             if isinstance(node, ast.Import):
                 names = {alias.name.split('.')[0] for alias in node.names}
@@ -168,7 +199,8 @@ def test_optional_modules_are_imported_inside_functions_only():
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 assert node.module.split('.')[0] not in OPTIONAL - allowed, path
             elif isinstance(node, ast.ImportFrom):
-                assert (node.module or '').split('.')[-1] not in compiled, path
+                library = libraries.get((node.module or '').split('.')[-1])
+                assert library in {None, *allowed} or path.stem == 'recorder_node', path
 
 
 def test_package_xml_names_nothing_that_is_not_imported():
@@ -262,7 +294,29 @@ def test_a_missing_extra_is_one_line_that_names_it(tmp_path):
     code = 'import robot_identification.simulation'
     _, lines = without('mujoco', tmp_path, '-c', code)
     assert lines[-1].endswith(
-        "'mujoco' is not installed: pip install 'robot-identification[sim]' brings it"
+        "'mujoco' is not installed: pip install 'robot-identification[sim]' brings it; "
+        'beside ROS from packages: PIP_BREAK_SYSTEM_PACKAGES=1 pip install mujoco'
+    )
+
+
+def test_without_mcap_bags_in_sqlite_are_read_and_others_name_it(tmp_path):
+    for name, head in (('run.mcap', b'\x89MCAP0\r\n'), ('run.db3', b'')):
+        (tmp_path / name).write_bytes(head)
+    with contextlib.closing(sqlite3.connect(tmp_path / 'run.db3')) as database:
+        database.execute('CREATE TABLE topics (id INTEGER, name, type, serialization_format)')
+        database.execute('CREATE TABLE messages (id INTEGER, topic_id, timestamp, data)')
+        database.execute("INSERT INTO topics VALUES (1, '/states', 'a/msg/B', 'cdr')")
+        database.commit()
+    code = (
+        'import sys; from pathlib import Path; '
+        'from robot_identification.data.bag import bag_topics; '
+        'print(*bag_topics(Path("run.db3")), file=sys.stderr); bag_topics(Path("run.mcap"))'
+    )
+    _, lines = without('mcap', tmp_path, '-c', code)
+    assert lines[0] == '/states'
+    assert lines[-1].endswith(
+        "'mcap' is not installed, which is for reading mcap files: pip install mcap brings it; "
+        'beside ROS from packages: PIP_BREAK_SYSTEM_PACKAGES=1 pip install mcap'
     )
 
 
@@ -278,6 +332,8 @@ def test_nodes_without_ros_say_so_in_one_line(tmp_path):
         ('robot_identification_msgs', 'recorder', 'nodes need their messages'),
         ('control_msgs', 'excitation', "controllers' messages are missing"),
         ('mujoco', 'simulation', 'the simulation needs MuJoCo'),
+        ('mcap', 'recorder', 'recordings need a library'),
+        ('rosbags', 'recorder', 'recordings need a library'),
     ],
 )
 def test_nodes_without_their_libraries_say_so_in_one_line(tmp_path, module, node, problem):

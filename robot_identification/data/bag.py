@@ -23,16 +23,8 @@ from ..untrusted.names import has_control
 from .joint_state import from_json, JOINT_STATE, JSON_KINDS, Messages
 from .recording import damage_named, recording_error
 from .recording_config import unusable
-from .storage import (
-    begins_as_mcap,
-    ERRORS,
-    has_end,
-    mcap_summary,
-    require_all,
-    Select,
-    storage_info,
-    stored_messages,
-)
+from .storage import channel_publishers, storage_info, stored_messages
+from .storage_kinds import begins_as_mcap, has_end, parse_errors, require_all, Select
 
 METADATA_NAME = 'metadata.yaml'
 METADATA_KEY = 'rosbag2_bagfile_information'
@@ -111,7 +103,7 @@ def bag_info(bag: Path) -> BagInfo:
             content = description_in(text) if text else {}
         start = 1e-9 * first if isinstance(first, int) else None
         return BagInfo(start, 1e-9 * max(0, int(duration)), custom_data_in(content))
-    except (OSError, LookupError, TypeError, sqlite3.Error, yaml.YAMLError, *ERRORS):
+    except (OSError, LookupError, TypeError, sqlite3.Error, yaml.YAMLError, *parse_errors()):
         return BagInfo()
 
 
@@ -154,10 +146,7 @@ def joint_state_topics(bag: Path) -> tuple[str, ...]:
 
 def publisher_names(bag: Path, channels: Collection[int]) -> tuple[str, ...]:
     """Return the nodes that channels of a bag's first file are from, where that has them."""
-    file = _recording(bag).files[0]
-    summary = mcap_summary(file) if file.suffix == '.mcap' else None
-    known = {} if summary is None else summary.channels
-    names = (known[each].metadata.get('callerid', '') for each in channels if each in known)
+    names = channel_publishers(_recording(bag).files[0], channels)
     return tuple(name for name in names if name and not has_control(name))
 
 

@@ -27,7 +27,7 @@ from ..errors import RecordingError
 from ..untrusted.writing import open_new, sync_folder, write_whole
 from .bag import METADATA_KEY, METADATA_NAME
 from .joint_state import typestore
-from .storage import RECORD, RECORD_KEY
+from .storage_kinds import RECORD, RECORD_KEY
 
 LIBRARY = 'robot_identification'
 """Name of the writer in the files."""

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import importing
 from ..untrusted.names import has_control
 from .recording import SIGNALS
 
@@ -321,9 +322,10 @@ def _in_little_endian(messages: Messages) -> Messages:
 
 @cache
 def typestore() -> Any:
-    """Return rosbags' store of message types."""
-    from rosbags.typesys import get_typestore, Stores
-
+    """Return rosbags' store of message types; raises IdentificationError without rosbags."""
+    purpose = 'definitions of message types, big-endian messages and those in JSON'
+    with importing('rosbags', purpose):
+        from rosbags.typesys import get_typestore, Stores
     return get_typestore(Stores.ROS2_JAZZY)
 
 

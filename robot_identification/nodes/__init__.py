@@ -12,6 +12,8 @@ import re
 import signal
 import sys
 
+from ..errors import missing
+
 NODES = tuple(sorted(path.stem[:-5] for path in Path(__file__).parent.glob('*_node.py')))
 """Names of the nodes; the module of each is ``<name>_node``, its class ``<Name>Node``."""
 
@@ -26,7 +28,7 @@ def _is_program() -> bool:
 def _require_libraries() -> None:
     """End a node's process in one line where ROS, the messages or the simulator are missing."""
     ros = "source your ROS 2 workspace, or run 'make setup' in the sources"
-    needed = {
+    needed: dict[str, tuple[str, str | None]] = {
         'rclpy': ('nodes need ROS 2', ros),
         'robot_identification_msgs': ('nodes need their messages', ros),
     }
@@ -35,8 +37,10 @@ def _require_libraries() -> None:
         made = f"{packages}run 'make setup' in the sources"
         needed['control_msgs'] = ("controllers' messages are missing", made)
     if any('simulation' in word for word in sys.orig_argv[1:4]):
-        sim = "pip install 'robot-identification[sim]' brings it"
-        needed['mujoco'] = ('the simulation needs MuJoCo', sim)
+        needed['mujoco'] = ('the simulation needs MuJoCo', missing('mujoco').remedy)
+    if any('recorder' in word for word in sys.orig_argv[1:4]):
+        for module in ('mcap', 'rosbags'):
+            needed[module] = ('recordings need a library', missing(module).remedy)
     for module, (problem, remedy) in needed.items():
         if find_spec(module) is None:
             sys.stderr.write(f'error: {problem} ({module}): {remedy}\n')

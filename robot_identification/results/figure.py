@@ -158,6 +158,8 @@ class FigureStore:
     `add` takes them in the order of the page; `to_json` is what the page's script reads.
     """
 
+    drawn_by, interactive = 'plotly', True
+
     def __init__(self) -> None:
         self._arrays: dict[int, tuple[int, np.ndarray]] = {}
         self._figures: list[dict[str, Any]] = []
@@ -168,6 +170,15 @@ class FigureStore:
             'data': self._referring(figure.traces), 'layout': self._referring(figure.layout)
         })  # fmt: skip
         return len(self._figures) - 1
+
+    def markup(self, figure: Figure) -> str:
+        """Return the element of the page in which the script draws a figure."""
+        return (
+            f'<div class="figure" data-figure="{self.add(figure)}" '
+            f'data-time="{escape(figure.time)}" data-joint="{escape(figure.joint)}" '
+            f'style="min-height: {figure.height}px" role="img" '
+            f'aria-label="{escape(figure.text)}"></div>'
+        )
 
     def to_json(self) -> str:
         """Return the figures as JSON in which no text can end the script."""

@@ -31,12 +31,13 @@ from ..version import __version__
 from . import fit_plots, parameter_plots
 from .figure import Figure, FigureStore, library, raised, resource, templates
 from .result import Result
+from .static_figures import StaticFigureStore
 from .verdict import USES, verdict
 
 MOST_POINTS = 100_000
 """Points of all joints and recordings on a page, some 2.7 MB; lines of many joints get fewer."""
 
-_LIBRARIES = ('numpy', 'scipy', 'pin', 'plotly')
+_LIBRARIES = ('numpy', 'scipy', 'pin')
 
 
 def html(result: Result) -> str:
@@ -85,6 +86,7 @@ def render(name: str, **values: Any) -> str:
     ``values`` come beside style, versions and scripts; ``figures`` is the store of the page's
     figures, if there are any.
     """
+    figures = values.get('figures')
     # it keeps the templates that it has compiled
     environment = templates()
     filters = (number, percent, seconds, signed, spread)
@@ -93,8 +95,8 @@ def render(name: str, **values: Any) -> str:
         style=Markup(resource('style.css')),
         tables_script=Markup(resource('tables.js')),
         figures_script=Markup(resource('figures.js')),
-        library=library() if values.get('figures') else '',
-        libraries=list(_libraries()),
+        library=library() if figures is not None and figures.interactive else '',
+        libraries=list(_libraries(() if figures is None else (figures.drawn_by,))),
         version=__version__,
         **values,
     )
@@ -228,13 +230,21 @@ def _parameters(result: Result) -> Iterator[dict[str, Any]]:
         }
 
 
-def figure_store() -> tuple[FigureStore | None, tuple[str, ...]]:
-    """Return the store for a page's figures; None, and the reason, if plotly is not installed."""
+def figure_store() -> tuple[FigureStore | StaticFigureStore | None, tuple[str, ...]]:
+    """
+    Return the store for a page's figures.
+
+    By plotly; without it static figures by matplotlib; without both None, and the reason.
+    """
     try:
         library()
+        return FigureStore(), ()
     except IdentificationError as error:
-        return None, (str(error),)
-    return FigureStore(), ()
+        reason = str(error)
+    try:
+        return StaticFigureStore(), ()
+    except ImportError:
+        return None, (reason,)
 
 
 def write_figures(
@@ -252,7 +262,7 @@ def write_figures(
     SettingsError
         if the file is not named as a page, or cannot be written.
     IdentificationError
-        if plotly is not installed.
+        if neither plotly nor matplotlib is installed.
 
     """
     path = Path(path)
@@ -262,13 +272,16 @@ def write_figures(
             file=str(path),
             remedy='end it in .html; a figure on the page has a button that saves it as SVG',
         )
+    store, missing = figure_store()
+    if store is None:
+        raise IdentificationError(*missing)
     page = render(
         'figures.html',
         title=title,
         text=text,
         summary=summary,
         drawn=list(figures),
-        figures=FigureStore(),
+        figures=store,
     )
     try:
         write_whole(path, page)
@@ -326,9 +339,9 @@ def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
     return figures, tuple(failures)
 
 
-def _libraries() -> Iterator[tuple[str, str]]:
+def _libraries(drawing: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     yield 'Python', platform.python_version()
-    for name in _LIBRARIES:
+    for name in (*_LIBRARIES, *drawing):
         try:
             yield name, metadata.version(name)
         except metadata.PackageNotFoundError:

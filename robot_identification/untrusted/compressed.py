@@ -19,6 +19,7 @@ import zlib
 
 import numpy as np
 
+from ..errors import importing
 from .files import open_regular
 from .writing import whole_file
 
@@ -75,8 +76,8 @@ def decompress(compression: str, data: memoryview, size: int) -> bytes | memoryv
 def _decompressor(compression: str) -> Any:
     """Return a streaming decompressor; raises ValueError for an unknown compression."""
     if compression == 'lz4':
-        from lz4.frame import LZ4FrameDecompressor
-
+        with importing('lz4', 'data compressed by lz4'):
+            from lz4.frame import LZ4FrameDecompressor
         return LZ4FrameDecompressor()
     if compression == 'zstd':
         return _zstd().ZstdDecompressor()
@@ -110,10 +111,12 @@ def decompress_file(source: Path, target: Path) -> None:
 
 
 def _zstd() -> Any:
+    """Return the library for zstd; raises IdentificationError without it."""
     try:  # Python 3.14 has it
         from compression import zstd
     except ImportError:
-        from backports import zstd
+        with importing('backports.zstd', 'data compressed by zstd'):
+            from backports import zstd
     return zstd
 
 

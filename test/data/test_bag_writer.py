@@ -21,7 +21,7 @@ from robot_identification.data.bag_writer import (
     Topic,
     type_hash,
 )
-from robot_identification.data.storage import MAGIC, parts_of
+from robot_identification.data.mcap_storage import MAGIC, parts_of
 from robot_identification.errors import RecordingError
 from rosbags.highlevel import AnyReader
 from rosbags.typesys import get_typestore, Stores
@@ -167,7 +167,9 @@ def unfinished(tmp_path_factory):
     return writer.path.read_bytes(), [part.end for part in parts if part.opcode == Opcode.CHUNK]
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(cut=strategies.floats(0.0, 1.0))
 def test_a_file_cut_anywhere_has_its_whole_chunks(unfinished, tmp_path, cut):
     raw, ends = unfinished

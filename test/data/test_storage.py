@@ -16,15 +16,15 @@ from mcap.writer import CompressionType, IndexType
 from mcap.writer import Writer as McapWriter
 import numpy as np
 import pytest
-from robot_identification.data import storage
+from robot_identification.data import mcap_storage
 from robot_identification.data.bag import (
     bag_info,
     BagInfo,
     joint_state_messages,
 )
 from robot_identification.data.joint_state import decode, Messages
+from robot_identification.data.mcap_storage import mcap_summary, parts_of
 from robot_identification.data.recording import SIGNALS
-from robot_identification.data.storage import mcap_summary, parts_of
 from robot_identification.errors import RecordingError
 from rosbags.rosbag2 import CompressionFormat, CompressionMode, Reader, StoragePlugin, Writer
 from rosbags.typesys import get_typestore, Stores
@@ -280,7 +280,7 @@ def test_the_index_is_used_where_there_is_one(tmp_path, monkeypatch):
     def refuse(*_):
         raise AssertionError('read without its index')
 
-    monkeypatch.setattr(storage, '_whole_parts', refuse)
+    monkeypatch.setattr(mcap_storage, '_whole_parts', refuse)
     for compression in CompressionType:
         write_mcap(tmp_path / 'run.mcap', alike(100), compression, 2000)
         assert len(in_bulk(tmp_path / 'run.mcap')[1]) == 100
@@ -311,16 +311,16 @@ def test_a_chunk_of_gigabytes_is_not_read(tmp_path, monkeypatch, chunks):
     file = tmp_path / 'run.mcap'
     length = 3 << 30
     with file.open('wb') as stream:
-        stream.write(storage.MAGIC)
+        stream.write(mcap_storage.MAGIC)
         for _ in range(chunks):
             stream.write(struct.pack('<BQ', Opcode.CHUNK, length))
             stream.seek(length, 1)
         stream.truncate()
-    bytes_of, read = storage._bytes_of, []
+    bytes_of, read = mcap_storage._bytes_of, []
     monkeypatch.setattr(
-        storage, '_bytes_of', lambda *part: read.append(len(data := bytes_of(*part))) or data
+        mcap_storage, '_bytes_of', lambda *part: read.append(len(data := bytes_of(*part))) or data
     )
-    scan = storage.scan_mcap(file)
+    scan = mcap_storage.scan_mcap(file)
     assert len(scan.parts) == chunks - 1  # the last one is not whole
     refused = pytest.raises(ValueError, match='are the most')
     with refused if scan.parts else contextlib.nullcontext():

@@ -61,9 +61,9 @@ def test_the_library_is_plotlys_own():
     assert len(library()) < 2_200_000
 
 
-def test_without_plotly_one_line_names_it(monkeypatch):
+def test_without_plotly_and_matplotlib_one_line_names_plotly(monkeypatch):
     library.cache_clear()
-    for name in ('plotly.offline', 'plotly.graph_objects'):
+    for name in ('matplotlib', 'plotly.offline', 'plotly.graph_objects'):
         monkeypatch.setitem(sys.modules, name, None)
     store, missing = figure_store()
     assert store is None

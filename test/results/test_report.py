@@ -166,14 +166,33 @@ def test_long_recordings_fit_into_a_page(result):
     assert len(page) < 6_000_000
 
 
-def test_without_plotly_the_report_has_no_figures_and_says_so(result, monkeypatch):
+@pytest.fixture
+def without_plotly(monkeypatch):
     library.cache_clear()
     monkeypatch.setitem(sys.modules, 'plotly.offline', None)
+
+
+def test_without_plotly_and_matplotlib_there_are_no_figures(result, without_plotly, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'matplotlib', None)
     with pytest.warns(IdentificationWarning, match='pip install plotly'):
         page = html(result)
     assert 'pip install plotly' in page
-    assert 'data-figure' not in page
+    assert 'class="figure"' not in page
     assert 'id="validation"' in page and 'Copy as CSV' in page
+
+
+def test_without_plotly_the_same_figures_are_static(result, page, without_plotly):
+    labels = re.compile('class="figure".*?aria-label="(.*?)"')
+    static = html(result)
+    assert labels.findall(static) == labels.findall(page)
+    assert static.count('<svg') == len(labels.findall(page)) > 9
+    assert 'data-figure' not in static and 'Drag to' not in static
+    assert 'matplotlib' in static and len(static) < 3_000_000
+    checker = Checker()
+    checker.feed(static)
+    assert not checker.open
+    names = [value for _, name, value in checker.attributes if name == 'id']
+    assert len(names) == len(set(names))
 
 
 def test_clocks_and_delays_are_told(result, checked):

@@ -20,8 +20,8 @@ import pytest
 from robot_identification.config.sources import open_recording
 from robot_identification.data.bag import joint_state_messages
 from robot_identification.data.csv import estimated_rows
+from robot_identification.data.mcap_storage import records_of
 from robot_identification.data.recording_config import RecordingEntry
-from robot_identification.data.storage import records_of
 from robot_identification.errors import IdentificationError, IdentificationWarning, RecordingError
 from robot_identification.options.fields import from_mapping
 from robot_identification.results.factor_file import unpack
