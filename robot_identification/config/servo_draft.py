@@ -25,6 +25,7 @@ from ..errors import collected_warnings, one_of, SettingsError
 from ..model.targets import TARGETS
 from ..model.urdf_files import mjcf_facts
 from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings, SimulatorSettings
+from ..version import page
 from .commands import read_commands
 from .draft import (
     check_settings,
@@ -96,7 +97,7 @@ class ServoDraft:
         assert servo is not None
         lines = [
             MODELINE,
-            '# Written by `robot-identification init`; every key: docs/reference/experiment.md',
+            f'# Written by `robot-identification init`; every key: {page("reference/experiment")}',
             'robot:',
             f'  urdf: {relative_path(urdf, folder)}',
             f"  joints: {flow(list(self.joints))}  # the order of the data's columns",
@@ -328,7 +329,7 @@ def command_entry(file: Path, joints: Sequence[str], rate: float | None) -> Reco
             raise recording_error(
                 file,
                 f'no {name}s of {len(joints)} joints are recognised among {one_of(names)}',
-                f'name its columns in data.identification[].{name} (docs/how_to/commands.md)',
+                f'name its columns in data.identification[].{name} ({page("how_to/commands")})',
             )
     time = found.pop('time', None)
     if time is None and rate is None:

@@ -15,6 +15,7 @@ from ..errors import collected_warnings, IdentificationError
 from ..loads.tool import CHANNELS
 from ..model.robot import Robot
 from ..results.urdf_export import robot_with_inertia
+from ..version import page
 from .draft import (
     check_settings,
     DraftSettings,
@@ -80,7 +81,7 @@ class ToolDraft:
         """Return the experiment file; paths in it are relative to its ``folder``."""
         lines = [
             MODELINE,
-            '# Written by `robot-identification init`; every key: docs/reference/experiment.md',
+            f'# Written by `robot-identification init`; every key: {page("reference/experiment")}',
             'robot:',
             f'  urdf: {relative_path(urdf, folder)}',
             f"  joints: {flow(list(self.robot.joints))}  # the order of the data's columns",
@@ -156,7 +157,7 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
             wrench = wrench_columns(signal_names(file).items())
             if not wrench:
                 text = 'has no columns of forces and torques that can be recognised'
-                remedy = 'name six in data.tool.recordings[].effort (docs/how_to/tool.md)'
+                remedy = f'name six in data.tool.recordings[].effort ({page("how_to/tool")})'
                 raise recording_error(file, text, remedy)
             entry = replace(entry, effort=wrench)
             count = {'position': robot.n_joints, 'effort': len(CHANNELS)}
