@@ -127,6 +127,7 @@ def init(options: argparse.Namespace) -> int:
                 file=path,
                 remedy='rename it',
             )
+    _require_order(options.urdf, options.recordings)
     require_writable(options.out.parent)
     commands = None if options.tool else drafted_commands(options)
     if commands is not None:
@@ -157,6 +158,25 @@ def init(options: argparse.Namespace) -> int:
     if settings.effort_kind is None:
         found = replace(found, settings=replace(settings, effort_kind=_asked()))
     return _written(options.out, '', found.text(options.urdf, options.out.parent))
+
+
+def _require_order(robot: Path, recordings: list[Path]) -> None:
+    """Raise SettingsError where the files show that the robot does not come first, or alone."""
+    from ..data.recognition import EXPERIMENT, file_title, ROBOT
+
+    titles = {path: file_title(path) for path in (robot, *recordings)}
+    robots = [path for path in recordings if titles[path] == ROBOT]
+    if titles[robot] in (ROBOT, None) and not robots:
+        return
+    texts = [f"'{path}' is {title}" for path, title in titles.items() if title]
+    first = robots[0] if robots else 'ROBOT.urdf'
+    others = [path for path, title in titles.items() if title not in (ROBOT, EXPERIMENT)]
+    raise SettingsError(
+        ', '.join(texts),
+        file=str(robot),
+        remedy='the URDF comes first, then recordings: robot-identification init '
+        + ' '.join(map(str, [first, *(others or ['RECORDING'])])),
+    )
 
 
 def _written(path: Path, summary: str, text: str, following: str = 'identify') -> int:
