@@ -93,10 +93,11 @@ test-computing:
 	    --ignore=test/nodes $(ARGS) \
 	    >log/$@.log 2>&1; code=$$?; cat log/$@.log; [ $$code -eq 0 ] || [ $$code -eq 5 ]
 
-# One process: it waits for the network, then for one command at a time.
+# One process: it waits for the network, then for one command at a time. Most of a gigabyte is
+# installed within the first test, which may take longer than any other on a busy machine.
 test-installed:
 	@mkdir -p log
-	@nice -n 5 $(PYTEST) -m 'installed and not soak' $(or $(ARGS),test/test_installed.py) \
+	@nice -n 5 $(PYTEST) -o faulthandler_timeout=1860 -m 'installed and not soak' $(or $(ARGS),test/test_installed.py) \
 	    >log/$@.log 2>&1; code=$$?; cat log/$@.log; [ $$code -eq 0 ] || [ $$code -eq 5 ]
 
 soak: setup  ## long tests: nodes killed in every step of the demo, false states 20 times, sweeps
