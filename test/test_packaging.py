@@ -15,9 +15,7 @@ import sys
 import xml.etree.ElementTree
 
 import pytest
-from robot_identification.cli.main import COMMANDS
 from robot_identification.compiled import MODULES
-from robot_identification.version import page, REPOSITORY
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / 'robot_identification'
@@ -357,32 +355,6 @@ def test_templates_and_the_type_marker_are_packaged(setup_arguments):
     ]
     missing = [path for path in others if not any(path.match(p) for p in patterns)]
     assert not missing
-
-
-def texts_of(path):
-    """Return the texts of a module but for its docstrings and those of what it defines."""
-    tree = ast.parse(path.read_text(encoding='utf-8'))
-    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-    return [t.value for t in texts if isinstance(t.value, str) and id(t) not in bare]
-
-
-def test_messages_name_pages_by_their_address():
-    """An installation has no ``docs/``."""
-    for path in PACKAGE.rglob('*.py'):
-        if path.name != 'version.py':
-            assert not [text for text in texts_of(path) if 'docs/' in text], path
-    for command in COMMANDS:
-        assert 'docs/' not in (command.run.__doc__ or ''), command
-
-
-def test_addresses_of_pages_lead_somewhere():
-    code = '\n'.join(path.read_text(encoding='utf-8') for path in PACKAGE.rglob('*.py'))
-    names = set(re.findall(r'\bpage\([\'"]([^\'"]+)[\'"]\)', code))
-    assert len(names) > 5
-    for name in names:
-        address = page(name).removeprefix(f'{REPOSITORY}/blob/main/')
-        assert (ROOT / address).is_file(), name
 
 
 # --- nothing of one machine -----------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-import shutil
 
+from ..untrusted.writing import write_named
 from .command import argument, command, EXIT_OK
 
 SHARED = ('examples', 'urdf')
@@ -39,8 +39,7 @@ def examples(options: argparse.Namespace) -> int:
     ]
     missing = [name for name in names if not (options.folder / name).exists()]
     for name in missing:
-        (options.folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(shared / name, options.folder / name)
+        write_named(options.folder / name, (shared / name).read_bytes(), with_folder=True)
     folders = ' and '.join(f"'{options.folder / top}'" for top in SHARED)
     print(f'{folders}: {len(missing)} files written, {len(names) - len(missing)} there already')
     return EXIT_OK

@@ -169,13 +169,13 @@ def _require_order(robot: Path, recordings: list[Path]) -> None:
     if titles[robot] in (ROBOT, None) and not robots:
         return
     texts = [f"'{path}' is {title}" for path, title in titles.items() if title]
-    first = robots[0] if robots else 'ROBOT.urdf'
-    others = [path for path, title in titles.items() if title not in (ROBOT, EXPERIMENT)]
+    first = str(robots[0]) if robots else 'ROBOT.urdf'
+    others = [str(path) for path, title in titles.items() if title not in (ROBOT, EXPERIMENT)]
     raise SettingsError(
         ', '.join(texts),
         file=str(robot),
         remedy='the URDF comes first, then recordings: robot-identification init '
-        + ' '.join(map(str, [first, *(others or ['RECORDING'])])),
+        + ' '.join([first, *(others or ['RECORDING'])]),
     )
 
 

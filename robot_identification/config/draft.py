@@ -36,7 +36,7 @@ from ..model.robot import Robot
 from ..results.urdf_export import robot_with_inertia
 from ..version import page
 from .entry_guess import guess_entry, merge_signal_tables, with_time_unit
-from .experiment_file import MODELINE
+from .experiment_file import DRAFT_HEAD
 from .locked import recorded_joints, remarks_on_locked
 from .sources import FileSource, open_recording
 
@@ -170,8 +170,7 @@ class Draft:
         """
         robot, settings = self.robot, self.settings
         lines = [
-            MODELINE,
-            f'# Written by `robot-identification init`; every key: {page("reference/experiment")}',
+            *DRAFT_HEAD,
             '# Cut-off, dead zone and friction terms are left out: `auto` chooses them.',
             'robot:',
             f'  urdf: {relative_path(urdf, folder)}',

@@ -38,7 +38,7 @@ from .draft import (
 )
 from .entry_guess import signal_names, with_time_unit
 from .experiment import RobotSettings
-from .experiment_file import MODELINE
+from .experiment_file import DRAFT_HEAD
 from .target import check_target
 
 _WORDS = {
@@ -96,8 +96,7 @@ class ServoDraft:
         servo, simulator = self.robot.servo, self.simulation
         assert servo is not None
         lines = [
-            MODELINE,
-            f'# Written by `robot-identification init`; every key: {page("reference/experiment")}',
+            *DRAFT_HEAD,
             'robot:',
             f'  urdf: {relative_path(urdf, folder)}',
             f"  joints: {flow(list(self.joints))}  # the order of the data's columns",

@@ -26,7 +26,7 @@ from .draft import (
     require_units,
 )
 from .entry_guess import guess_entry, signal_names, with_time_unit
-from .experiment_file import MODELINE
+from .experiment_file import DRAFT_HEAD
 from .wrenches import read_wrench
 
 _PART = re.compile(
@@ -80,8 +80,7 @@ class ToolDraft:
     def text(self, urdf: Path, folder: Path) -> str:
         """Return the experiment file; paths in it are relative to its ``folder``."""
         lines = [
-            MODELINE,
-            f'# Written by `robot-identification init`; every key: {page("reference/experiment")}',
+            *DRAFT_HEAD,
             'robot:',
             f'  urdf: {relative_path(urdf, folder)}',
             f"  joints: {flow(list(self.robot.joints))}  # the order of the data's columns",

@@ -95,9 +95,9 @@ def file_title(path: Path) -> str | None:
     if path.suffix in COMPRESSED_TEXT and path.is_file():
         return 'a compressed table'
     names = ('rosbag2',) if path.is_dir() else ('urdf', 'rosbag2', 'parquet', 'npz', 'csv')
-    kinds = [*(_KINDS[name] for name in names), (EXPERIMENT, partial(_has, _SECTIONS))]
     try:
-        return next((title for title, is_one in kinds if is_one(path)), None)
+        found = (title for title, is_one in map(_KINDS.__getitem__, names) if is_one(path))
+        return next(found, EXPERIMENT if _has(_SECTIONS, path) else None)
     except (OSError, ValueError):  # another folder; a name that is no path
         return None
 

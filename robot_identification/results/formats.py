@@ -194,12 +194,12 @@ def export(result: Any, format: str = 'urdf', frame: str | None = None) -> str:
             remedy=f'{suggestion(format, loads)}give one of {one_of(loads)}',
         )
     if frame is not None:
-        loads = one_of([name for name, each in FORMATS.items() if each.write_load])
+        loads = [name for name, each in FORMATS.items() if each.write_load]
         raise SettingsError(
             f"'{format}' is no format of a load",
             key='frame',
             value=frame,
-            remedy=f'leave the frame out, or give one of {loads}',
+            remedy=f'leave the frame out, or give one of {one_of(loads)}',
         )
     writers = {name: each.write_servos if servos else each.write for name, each in FORMATS.items()}
     write = writers.get(format)

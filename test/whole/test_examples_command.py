@@ -29,7 +29,7 @@ def test_files_that_exist_stay_as_they_are(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / 'taken').write_text('')
-    refused = run_command(tmp_path, 'examples', 'taken', expect=1)
+    refused = run_command(tmp_path, 'examples', 'taken', expect=2)
     assert refused.stderr.startswith('error: ') and 'taken' in refused.stderr
 
 
