@@ -97,7 +97,7 @@ def file_title(path: Path) -> str | None:
     names = ('rosbag2',) if path.is_dir() else ('urdf', 'rosbag2', 'parquet', 'npz', 'csv')
     try:
         found = (title for title, is_one in map(_KINDS.__getitem__, names) if is_one(path))
-        return next(found, EXPERIMENT if _has(_SECTIONS, path) else None)
+        return next(found, None) or (EXPERIMENT if _has(_SECTIONS, path) else None)
     except (OSError, ValueError):  # another folder; a name that is no path
         return None
 
