@@ -55,8 +55,8 @@ export ROS_LOG_DIR ?= $(CURDIR)/log/ros
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-over-dds test-computing soak bench fuzz papers docs lint format types ros-release \
-    clean distclean
+.PHONY: help setup demo test test-over-dds test-computing test-installed soak bench fuzz papers docs \
+    lint format types ros-release clean distclean
 
 help:  ## this list
 	@echo 'Usage: make TARGET [PYTHON=python3.12] [ROS=jazzy] [JOBS=2] [ARGS=...] [DIR=...]'
@@ -79,7 +79,7 @@ DDS_TESTS := test/nodes test/launch test/test_fuzz.py
 # have the processors meanwhile, at a lower priority; what computes is shown at its end.
 # Some tests of the second kind wait for other programs, which one process more makes use of.
 test: setup  ## run the checks and all tests (ARGS: options of pytest)
-	@$(MAKE) --no-print-directory --jobs=3 lint test-over-dds test-computing
+	@$(MAKE) --no-print-directory --jobs=4 lint test-over-dds test-computing test-installed
 
 # Each process imports the files of all tests that it is given: half of the time that its start takes
 # is saved by naming those with DDS.
@@ -89,7 +89,15 @@ test-over-dds:
 
 test-computing:
 	@mkdir -p log
-	@nice -n 5 $(PYTEST) -n $$(($(JOBS) + 1)) -m 'not ros and not soak' --ignore=test/nodes $(ARGS) \
+	@nice -n 5 $(PYTEST) -n $$(($(JOBS) + 1)) -m 'not ros and not soak and not installed' \
+	    --ignore=test/nodes $(ARGS) \
+	    >log/$@.log 2>&1; code=$$?; cat log/$@.log; [ $$code -eq 0 ] || [ $$code -eq 5 ]
+
+# One process: it waits for the network, then for one command at a time. Most of a gigabyte is
+# installed within the first test, which may take longer than any other on a busy machine.
+test-installed:
+	@mkdir -p log
+	@nice -n 5 $(PYTEST) -o faulthandler_timeout=1860 -m 'installed and not soak' $(or $(ARGS),test/test_installed.py) \
 	    >log/$@.log 2>&1; code=$$?; cat log/$@.log; [ $$code -eq 0 ] || [ $$code -eq 5 ]
 
 soak: setup  ## long tests: nodes killed in every step of the demo, false states 20 times, sweeps

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+import difflib
 import re
 from typing import Any
 import warnings
@@ -167,6 +168,19 @@ def one_of(names: Iterable[object], limit: int = 12) -> str:
     texts = [str(name) for name in names]
     listed = ', '.join(texts[:limit])
     return listed if len(texts) <= limit else f'{listed} and {len(texts) - limit} more'
+
+
+def similar(name: object, names: Iterable[object]) -> str | None:
+    """Return the valid name that ``name`` was probably meant to be, or None."""
+    known = {str(each).lower(): str(each) for each in names}
+    close = difflib.get_close_matches(str(name).lower(), known, n=1)
+    return known[close[0]] if close else None
+
+
+def suggestion(name: object, names: Iterable[object]) -> str:
+    """Return the question whether a similar valid name was meant, for an error message, or ''."""
+    meant = similar(name, names)
+    return '' if meant is None else f"did you mean '{meant}'? "
 
 
 def unique_texts(*notes: Sequence[str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import is_dataclass, MISSING
 from pathlib import Path
+import re
 import sys
 import types
 import typing
@@ -18,6 +19,7 @@ from typing import Any
 
 from robot_identification.config.experiment import Experiment
 from robot_identification.options.fields import describe, OptionInfo, section_of
+from robot_identification.version import page
 
 BEGIN, END = ('<!-- keys: begin (made by scripts/experiment_page.py) -->', '<!-- keys: end -->')
 
@@ -102,7 +104,9 @@ def _ordered(cls: type) -> list[OptionInfo]:
 
 
 def _row(info: OptionInfo) -> str:
-    return f'| `{info.name}` | {_values(info)} | {_default(info)} | {info.doc} |'
+    address = re.escape(page('NAME')).replace('NAME', r'([\w/]+)')
+    doc = re.sub(address, r'[\1](../\1.md)', info.doc)  # within the documentation
+    return f'| `{info.name}` | {_values(info)} | {_default(info)} | {doc} |'
 
 
 def _values(info: OptionInfo) -> str:

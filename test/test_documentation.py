@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links between the pages lead somewhere, each page can be found, and the site builds."""
+"""Links and addresses of pages lead somewhere, each page can be found, and the site builds."""
 
 from __future__ import annotations
 
+import ast
 import os
 from pathlib import Path
 import re
@@ -10,9 +11,12 @@ import subprocess
 import sys
 
 import pytest
+from robot_identification import version
+from robot_identification.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / 'docs'
+PACKAGE = ROOT / 'robot_identification'
 PAGES = [
     *sorted(ROOT.glob('*.md')),
     *sorted(DOCS.rglob('*.md')),
@@ -61,3 +65,29 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
     assert '<math' in (site / 'explanation' / 'estimation.html').read_text(encoding='utf-8')
     for page in site.rglob('*.html'):
         assert not re.search(r'(src|href)="(https?:)?//[^"]*\.(js|css)', page.read_text('utf-8'))
+
+
+def texts_of(path):
+    """Return the texts of a module but for its docstrings and those of what it defines."""
+    tree = ast.parse(path.read_text(encoding='utf-8'))
+    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    return [t.value for t in texts if isinstance(t.value, str) and id(t) not in bare]
+
+
+def test_messages_name_pages_by_their_address():
+    """An installation has no ``docs/``."""
+    for path in PACKAGE.rglob('*.py'):
+        if path.name != 'version.py':
+            assert not [text for text in texts_of(path) if 'docs/' in text], path
+    for command in COMMANDS:
+        assert 'docs/' not in (command.run.__doc__ or ''), command
+
+
+def test_addresses_of_pages_lead_somewhere():
+    code = '\n'.join(path.read_text(encoding='utf-8') for path in PACKAGE.rglob('*.py'))
+    names = set(re.findall(r'\bpage\([\'"]([^\'"]+)[\'"]\)', code))
+    assert len(names) > 5
+    for name in names:
+        address = version.page(name).removeprefix(f'{version.REPOSITORY}/blob/main/')
+        assert (ROOT / address).is_file(), name

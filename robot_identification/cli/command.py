@@ -11,11 +11,18 @@ import gc
 import inspect
 import os
 from pathlib import Path
+import re
 import sys
 from typing import Any, TextIO
 import warnings
 
-from ..errors import ConsistencyError, IdentificationError, IdentificationWarning, SettingsError
+from ..errors import (
+    ConsistencyError,
+    IdentificationError,
+    IdentificationWarning,
+    SettingsError,
+    suggestion,
+)
 from ..untrusted.streams import abandon
 from ..untrusted.writing import write_named
 
@@ -122,6 +129,10 @@ Argument = tuple[tuple[str, ...], dict[str, Any]]
 """Names and settings of ``add_argument``."""
 
 
+_INVALID_CHOICE = re.compile(r"invalid choice: '(?P<name>[^']*)' \(choose from (?P<known>.*)\)")
+"""In the messages of argparse, whose versions quote the known names or do not."""
+
+
 class Parser(argparse.ArgumentParser):
     """Parser that keeps the line breaks of help texts and prints errors in one line."""
 
@@ -131,6 +142,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Any:
         """End the program."""
+        if choice := _INVALID_CHOICE.search(message):
+            meant = suggestion(choice['name'], re.findall(r'[\w.-]+', choice['known']))
+            message = f'{message}; {meant.strip()}' if meant else message
         raise SystemExit(fail(f"{message} (see '{self.prog} --help')", EXIT_BAD_INPUT))
 
 
@@ -232,7 +246,7 @@ def count(text: str) -> int:
     return number
 
 
-EXPERIMENT = argument('experiment', 'the experiment file (docs/reference/experiment.md)', Path)
+EXPERIMENT = argument('experiment', 'the experiment file', Path)
 RESULT = argument('result', 'a result.yaml', Path)
 QUIET = flag('--quiet', 'no progress bar, no tables')
 TOPIC = argument('--topic', 'topic of the bag', default='/joint_states')
@@ -255,7 +269,7 @@ PLANNING = (
     argument(
         '--settings',
         "YAML with 'planner', 'robot', 'joints' and 'locked', or a parameter file of the "
-        'excitation node, which has the same keys (docs/reference/nodes.md)',
+        'excitation node, which has the same keys',
         Path,
         'FILE',
     ),

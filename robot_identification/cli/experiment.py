@@ -19,9 +19,10 @@ from pathlib import Path
 import sys
 from typing import Any
 
-from ..errors import missing, one_of, SettingsError, unique_texts
+from ..errors import missing, one_of, SettingsError, suggestion, unique_texts
 from ..progress import progress_bar
 from ..untrusted.writing import encoded
+from ..version import page
 from .command import (
     argument,
     command,
@@ -126,6 +127,7 @@ def init(options: argparse.Namespace) -> int:
                 file=path,
                 remedy='rename it',
             )
+    _require_order(options.urdf, options.recordings)
     require_writable(options.out.parent)
     commands = None if options.tool else drafted_commands(options)
     if commands is not None:
@@ -156,6 +158,25 @@ def init(options: argparse.Namespace) -> int:
     if settings.effort_kind is None:
         found = replace(found, settings=replace(settings, effort_kind=_asked()))
     return _written(options.out, '', found.text(options.urdf, options.out.parent))
+
+
+def _require_order(robot: Path, recordings: list[Path]) -> None:
+    """Raise SettingsError where the files show that the robot does not come first, or alone."""
+    from ..data.recognition import EXPERIMENT, file_title, ROBOT
+
+    titles = {path: file_title(path) for path in (robot, *recordings)}
+    robots = [path for path in recordings if titles[path] == ROBOT]
+    if titles[robot] in (ROBOT, None) and not robots:
+        return
+    texts = [f"'{path}' is {title}" for path, title in titles.items() if title]
+    first = str(robots[0]) if robots else 'ROBOT.urdf'
+    others = [str(path) for path, title in titles.items() if title not in (ROBOT, EXPERIMENT)]
+    raise SettingsError(
+        ', '.join(texts),
+        file=str(robot),
+        remedy='the URDF comes first, then recordings: robot-identification init '
+        + ' '.join([first, *(others or ['RECORDING'])]),
+    )
 
 
 def _written(path: Path, summary: str, text: str, following: str = 'identify') -> int:
@@ -196,9 +217,10 @@ def schema(options: argparse.Namespace) -> int:
     Print the JSON schema of the experiment file.
 
     Print the JSON schema of the experiment file. Editors with a YAML language server
-    complete and check files whose first line is
-      # yaml-language-server: $schema=PATH
-    as 'init' writes it.
+    complete and check files whose first line names it. 'init' writes its address in the
+    repository; of this version, and without a network, it is a file beside yours:
+      robot-identification schema > experiment.schema.json
+      # yaml-language-server: $schema=experiment.schema.json
     """
     from ..config.experiment_file import schema_text
 
@@ -241,6 +263,7 @@ def structure(options: argparse.Namespace) -> int:
     ),
     argument('--out', 'page with the curves to write, .html', Path, 'FILE'),
     OVERRIDES,
+    page=page('explanation/filters'),
 )
 def filters(options: argparse.Namespace) -> int:
     r"""
@@ -248,8 +271,8 @@ def filters(options: argparse.Namespace) -> int:
 
     Print the frequency response of the method that signals.method names: what it makes of
     the position, velocity, acceleration and effort of a sine, as a share of the true ones,
-    and how much noise it lets through. docs/explanation/filters.md explains how to
-    choose by it.
+    and how much noise it lets through. How to choose by it:
+    {page}
 
     Examples
     --------
@@ -270,7 +293,8 @@ def filters(options: argparse.Namespace) -> int:
     for method in methods:
         if method not in METHODS:
             raise SettingsError(
-                f"'--compare {method}' is no method", remedy=f'there are {one_of(METHODS)}'
+                f"'--compare {method}' is no method",
+                remedy=f'{suggestion(method, METHODS)}there are {one_of(METHODS)}',
             )
     chosen = [replace(signals, method=method) for method in methods]
     print('\n\n'.join(frequency_response(each, rate).table() for each in chosen))
@@ -322,8 +346,7 @@ def diagnose(options: argparse.Namespace) -> int:
 @command(
     argument(
         'experiment',
-        'the experiment file (docs/reference/experiment.md), or a factor, which brings '
-        'robot and settings with it (docs/reference/factor_files.md)',
+        'the experiment file, or a factor, which brings robot and settings with it',
         Path,
     ),
     argument(
@@ -345,6 +368,7 @@ def diagnose(options: argparse.Namespace) -> int:
     *REQUIREMENTS,
     flag('--verbose', 'print the long tables, too: parameters, fit, consistency, plausibility'),
     QUIET,
+    page=page('how_to/commands'),
 )
 def identify(options: argparse.Namespace) -> int:
     r"""
@@ -366,7 +390,7 @@ def identify(options: argparse.Namespace) -> int:
 
     From commands of position servos (effort_kind: servo_command), identify armature,
     friction and delay of the joints, and write identified.xml, an MJCF, in place of
-    verdict.json (docs/how_to/commands.md).
+    verdict.json: {page}
 
     Examples
     --------

@@ -10,7 +10,7 @@ import sys
 
 from ..errors import ConsistencyError, IdentificationError, printable
 from ..untrusted.streams import abandon, lost_output, open_streams, require_folder
-from ..version import __version__
+from ..version import __version__, page
 from .command import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
@@ -20,6 +20,7 @@ from .command import (
     Parser,
     plain_warnings,
 )
+from .examples import examples
 from .experiment import diagnose, filters, identify, init, schema, structure
 from .feedforward import feedforward
 from .limits import limits
@@ -31,8 +32,8 @@ from .ros import demo, node, play, wait
 from .tool import tool
 
 COMMANDS = (
-    init, identify, tool, diagnose, reduce, validate, compare, plot, check, replay, export,
-    feedforward, limits, structure, filters, fleet, plan, preview, calibrate, node, play,
+    examples, init, identify, tool, diagnose, reduce, validate, compare, plot, check, replay,
+    export, feedforward, limits, structure, filters, fleet, plan, preview, calibrate, node, play,
     wait, schema, demo,
 )  # fmt: skip
 """In the order of the help text."""
@@ -107,7 +108,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog='robot-identification',
         description='Dynamic parameter identification for robots: from excitation trajectories '
         'and\nrecordings to a validated, physically consistent URDF.',
-        epilog="'robot-identification COMMAND --help' explains a command.",
+        epilog=f"'robot-identification COMMAND --help' explains a command; pages: {page('index')}",
     )
     parser.add_argument('--version', action='version', version=f'%(prog)s {__version__}')
     commands = parser.add_subparsers(title='commands', metavar='COMMAND', required=True)

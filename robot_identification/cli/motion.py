@@ -14,6 +14,7 @@ from typing import Any, TYPE_CHECKING
 
 from ..errors import collected_warnings, ExcitationError
 from ..progress import progress_bar
+from ..version import page
 from .command import (
     argument,
     command,
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
         'HZ',
     ),
     QUIET,
+    excitation=page('explanation/excitation'),
+    commands=page('how_to/commands'),
 )
 def plan(options: argparse.Namespace) -> int:
     """
@@ -81,10 +84,12 @@ def plan(options: argparse.Namespace) -> int:
       plan.html         curves against limits, and the robot moving in 3D
       trajectory.csv    position, velocity and acceleration, 100 a second or more
       trajectory.yaml   a trajectory_msgs/msg/JointTrajectory, for 'ros2 topic pub' and
-                        'ros2 action send_goal' (docs/explanation/excitation.md)
+                        'ros2 action send_goal'
     and for an experiment file of servos (effort_kind: servo_command)
       commands.csv      positions to command at --rate, along the path at several speeds,
-      commands.json     whose simulated response keeps the limits (docs/how_to/commands.md)
+      commands.json     whose simulated response keeps the limits
+    More of both: {excitation} and
+    {commands}
 
     Examples
     --------

@@ -95,7 +95,7 @@ def reduce(options: argparse.Namespace) -> int:
     ),
     argument(
         '--experiment',
-        'the experiment file (docs/reference/experiment.md)',
+        'the experiment file',
         Path,
         'FILE',
         required=True,

@@ -34,8 +34,9 @@ from ..diagnosis.recording_faults import (
 from ..errors import collected_warnings, one_of, SettingsError, unique_texts
 from ..model.robot import Robot
 from ..results.urdf_export import robot_with_inertia
+from ..version import page
 from .entry_guess import guess_entry, merge_signal_tables, with_time_unit
-from .experiment_file import MODELINE
+from .experiment_file import DRAFT_HEAD
 from .locked import recorded_joints, remarks_on_locked
 from .sources import FileSource, open_recording
 
@@ -169,8 +170,7 @@ class Draft:
         """
         robot, settings = self.robot, self.settings
         lines = [
-            MODELINE,
-            '# Written by `robot-identification init`; every key: docs/reference/experiment.md',
+            *DRAFT_HEAD,
             '# Cut-off, dead zone and friction terms are left out: `auto` chooses them.',
             'robot:',
             f'  urdf: {relative_path(urdf, folder)}',
@@ -191,7 +191,7 @@ class Draft:
             lines.append(
                 '  # no drives.effort: ratios of the gains are found from the recordings, and '
                 "their scale\n  # from the URDF's masses; known gains: init --gains "
-                '(docs/how_to/currents.md)'
+                f'({page("how_to/currents")})'
             )
         several = len(self.entries) > 1
         if settings.target is not None:

@@ -23,6 +23,7 @@ from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry, SignalColumns
 from ..data.sampling import likely_unit
 from ..errors import one_of, SettingsError
+from ..version import page
 
 _HEAD = 2000
 """Rows by which columns without meaningful names are distinguished."""
@@ -31,7 +32,7 @@ _FIRST = 50
 """Rows that are read where names alone are asked for."""
 
 _BY_HAND = (
-    'name the columns after signal and joint, or write the entry (docs/reference/experiment.md)'
+    f'name the columns after signal and joint, or write the entry ({page("reference/experiment")})'
 )
 
 
@@ -148,7 +149,7 @@ def _of_parquet(file: Path, joints: tuple[str, ...]) -> ColumnGuess:
     head = read_parquet_head(file, _HEAD)
     episodes = np.unique(head.get('episode_index', ()))
     if len(episodes) > 1:
-        remedy = "write an entry for each, with its 'rows' (docs/reference/experiment.md)"
+        remedy = f"write an entry for each, with its 'rows' ({page('reference/experiment')})"
         raise recording_error(file, 'has several episodes', remedy)
     gripper = f'[{len(joints)}]'
     plain = {

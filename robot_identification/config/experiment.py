@@ -33,6 +33,7 @@ from ..results.urdf_export import robot_with_inertia
 from ..servo.settings import SERVO_COMMAND, ServoSettings, SimulatorSettings
 from ..signals.settings import SignalSettings
 from ..untrusted.files import read_text, user_path
+from ..version import page
 from .sources import ArrayEntry, open_recording
 
 
@@ -85,8 +86,9 @@ class RobotSettings(ModelSettings):
     effort_kind: str = option(
         doc='What the recorded effort is: joint_torque, motor_torque or motor_current; never '
         'guessed, since drivers differ; motor_torque needs drives.effort, and with motor_current '
-        'the gains are found where it is left out (docs/how_to/currents.md); servo_command, if '
-        'there is none, but commanded positions (docs/how_to/commands.md)',
+        'the gains are found where it is left out '
+        f'({page("how_to/currents")}); servo_command, if there is none, but commanded '
+        f'positions ({page("how_to/commands")})',
         choices=(*EFFORT_KINDS, SERVO_COMMAND),
         read_only=True,
     )

@@ -39,6 +39,7 @@ from ..options.fields import from_mapping, json_schema, key_error, settings_erro
 from ..regressor import build
 from ..signals.settings import by_joint
 from ..untrusted.files import user_path
+from ..version import page, REPOSITORY
 from .commands import check_commands
 from .experiment import Experiment, RobotSettings
 from .sources import check_recording
@@ -48,8 +49,16 @@ from .wrenches import check_wrench
 SCHEMA = Path(__file__).with_name('experiment.schema.json')
 """JSON schema of the experiment file; a test keeps it up to date."""
 
-MODELINE = f'# yaml-language-server: $schema={SCHEMA}'
-"""First line of an experiment file, by which editors find the schema."""
+_ADDRESS = f'{REPOSITORY}/raw/main/robot_identification/config/{SCHEMA.name}'
+
+MODELINE = f'# yaml-language-server: $schema={_ADDRESS}'
+"""First line of an experiment file, by which editors on any machine find the schema."""
+
+DRAFT_HEAD = (
+    MODELINE,
+    f'# Written by `robot-identification init`; every key: {page("reference/experiment")}',
+)
+"""First lines of an experiment file that `init` writes."""
 
 
 def schema_text() -> str:
@@ -134,7 +143,7 @@ def experiment_from(
         raise SettingsError(
             f'{document.file or "settings"}: expected a mapping with the keys robot and data',
             file=document.file,
-            remedy='see docs/reference/experiment.md',
+            remedy=f'see {page("reference/experiment")}',
         )
     content = copy.deepcopy(document.content)
     try:

@@ -25,6 +25,7 @@ from ..errors import collected_warnings, one_of, SettingsError
 from ..model.targets import TARGETS
 from ..model.urdf_files import mjcf_facts
 from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings, SimulatorSettings
+from ..version import page
 from .commands import read_commands
 from .draft import (
     check_settings,
@@ -37,7 +38,7 @@ from .draft import (
 )
 from .entry_guess import signal_names, with_time_unit
 from .experiment import RobotSettings
-from .experiment_file import MODELINE
+from .experiment_file import DRAFT_HEAD
 from .target import check_target
 
 _WORDS = {
@@ -95,8 +96,7 @@ class ServoDraft:
         servo, simulator = self.robot.servo, self.simulation
         assert servo is not None
         lines = [
-            MODELINE,
-            '# Written by `robot-identification init`; every key: docs/reference/experiment.md',
+            *DRAFT_HEAD,
             'robot:',
             f'  urdf: {relative_path(urdf, folder)}',
             f"  joints: {flow(list(self.joints))}  # the order of the data's columns",
@@ -328,7 +328,7 @@ def command_entry(file: Path, joints: Sequence[str], rate: float | None) -> Reco
             raise recording_error(
                 file,
                 f'no {name}s of {len(joints)} joints are recognised among {one_of(names)}',
-                f'name its columns in data.identification[].{name} (docs/how_to/commands.md)',
+                f'name its columns in data.identification[].{name} ({page("how_to/commands")})',
             )
     time = found.pop('time', None)
     if time is None and rate is None:

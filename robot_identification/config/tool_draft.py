@@ -15,6 +15,7 @@ from ..errors import collected_warnings, IdentificationError
 from ..loads.tool import CHANNELS
 from ..model.robot import Robot
 from ..results.urdf_export import robot_with_inertia
+from ..version import page
 from .draft import (
     check_settings,
     DraftSettings,
@@ -25,7 +26,7 @@ from .draft import (
     require_units,
 )
 from .entry_guess import guess_entry, signal_names, with_time_unit
-from .experiment_file import MODELINE
+from .experiment_file import DRAFT_HEAD
 from .wrenches import read_wrench
 
 _PART = re.compile(
@@ -79,8 +80,7 @@ class ToolDraft:
     def text(self, urdf: Path, folder: Path) -> str:
         """Return the experiment file; paths in it are relative to its ``folder``."""
         lines = [
-            MODELINE,
-            '# Written by `robot-identification init`; every key: docs/reference/experiment.md',
+            *DRAFT_HEAD,
             'robot:',
             f'  urdf: {relative_path(urdf, folder)}',
             f"  joints: {flow(list(self.robot.joints))}  # the order of the data's columns",
@@ -156,7 +156,7 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
             wrench = wrench_columns(signal_names(file).items())
             if not wrench:
                 text = 'has no columns of forces and torques that can be recognised'
-                remedy = 'name six in data.tool.recordings[].effort (docs/how_to/tool.md)'
+                remedy = f'name six in data.tool.recordings[].effort ({page("how_to/tool")})'
                 raise recording_error(file, text, remedy)
             entry = replace(entry, effort=wrench)
             count = {'position': robot.n_joints, 'effort': len(CHANNELS)}

@@ -27,6 +27,7 @@ import numpy as np
 from ..errors import SettingsError
 from ..model.friction import FRICTION_SYMBOLS
 from ..model.urdf import is_urdf_file
+from ..untrusted.compressed import COMPRESSED_TEXT
 from .recording import SIGNALS
 from .recording_config import Column, FACTOR
 
@@ -37,6 +38,8 @@ _STORAGE = {
 }
 """First bytes of the files of a bag, by the ending of the name."""
 
+ROBOT, EXPERIMENT = 'a URDF or xacro file', 'an experiment file'
+
 _LINES = 1 << 16  # bytes in which the first lines of a table are
 _LARGEST_YAML = 1 << 26  # bytes of a text that are searched
 
@@ -46,6 +49,7 @@ _END = rf'(?:null|~|{_NUMBER})'
 _PARAMETERS = re.compile(
     rf'^standard_parameters:|\S\.(?:{_SYMBOLS})["\']?\s*:\s*{_NUMBER}\s*(?:[,}}#]|$)', re.MULTILINE
 )
+_SECTIONS = re.compile(r'^(?:robot|data):\s*$', re.MULTILINE)
 _BOUNDS = re.compile(rf'\S:\s+\[\s*{_END}\s*,\s*{_END}\s*\]')
 
 
@@ -84,6 +88,18 @@ def require_kind(path: Path, kind: str, key: str) -> None:
         raise SettingsError(
             f"'{key}': '{path}' {why}", key=key, file=str(path), remedy=f'give the path of {title}'
         )
+
+
+def file_title(path: Path) -> str | None:
+    """Return what a file or a bag's folder is by its content, in words, or None."""
+    if path.suffix in COMPRESSED_TEXT and path.is_file():
+        return 'a compressed table'
+    names = ('rosbag2',) if path.is_dir() else ('urdf', 'rosbag2', 'parquet', 'npz', 'csv')
+    try:
+        found = (title for title, is_one in map(_KINDS.__getitem__, names) if is_one(path))
+        return next(found, None) or (EXPERIMENT if _has(_SECTIONS, path) else None)
+    except (OSError, ValueError):  # another folder; a name that is no path
+        return None
 
 
 def _head(path: Path, size: int) -> bytes:
@@ -133,7 +149,7 @@ def _is_archive(path: Path) -> bool:
 
 
 _KINDS: dict[str, tuple[str, Callable[[Path], bool]]] = {
-    'urdf': ('a URDF or xacro file', is_urdf_file),
+    'urdf': (ROBOT, is_urdf_file),
     'parameters': ('a YAML file of parameters', partial(_has, _PARAMETERS)),
     'bounds': ('a YAML file of names and [lowest, highest]', partial(_has, _BOUNDS)),
     'rosbag2': ('a rosbag2 recording', _is_bag),

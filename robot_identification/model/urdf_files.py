@@ -70,7 +70,7 @@ def resolve_package_path(path: str | os.PathLike) -> Path:
     Turn ``package://<package>/<path>`` into a path; return any other path as it is.
 
     The package is looked for in AMENT_PREFIX_PATH (``share/<package>``), in ROS_PACKAGE_PATH, and,
-    for this package itself, beside its sources.
+    for this package itself, in `shared_folder`.
     """
     text = os.fspath(path)
     prefix = 'package://'
@@ -80,14 +80,23 @@ def resolve_package_path(path: str | os.PathLike) -> Path:
     for folder in package_folders():
         if (folder / package / 'package.xml').is_file() or (folder / package / rest).exists():
             return folder / package / rest
-    own = Path(__file__).resolve().parents[2]
-    if package == 'robot_identification' and (own / rest).exists():
-        return own / rest
+    own = shared_folder() / rest
+    if package == 'robot_identification' and own.exists():
+        return own
     raise ModelError(
         f"package '{package}' of '{text}' is not found",
         file=text,
         remedy="source the workspace that has it, or give the file's own path",
     )
+
+
+def shared_folder() -> Path:
+    """Return the folder of this package's examples and robots: its sources, or its ``share``."""
+    package = Path(__file__).resolve().parents[1]
+    installed = (folder / 'share' / package.name for folder in package.parents)
+    folders = (package.parent, *installed)
+    found = (folder for folder in folders if (folder / 'package.xml').is_file())
+    return next(found, package.parent)
 
 
 def package_folders() -> list[Path]:

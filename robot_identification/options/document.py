@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-import difflib
 from itertools import pairwise
 import math
 import os
@@ -32,7 +31,7 @@ from yaml.reader import Reader
 from yaml.resolver import Resolver
 from yaml.scanner import Scanner
 
-from ..errors import SettingsError
+from ..errors import SettingsError, similar
 from ..untrusted.files import LimitedComposer, LimitedConstructor, MAX_INTEGER_LENGTH, read_text
 from .fields import from_mapping, key_error, key_path, Options, walk
 
@@ -270,8 +269,8 @@ def nearest(cls: type, key: str) -> str | None:
     if elsewhere:
         return elsewhere[0]
     known = [place[2] for place in places if place[0] == re.sub(r'\[\d+\]', '[]', section)]
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-    return key_path(section, close[0]) if close else None
+    close = similar(name, known)
+    return key_path(section, close) if close else None
 
 
 def set_key(mapping: dict, key: str, value: Any) -> None:

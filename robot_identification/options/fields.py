@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import IdentificationError, one_of, SettingsError
+from ..errors import IdentificationError, one_of, SettingsError, suggestion
 
 Options = TypeVar('Options')
 
@@ -182,6 +182,7 @@ def check(info: OptionInfo, value: Any, key: str) -> Any:
         for item in value if isinstance(value, tuple) else (value,):
             if item not in info.choices:
                 remedy = f'it has to be one of {one_of(info.choices)}'
+                remedy = suggestion(item, info.choices) + remedy
                 raise key_error(key, f'is {_shown(item)}', remedy, value=item)
     _check_range(info, value, key)
     return value

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import one_of, SettingsError
+from ..errors import one_of, SettingsError, suggestion
 
 
 @dataclass(frozen=True)
@@ -186,30 +186,31 @@ def export(result: Any, format: str = 'urdf', frame: str | None = None) -> str:
     if known is not None and known.write_load is not None and not servos:
         return known.write_load(result, frame)
     if hasattr(result, 'tool'):
-        loads = one_of([name for name, each in FORMATS.items() if each.write_load])
+        loads = [name for name, each in FORMATS.items() if each.write_load]
         raise SettingsError(
             f"'{format}' is no format of an export of a tool",
             key='format',
             value=format,
-            remedy=f'give one of {loads}',
+            remedy=f'{suggestion(format, loads)}give one of {one_of(loads)}',
         )
     if frame is not None:
-        loads = one_of([name for name, each in FORMATS.items() if each.write_load])
+        loads = [name for name, each in FORMATS.items() if each.write_load]
         raise SettingsError(
             f"'{format}' is no format of a load",
             key='frame',
             value=frame,
-            remedy=f'leave the frame out, or give one of {loads}',
+            remedy=f'leave the frame out, or give one of {one_of(loads)}',
         )
     writers = {name: each.write_servos if servos else each.write for name, each in FORMATS.items()}
     write = writers.get(format)
     if write is None:
         of = ' of servos that were identified from commands' if servos else ''
+        valid = [name for name, each in writers.items() if each]
         raise SettingsError(
             f"'{format}' is no format of an export{of}",
             key='format',
             value=format,
-            remedy=f'give one of {one_of([name for name, each in writers.items() if each])}',
+            remedy=f'{suggestion(format, valid)}give one of {one_of(valid)}',
         )
     return write(result)
 

@@ -24,6 +24,7 @@ from ..estimation.estimate import Estimate, Fit
 from ..estimation.plot_samples import PlotSamples
 from ..estimation.validation import Validation
 from ..model.plausibility import PlausibilityFinding
+from ..version import page
 from .result import Result
 
 USES = {
@@ -47,7 +48,7 @@ class Step(TypedDict):
 
 MORE = Step(
     next_step='identify from several recordings, or from a faster or longer motion that moves '
-    'every joint (docs/explanation/excitation.md)',
+    f'every joint ({page("explanation/excitation")})',
     key='data.identification',
 )
 
@@ -746,7 +747,7 @@ def gains(result: Result) -> Iterator[Reason]:
         value=common * mass,
         unit='kg',
         next_step='record the same motion with a known load (data.known_load, '
-        'docs/how_to/currents.md)',
+        f'{page("how_to/currents")})',
         key='data.known_load',
     )
 

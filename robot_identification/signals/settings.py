@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import IdentificationWarning
 from ..options.fields import key_error, option
+from ..version import page
 from .polynomial_approximation import admissible_delays, KEY, PolynomialOperator, wrong_value
 
 PROJECTIONS = ('composition', 'products')
@@ -215,8 +216,8 @@ class SignalSettings:
         maximum=1e6,
     )
     polynomial_approximation: PolynomialApproximation = option(
-        doc='Parameters of the method polynomial_approximation; docs/explanation/filters.md '
-        'explains how to choose them',
+        doc='Parameters of the method polynomial_approximation; how to choose them: '
+        f'{page("explanation/filters")}',
         factory=PolynomialApproximation,
     )
 

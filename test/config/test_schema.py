@@ -9,9 +9,10 @@ import re
 
 import pytest
 from robot_identification.config.experiment import Experiment
-from robot_identification.config.experiment_file import SCHEMA, schema_text
+from robot_identification.config.experiment_file import MODELINE, SCHEMA, schema_text
 from robot_identification.options.document import override, read_document
 from robot_identification.options.fields import json_schema, walk
+from robot_identification.version import REPOSITORY
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / 'examples').rglob('experiment*.yaml'))
@@ -60,8 +61,9 @@ def test_examples_are_valid_and_name_the_schema(path):
 @pytest.mark.parametrize('path', EXAMPLES, ids=lambda p: f'{p.parent.name}-{p.stem}')
 def test_the_first_line_of_examples_leads_to_the_schema(path):
     first = path.read_text(encoding='utf-8').splitlines()[0]
-    name = re.fullmatch(r'# yaml-language-server: \$schema=(\S+)', first)
-    assert name and (path.parent / name[1]).resolve() == SCHEMA
+    assert first == MODELINE
+    address = re.fullmatch(r'# yaml-language-server: \$schema=(\S+)', first)[1]
+    assert ROOT / address.removeprefix(f'{REPOSITORY}/raw/main/') == SCHEMA
 
 
 @pytest.mark.parametrize(

@@ -319,7 +319,10 @@ def test_version(workspace):
 @pytest.mark.parametrize(
     ('arguments', 'named'),
     [
-        (('identfy',), 'identfy'),
+        (('identfy',), "did you mean 'identify'?"),
+        (('export', 'result.yaml', '--format', 'mcjf'), "did you mean 'mjcf'?"),
+        (('identify', 'experiment.yaml', '--set', 'estimation.method=wsl'), "mean 'wls'?"),
+        (('filters', 'experiment.yaml', '--compare', 'buterworth'), "mean 'butterworth'?"),
         (('identify',), 'experiment'),
         (('identify', 'absent.yaml'), 'absent.yaml'),
         (('identify', 'experiment.yaml', '--set', 'signals.cutof=3'), 'signals.cutoff'),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+import shutil
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from robot_identification.results.stored_result import read_result
 ROOT = Path(__file__).resolve().parents[2]
 URDF = ROOT / 'urdf' / 'szabo_3r.urdf'
 UR10E = ROOT.parent / 'shared' / 'data' / 'ur10e'
+BAG = ROOT / 'examples' / 'demo_arm' / 'recordings' / 'validation'
 TX40 = ROOT / 'examples' / 'tx40'
 
 
@@ -55,6 +57,25 @@ def test_terms_that_the_target_lacks_are_not_estimated(fresh):
     assert experiment.simulation.target == 'mjcf'
     done = fresh.run('identify', 'experiment.yaml', '--no-auto', '--for', 'isaaclab')
     assert 'actuators.py' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ('given', 'said', 'right'),
+    [
+        (('first.csv', 'robot.urdf'), "'first.csv' is a table of numbers", 'robot.urdf first.csv'),
+        (('first.csv', 'second.csv'), 'table', 'ROBOT.urdf first.csv second.csv'),
+        (('robot.urdf', 'robot.urdf'), 'is a URDF or xacro file', 'robot.urdf RECORDING'),
+        (('experiment.yaml', 'robot.urdf'), 'is an experiment file', 'robot.urdf RECORDING'),
+        ((str(BAG), 'robot.urdf'), 'is a rosbag2 recording', f'robot.urdf {BAG}'),
+        (('a.csv.gz', 'robot.urdf'), "'a.csv.gz' is a compressed table", 'robot.urdf a.csv.gz'),
+    ],
+)
+def test_files_in_another_order_are_named_by_what_they_are(workspace, given, said, right):
+    shutil.copy(URDF, workspace.folder / 'robot.urdf')
+    (workspace.folder / 'a.csv.gz').write_bytes(b'\x1f\x8b')
+    error = workspace.run('init', *given, '--out', 'new.yaml', expect=2).stderr
+    assert error.startswith('error: ') and len(error.splitlines()) == 1
+    assert said in error and error.endswith(f'robot-identification init {right}\n')
 
 
 def test_a_file_is_not_replaced_unless_it_is_asked_for(workspace):

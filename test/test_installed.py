@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The package as its users install it: by pip, with the newest of what it needs, and nothing else.
+
+README's ``pip install`` runs in a copy of the sources, into an environment of its own, which is
+made anew each day and where requirements have changed.  All other commands run in empty folders,
+which have neither the sources nor what only developers install.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+import hashlib
+import os
+from pathlib import Path
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+from page_blocks import blocks, GUIDES, PAGES, ROOT, script
+import pytest
+from robot_identification.results.formats import FORMATS
+
+pytestmark = [
+    pytest.mark.installed,
+    pytest.mark.timeout(1800),
+    pytest.mark.usefixtures('installed'),
+]
+
+README = ROOT / 'README.md'
+ENVIRONMENT = ROOT / 'build' / 'installed'
+"""A kept environment saves the installation of most of a gigabyte."""
+
+IN_SOAK = {
+    ROOT / name
+    for name in (
+        'docs/explanation/estimation.md',
+        'docs/reference/experiment.md',
+        'examples/demo_arm/README.md',
+        'examples/tx40/README.md',
+    )
+}
+"""Pages that run further identifications of the same recordings."""
+
+FOREIGN = ('AMENT_', 'CMAKE_PREFIX', 'COLCON_', 'PYTHON', 'ROS_', 'VIRTUAL_ENV', '_ROS_')
+"""Beginnings of variables that bring in other packages."""
+
+BARE = ('dask', 'mujoco', 'numba', 'pandas', 'pyarrow', 'rclpy')
+"""Libraries that the package alone does not bring."""
+
+
+def shell(folder: Path, text: str) -> subprocess.CompletedProcess:
+    """Run lines in a folder up to the first that fails, as where the environment is activated."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
+    path = os.pathsep.join([str(ENVIRONMENT / 'bin'), kept['PATH']])
+    return subprocess.run(
+        ['sh', '-ec', text], cwd=folder, env={**kept, 'PATH': path, 'PIP_RETRIES': '1'},
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def inputs() -> str:
+    """Return a digest of what the environment is made from: requirements, Python, this day."""
+    files = [ROOT / 'setup.py', *sorted((ROOT / 'requirements').glob('*.txt'))]
+    made_from = [str(date.today()), sys.version, *(file.read_text('utf-8') for file in files)]
+    return hashlib.sha256('\0'.join(made_from).encode()).hexdigest()
+
+
+@pytest.fixture(scope='module')
+def installed(tmp_path_factory):
+    """Make the environment as README says; skip where no package can be downloaded."""
+    clone = copy_of_sources(tmp_path_factory.mktemp('clone'))
+    stamp = ENVIRONMENT / 'inputs.txt'
+    if not stamp.exists() or stamp.read_text() != inputs():
+        shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+        subprocess.run([sys.executable, '-m', 'venv', str(ENVIRONMENT)], check=True)
+        (ENVIRONMENT / 'COLCON_IGNORE').touch()
+    done = shell(clone, next(b.text for b in blocks(README) if b.needs == 'a clone'))
+    if done.returncode and 'Retrying (Retry(' in done.stdout + done.stderr:
+        pytest.skip('no packages can be downloaded')
+    assert done.returncode == 0, done.stdout + done.stderr
+    stamp.write_text(inputs())
+
+
+def copy_of_sources(clone):
+    """Copy the files of the repository, and nothing that was made from them, to a folder."""
+    listed = subprocess.run(
+        ['git', 'ls-files', '-zco', '--exclude-standard'], cwd=ROOT,
+        capture_output=True, check=False, text=True,
+    )  # fmt: skip
+    if listed.returncode:
+        pytest.skip('this is no clone')
+    for name in filter(None, listed.stdout.split('\0')):
+        if (ROOT / name).is_file():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, clone / name)
+    return clone
+
+
+@pytest.fixture(scope='module')
+def workplace(installed, tmp_path_factory):
+    """Give the folder in which README's commands have run."""
+    folder = tmp_path_factory.mktemp('readme')
+    require_run(shell(folder, script(README)))
+    return folder
+
+
+def require_run(done):
+    """Require that all commands ran, and none with a traceback."""
+    assert done.returncode == 0, f'{done.stdout[-2000:]}\n{done.stderr}'
+    assert 'Traceback' not in done.stderr, done.stderr
+
+
+def error_of(done):
+    """Return the error of a command that failed, which has to be one line."""
+    errors = [line for line in done.stderr.splitlines() if not line.startswith('warning: ')]
+    assert done.returncode == 2, done.stderr
+    assert len(errors) == 1 and errors[0].startswith('error: '), done.stderr
+    return errors[0]
+
+
+def test_only_the_package_and_what_it_requires_is_installed(tmp_path):
+    code = (
+        'import importlib.util, robot_identification; print(robot_identification.__file__);'
+        f'print([name for name in {BARE} if importlib.util.find_spec(name)])'
+    )
+    place, others = shell(tmp_path, f'python -c {shlex.quote(code)}').stdout.splitlines()
+    assert Path(place).is_relative_to(ENVIRONMENT / 'lib')
+    assert others == '[]'
+
+
+@pytest.mark.parametrize(
+    'page',
+    [
+        pytest.param(page, marks=[pytest.mark.soak] if page in IN_SOAK else [])
+        for page in PAGES
+        if script(page)
+    ],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_commands_of_a_page_run_in_their_order_in_an_empty_folder(page, request):
+    if page == README:
+        folder = request.getfixturevalue('workplace')
+        assert 'Good for prediction of efforts' in (folder / 'results/verdict.json').read_text()
+        return
+    folder = request.getfixturevalue('tmp_path')
+    # guides copy the examples themselves
+    before = '' if page in GUIDES else 'robot-identification examples\n'
+    require_run(shell(folder, before + script(page)))
+
+
+RECORDINGS = 'examples/demo_arm/recordings'
+RUN = (
+    'diagnose experiment.yaml',
+    f'reduce experiment.yaml {RECORDINGS}/validation --out factors',
+    f'validate results/result.yaml {RECORDINGS}/validation',
+    f'compare results/result.yaml results/result.yaml --on {RECORDINGS}/validation',
+    'plot results/result.yaml --out efforts.html',
+    'check results/result.yaml',
+    'limits results/result.yaml --out joint_limits.yaml',
+    'structure experiment.yaml',
+    'filters experiment.yaml --out filters.html',
+    'plan urdf/demo_arm.urdf --duration 4 --time-budget 1 --set planner.floor=0.0',
+    'preview plan/plan.yaml --urdf urdf/demo_arm.urdf',
+    'feedforward results/result.yaml plan/trajectory.yaml --out with_efforts.yaml',
+    f'fleet {RECORDINGS} --experiment experiment.yaml --out fleet',
+    'schema',
+    *(
+        f'export results/result.yaml --format {name}'
+        for name, each in FORMATS.items()
+        if each.write and name != 'mjcf'
+    ),
+)
+"""Command lines in the folder of `workplace`; later ones read what earlier ones wrote."""
+
+SIM = "'mujoco' is not installed: pip install 'robot-identification[sim]' brings it"
+LACKING = {
+    'tool experiment.yaml': "key 'data.tool' is missing",
+    'replay results/result.yaml experiment.yaml': SIM,
+    'calibrate urdf/demo_arm.urdf --simulation': SIM,
+    'export results/result.yaml --format mjcf': SIM,
+    'node plan': 'needs ROS 2',
+    f'play {RECORDINGS}/validation': 'needs ROS 2',
+    'wait /identification': 'needs ROS 2',
+    'demo': 'needs ROS 2 and MuJoCo',
+    **{
+        f'export results/result.yaml --format {name}': 'no '
+        for name, each in FORMATS.items()
+        if not each.write
+    },
+}
+"""Command lines that lack a library, ROS or what they are to read, and what they answer."""
+
+
+@pytest.mark.parametrize('line', RUN)
+def test_a_command_runs_on_the_examples(line, workplace):
+    require_run(shell(workplace, f'robot-identification {line}'))
+
+
+@pytest.mark.parametrize('line', LACKING)
+def test_a_command_says_in_one_line_what_it_lacks(line, workplace):
+    done = shell(workplace, f'robot-identification {line}')
+    assert LACKING[line] in error_of(done)
+
+
+def test_each_command_and_each_format_is_run(tmp_path):
+    text = shell(tmp_path, 'robot-identification --help').stdout
+    listed = re.findall(r'^    (\w+) ', text, re.MULTILINE)
+    lines = [*RUN, *LACKING, *(' '.join(w[1:]) for b in blocks(README) for w in b.commands)]
+    assert set(listed) <= {line.split()[0] for line in lines if line}
+    assert set(FORMATS) == {line.split()[-1] for line in lines if line.startswith('export ')}
