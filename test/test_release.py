@@ -11,6 +11,7 @@ import sys
 import xml.etree.ElementTree
 
 import pytest
+from robot_identification.version import REPOSITORY
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -179,6 +180,7 @@ def test_one_repository_everywhere(arguments):
     citation = yaml.safe_load((ROOT / 'CITATION.cff').read_text(encoding='utf-8'))
     recipe = yaml.safe_load((ROOT / 'packaging' / 'recipe.yaml').read_text(encoding='utf-8'))
     there = (citation['repository-code'], arguments['url'], recipe['about']['repository'])
+    assert ours['repository'] == REPOSITORY
     assert {ours['website'], ours['repository'], *there} == {ours['repository']}
     assert recipe['source']['url'].startswith(ours['repository'])
     assert all(url.startswith(ours['repository']) for url in arguments['project_urls'].values())

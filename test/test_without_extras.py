@@ -70,6 +70,7 @@ CASES: dict[tuple[str, ...], str | None] = {
     ('play', BAG): ROS,
     ('wait', 'identification', '--', 'true'): ROS,
     ('schema',): None,
+    ('examples', 'copies'): None,
     ('demo',): ROS,
     **{('export', RESULT, '--format', name): None for name, each in FORMATS.items() if each.write},
     ('export', RESULT, '--format', 'mjcf'): needs('mujoco'),
