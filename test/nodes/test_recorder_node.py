@@ -315,9 +315,14 @@ def test_a_killed_recorder_loses_at_most_the_last_second(ros, recorder, drive):
 
 SHARED_MEMORY = """<?xml version="1.0" encoding="UTF-8"?>
 <profiles xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
-  <participant profile_name="user" is_default_profile="true"><rtps/></participant>
+  <participant profile_name="user" is_default_profile="true"><rtps>
+    <builtin><discovery_config>
+      <leaseDuration><sec>3600</sec></leaseDuration>
+    </discovery_config></builtin>
+  </rtps></participant>
 </profiles>
 """
+"""Profile without the suite's transports; a process that is stopped for 20 s stays known."""
 
 
 def test_every_message_that_the_middleware_lost_is_counted(ros, tmp_path):
@@ -334,7 +339,10 @@ def test_every_message_that_the_middleware_lost_is_counted(ros, tmp_path):
     publish(ros, publisher, range(1, 11))
     ros.wait_until(lambda: status[-1].messages == 10, 10.0, 'the first messages')
     os.kill(process.pid, signal.SIGSTOP)
-    publish(ros, publisher, range(11, 30001))
+    message = JointState(name=['joint_1', 'joint_2'], position=[0.0, 0.0])
+    for stamp in range(11, 30001):  # as `publish`, in half the time
+        message.header.stamp.nanosec = stamp
+        publisher.publish(message)
     os.kill(process.pid, signal.SIGCONT)
     sent = itertools.count(30001)
 
