@@ -448,11 +448,12 @@ def test_messages_do_not_wake_the_executor(ros, tmp_path):
     publisher = ros.publisher(JointState, 'joint_states', 1000, wait_for_subscribers=1)
     begin(ros)
     message = JointState(name=['one'], position=[0.0])
-    for number in range(300):
+    for number in range(3000):
         message.header.stamp.nanosec = number
         publisher.publish(message)
-        time.sleep(0.01)
-    assert end(ros).messages == 300
+        time.sleep(0.001)
+    assert end(ros).messages == 3000
     assert process.stop() == 0
     process.wait_for_output('rounds:')
-    assert int(process.output.rpartition('rounds:')[2]) < 150
+    # timers alone make some seven rounds a second, however long the test takes
+    assert int(process.output.rpartition('rounds:')[2]) < 1000
