@@ -45,6 +45,9 @@ LEAST_SHARE = 0.5
 SEEDS = 8
 """Recordings with noise from which the parameters are identified."""
 
+BUDGET = 0.85
+"""Share of a plan's time that its search gets; the rest is for the last checks."""
+
 LONG = 60.0
 """Processor time of the search that the default one is held against [s]."""
 
@@ -216,7 +219,8 @@ def section() -> Section:
             if robot is None:
                 continue
             # the last checks follow the search
-            made, seconds = timed(robot, PlannerSettings(time_budget=0.85 * arm.seconds))
+            budget = BUDGET * arm.seconds
+            made, seconds = timed(robot, PlannerSettings(time_budget=budget))
             found = information(robot, made)
             use = made.findings.use.quantities
             used = float(np.maximum(use['velocity'], use['acceleration']).mean())
@@ -234,7 +238,7 @@ def section() -> Section:
             )
             figures.append(Figure(f'logdet, {arm.name}', logdet(found), at_least=arm.logdet))
             figures.append(
-                Figure(f'processor time, {arm.name}', seconds, 's', at_most=arm.seconds)
+                Figure(f'processor time by its budget, {arm.name}', seconds / budget, at_most=1.18)
             )
             if arm.former is not None:
                 deviation, least = arm.former

@@ -56,7 +56,7 @@ ROUND, WARM, TURNS = 80, 20, 3
 """Recordings of a round, of one that does not count, and how many rounds there are."""
 
 RUN = Path(__file__).resolve().parent / 'fleet_run.json'
-EFFICIENCY, OVERHEAD, EQUAL = 0.85, 20.0, 0.0
+EFFICIENCY, OVERHEAD, EQUAL = 0.85, 0.4, 0.0
 MEMORY_GROWTH = 1.1
 
 TEXT = """\
@@ -101,7 +101,9 @@ def section() -> Section:
     figures.append(equality)
     together = figures[1].value + 1e3 * merge_time
     name = 'overhead with merging and comparing'
-    figures.append(Figure(name, together, 'ms', at_most=OVERHEAD))
+    figures.append(Figure(name, together, 'ms'))
+    share = together / (1e3 * costs['alone'])
+    figures.append(Figure(f'{name}, by a recording alone', share, at_most=OVERHEAD))
     if RUN.is_file():
         table, more = long_run(json.loads(RUN.read_text()))
         tables.append(table)
@@ -149,10 +151,11 @@ def by_workers(fleet: Fleet) -> tuple[list[Table], list[Figure], dict[str, float
     ]  # fmt: skip
     figures = [
         Figure('efficiency of two workers', efficiency, at_least=EFFICIENCY),
-        Figure('overhead a recording', overhead, 'ms', at_most=OVERHEAD),
+        Figure('overhead a recording', overhead, 'ms'),
         Figure('efficiency of two processes that share nothing', ceiling),
     ]
     costs = {
+        'alone': 1e-3 * statistics.median(alone),
         'recording': 1e-3 * statistics.median(one),
         'parent': 1e-3 * parent,
         'efficiency': efficiency,

@@ -257,7 +257,7 @@ class NodeProcess:
         """Exit code, or None while it runs."""
         return self._process.poll()
 
-    def wait(self, timeout=15.0):
+    def wait(self, timeout=LONGEST):
         """Wait for the process to end by itself; return its exit code."""
         code = self._process.wait(timeout)
         self._reader.join(2.0)
@@ -269,7 +269,7 @@ class NodeProcess:
             assert time.monotonic() < end, f"no '{text}' in {timeout} s; printed:\n{self.output}"
             time.sleep(0.02)
 
-    def stop(self, number=signal.SIGINT, timeout=15.0):
+    def stop(self, number=signal.SIGINT, timeout=LONGEST):
         """Send a signal (SIGINT, SIGTERM, SIGKILL), wait for the end, return the exit code."""
         if self.returncode is None:
             self._process.send_signal(number)

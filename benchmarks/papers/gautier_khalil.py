@@ -11,6 +11,7 @@ from robot_identification.excitation.point_cost import PointCost
 
 from .gautier_khalil_robot import (
     base,
+    condition_seconds,
     deviation,
     equations,
     identified,
@@ -48,7 +49,7 @@ REACHED = {15: 18.5, 20: 13.3, 30: 9.5}
 """Condition numbers that plain multi-start reaches within the same limits in 20 s a row."""
 
 EQUATIONS, STARTS, ROUNDS = (15, 20, 30), 120, 8
-"""Equations of the searches, their random starts and rounds, within 8 s of a core's time."""
+"""Equations of the searches, their random starts and rounds."""
 
 NOISE = {
     (30, 'optimum', 'Y'): (4.7e-4, 0.007, 0.059),
@@ -175,10 +176,20 @@ def _optima(optima: dict[int, Optimum]) -> Table:
             figure(
                 f'r = {r}, beside plain multi-start', None, found.condition, at_most=REACHED[r]
             ),
-            figure(f'r = {r}: processor time [s]', None, found.seconds, at_most=8.0),
+            figure(f'r = {r}: processor time [s]', None, found.seconds),
+            figure(
+                f'r = {r}: that by a million condition numbers',
+                None,
+                found.seconds / (1e6 * condition_seconds()),
+                at_most=0.45,
+            ),
             figure(f'r = {r}: with columns scaled to norm 1', None, found.scaled_condition),
         ]
-    text = 'Least condition numbers; the paper took 30 minutes of a VAX 8700 for r = 30.'
+    text = (
+        'Least condition numbers; the paper took 30 minutes of a VAX 8700 for r = 30. The '
+        'condition numbers beside the processor time are `numpy.linalg.cond` of W for r = 30, '
+        'timed in the same run: how long a search takes depends on the machine.'
+    )
     return Table('Optimised sequences (Table 2)', rows, text)
 
 

@@ -255,6 +255,16 @@ def scaled_condition(matrix: np.ndarray) -> float:
     return float(np.linalg.cond(matrix / np.linalg.norm(matrix, axis=0)))
 
 
+def condition_seconds(times: int = 4000) -> float:
+    """Return the processor time of a condition number of W by NumPy, r = 30 [s]."""
+    random = np.random.default_rng(0)
+    matrix = equations().matrix(MATCHED.sequence(random.uniform(-1.0, 1.0, (2, 31, 3))))
+    begin = time.process_time()
+    for _ in range(times):
+        np.linalg.cond(matrix)
+    return (time.process_time() - begin) / times
+
+
 def spread(sequence: WaypointSet) -> float:
     """Return the root of the summed variances of the parameters for noise of 1 J."""
     values = np.linalg.svd(equations().matrix(sequence), compute_uv=False)

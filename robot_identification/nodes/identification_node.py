@@ -14,6 +14,7 @@ from functools import partial
 import math
 from pathlib import Path
 import sys
+import time
 from typing import Any
 import warnings
 
@@ -73,6 +74,12 @@ from .online_service import OnlineService
 REQUEST_GRACE_PERIOD = 6.0
 """Time for a running request when the node ends; `run` allows a little more [s]."""
 
+STATUS = 'recorder/status'
+"""Topic of the recorder's status."""
+
+RECORDER_SECONDS = 5.0
+"""Longest wait for news of the recorder [s]: Fast DDS sends again what was lost every 3 s."""
+
 
 class IdentificationNode(Node):
     """Adapter between the services and topics of the node and `pipeline`."""
@@ -88,7 +95,7 @@ class IdentificationNode(Node):
         self._parameters_out = self.create_publisher(ParameterSet, '~/parameters', LATCHED)
         self._fit_out = self.create_publisher(Fit, '~/fit', LATCHED)
         self._diagnostics_out = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
-        self.create_subscription(RecorderStatus, 'recorder/status', self._on_recorder, LATCHED)
+        self.create_subscription(RecorderStatus, STATUS, self._on_recorder, LATCHED)
         requests = ReentrantCallbackGroup()  # a request does not keep others from being refused
         for kind, name, function in (
             (srv.Identify, 'identify', self._identify),
@@ -270,6 +277,8 @@ class IdentificationNode(Node):
 
     def _source(self, source: str) -> str:
         """Return the recording that a request means: an empty one the recorder's latest."""
+        if not source:
+            self._await_recorder()
         status = self._recorder
         if source or status is None or not status.path:
             return source
@@ -280,6 +289,18 @@ class IdentificationNode(Node):
                 remedy='stop the recording first, or name another one',
             )
         return status.path
+
+    def _await_recorder(self) -> None:
+        """Wait for the recorder's first status, and for that of the end of its recording."""
+        end = time.monotonic() + RECORDER_SECONDS
+        while time.monotonic() < end:
+            status = self._recorder
+            known = status is not None and not status.recording
+            is_without = self._settings.has_recordings and not self.count_publishers(STATUS)
+            if known or (status is None and is_without):
+                return
+            self._progress(0.0, "waiting for the recorder's status")
+            time.sleep(0.02)
 
     def _keep(
         self, result: Result, folder: Path, stamp: Time | None = None

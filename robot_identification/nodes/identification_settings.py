@@ -172,6 +172,11 @@ class Settings:
         data = replace(self._data, identification=tuple(entries), validation=())
         return replace(experiment, data=data)
 
+    @property
+    def has_recordings(self) -> bool:
+        """True if the experiment file lists recordings to identify from."""
+        return bool(self._data.identification or self._data.tool)
+
     def _sections(self) -> dict[str, Any]:
         return {
             'signals': to_mapping(read_options(self._node, SignalSettings, 'signals')),

@@ -10,6 +10,7 @@ woken by each of them, and would fall behind on a busy machine.
 from __future__ import annotations
 
 from collections.abc import Sequence
+import contextlib
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ import sys
 import threading
 
 from geometry_msgs.msg import WrenchStamped
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from robot_identification_msgs.msg import RecorderStatus
@@ -55,6 +57,9 @@ COUNTS = (
 """Fields of a recording's status that the message has, too."""
 
 _FETCH_SECONDS = 0.01  # between two looks into the queue
+
+ACKNOWLEDGE_SECONDS = 2.0
+"""Longest wait for those who listen to the status to have that of an ended recording [s]."""
 
 _DEPTH = 10_000
 """Messages that may wait in the middleware: ten seconds at 1 kHz."""
@@ -254,6 +259,9 @@ class RecorderNode(Node):
             for name in ('messages', 'dropped', 'duration'):
                 setattr(response, name, getattr(self._last, name))
             self._publish(recording=False)
+            # who has this answer asks others for the recording: they have the status by then
+            with contextlib.suppress(RuntimeError):  # of a middleware without acknowledgments
+                self._status.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_SECONDS))
         return '; '.join(filter(None, (_summary(self._last), self._reception())))
 
     def _offered(self, topic: str) -> tuple[Qos, ...]:

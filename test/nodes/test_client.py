@@ -298,7 +298,8 @@ def test_a_controller_that_does_not_stop_needs_the_emergency_stop(ros, controlle
     arm.send_goal_async(FollowJointTrajectory.Goal())
     wait(lambda: controller['handles'])
     controller['cancel'] = CancelResponse.REJECT
-    stop = started(ros, *STOP, '3')
+    # time to find the controller, too: Fast DDS announces what was lost every 3 s
+    stop = started(ros, *STOP, '15')
     for process, reason in (
         (absent, "no action 'follow_joint_trajectory' outside of namespaces in 1 s"),
         (unknown, "action 'unknown/follow_joint_trajectory' does not answer in 1 s"),

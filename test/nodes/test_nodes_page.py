@@ -150,8 +150,7 @@ def test_what_other_processes_see_of_the_nodes_is_on_the_page(ros, tmp_path):
             ('subscribes', '/joint_states') in found('regressor')
             and ('subscribes', '/joint_states') in found('identification')
         ),
-        30.0,
-        'the live regressor and the live identification',
+        what='the live regressor and the live identification',
     )
     for node in nodes:
         for place, kind in found(node).items():

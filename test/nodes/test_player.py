@@ -40,7 +40,7 @@ def test_a_part_is_played_again_and_again_until_it_is_stopped(ros, bags):
     command += ['--start-offset', '4', '--playback-duration', '0.5']
     player = ros.start_command('player', command, wait=False)
     each = round(0.5 * 250.0) + 1
-    ros.wait_until(lambda: len(states) > 2 * each, 30.0, 'the part, twice')
+    ros.wait_until(lambda: len(states) > 2 * each, what='the part, twice')
     begin = time.monotonic()
     assert player.stop(signal.SIGTERM) != 0
     assert time.monotonic() - begin < 10.0
@@ -58,10 +58,10 @@ def test_states_and_clock_go_where_they_are_wanted(ros, bags):
     command = [sys.executable, '-m', 'robot_identification.cli', 'play', str(bags['short'])]
     command += ['--to', '/left/joint_states', '--clock-topic', '/left/clock', '--rate', '5']
     player = ros.start_command('player', command, wait=False)
-    ros.wait_until(lambda: states and clock, 30.0, 'joint states and clock')
+    ros.wait_until(lambda: states and clock, what='joint states and clock')
     topics = {name for name, _ in ros.node.get_topic_names_and_types()}
     assert not topics & {'/clock', '/joint_states'}
-    ros.wait_until(lambda: len(states) == 1500, 30.0, 'all joint states')
+    ros.wait_until(lambda: len(states) == 1500, what='all joint states')
     assert player.wait(15.0) == 0
     ticks = np.array([tick.clock.sec + 1e-9 * tick.clock.nanosec for tick in clock])
     assert (np.diff(ticks) > 0.0).all() and ticks[-1] - ticks[0] < 7.0
@@ -94,9 +94,9 @@ def test_a_follower_that_starts_slowly_gets_the_recording_from_its_start(ros, ar
     assert statuses[0].state == OnlineStatus.STARTING
     ros.wait_until(lambda: player.returncode is not None, 60.0, 'the end of the recording')
     assert player.returncode == 0, player.output
-    ros.wait_until(lambda: len(states) >= 1500, 10.0, 'what this process has not yet taken')
+    ros.wait_until(lambda: len(states) >= 1500, what='what this process has not yet taken')
     assert len(states) == 1500
-    ros.wait_until(lambda: statuses[-1].messages >= 1500, 10.0, 'all joint states')
+    ros.wait_until(lambda: statuses[-1].messages >= 1500, what='all joint states')
     assert statuses[-1].messages == 1500
     assert statuses[-1].lost == 0
 
@@ -105,7 +105,7 @@ def test_without_a_follower_nothing_is_played(ros, bags):
     states = ros.subscribe(JointState, '/joint_states', QoSProfile(depth=5000))
     command = [*CLI, 'play', str(bags['short']), '--follower', '/nobody', '--wait', '1']
     player = ros.start_command('player', command, wait=False)
-    ros.wait_until(lambda: player.returncode is not None, 30.0, 'the refusal')
+    ros.wait_until(lambda: player.returncode is not None, what='the refusal')
     assert player.returncode == 2
     assert player.lines[-1] == (
         "error: '/nobody' is not ready for joint states after 1 s: it has not published its "

@@ -104,7 +104,7 @@ def test_a_recording_that_is_removed_says_so_and_the_next_one_works(shared, outp
     path.rmdir()
     publish(shared, publisher, range(3))
     shared.wait_until(
-        lambda: 'was removed while it was recorded' in status[-1].message, 20.0, 'the status'
+        lambda: 'was removed while it was recorded' in status[-1].message, what='the status'
     )
     assert not status[-1].recording
     assert status[-1].dropped == status[-1].overflowed == 3
@@ -142,8 +142,8 @@ def test_the_status_tells_everything_there_is(shared):
     publisher = shared.publisher(JointState, 'joint_states', 100, wait_for_subscribers=1)
     path = begin(shared, 'told')
     publish(shared, publisher, [1, 2, 3, 5, 4, 5])
-    shared.wait_until(lambda: status[-1].messages == 6, 20.0, 'the status of all messages')
-    shared.wait_until(lambda: status[-1].bytes == size(path), 20.0, 'the status of the flush')
+    shared.wait_until(lambda: status[-1].messages == 6, what='the status of all messages')
+    shared.wait_until(lambda: status[-1].bytes == size(path), what='the status of the flush')
     latest = status[-1]
     assert (latest.dropped, latest.lost, latest.overflowed, latest.waiting) == (0, 0, 0, 0)
     assert (latest.disordered, latest.gaps) == (1, 1)
@@ -226,7 +226,7 @@ def test_a_killed_recorders_file_is_read_up_to_its_last_flush(ros, tmp_path):
     publisher = ros.publisher(JointState, '/killed/joint_states', 1000, wait_for_subscribers=1)
     path = begin(ros, 'run', '/killed')
     publish(ros, publisher, range(100))
-    ros.wait_until(lambda: size(path) > 5000, 20.0, 'a flush')
+    ros.wait_until(lambda: size(path) > 5000, what='a flush')
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not (path / 'metadata.yaml').exists()

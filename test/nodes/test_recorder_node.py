@@ -179,13 +179,13 @@ def test_status_tells_rate_gaps_and_the_longest_one(ros, recorder):
     recorder()
     status = ros.latched(RecorderStatus, '/recorder/status')
     publisher = ros.publisher(JointState, 'joint_states', 100, wait_for_subscribers=1)
-    ros.wait_until(lambda: status, 5.0, 'the latched status')
+    ros.wait_until(lambda: status, what='the latched status')
     assert not status[-1].recording and status[-1].path == ''
     path = begin(ros, 'run').path
     stamps = [i * 10**7 for i in range(50)]
     del stamps[20:23], stamps[30]  # one gap of 40 ms, one of 20 ms
     publish(ros, publisher, stamps)
-    ros.wait_until(lambda: status[-1].messages == 46, 5.0, 'the status of all messages')
+    ros.wait_until(lambda: status[-1].messages == 46, what='the status of all messages')
     latest = status[-1]
     assert latest.recording and latest.path == path
     assert latest.gaps == 2
@@ -194,9 +194,9 @@ def test_status_tells_rate_gaps_and_the_longest_one(ros, recorder):
     assert latest.rate == pytest.approx(45 / 0.49)
     # on a busy machine there is more to say: for how long no message has come
     assert latest.message.endswith('the stamps have 2 gaps')
-    ros.wait_until(lambda: 'no message for' in status[-1].message, 5.0, 'the silence')
+    ros.wait_until(lambda: 'no message for' in status[-1].message, what='the silence')
     assert end(ros).message.endswith('the stamps have 2 gaps')
-    ros.wait_until(lambda: not status[-1].recording, 5.0, 'the last status')
+    ros.wait_until(lambda: not status[-1].recording, what='the last status')
     assert status[-1].messages == 46
 
 
@@ -263,7 +263,7 @@ def test_a_full_disk_ends_the_recording_with_the_reason(ros, tmp_path):
     path = Path(begin(ros, 'run').path)
     for start in range(0, 400, 50):
         publish(ros, publisher, range(start, start + 50), joints=7)
-    ros.wait_until(lambda: 'cannot write' in status[-1].message, 5.0, 'the failure')
+    ros.wait_until(lambda: 'cannot write' in status[-1].message, what='the failure')
     assert not status[-1].recording
     written = status[-1].messages
     response = end(ros)
@@ -300,7 +300,7 @@ def test_a_killed_recorder_loses_at_most_the_last_second(ros, recorder, drive):
     process = recorder()
     path = Path(begin(ros, 'run').path)
     drive(500, 5000)
-    ros.wait_until(lambda: recovered(path)[-1:] > [10**9], 10.0, 'more than a second on disk')
+    ros.wait_until(lambda: recovered(path)[-1:] > [10**9], what='more than a second on disk')
     last = recovered(path)[-1]
     started = time.monotonic()
     ros.spin(0.9)
@@ -315,9 +315,14 @@ def test_a_killed_recorder_loses_at_most_the_last_second(ros, recorder, drive):
 
 SHARED_MEMORY = """<?xml version="1.0" encoding="UTF-8"?>
 <profiles xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
-  <participant profile_name="user" is_default_profile="true"><rtps/></participant>
+  <participant profile_name="user" is_default_profile="true"><rtps>
+    <builtin><discovery_config>
+      <leaseDuration><sec>3600</sec></leaseDuration>
+    </discovery_config></builtin>
+  </rtps></participant>
 </profiles>
 """
+"""Profile without the suite's transports; a process that is stopped for 20 s stays known."""
 
 
 def test_every_message_that_the_middleware_lost_is_counted(ros, tmp_path):
@@ -332,9 +337,12 @@ def test_every_message_that_the_middleware_lost_is_counted(ros, tmp_path):
     publisher = ros.publisher(JointState, 'joint_states', 500, wait_for_subscribers=1)
     path = begin(ros, 'run').path
     publish(ros, publisher, range(1, 11))
-    ros.wait_until(lambda: status[-1].messages == 10, 10.0, 'the first messages')
+    ros.wait_until(lambda: status[-1].messages == 10, what='the first messages')
     os.kill(process.pid, signal.SIGSTOP)
-    publish(ros, publisher, range(11, 30001))
+    message = JointState(name=['joint_1', 'joint_2'], position=[0.0, 0.0])
+    for stamp in range(11, 30001):  # as `publish`, in half the time
+        message.header.stamp.nanosec = stamp
+        publisher.publish(message)
     os.kill(process.pid, signal.SIGCONT)
     sent = itertools.count(30001)
 
@@ -440,11 +448,12 @@ def test_messages_do_not_wake_the_executor(ros, tmp_path):
     publisher = ros.publisher(JointState, 'joint_states', 1000, wait_for_subscribers=1)
     begin(ros)
     message = JointState(name=['one'], position=[0.0])
-    for number in range(300):
+    for number in range(3000):
         message.header.stamp.nanosec = number
         publisher.publish(message)
-        time.sleep(0.01)
-    assert end(ros).messages == 300
+        time.sleep(0.001)
+    assert end(ros).messages == 3000
     assert process.stop() == 0
     process.wait_for_output('rounds:')
-    assert int(process.output.rpartition('rounds:')[2]) < 150
+    # timers alone make some seven rounds a second, however long the test takes
+    assert int(process.output.rpartition('rounds:')[2]) < 1000

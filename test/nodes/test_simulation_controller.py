@@ -40,14 +40,18 @@ def simulated(module_ros):
     ros = module_ros
     parameters = {
         'robot_description': PLANAR,
-        'rate': 200.0,
+        # few enough for this process on a busy machine
+        'rate': 100.0,
+        'controller_state_rate': 25.0,
         'controller': NAME,
         'constraints.max_deceleration_on_cancel': [DECELERATION],
         'constraints.goal': [0.02, 0.03],
         'constraints.goal_time': 5.0,
     }
     ros.arm = ros.start('simulation', parameters=parameters)
-    ros.states = ros.subscribe(JointState, 'joint_states', 1000)
+    ros.states = ros.subscribe(JointState, 'joint_states', 5000)
+    # those of the list above may have waited for long in this process
+    ros.latest = ros.subscribe(JointState, 'joint_states', 1)
     ros.client = ActionClient(ros.node, FollowJointTrajectory, f'{NAME}/follow_joint_trajectory')
     ros.wait_until(lambda: ros.states and ros.client.server_is_ready(), what='the arm')
     yield ros
@@ -62,7 +66,7 @@ def arm(simulated):
     simulated.wait_until(
         lambda: np.abs(simulated.states[-1].position).max() < 1e-3, what='the initial position'
     )
-    del simulated.states[:-1]
+    del simulated.states[:-1], simulated.latest[:]
     return simulated
 
 
@@ -115,7 +119,19 @@ def arrives(arm, place):
 
 
 def moving(arm):
-    arm.wait_until(lambda: abs(arm.states[-1].velocity[0]) > 0.3, what='the motion')
+    arm.wait_until(lambda: abs(arm.latest[-1].velocity[0]) > 0.3, what='the motion')
+
+
+def rest(arm, since):
+    """Wait until joint states after a stamp show the arm at rest for 0.3 s; return its place."""
+
+    def resting():
+        end = stamp(arm.states[-1])
+        last = [state.position for state in arm.states if stamp(state) > max(since, end - 0.3)]
+        return end > since + 0.3 and np.ptp(last, axis=0).max() < 2e-3
+
+    arm.wait_until(resting, what='rest')
+    return np.array(arm.states[-1].position)
 
 
 def test_a_goal_is_followed_and_told_of(arm):
@@ -178,9 +194,9 @@ def test_a_cancel_of_all_goals_decelerates(arm):
     statuses = arm.subscribe(
         GoalStatusArray, f'{NAME}/follow_joint_trajectory/_action/status', LATCHED
     )
-    goal = send(arm, line(arm, [1.5, 0.0], 4.0))
+    goal = send(arm, line(arm, [3.0, 0.0], 10.0))
     moving(arm)
-    begun = stamp(arm.states[-1])
+    begun = stamp(arm.latest[-1])
     # as anybody can who does not know the goal
     answer = arm.call(CancelGoal, f'{NAME}/follow_joint_trajectory/_action/cancel_goal')
     assert [bytes(each.goal_id.uuid) for each in answer.goals_canceling] == [
@@ -191,13 +207,15 @@ def test_a_cancel_of_all_goals_decelerates(arm):
         lambda: statuses[-1].status_list[-1].status == GoalStatus.STATUS_CANCELED,
         what='the status',
     )
-    place = run(arm, 1.5).position
-    assert 0.05 < place[0] < 1.4
-    np.testing.assert_allclose(run(arm, 0.3).position, place, atol=2e-3)
+    place = rest(arm, begun)
+    assert 0.05 < place[0] < 2.9
     moved = [state for state in arm.states if stamp(state) > begun]
     time, velocity = (np.array(row) for row in zip(*[(stamp(m), m.velocity[0]) for m in moved]))
-    slowing = (velocity[:-40] > 0.1) & (velocity[40:] < velocity[:-40] - 0.05)
-    slope = (velocity[40:] - velocity[:-40]) / (time[40:] - time[:-40])
+    later = np.searchsorted(time, time + 0.2)
+    before, later = np.flatnonzero(later < time.size), later[later < time.size]
+    change = velocity[later] - velocity[before]
+    slowing = (velocity[before] > 0.1) & (change < -0.05)
+    slope = change / (time[later] - time[before])
     assert slope[slowing].min() == pytest.approx(-DECELERATION, rel=0.1)
 
 

@@ -267,7 +267,7 @@ def test_a_signal_ends_the_node_cleanly(ros, probe, tmp_path, number):
     path.write_text(URDF)
     process = probe(parameters={'robot_description': str(path)})
     assert trigger(ros, 'robot').message == 'hinge'
-    assert process.stop(number, timeout=5.0) == 0
+    assert process.stop(number) == 0
     assert process.lines[-1] == 'resting'
     assert 'Traceback' not in process.output
 
@@ -323,7 +323,7 @@ def test_a_node_that_the_middleware_holds_up_at_its_end_ends_all_the_same(probe)
 def test_a_signal_while_the_node_still_loads_leaves_no_traceback(ros):
     process = ros.start('recorder', wait=False, fresh=True)
     maps = Path(f'/proc/{process.pid}/maps')
-    ros.wait_until(lambda: '/numpy/' in maps.read_text(), 30.0, 'the first libraries')
+    ros.wait_until(lambda: '/numpy/' in maps.read_text(), what='the first libraries')
     assert process.stop() == 0
     assert process.output == ''
 

@@ -143,7 +143,7 @@ def record(ros, tmp_path, messages):
         assert started.success, started.message
         with ThreadPoolExecutor(1) as pool:
             sender = pool.submit(send, messages, 2.0, listeners=2)
-            ros.wait_until(lambda: len(begun) > 100, 30.0, 'joint states')
+            ros.wait_until(lambda: len(begun) > 100, what='joint states')
             trouble(process, sender)
         assert sender.result()['sent'] == 2000
         stopped = ros.call(StopRecording, '/recorder/stop', timeout=30.0)

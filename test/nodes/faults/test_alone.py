@@ -104,7 +104,7 @@ def test_the_live_identification_says_what_it_waits_for(alone):
     answer = alone.call(SetBool, 'identification/online/enable', data=True)
     assert not answer.success
     status = alone.latched(OnlineStatus, 'identification/online/status')
-    alone.wait_until(lambda: status, 10.0, 'a status')
+    alone.wait_until(lambda: status, what='a status')
     assert status[-1].state == OnlineStatus.OFF
 
 

@@ -191,7 +191,7 @@ def test_a_live_estimate_is_saved_whole_or_not_at_all(small, arm):
                 header=header, name=names, position=position, velocity=velocity, effort=effort
             )
         )
-    ros.wait_until(lambda: status[-1].rows, 20.0, 'a live estimate')
+    ros.wait_until(lambda: status[-1].rows, what='a live estimate')
     results = disk.seen(folder / 'results')
     before = set(results.iterdir())
     answer = ros.call(Trigger, 'identification/online/save')

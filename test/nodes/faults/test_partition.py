@@ -144,7 +144,7 @@ class Motion:
     def __init__(self, ros, seconds):
         self.ros, self.feedback = ros, []
         self.client = ActionClient(ros.node, Excite, 'excitation/excite')
-        ros.wait_until(self.client.server_is_ready, 20.0, 'the action')
+        ros.wait_until(self.client.server_is_ready, what='the action')
         here = np.array(ros.states[-1].position)
         goal = np.where(here > 0.0, here - 1.0, here + 1.0)
         speed = np.full(2, 1.875 / seconds)  # of a quintic over one radian
@@ -154,7 +154,7 @@ class Motion:
             Excite.Goal(trajectory=trajectory),
             feedback_callback=lambda message: self.feedback.append(message.feedback),
         )
-        ros.wait_until(sending.done, 20.0, 'acceptance of the motion')
+        ros.wait_until(sending.done, what='acceptance of the motion')
         self.future = sending.result().get_result_async()
 
     def under_way(self):

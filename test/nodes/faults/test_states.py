@@ -100,7 +100,7 @@ class Driver:
         def found():
             return [m for m in self.rows if nanoseconds(m.header.stamp) > after]
 
-        self.ros.wait_until(found, 10.0, 'live rows')
+        self.ros.wait_until(found, what='live rows')
         for message in found():
             q, v, a, tau = self.motion(nanoseconds(message.header.stamp))
             expected = self.model.rows(Motion(q[None], v[None], a[None]))
@@ -148,7 +148,7 @@ def test_they_stop_and_come_back(driver):
     driver.publish(before)
     driver.require_rows(SECOND)
     driver.ros.wait_until(
-        lambda: 'no message for' in driver.status[-1].message, 5.0, 'the silence in the status'
+        lambda: 'no message for' in driver.status[-1].message, what='the silence in the status'
     )
     assert driver.status[-1].recording
     driver.regressor.wait_for_output('no joint states for', 10.0)
@@ -253,9 +253,7 @@ def test_a_burst(driver):
     messages = driver.messages(SECOND, 3.0, 1000.0)
     for message in messages:
         driver.publisher.publish(message)
-    driver.ros.wait_until(
-        lambda: driver.status[-1].messages == len(messages), 10.0, 'all messages'
-    )
+    driver.ros.wait_until(lambda: driver.status[-1].messages == len(messages), what='all messages')
     # live rows take joint states by best effort: a burst may be lost to them, what follows is not
     later = driver.messages(4 * SECOND, 1.0)
     driver.publish(later)
@@ -272,7 +270,7 @@ def test_a_driver_without_guarantees_is_heard(driver):
     driver.publisher = driver.ros.publisher(JointState, 'joint_states', kind)
     driver.recorder.wait_for_output('is published best effort')
     driver.ros.wait_until(
-        lambda: driver.publisher.get_subscription_count() == 2, 10.0, 'two who listen'
+        lambda: driver.publisher.get_subscription_count() == 2, what='two who listen'
     )
     messages = driver.messages(SECOND, 1.0)
     driver.publish(messages)

@@ -48,7 +48,7 @@ def both(nodes):
         pairs = [(nodes, first), (nodes.other, second)]
         clients = [ros.node.create_client(kind, service) for ros, _ in pairs]
         for (ros, _), client in zip(pairs, clients):
-            ros.wait_until(client.service_is_ready, 20.0, f'service {service}')
+            ros.wait_until(client.service_is_ready, what=f'service {service}')
         futures = [
             client.call_async(kind.Request(**fields))
             for client, (_, fields) in zip(clients, pairs)
@@ -67,11 +67,11 @@ def act_both(nodes, kind, action, first, second):
     pairs = [(nodes, first), (nodes.other, second)]
     clients = [ActionClient(ros.node, kind, action) for ros, _ in pairs]
     for (ros, _), client in zip(pairs, clients):
-        ros.wait_until(client.server_is_ready, 20.0, f'action {action}')
+        ros.wait_until(client.server_is_ready, what=f'action {action}')
     sent = [client.send_goal_async(kind.Goal(**f)) for client, (_, f) in zip(clients, pairs)]
     results = []
     for (ros, _), future in zip(pairs, sent):
-        ros.wait_until(future.done, 20.0, f'acceptance by {action}')
+        ros.wait_until(future.done, what=f'acceptance by {action}')
         assert future.result().accepted
         results.append(future.result().get_result_async())
     for (ros, _), future in zip(pairs, results):
@@ -97,7 +97,7 @@ def test_identify(nodes, both, arm):
         assert [p['value'] for p in written['parameters']] == pytest.approx(
             [p.value for p in answer.base.parameters]
         )
-    nodes.wait_until(lambda: len(published) == 2, 10.0, 'both estimates')
+    nodes.wait_until(lambda: len(published) == 2, what='both estimates')
     assert published[-1] in [answer.base for answer in answers]
 
 
@@ -133,7 +133,7 @@ def test_enable(nodes, both):
         'following /joint_states',
         'it was on already',
     ]
-    nodes.wait_until(lambda: status[-1].state == OnlineStatus.WAITING, 30.0, 'the start')
+    nodes.wait_until(lambda: status[-1].state == OnlineStatus.WAITING, what='the start')
     assert nodes.node.count_subscribers('/joint_states') == 3, 'recorder, excitation and it'
     for kind, name, fields in (
         (SetBool, 'freeze', {'data': True}),
@@ -146,9 +146,9 @@ def test_enable(nodes, both):
     # whichever came last: asked once more, it does as it says
     answer = nodes.call(SetBool, service, data=False)
     assert answer.success
-    nodes.wait_until(lambda: status[-1].state == OnlineStatus.OFF, 30.0, 'the end')
+    nodes.wait_until(lambda: status[-1].state == OnlineStatus.OFF, what='the end')
     nodes.wait_until(
-        lambda: nodes.node.count_subscribers('/joint_states') == 2, 30.0, 'the end of its process'
+        lambda: nodes.node.count_subscribers('/joint_states') == 2, what='the end of its process'
     )
 
 

@@ -162,7 +162,7 @@ def test_nothing_is_lost_beside_busy_processes(live):
     assert (status.messages, status.lost, status.disordered) == (1000, 0, 0)
     status = live.wait(lambda s: s.updates == 1000 - 200, 'all updates')
     live.ros.wait_until(
-        lambda: values_of(live)['updates'] == '800', 5.0, 'the diagnostic of all updates'
+        lambda: values_of(live)['updates'] == '800', what='the diagnostic of all updates'
     )
     values = values_of(live)
     assert (values['lost'], values['late updates']) == ('0', str(status.late_updates))
@@ -337,14 +337,14 @@ def test_another_robot(process):
     messages = process.states(seconds=1.5)
     for message in messages:
         publisher.publish(message)
-    ros.wait_until(lambda: published[-1].robot == 'szabo_3r', 20.0, 'parameters')
+    ros.wait_until(lambda: published[-1].robot == 'szabo_3r', what='parameters')
     description.publish(String(data=urdf.replace('szabo_3r', 'another_3r')))
     ros.wait_until(
-        lambda: any(s.state == OnlineStatus.STARTING for s in statuses[-5:]), 10.0, 'the change'
+        lambda: any(s.state == OnlineStatus.STARTING for s in statuses[-5:]), what='the change'
     )
     statuses.clear()
     ros.wait_until(lambda: statuses[-1].state == OnlineStatus.WAITING, 60.0, 'the start')
-    ros.wait_until(lambda: publisher.get_subscription_count() == 1, 10.0, 'the other one')
+    ros.wait_until(lambda: publisher.get_subscription_count() == 1, what='the other one')
     for message in messages:
         publisher.publish(message)
-    ros.wait_until(lambda: published[-1].robot == 'another_3r', 20.0, 'its parameters')
+    ros.wait_until(lambda: published[-1].robot == 'another_3r', what='its parameters')
