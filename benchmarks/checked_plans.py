@@ -47,7 +47,7 @@ ROUNDING = 1e-6
 """Share of a limit that rounding and the interpolation between points may take."""
 
 ALWAYS_CLOSE, POSES = 0.9, 300
-"""Share of random poses in which a pair without room for the clearance is too close; their number."""
+"""Share of random poses in which a pair without room for the clearance is too close; and poses."""
 
 TOUCHING, CONTACT_RATE = 1e-3, 25.0
 """Distance below which links touch that are nowhere kept apart [m]; looks for contacts [Hz]."""
