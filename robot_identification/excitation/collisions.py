@@ -262,9 +262,11 @@ class CollisionModel:
                 least - np.abs(slopes) @ self.tolerance, self.measured(off, pairs).distance
             )
         rows = zip(pairs.tolist(), least, planned.distance, planned.lines, strict=True)
-        kinds, kept = self.with_obstacle, self.clearances.tolist()
+        names, kinds, kept = self.pairs, self.with_obstacle, self.clearances.tolist()
         return [
-            Contact(*self.pairs[i], float(d), float(p), row, line[:2], kinds[i], i, kept[i])
+            Contact(
+                names[i][0], names[i][1], float(d), float(p), row, line[:2], kinds[i], i, kept[i]
+            )
             for row, (i, d, p, line) in enumerate(rows)
         ]
 

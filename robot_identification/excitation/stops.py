@@ -272,7 +272,8 @@ def check_meshes(
         time = np.concatenate([time, np.repeat(begin, 4)])
     samples, pairs = np.nonzero(collisions.touching_meshes(position))
     if samples.size:
-        names = collisions.mesh_pairs[pairs[0]]
-        contact = Contact(*names, 0.0, 0.0, 0, np.zeros((2, 3)), clearance=collisions.clearance)
+        first, second = collisions.mesh_pairs[pairs[0]]
+        lines = np.zeros((2, 3))
+        contact = Contact(first, second, 0.0, 0.0, 0, lines, clearance=collisions.clearance)
         nearest = Nearest.from_contact(contact, time[samples[0]], position[samples[0]])
         raise too_close(collisions, nearest)
