@@ -47,7 +47,10 @@ ROUNDING = 1e-6
 """Share of a limit that rounding and the interpolation between points may take."""
 
 ALWAYS_CLOSE, POSES = 0.9, 300
-"""Share of random poses in which a pair that is not kept apart is too close, and their number."""
+"""Share of random poses in which a pair without room for the clearance is too close; and poses."""
+
+TOUCHING, CONTACT_RATE = 1e-3, 25.0
+"""Distance below which links touch that are nowhere kept apart [m]; looks for contacts [Hz]."""
 
 BATCHES = 40
 """Jobs an arm is done in."""
@@ -94,35 +97,81 @@ class IndependentChecker:
     @cached_property
     def pairs(self) -> pin.GeometryModel:
         """Shapes with the pairs of links that are no neighbours and not always close."""
-        parents, shapes = self.model.parents, self.shapes
+        parents = self.model.parents
+        bodies = [shape.parentJoint for shape in self.shapes.geometryObjects]
+        shapes = self._all_pairs()
+        close = self._closeness(shapes, self.margin)
+        kept = [
+            pair
+            for pair, each in zip(list(shapes.collisionPairs), close.T, strict=True)
+            if each.mean() < ALWAYS_CLOSE
+            and parents[bodies[pair.first]] != bodies[pair.second]
+            and parents[bodies[pair.second]] != bodies[pair.first]
+        ]
+        return _with_pairs(shapes, kept)
+
+    @cached_property
+    def movable(self) -> pin.GeometryModel:
+        """Shapes with all pairs of links that do not touch in every pose, neighbours, too."""
+        shapes = self._all_pairs()
+        close = self._closeness(shapes, TOUCHING)
+        frames, objects = self.model.frames, shapes.geometryObjects
+        pairs = list(shapes.collisionPairs)
+        names = [
+            tuple(frames[objects[i].parentFrame].name for i in (pair.first, pair.second))
+            for pair in pairs
+        ]
+        touching = {
+            name: close[:, [other == name for other in names]].any(axis=1).all()
+            for name in set(names)
+        }
+        return _with_pairs(
+            shapes, [p for p, n in zip(pairs, names, strict=True) if not touching[n]]
+        )
+
+    @property
+    def margin(self) -> float:
+        """Distance that a plan keeps at least [m]."""
+        return (1.0 - FINEST) * self.clearance
+
+    def _all_pairs(self) -> pin.GeometryModel:
+        shapes = self.shapes.copy()
         bodies = [shape.parentJoint for shape in shapes.geometryObjects]
-        for a, b in combinations(range(len(bodies)), 2):
-            i, j = bodies[a], bodies[b]
-            if i != j and parents[i] != j and parents[j] != i:
-                shapes.addCollisionPair(pin.CollisionPair(a, b))
+        pairs = combinations(range(len(bodies)), 2)
+        return _with_pairs(
+            shapes, [pin.CollisionPair(a, b) for a, b in pairs if bodies[a] != bodies[b]]
+        )
+
+    def _closeness(self, shapes: pin.GeometryModel, margin: float) -> np.ndarray:
+        """Return in which random poses the pairs are close, (POSES, n_pairs)."""
         rng = np.random.default_rng(1)
         low = np.maximum(self.model.lowerPositionLimit, -np.pi)
         high = np.minimum(self.model.upperPositionLimit, np.pi)
-        data = self._contact_data()
-        close = np.zeros(len(shapes.collisionPairs))
-        for q in rng.uniform(low, high, (POSES, self.model.nq)):
-            pin.computeCollisions(self.model, self.data, shapes, data, q, False)
-            close += [result.isCollision() for result in data.collisionResults]
-        kept = [
-            pair
-            for pair, count in zip(list(shapes.collisionPairs), close, strict=True)
-            if count < ALWAYS_CLOSE * POSES
-        ]
-        shapes.removeAllCollisionPairs()
-        for pair in kept:
-            shapes.addCollisionPair(pair)
-        return shapes
+        return self._close(shapes, margin, rng.uniform(low, high, (POSES, self.model.nq)))
 
-    def _contact_data(self) -> pin.GeometryData:
-        data = self.shapes.createData()
+    def _close(
+        self, shapes: pin.GeometryModel, margin: float, positions: np.ndarray
+    ) -> np.ndarray:
+        data = shapes.createData()
         for request in data.collisionRequests:
-            request.security_margin = (1.0 - FINEST) * self.clearance
-        return data
+            request.security_margin = margin
+        found = []
+        for q in positions:
+            pin.computeCollisions(self.model, self.data, shapes, data, q, False)
+            found.append([result.isCollision() for result in data.collisionResults])
+        return np.array(found, dtype=bool).reshape(len(positions), -1)
+
+    def contacts(self, made: Plan) -> set[tuple[str, str]]:
+        """Return the links whose meshes touch along a plan though they need not."""
+        shapes, points = self.movable, to_points(made.trajectory, CONTACT_RATE)
+        order = [points.joints.index(name) for name in self.names]
+        touching = self._close(shapes, 0.0, points.position[:, order]).any(axis=0)
+        objects, frames = shapes.geometryObjects, self.model.frames
+        return {
+            tuple(frames[objects[i].parentFrame].name for i in (pair.first, pair.second))
+            for pair, touches in zip(shapes.collisionPairs, touching, strict=True)
+            if touches
+        }
 
     def check(self, made: Plan) -> Iterator[Violation]:
         """Yield what a plan takes beyond the URDF's limits less its margins."""
@@ -154,11 +203,17 @@ class IndependentChecker:
             share = float(np.abs(values).max())
             if share > 1.0 + ROUNDING:
                 yield Violation(quantity, share)
-        pairs, data = self.pairs, self._contact_data()
-        for position in q[:: int(RATE / COLLISION_RATE)]:
-            if pin.computeCollisions(model, self.data, pairs, data, position, True):
-                yield Violation('clearance', 1.0)
-                return
+        if self._close(self.pairs, self.margin, q[:: int(RATE / COLLISION_RATE)]).any():
+            yield Violation('clearance', 1.0)
+        if self.contacts(made):
+            yield Violation('contact', 1.0)
+
+
+def _with_pairs(shapes: pin.GeometryModel, pairs: list[pin.CollisionPair]) -> pin.GeometryModel:
+    shapes.removeAllCollisionPairs()
+    for pair in pairs:
+        shapes.addCollisionPair(pair)
+    return shapes
 
 
 def random_settings(rng: np.random.Generator) -> PlannerSettings:

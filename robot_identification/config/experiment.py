@@ -25,14 +25,14 @@ from ..estimators import EstimationSettings, SERVO_METHODS
 from ..loads.drive_gains import METHODS
 from ..loads.payload import PayloadSettings
 from ..model.robot import Robot, tilted_gravity
-from ..model.urdf_files import is_mjcf, urdf_of_mjcf, URDF_SIZE
+from ..model.urdf_files import is_mjcf, urdf_of_mjcf, urdf_text
 from ..options.fields import key_error, option
 from ..regressor.delta import delta_robot
 from ..regressor.settings import ModelSettings
 from ..results.urdf_export import robot_with_inertia
 from ..servo.settings import SERVO_COMMAND, ServoSettings, SimulatorSettings
 from ..signals.settings import SignalSettings
-from ..untrusted.files import read_text, user_path
+from ..untrusted.files import user_path
 from ..version import page
 from .sources import ArrayEntry, open_recording
 
@@ -159,7 +159,7 @@ class RobotSettings(ModelSettings):
         path = Path(base) / user_path(self.urdf)
         if path.suffix == '.xacro' or not path.is_file():
             return None
-        return path if is_mjcf(read_text(path, URDF_SIZE), path) else None
+        return path if is_mjcf(urdf_text(path), path) else None
 
     def build(self, base: str | os.PathLike = '.') -> Robot:
         """

@@ -8,7 +8,7 @@ apart, the shapes are at least (`BoundingSpheres`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -175,9 +175,11 @@ def _radius(
     geometry: coal.CollisionGeometry, middle: np.ndarray, half: np.ndarray, axis: int
 ) -> float:
     """Return how far a shape reaches from the line through its middle along an axis [m]."""
-    if isinstance(geometry, coal.ConvexBase):
+    if isinstance(geometry, (coal.ConvexBase, coal.BVHModelBase)):
         # the distance from a line is convex: no point of a hull is farther than its corners
-        away = np.delete(geometry.points() - middle, axis, axis=1)
+        hull = isinstance(geometry, coal.ConvexBase)
+        corners = geometry.points() if hull else geometry.vertices()
+        away = np.delete(corners - middle, axis, axis=1)
         return float(np.linalg.norm(away, axis=1).max())
     if isinstance(geometry, (coal.Cylinder, coal.Capsule, coal.Cone)) and axis == 2:
         return float(geometry.radius)
@@ -222,11 +224,17 @@ def shape_reach(robot: Robot, geometry: pin.GeometryModel) -> np.ndarray:
 
 
 def random_positions(robot: Robot, count: int) -> np.ndarray:
-    """Return positions (count, n_joints) within the limits, for a robot the same each time."""
+    """
+    Return positions (count, n_joints) within the limits, for a robot the same each time.
+
+    Each joint has one in each of ``count`` equal parts of its range (Latin hypercube).
+    """
     low = np.where(np.isfinite(robot.limits.lower), robot.limits.lower, -np.pi)
     high = np.where(np.isfinite(robot.limits.upper), robot.limits.upper, np.pi)
     # what comes of them is a property of the robot, not of a plan
-    return np.random.default_rng(20130602).uniform(low, high, (count, robot.n_joints))
+    rng = np.random.default_rng(20130602)
+    parts = rng.permuted(np.tile(np.arange(count)[:, None], (1, robot.n_joints)), axis=0)
+    return np.asarray(low + (high - low) * (parts + rng.uniform(size=parts.shape)) / count)
 
 
 OBSTACLE_PREFIX = 'obstacle '
@@ -264,76 +272,55 @@ def add_obstacle(robot: Robot, geometry: pin.GeometryModel, obstacle: Obstacle) 
 
 def make_convex(shape: pin.GeometryObject) -> None:
     """Replace a mesh by its convex hull."""
-    if not isinstance(shape.geometry, coal.BVHModelBase):
+    mesh = shape.geometry
+    if not isinstance(mesh, coal.BVHModelBase):
         return
     try:
-        shape.geometry.buildConvexHull(True, 'Qt')
+        mesh.buildConvexHull(True, 'Qt')
     except Exception:
         # a flat mesh has no hull with a volume: it stays as it is
         return
-    shape.geometry = shape.geometry.convex
+    shape.geometry = mesh.convex
 
 
-RANDOM_POSITIONS = 200
-"""Random positions in which pairs are looked at to find those that are permanently close."""
-
-PERMANENT = 0.95
-"""Share of random positions from which on a pair that is close counts as permanently close."""
-
-
-def set_pairs(
-    robot: Robot,
-    geometry: pin.GeometryModel,
-    clearance: float,
-    standing: Collection[int],
-    floor: int | None = None,
-    allowed: Collection[frozenset[str]] = (),
-) -> tuple[list[tuple[int, int]], int]:
+def possible_pairs(
+    robot: Robot, geometry: pin.GeometryModel, allowed: Collection[frozenset[str]]
+) -> tuple[dict[tuple[str, str], list[tuple[int, int]]], int]:
     """
-    Choose the pairs that are looked at; return those always close, and how many are allowed.
+    Return pairs of shapes that move against each other, by the names of their bodies.
 
-    Pairs of the robot's own shapes that cannot say anything are left out: of links that are joined
-    by a joint, and of those that are within the clearance of each other in nearly all of many
-    random positions.  Shapes in ``standing``, which stand still, are looked at for every link that
-    moves; of the floor alone, links are left out that are always close to it, as they mostly stand
-    on it.  So are pairs of links that are ``allowed`` to touch.
+    Beside them is how many of links are left out as ``allowed`` to touch.
     """
-    parents = robot.model.parents
     joints = [shape.parentJoint for shape in geometry.geometryObjects]
-    links = [robot.model.frames[shape.parentFrame].name for shape in geometry.geometryObjects]
-    own, declared, n_allowed = [], [], 0
+    names = shape_names(robot, geometry)
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for first, second in combinations(range(len(joints)), 2):
-        a, b = joints[first], joints[second]
-        if a == b:
-            continue
-        if {links[first], links[second]} in allowed:
-            n_allowed += 1
-            continue
-        if first in standing or second in standing:
-            declared.append((first, second))
-        elif floor in (first, second) or (parents[a] != b and parents[b] != a):
-            own.append((first, second))
-    _write_pairs(geometry, own)
-    close = _closeness(robot, geometry, clearance)
-    kept = [pair for pair, share in zip(own, close, strict=True) if share < PERMANENT]
-    _write_pairs(geometry, [*kept, *declared])
-    return sorted(set(own) - set(kept)), n_allowed
+        if joints[first] != joints[second]:
+            found.setdefault((names[first], names[second]), []).append((first, second))
+    n_allowed = sum(len(found.pop(pair)) for pair in [*found] if set(pair) in allowed)
+    return found, n_allowed
 
 
-def _write_pairs(geometry: pin.GeometryModel, pairs: list[tuple[int, int]]) -> None:
+def shape_names(robot: Robot, geometry: pin.GeometryModel) -> list[str]:
+    """Return the name of the link or obstacle of each shape."""
+    frames = robot.model.frames
+    return [
+        # the URDF parser names a shape <link>_<number>; the frame below it is the link's own
+        shape.name.removeprefix(OBSTACLE_PREFIX)
+        if shape.name.startswith(OBSTACLE_PREFIX)
+        else frames[shape.parentFrame].name
+        for shape in geometry.geometryObjects
+    ]
+
+
+def pair_names(robot: Robot, geometry: pin.GeometryModel) -> tuple[tuple[str, str], ...]:
+    """Return the names of the links or obstacles of each pair."""
+    names = shape_names(robot, geometry)
+    return tuple((names[pair.first], names[pair.second]) for pair in geometry.collisionPairs)
+
+
+def write_pairs(geometry: pin.GeometryModel, pairs: Iterable[tuple[int, int]]) -> None:
+    """Let these be the pairs that are looked at."""
     geometry.removeAllCollisionPairs()
     for first, second in pairs:
         geometry.addCollisionPair(pin.CollisionPair(first, second))
-
-
-def _closeness(robot: Robot, geometry: pin.GeometryModel, clearance: float) -> np.ndarray:
-    """Return the share of random positions in which each pair is closer than the clearance."""
-    model, data, shapes = robot.model, robot.model.createData(), geometry.createData()
-    for request in shapes.collisionRequests:
-        request.security_margin = clearance
-    close = np.zeros(len(geometry.collisionPairs))
-    positions = random_positions(robot, RANDOM_POSITIONS)
-    for q in robot.configuration(positions):
-        pin.computeCollisions(model, data, geometry, shapes, q, False)
-        close += [result.isCollision() for result in shapes.collisionResults]
-    return close / RANDOM_POSITIONS

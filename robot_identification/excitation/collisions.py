@@ -10,13 +10,14 @@ One file: pairs, distances and what they cover belong to one model.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 import warnings
 
+import coal
 import numpy as np
 import pinocchio as pin
 
@@ -27,12 +28,18 @@ from .collision_geometry import (
     add_obstacle,
     BoundingSpheres,
     make_convex,
-    OBSTACLE_PREFIX,
-    set_pairs,
+    pair_names,
+    possible_pairs,
+    random_positions,
     shape_reach,
+    write_pairs,
 )
 from .limits import one_a_joint
+from .pair_clearance import CONTACT, Coverage, PairClearance, POSITIONS
 from .settings import FLOOR, Obstacle, PlannerSettings
+
+ShapePairs = dict[tuple[str, str], list[tuple[int, int]]]
+"""Pairs of shapes by the names of their bodies."""
 
 _BLOCK = 64
 """Positions in which contacts are looked for at once."""
@@ -60,6 +67,8 @@ class Contact:
         Whether one of them is an obstacle.
     pair:
         Number of the pair of their shapes.
+    clearance:
+        Distance that they have to keep [m].
 
     """
 
@@ -71,53 +80,12 @@ class Contact:
     points: np.ndarray = field(compare=False, repr=False)
     obstacle: bool = False
     pair: int = -1
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """
-    Pairs of shapes that move against each other, and what is checked of them.
-
-    Attributes
-    ----------
-    checked, joined, close, allowed:
-        Numbers of pairs: looked at; of links joined by a joint; always close; allowed to touch.
-    unchecked:
-        Links with collision shapes that could not be loaded, which is accepted.
-    lost:
-        Number of pairs that these would be in.
-    bare:
-        Links that move and have a mass, but no collision shape on them or what is fixed to them.
-
-    """
-
-    checked: int
-    joined: int = 0
-    close: int = 0
-    unchecked: tuple[str, ...] = ()
-    lost: int = 0
-    allowed: int = 0
-    bare: tuple[str, ...] = ()
+    clearance: float = 0.0
 
     @property
-    def complete(self) -> bool:
-        """True if there is something to check and nothing is left unchecked."""
-        return self.checked > 0 and not self.unchecked and not self.bare
-
-    def summary(self) -> str:
-        """Return a line on it."""
-        counts = {
-            'joined by a joint': self.joined,
-            'always close': self.close,
-            'allowed to touch': self.allowed,
-        }
-        parts = [f'{count} {words}' for words, count in counts.items() if count]
-        if self.unchecked:
-            parts.append(f'{self.lost} of links without their meshes: {", ".join(self.unchecked)}')
-        total = self.checked + self.joined + self.close + self.allowed + self.lost
-        beside = f' ({", ".join(parts)})' if parts else ''
-        bare = f', none of {one_of(self.bare)}, without collision shapes' if self.bare else ''
-        return f'{self.checked} of {total} pairs of shapes checked{beside}{bare}'
+    def too_close(self) -> bool:
+        """True if they are closer than their clearance."""
+        return self.distance < self.clearance
 
 
 @dataclass(frozen=True)
@@ -153,7 +121,7 @@ class CollisionModel:
     geometry:
         Pinocchio's geometry model; its collision pairs are those that are looked at.
     clearance:
-        Distance that links have to keep [m].
+        Distance that links have to keep, but for `reduced` [m].
     tolerance:
         (n_joints,) by which each joint may be off its position while they do [rad or m].
     shape_reach:
@@ -165,6 +133,10 @@ class CollisionModel:
         What else there is beside the links; each has one shape, called as it is.
     coverage:
         Pairs that are checked, of how many.
+    reduced:
+        Smaller clearances of pairs that cannot keep that one, by their names [m].
+    meshes:
+        Shapes as the URDF has them, with all pairs of links that do not always touch.
 
     """
 
@@ -176,14 +148,34 @@ class CollisionModel:
     warnings: tuple[str, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     coverage: Coverage = Coverage(0)
+    reduced: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    meshes: pin.GeometryModel = field(default_factory=pin.GeometryModel)
 
     @cached_property
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """Names of the links or obstacles of each pair."""
-        objects = self.geometry.geometryObjects
-        return tuple(
-            (self.name_of(objects[pair.first]), self.name_of(objects[pair.second]))
-            for pair in self.geometry.collisionPairs
+        return pair_names(self.robot, self.geometry)
+
+    @cached_property
+    def mesh_pairs(self) -> tuple[tuple[str, str], ...]:
+        """The same of the pairs of `meshes`."""
+        return pair_names(self.robot, self.meshes)
+
+    @cached_property
+    def clearances(self) -> np.ndarray:
+        """Distance that each pair has to keep, (n_pairs,) [m]."""
+        return np.array([self.reduced.get(pair, self.clearance) for pair in self.pairs])
+
+    @cached_property
+    def groups(self) -> np.ndarray:
+        """Number (n_pairs,) of the group of each pair: links, obstacles, each reduced pair."""
+        order = [*self.reduced]
+        return np.array(
+            [
+                2 + order.index(pair) if pair in self.reduced else int(obstacle)
+                for pair, obstacle in zip(self.pairs, self.with_obstacle, strict=True)
+            ],
+            dtype=int,
         )
 
     @cached_property
@@ -207,13 +199,6 @@ class CollisionModel:
         """
         first, second = self._reach_of_both
         return np.where((first > 0.0) != (second > 0.0), first + second, 0.0)
-
-    def name_of(self, shape: pin.GeometryObject) -> str:
-        """Return the name of a shape's link or obstacle."""
-        if shape.name.startswith(OBSTACLE_PREFIX):
-            return shape.name.removeprefix(OBSTACLE_PREFIX)
-        # the URDF parser names a shape <link>_<number>; the frame below it is the link's own
-        return self.robot.model.frames[shape.parentFrame].name
 
     def distance_in_words(self, contact: Contact) -> str:
         """Return a distance as text, with the one that is planned where errors make it less."""
@@ -240,9 +225,9 @@ class CollisionModel:
         position = np.atleast_2d(position)
         for begin in range(0, len(position), _BLOCK):
             part = position[begin : begin + _BLOCK]
-            samples, pairs = np.nonzero(self.lower_bounds(part) < self.clearance)
+            samples, pairs = np.nonzero(self.lower_bounds(part) < self.clearances)
             for sample, contact in zip(samples, self.measure(part[samples], pairs), strict=True):
-                if contact.distance < self.clearance:
+                if contact.too_close:
                     yield replace(contact, sample=begin + int(sample))
 
     def lower_bounds(self, position: np.ndarray) -> np.ndarray:
@@ -277,11 +262,41 @@ class CollisionModel:
                 least - np.abs(slopes) @ self.tolerance, self.measured(off, pairs).distance
             )
         rows = zip(pairs.tolist(), least, planned.distance, planned.lines, strict=True)
-        names, kinds = self.pairs, self.with_obstacle
+        names, kinds, kept = self.pairs, self.with_obstacle, self.clearances.tolist()
         return [
-            Contact(names[i][0], names[i][1], float(d), float(p), row, line[:2], kinds[i], i)
+            Contact(
+                names[i][0], names[i][1], float(d), float(p), row, line[:2], kinds[i], i, kept[i]
+            )
             for row, (i, d, p, line) in enumerate(rows)
         ]
+
+    def spread_distances(self) -> np.ndarray:
+        """
+        Return distances (POSITIONS, n_pairs) in positions spread over the joints' ranges [m].
+
+        They are as those of `measure`, and lower bounds of them above the clearance.
+        """
+        position = random_positions(self.robot, POSITIONS)
+        distance = self.lower_bounds(position)
+        samples, pairs = np.nonzero(distance < self.clearance)
+        found = self.measure(position[samples], pairs)
+        distance[samples, pairs] = [contact.distance for contact in found]
+        return distance
+
+    def touching_meshes(self, position: np.ndarray, margin: float = 0.0) -> np.ndarray:
+        """Return which of the pairs of `meshes` touch (n_samples, n_pairs) in positions."""
+        model, meshes = self.robot.model, self.meshes
+        data, shapes = model.createData(), meshes.createData()
+        for request in shapes.collisionRequests:
+            request.security_margin = margin
+        found = np.zeros((len(position), len(meshes.collisionPairs)), dtype=bool)
+        spheres = BoundingSpheres.from_geometry(self.robot, meshes, range(found.shape[1]))
+        near = margin >= spheres.distances(position).T if found.size else found
+        for row, q in enumerate(self.robot.configuration(position)):
+            pin.updateGeometryPlacements(model, data, meshes, shapes, q)
+            for pair in np.flatnonzero(near[row]).tolist():
+                found[row, pair] = pin.computeCollision(meshes, shapes, pair)
+        return found
 
     def measured(
         self, position: np.ndarray, pairs: np.ndarray, *, jacobians: bool = False
@@ -302,7 +317,8 @@ class CollisionModel:
                     jacobian = pin.computeJointJacobians(model, data)[:, self.robot.columns]
             result = pin.computeDistance(geometry, shapes, pair)
             distance[row] = result.min_distance
-            lines[row] = result.getNearestPoint1(), result.getNearestPoint2(), result.normal
+            points = result.getNearestPoint1(), result.getNearestPoint2()
+            lines[row] = *points, _normal(*points, result)
             if jacobians:
                 by_joint[row] = jacobian
         return Measured(distance, lines, by_joint)
@@ -330,6 +346,13 @@ class CollisionModel:
         return BoundingSpheres.from_geometry(self.robot, self.geometry, range(len(self.pairs)))
 
 
+def _normal(first: np.ndarray, second: np.ndarray, result: coal.DistanceResult) -> np.ndarray:
+    """Return the direction (3,) from the first to the second; Coal has none between meshes."""
+    if np.linalg.norm(result.normal) > 0.5 or not result.min_distance > 0.0:
+        return np.asarray(result.normal)
+    return (second - first) / result.min_distance
+
+
 def collision_model(
     robot: Robot,
     clearance: float,
@@ -341,7 +364,10 @@ def collision_model(
     """
     Read the collision shapes of a robot's URDF, and put the obstacles among them.
 
-    Meshes are replaced by their convex hulls, which is quicker and on the safe side.
+    Meshes are replaced by their convex hulls, which is quicker and on the safe side, but for pairs
+    whose hulls overlap in every position.  Pairs that cannot keep the clearance keep a smaller one
+    (`pair_clearance`); left out are those that are ``allowed`` to touch, those that touch in every
+    position, and those that keep their distance in every position.
 
     Parameters
     ----------
@@ -380,38 +406,37 @@ def collision_model(
         'for collision, as accepted'
         for mesh in shapes.lost
     ]
-    notes.extend(shapes.assumed)
+    notes += shapes.assumed
     geometry = shapes.geometry
-    for shape in geometry.geometryObjects:
-        make_convex(shape)
     if not len(geometry.geometryObjects):
         notes.append(
             f"robot '{robot.name}' has no collision shapes, so nothing keeps its links apart"
         )
-    places = {o.name: add_obstacle(robot, geometry, o) for o in obstacles}
-    standing = {places[o.name] for o in obstacles if not o.link and o.name != FLOOR}
-    pairs = {frozenset(pair.split()) for pair in allowed}
-    unknown = sorted(frozenset().union(*pairs) - {*robot.link_frames, *places})
+    names = {o.name for o in obstacles}
+    for obstacle in obstacles:
+        add_obstacle(robot, geometry, obstacle)
+    meshes = geometry.copy()
+    for shape in geometry.geometryObjects:
+        make_convex(shape)
+    permitted = {frozenset(pair.split()) for pair in allowed}
+    unknown = sorted(frozenset().union(*permitted) - {*robot.link_frames, *names})
     if unknown:
         notes.append(f'allowed_pairs has links that the robot has not: {", ".join(unknown)}')
-    left_out, n_allowed = set_pairs(robot, geometry, clearance, standing, places.get(FLOOR), pairs)
-    model = CollisionModel(
+    for note in notes:
+        warnings.warn(note, IdentificationWarning, stacklevel=2)
+    pairs, n_allowed = possible_pairs(robot, geometry, permitted)
+    everyone = CollisionModel(
         robot,
         geometry,
         clearance,
         tracking_tolerances(robot, tolerance),
         shape_reach(robot, geometry),
-        obstacles=tuple(obstacles),
-        coverage=_coverage(robot, geometry, shapes.lost, len(left_out), n_allowed),
+        tuple(notes),
+        tuple(obstacles),
+        _lost_coverage(robot, geometry, shapes.lost, n_allowed),
+        meshes=meshes,
     )
-    floor = places.get(FLOOR)
-    on_it = (sum(pair) - floor for pair in left_out if floor in pair) if floor else ()
-    names = sorted({model.name_of(geometry.geometryObjects[place]) for place in on_it})
-    if names:
-        notes.append(f'always close to the floor and not kept from it: {", ".join(names)}')
-    for note in notes:
-        warnings.warn(note, IdentificationWarning, stacklevel=2)
-    return replace(model, warnings=tuple(notes))
+    return _with_chosen_pairs(everyone, pairs)
 
 
 def _require_meshes(robot: Robot, lost: Sequence[LostMesh], unchecked: Collection[str]) -> None:
@@ -440,23 +465,87 @@ def _require_meshes(robot: Robot, lost: Sequence[LostMesh], unchecked: Collectio
     )
 
 
-def _coverage(
-    robot: Robot, geometry: pin.GeometryModel, lost: Sequence[LostMesh], close: int, n_allowed: int
+def _lost_coverage(
+    robot: Robot, geometry: pin.GeometryModel, lost: Sequence[LostMesh], n_allowed: int
 ) -> Coverage:
+    """Return what is known of the coverage before pairs are chosen."""
     joints = [shape.parentJoint for shape in geometry.geometryObjects]
     everyone = [*joints, *(robot.link_frames[mesh.link].parentJoint for mesh in lost)]
     found, total = (
         sum(a != b for a, b in combinations(bodies, 2)) for bodies in (joints, everyone)
     )
-    checked = len(geometry.collisionPairs)
     names = tuple(dict.fromkeys(mesh.link for mesh in lost))
     bare = tuple(
         link
         for link, joint in zip(robot.links, robot.joint_ids, strict=True)
         if joint not in everyone and robot.model.inertias[joint].mass > 0.0
     )
-    joined = found - checked - close - n_allowed
-    return Coverage(checked, joined, close, names, total - found, n_allowed, bare)
+    return Coverage(0, unchecked=names, lost=total - found, allowed=n_allowed, bare=bare)
+
+
+def _with_chosen_pairs(everyone: CollisionModel, pairs: ShapePairs) -> CollisionModel:
+    """Return the model with those pairs that have to be looked at along a path."""
+    geometry, clearance = everyone.geometry, everyone.clearance
+    always = {o.name for o in everyone.obstacles if not o.link and o.name != FLOOR}
+    declared = {names: shapes for names, shapes in pairs.items() if always & {*names}}
+    own = {names: shapes for names, shapes in pairs.items() if names not in declared}
+    rules = _pair_clearances(everyone, own)
+    apart = _apart_as_meshes(everyone, {n: own[n] for n, rule in rules.items() if not rule.kept})
+    rules |= _pair_clearances(everyone, apart)
+    along = {names: (own | apart)[names] for names, r in rules.items() if r.kept and not r.steady}
+    write_pairs(geometry, chain.from_iterable([*along.values(), *declared.values()]))
+    touching = [names for names, rule in rules.items() if not rule.kept]
+    # a half space touches a mesh where it touches its hull
+    planes = {o.name for o in everyone.obstacles if o.kind == 'plane'}
+    hulls = [pairs[names] for names in [*along, *declared] if not planes & {*names}]
+    write_pairs(everyone.meshes, chain.from_iterable(hulls))
+    reduced = {names: r.kept for names, r in rules.items() if 0.0 < r.kept < clearance}
+    coverage = replace(
+        everyone.coverage,
+        checked=len(geometry.collisionPairs),
+        steady=sum(len(own[names]) for names, rule in rules.items() if rule.steady),
+        touching=sum(len(own[names]) for names in touching),
+        reduced=tuple(f"'{a}' and '{b}' {1e3 * c:.3g} mm" for (a, b), c in reduced.items()),
+        in_contact=tuple(f"'{a}' and '{b}'" for a, b in touching),
+    )
+    return replace(
+        everyone,
+        shape_reach=shape_reach(everyone.robot, geometry),
+        warnings=(*everyone.warnings, *coverage.warnings()),
+        coverage=coverage,
+        reduced=reduced,
+    )
+
+
+def _pair_clearances(
+    model: CollisionModel, pairs: ShapePairs
+) -> dict[tuple[str, str], PairClearance]:
+    """Return the clearances that pairs can keep."""
+    write_pairs(model.geometry, chain.from_iterable(pairs.values()))
+    columns = iter(
+        replace(model, shape_reach=shape_reach(model.robot, model.geometry)).spread_distances().T
+    )
+    return {
+        names: PairClearance.from_distances(
+            np.min([next(columns) for _ in shapes], axis=0), model.clearance
+        )
+        for names, shapes in pairs.items()
+    }
+
+
+def _apart_as_meshes(model: CollisionModel, pairs: ShapePairs) -> ShapePairs:
+    """Return those of which the meshes do not touch in every position, with these as shapes."""
+    write_pairs(model.meshes, chain.from_iterable(pairs.values()))
+    position = random_positions(model.robot, POSITIONS)
+    columns = iter(model.touching_meshes(position, CONTACT).T)
+    touching = {
+        names: np.any([next(columns) for _ in shapes], axis=0) for names, shapes in pairs.items()
+    }
+    shapes, added = model.meshes.geometryObjects, {}
+    apart = {names: pairs[names] for names, each in touching.items() if not each.all()}
+    for place in sorted({*chain.from_iterable(chain.from_iterable(apart.values()))}):
+        added[place] = int(model.geometry.addGeometryObject(shapes[place]))
+    return {names: [(added[a], added[b]) for a, b in each] for names, each in apart.items()}
 
 
 def tracking_tolerances(robot: Robot, tolerance: Sequence[float]) -> np.ndarray:

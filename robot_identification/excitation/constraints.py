@@ -103,7 +103,7 @@ class TrajectoryWay:
 
 def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tuple[Nearest, ...]:
     """
-    Check that links keep the clearance; return the closest links, and link and obstacle, if any.
+    Check that bodies keep their clearances; return the closest of each of the model's groups.
 
     They keep it while each joint is within its tracking tolerance, and at all times, but for
     `FINEST` of the clearance (`distance_search`).
@@ -124,8 +124,9 @@ def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tupl
         for place, contact in search.best.values()
     ]
     found.sort(key=lambda nearest: nearest.distance)
-    if found and found[0].distance < collisions.clearance:
-        raise too_close(collisions, found[0])
+    for nearest in found:
+        if nearest.too_close:
+            raise too_close(collisions, nearest)
     return tuple(found)
 
 
@@ -138,12 +139,12 @@ def too_close(
     if stop:
         when = f'on a stop from {nearest.time:.3f} s'
         remedy = STOP_REMEDY
-    elif nearest.planned >= collisions.clearance:
+    elif nearest.planned >= nearest.clearance:
         remedy += ', or a smaller tracking_tolerance if the controller keeps it'
     error = CollisionError(
         f'{collisions.in_words(nearest.first, nearest.second)} are '
         f'{collisions.distance_in_words(nearest)} apart {when}, closer than the clearance of '
-        f'{collisions.clearance:.4g} m',
+        f'{nearest.clearance:.4g} m',
         link=nearest.first,
         key='clearance',
         value=nearest.distance,
@@ -279,9 +280,9 @@ class Findings:
     def then(self, later: Findings, delay: float) -> Findings:
         """Return what was found on this and then, after ``delay`` [s], on another trajectory."""
         delayed = (replace(nearest, time=nearest.time + delay) for nearest in later.nearest)
-        best: dict[bool, Nearest] = {}
+        best: dict[tuple[bool, float], Nearest] = {}
         for nearest in sorted([*self.nearest, *delayed], key=lambda nearest: nearest.distance):
-            best.setdefault(nearest.obstacle, nearest)
+            best.setdefault((nearest.obstacle, nearest.clearance), nearest)
         return replace(self, use=self.use.maximum(later.use), nearest=tuple(best.values()))
 
 

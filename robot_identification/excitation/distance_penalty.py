@@ -81,9 +81,10 @@ class DistancePenalty:
         all are larger by what these take from the pair's distance on average.
         """
         least, farthest, allowance = self._distances
-        kept = self.collisions.clearance + allowance
+        clearances = self.collisions.clearances
+        kept = clearances + allowance
         own = kept + PENALTY.room_share * np.maximum(farthest - kept, 0.0)
-        own[(least > self.collisions.clearance) & (farthest < buffer + allowance)] = 0.0
+        own[(least > clearances) & (farthest < buffer + allowance)] = 0.0
         return np.asarray(np.minimum(own, buffer + allowance))
 
     @cached_property

@@ -78,19 +78,18 @@ class DistanceSearch:
     Attributes
     ----------
     best:
-        Places and contacts of the smallest distances measured, of two links (False) and of a link
-        and an obstacle (True); they exceed the smallest ones by a clearance at most.
+        Places and contacts of the smallest distances measured, by `CollisionModel.groups`; they
+        exceed the smallest ones by a clearance at most.
 
     """
 
     def __init__(self, collisions: CollisionModel, way: Way) -> None:
         self._model, self._way = collisions, way
-        self._obstacle = np.array(collisions.with_obstacle, dtype=int)
-        self.best: dict[bool, tuple[float, Contact]] = {}
+        self._least = np.full(2 + len(collisions.reduced), np.inf)
+        self.best: dict[int, tuple[float, Contact]] = {}
 
     def run(self, begin: np.ndarray, end: np.ndarray) -> None:
         """Search in intervals between places (n,); end with a contact below the clearance."""
-        clearance = self._model.clearance
         for first in range(0, begin.size if self._model.pairs else 0, _INTERVALS):
             part = slice(first, first + _INTERVALS)
             items = self._open(self._coarse(begin[part], end[part]))
@@ -98,7 +97,7 @@ class DistanceSearch:
                 order = np.argsort(items.bound)
                 chosen, items = items.take(order[:_ITEMS]), items.take(order[_ITEMS:])
                 items = self._open(items.concatenated(*self._halves(chosen)))
-                if any(contact.distance < clearance for _, contact in self.best.values()):
+                if any(contact.too_close for _, contact in self.best.values()):
                     return
 
     def polish(self, step: float) -> None:
@@ -116,7 +115,7 @@ class DistanceSearch:
         lower = self._model.lower_bounds(self._way.positions(places))[rows]
         moved = self._way.moved(begin, end) @ self._model.pair_reach.T
         # also what hardly moves is measured once
-        moved = np.maximum(moved, 2.0 * FINEST * self._model.clearance)
+        moved = np.maximum(moved, 2.0 * FINEST * self._model.clearances)
         shape = moved.shape
         return _Items(
             np.repeat(begin, shape[1]),
@@ -143,12 +142,9 @@ class DistanceSearch:
 
     def _open(self, items: _Items) -> _Items:
         """Return those of which something below the clearance, or a smaller distance, may be."""
-        clearance = self._model.clearance
-        reached = [
-            self.best[kind][1].distance if kind in self.best else np.inf for kind in (False, True)
-        ]
-        wanted = np.maximum(np.array(reached) - clearance, clearance)
-        low = items.bound < wanted[self._obstacle[items.pair]]
+        clearance = self._model.clearances[items.pair]
+        reached = self._least[self._model.groups[items.pair]]
+        low = items.bound < np.maximum(reached - clearance, clearance)
         return items.take(low & (items.moved > FINEST * clearance))
 
     def _measure(self, place: np.ndarray, pair: np.ndarray) -> np.ndarray:
@@ -156,9 +152,10 @@ class DistanceSearch:
         order = np.argsort(place, kind='stable')
         contacts = self._model.measure(self._way.positions(place[order]), pair[order])
         for row, contact in zip(order.tolist(), contacts, strict=True):
-            kind = contact.obstacle
-            if kind not in self.best or contact.distance < self.best[kind][1].distance:
-                self.best[kind] = float(place[row]), contact
+            group = int(self._model.groups[contact.pair])
+            if contact.distance < self._least[group]:
+                self._least[group] = contact.distance
+                self.best[group] = float(place[row]), contact
         distance = np.empty(place.size)
         distance[order] = [contact.distance for contact in contacts]
         return distance

@@ -25,7 +25,7 @@ from .extremes import largest_efforts
 from .limits import Limits, motion_limits
 from .objective import IdentificationGoal
 from .settings import PlannerSettings
-from .stops import check_stops, decelerations, harsh_stops
+from .stops import check_meshes, check_stops, decelerations, harsh_stops
 from .trajectories import PointTrajectory, Trajectory
 
 BUFFER = 0.03
@@ -284,7 +284,9 @@ class PlanningTask:
         points_condition_number: float | None = None,
     ) -> Plan:
         """Return the plan of a trajectory that passes the checks."""
-        wanted = self.wanted
+        wanted, stopping = self.wanted, self.settings.stop_deceleration
+        if self.collisions is not None:
+            check_meshes(trajectory, stopping, self.collisions)
         made = Plan(
             trajectory=trajectory,
             limits=self.limits,

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model.robot import Robot
-from .collisions import CollisionModel
+from .collisions import CollisionModel, Contact
 from .constraints import LIMIT_TOLERANCE, LimitViolation, Nearest, STOP_REMEDY, too_close
 from .distance_search import DistanceSearch
 from .extremes import check_times, EFFORTS
@@ -31,6 +31,9 @@ from .trajectories import Trajectory
 
 STEP = 0.05
 """Time from one stop that is checked for collisions to the next [s]."""
+
+MESH_STEP = 0.02
+"""Time from one look at meshes along a path to the next [s]."""
 
 GENTLE = 0.4
 """Share of the acceleration limits that leaves room for friction, drives and the steps of a stop
@@ -233,8 +236,44 @@ def _check_distances(stops: Stops, collisions: CollisionModel) -> None:
     search = DistanceSearch(collisions, stops)
     search.run(begin, begin + 1.0)
     for place, contact in search.best.values():
-        if contact.distance < collisions.clearance:
+        if contact.too_close:
             # the place says which stop it is
             time = float(stops.time[int(place // 2.0)])
             position = stops.positions(np.array([place]))[0]
             raise too_close(collisions, Nearest.from_contact(contact, time, position), stop=True)
+
+
+def check_meshes(
+    trajectory: Trajectory,
+    deceleration: Sequence[float] | np.ndarray | None,
+    collisions: CollisionModel,
+) -> None:
+    """
+    Look once more whether shapes touch along a path and its stops, by meshes in place of hulls.
+
+    This is at instants, `MESH_STEP` apart, and on stops from every `STEP`; pairs that are always
+    equally far apart are looked at, too.
+
+    Raises
+    ------
+    CollisionError
+        naming the links and the time.
+
+    """
+    time = np.arange(0.0, trajectory.duration, MESH_STEP)
+    position = trajectory.sample(time).position
+    braking = decelerations(collisions.robot.joints, deceleration)
+    if braking is not None:
+        begin = np.arange(0.0, trajectory.duration, STEP)
+        motion = trajectory.sample(begin)
+        stops = Stops(begin, motion.position, motion.velocity, braking)
+        on_stop = np.arange(0.0, 2.0 * begin.size, 2.0)[:, None] + np.linspace(0.25, 1.0, 4)
+        position = np.concatenate([position, stops.positions(on_stop.ravel())])
+        time = np.concatenate([time, np.repeat(begin, 4)])
+    samples, pairs = np.nonzero(collisions.touching_meshes(position))
+    if samples.size:
+        first, second = collisions.mesh_pairs[pairs[0]]
+        lines = np.zeros((2, 3))
+        contact = Contact(first, second, 0.0, 0.0, 0, lines, clearance=collisions.clearance)
+        nearest = Nearest.from_contact(contact, time[samples[0]], position[samples[0]])
+        raise too_close(collisions, nearest)

@@ -142,6 +142,10 @@ class Urdf:
         return next(link for link in self.links if link not in carried)
 
 
+MAX_ATTRIBUTES = 100
+"""Attributes of an element at most; libraries that read URDFs look for each among all."""
+
+
 def parse_tree(text: str, where: str = 'URDF') -> etree._Element:
     """
     Return the root element of a URDF.
@@ -166,6 +170,14 @@ def parse_tree(text: str, where: str = 'URDF') -> etree._Element:
         raise ModelError(
             f'{where} declares a document type', file=where, remedy='remove <!DOCTYPE ...>'
         )
+    for element in root.iter(etree.Element):
+        if len(element.attrib) > MAX_ATTRIBUTES:
+            raise ModelError(
+                f'{where} has {len(element.attrib)} attributes in one <{element.tag}>',
+                file=where,
+                key=element.tag,
+                remedy=f'at most {MAX_ATTRIBUTES} can be read',
+            )
     return root
 
 

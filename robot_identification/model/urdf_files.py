@@ -13,6 +13,7 @@ One file: each source of a URDF ends in the same text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 import os
 from pathlib import Path
@@ -51,18 +52,31 @@ def read_urdf(
         raise ModelError(
             f"URDF file '{path}' does not exist", file=str(path), remedy='correct the path'
         )
-    try:
-        if path.suffix != '.xacro':
-            text = read_text(path, URDF_SIZE)
-            return (urdf_of_mjcf(path) if is_mjcf(text, path) else text), path
+    if path.suffix != '.xacro':
+        text = urdf_text(path)
+        return (urdf_of_mjcf(path) if is_mjcf(text, path) else text), path
+    with _readable(path):
         require_regular(path, URDF_SIZE)
+    return expand_xacro(path, xacro_arguments or {}, package_folders()), path
+
+
+def urdf_text(path: Path) -> str:
+    """Return the text of a URDF or MJCF file; raise ModelError where it cannot be read."""
+    with _readable(path):
+        return read_text(path, URDF_SIZE)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with a file into a ModelError."""
+    try:
+        yield
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(
             f"cannot read URDF file '{path}': {getattr(error, 'strerror', None) or error}",
             file=str(path),
             remedy='give a file in UTF-8 that may be read',
         ) from error
-    return expand_xacro(path, xacro_arguments or {}, package_folders()), path
 
 
 def resolve_package_path(path: str | os.PathLike) -> Path:

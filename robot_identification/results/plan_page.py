@@ -132,7 +132,7 @@ def _verdict(page: MotionPage) -> tuple[str, str, str]:
     if model is None or findings is None or findings.coverage is None:
         return 'weak', NOT_CHECKED, sentence
     sentence += (
-        f'Bodies keep {1e3 * model.clearance:.4g} mm from each other'
+        f'Bodies keep {1e3 * model.clearance:.4g} mm from each other, or what is told here'
         f'{_tolerance_in_words(page)}: {findings.coverage.summary()}.'
     )
     if findings.stopping is not None:
@@ -246,6 +246,7 @@ def _distances(page: MotionPage) -> tuple[dict[str, Any] | None, np.ndarray | No
     configurations = model.robot.configuration(page.trajectory.sample(time).position)
     data, shapes = model.robot.model.createData(), model.geometry.createData()
     obstacle = np.array(model.with_obstacle)
+    full = model.clearances == model.clearance
     values = np.empty((time.size, len(model.pairs)))
     lines = np.empty((time.size, 2, 3))
     for row, q in enumerate(configurations):
@@ -255,7 +256,7 @@ def _distances(page: MotionPage) -> tuple[dict[str, Any] | None, np.ndarray | No
         lines[row] = nearest.getNearestPoint1(), nearest.getNearestPoint2()
     curves = {
         kind: _curve(values[:, mask].min(axis=1), model.clearance, np.inf, 'm')
-        for kind, mask in (('links', ~obstacle), ('obstacles', obstacle))
+        for kind, mask in (('links', full & ~obstacle), ('obstacles', full & obstacle))
         if mask.any()
     }
     near = values.argmin(axis=1)

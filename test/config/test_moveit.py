@@ -172,7 +172,7 @@ def test_pairs_that_are_disabled_are_not_checked_and_counted(srdf):
     assert gone == {frozenset(('link_1', 'link_3')), frozenset(('link_2', 'link_6'))}
     assert model.coverage.allowed == len(plain.pairs) - len(model.pairs) > 0
     assert f'{model.coverage.allowed} allowed to touch' in model.coverage.summary()
-    assert model.coverage.joined == plain.coverage.joined
+    assert model.coverage.steady == plain.coverage.steady
 
 
 @pytest.mark.parametrize('text', [OLD, NEW])

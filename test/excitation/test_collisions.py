@@ -10,12 +10,19 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.errors import ExcitationError, IdentificationWarning
+from robot_identification.excitation.collision_geometry import random_positions
 from robot_identification.excitation.collisions import collision_model, Coverage
+from robot_identification.excitation.constraints import check_collisions, CollisionError
 from robot_identification.excitation.distance_penalty import DistancePenalty
 from robot_identification.excitation.settings import with_floor
+from robot_identification.excitation.trajectories import point_to_point
+from robot_identification.model.link_geometry import read_shapes
 from robot_identification.model.robot import Robot
 
+from benchmarks.excitation import FETCHED
+
 ROOT = Path(__file__).resolve().parents[2]
+UR5 = FETCHED / 'ur_description' / 'urdf' / 'ur5_robot.urdf'
 
 
 def balls(mesh='', gap_joint='revolute'):
@@ -44,7 +51,7 @@ def chain():
     return collision_model(Robot.from_urdf(balls()), 0.01)
 
 
-def test_only_links_that_no_joint_joins_are_looked_at(chain):
+def test_pairs_that_are_always_equally_far_apart_need_no_look(chain):
     assert set(chain.pairs) == {('l0', 'l2'), ('l0', 'l3'), ('l1', 'l3')}
 
 
@@ -159,23 +166,28 @@ def test_a_tolerance_for_some_joints_alone_is_named():
 def test_pairs_that_are_left_out_do_not_grow_with_the_tolerance():
     robot = Robot.from_urdf(ROOT / 'urdf' / 'demo_arm.urdf')
     without = collision_model(robot, 0.01, with_floor((), 0.0))
-    assert collision_model(robot, 0.01, with_floor((), 0.0), (0.2,)).pairs == without.pairs
+    tolerant = collision_model(robot, 0.01, with_floor((), 0.0), (0.2,))
+    assert tolerant.coverage.in_contact == without.coverage.in_contact
+    assert set(tolerant.pairs) >= set(without.pairs)
 
 
 def test_a_locked_joint_joins_its_links():
     robot = Robot.from_urdf(balls(), ['j1', 'j3'], locked={'j2': 0.5})
     model = collision_model(robot, 0.01)
-    # l1 and l2 move as one, so l1 and l3 are joined by j3, l0 and l2 by j1
-    assert set(model.pairs) == {('l0', 'l3')}
+    # l1 and l2 move as one; j3 turns the ball of l3 around that of l2, but not around l1's
+    assert set(model.pairs) == {('l0', 'l3'), ('l1', 'l3')}
 
 
-def test_links_that_are_always_close_are_left_out():
+def test_links_that_overlap_at_every_pose_are_left_out_by_name():
     # l1's ball is large enough to hold l3's foot at any angle
     text = balls().replace('<origin xyz="1 0 0"/><geometry><sphere radius="0.1"/>', '@', 1)
     text = text.replace('@', '<origin xyz="1 0 0"/><geometry><sphere radius="2.5"/>')
-    pairs = set(collision_model(Robot.from_urdf(text), 0.01).pairs)
-    assert ('l1', 'l3') not in pairs
-    assert ('l0', 'l2') in pairs
+    model = collision_model(Robot.from_urdf(text), 0.01)
+    assert ('l1', 'l3') not in model.pairs
+    assert ('l0', 'l2') in model.pairs
+    (warning,) = model.warnings
+    assert warning.startswith('touch in every position, so they are not kept apart: ')
+    assert "'l1' and 'l3'" in warning and "'l1' and 'l3'" in model.coverage.summary()
 
 
 MISSING = '<mesh filename="package://nowhere/meshes/tool.stl"/>'
@@ -197,11 +209,12 @@ def test_a_link_that_need_not_be_checked_is_counted_and_the_rest_is_checked():
         model = collision_model(robot, 0.01, unchecked=('l3',))
     assert len(model.warnings) == 1
     assert set(model.pairs) == {('l0', 'l2')}
-    # of six pairs of four balls, two are joined by a joint and three are the last one's
+    # of six pairs of four balls, two lie on a joint's axis and three are the last one's
     assert model.coverage == Coverage(1, 2, 0, ('l3',), 3)
     assert not model.coverage.complete
     assert model.coverage.summary() == (
-        '1 of 6 pairs of shapes checked (2 joined by a joint, 3 of links without their meshes: l3)'
+        '1 of 6 pairs of shapes checked (2 always equally far apart; 3 of links without their '
+        'meshes: l3)'
     )
 
 
@@ -211,7 +224,7 @@ def test_all_pairs_are_counted(chain, arm):
     joints = [shape.parentJoint for shape in arm.geometry.geometryObjects]
     total = sum(a != b for a, b in combinations(joints, 2))
     assert counted.checked == len(arm.pairs)
-    assert counted.checked + counted.joined + counted.close == total
+    assert counted.checked + counted.steady + counted.touching == total
     nothing = Robot.from_urdf(re.sub('<collision>.*?</collision>', '', balls(), flags=re.S))
     with pytest.warns(IdentificationWarning, match='has no collision shapes'):
         assert not collision_model(nothing, 0.01).coverage.complete
@@ -259,14 +272,27 @@ def test_meshes_of_a_package_that_is_not_found_are_taken_from_the_urdfs_folder_a
     assert not collision_model(Robot.from_urdf(urdf), 0.01).warnings
 
 
-def write_mesh(mesh):
-    """Write a tetrahedron as STL."""
+CORNERS = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0, 0, 0.1]])
+TETRAHEDRON = CORNERS[[[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]]
+
+RIM = 0.5 * np.array([[1, 1], [-1, 1], [-1, -1], [1, -1], [1, 1]])
+BOWL = np.array(
+    [
+        [[*a, low], [*b, -low], [*(b if low < 0 else a), low if low < 0 else -low]]
+        for a, b in zip(RIM[:-1], RIM[1:], strict=True)
+        for low in (-0.3, 0.3)
+    ]
+)
+"""Four walls around the z axis, each of two triangles, 0.5 m from it."""
+
+
+def write_mesh(mesh, triangles=TETRAHEDRON):
+    """Write triangles (n, 3, 3) as STL."""
     mesh.parent.mkdir(parents=True, exist_ok=True)
-    corners = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0, 0, 0.1]], dtype='<f4')
     record = np.dtype([('normal', '<f4', 3), ('corners', '<f4', (3, 3)), ('attribute', '<u2')])
-    faces = np.zeros(4, dtype=record)
-    faces['corners'] = corners[[[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]]
-    mesh.write_bytes(bytes(80) + np.uint32(4).tobytes() + faces.tobytes())
+    faces = np.zeros(len(triangles), dtype=record)
+    faces['corners'] = triangles
+    mesh.write_bytes(bytes(80) + np.uint32(len(triangles)).tobytes() + faces.tobytes())
 
 
 def test_meshes_beside_a_urdf_with_a_relative_path_are_found(tmp_path, monkeypatch):
@@ -279,17 +305,64 @@ def test_meshes_beside_a_urdf_with_a_relative_path_are_found(tmp_path, monkeypat
 
 
 def test_meshes_of_a_real_robot_are_found_beside_its_urdf():
-    # the package is data only: it lies in the prefix that Pinocchio's own files lie in
-    prefix = next(p for p in Path(pin.__file__).parents if p.name == 'cmeel.prefix')
-    folder = prefix / 'share' / 'example-robot-data' / 'robots'
-    if not folder.is_dir():
+    if not UR5.is_file():
         pytest.skip('needs the package example-robot-data')
-    robot = Robot.from_urdf(folder / 'ur_description' / 'urdf' / 'ur5_robot.urdf')
+    robot = Robot.from_urdf(UR5)
     model = collision_model(robot, 0.01)
-    assert not model.warnings
     assert ('shoulder_link', 'wrist_3_link') in model.pairs
     folded = np.array([[0.0, -1.5, 2.9, 0.0, 0.0, 0.0]])
     assert list(model.contacts(folded))
+
+
+@pytest.mark.parametrize('clearance', [0.03, 0.1])
+def test_no_pair_is_left_out_for_being_near(clearance):
+    """Base and upper arm of a UR5 are 17 mm apart at most, and touch in some positions."""
+    if not UR5.is_file():
+        pytest.skip('needs the package example-robot-data')
+    robot = Robot.from_urdf(UR5)
+    model = collision_model(robot, clearance, tolerance=(0.05,))
+    pair = ('base_link', 'upper_arm_link')
+    assert pair in model.pairs and pair in model.mesh_pairs
+    kept = model.clearances[model.pairs.index(pair)]
+    assert 0.005 < kept == model.reduced[pair] < 0.017
+    words = f"'base_link' and 'upper_arm_link' {1e3 * kept:.3g} mm"
+    assert words in model.warnings[0] and words in model.coverage.summary()
+    # every pair of links is kept apart along a path, always equally far apart, or named
+    counted = model.coverage
+    total = counted.checked + counted.steady + counted.touching
+    joints = [shape.parentJoint for shape in read_shapes(robot).geometry.geometryObjects]
+    assert total == sum(a != b for a, b in combinations(joints, 2))
+    free = next(q for q in random_positions(robot, 200) if not list(model.contacts(q[None])))
+    found = check_collisions(resting(robot, free), model)
+    assert all(nearest.distance >= nearest.clearance for nearest in found)
+    with pytest.raises(CollisionError, match='closer than the clearance of 0.00'):
+        check_collisions(resting(robot, [0.0, 1.5, 0.0, 0.0, 0.0, 0.0]), model)
+
+
+def resting(robot, position):
+    """Return a motion of all but nothing."""
+    start = np.array(position)
+    return point_to_point(robot.joints, start, start + 1e-6, np.ones(6), np.ones(6))
+
+
+def test_meshes_decide_where_hulls_overlap_at_every_pose(tmp_path):
+    """A ball in a bowl: the hull of the bowl holds it, the bowl itself does not touch it."""
+    write_mesh(tmp_path / 'bowl.stl', BOWL)
+    text = balls().replace('<sphere radius="0.1"/>', '<mesh filename="bowl.stl"/>', 1)
+    # the ball of l1 near the axis goes around in the bowl of l0, 0.03 m from the middle
+    ball = '<origin xyz="0.03 0 0"/><geometry><sphere radius="0.02"/>'
+    text = text.replace('<origin xyz="1 0 0"/><geometry><sphere radius="0.1"/>', ball, 1)
+    urdf = tmp_path / 'arm.urdf'
+    urdf.write_text(text)
+    robot = Robot.from_urdf(urdf)
+    model = collision_model(robot, 0.02)
+    assert ('l0', 'l1') not in [*model.reduced, *model.coverage.in_contact]
+    wide = collision_model(robot, 0.5)
+    assert 0.02 < wide.reduced[('l0', 'l1')] <= 0.4501
+    tight = text.replace(ball, ball.replace('0.02"', '0.6"'))
+    urdf.write_text(tight)
+    model = collision_model(Robot.from_urdf(urdf), 0.02)
+    assert "'l0' and 'l1'" in model.coverage.in_contact
 
 
 def test_no_link_of_the_demonstration_arm_touches_another_at_zero():

@@ -435,7 +435,7 @@ def test_joined_findings_have_the_larger_share_of_each_limit():
         (Coverage(0), 'weak', 'collisions checked in part: 0 of 0 pairs of shapes checked'),
         (Coverage(3, unchecked=('tool',), lost=2), 'weak', 'in part: 3 of 5 pairs'),
         (Coverage(3, bare=('tool',)), 'weak', 'none of tool, without collision shapes'),
-        (Coverage(3, joined=2), 'good', 'Within all limits and free of collision: 3 of 5 pairs'),
+        (Coverage(3, steady=2), 'good', 'Within all limits and free of collision: 3 of 5 pairs'),
     ],
 )
 def test_only_what_was_checked_as_a_whole_is_good(coverage, level, words):

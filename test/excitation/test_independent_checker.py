@@ -17,7 +17,7 @@ from benchmarks.checked_plans import (
     METHODS,
     random_settings,
 )
-from benchmarks.excitation import robot_of
+from benchmarks.excitation import Arm, robot_of
 
 EVERY_KIND = 1021
 """Seed whose first six settings have every kind of motion."""
@@ -35,6 +35,33 @@ def test_random_plans_keep_limits_efforts_and_clearance(arm):
 def test_a_few_random_plans_do_so(name, count):
     (arm,) = (arm for arm in ARMS if arm.name == name)
     assert check_arm(arm, count, seed=EVERY_KIND).violations == ()
+
+
+UR5 = Arm('UR5', 'ur_description/urdf/ur5_robot.urdf', (), 12.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ('clearance', 'seeds', 'evaluations'),
+    [
+        (0.03, 1, 5),
+        *(pytest.param(c, 20, 40, marks=pytest.mark.soak) for c in (0.01, 0.03, 0.1)),
+    ],
+)
+def test_no_links_of_a_ur5_touch_whatever_the_clearance(clearance, seeds, evaluations):
+    """By exact meshes: a clearance that some pairs cannot keep is no reason to leave them out."""
+    robot = robot_of(UR5)
+    if robot is None:
+        pytest.skip('needs the package example-robot-data')
+    checker = IndependentChecker(robot.path, robot.joints, clearance)
+    for seed in range(seeds):
+        settings = PlannerSettings(
+            duration=8.0, clearance=clearance, seed=seed, max_iterations=evaluations,
+            time_budget=0.0,
+        )  # fmt: skip
+        made = plan(robot, settings)
+        assert checker.contacts(made) == set()
+        named = any("'base_link' and 'upper_arm_link'" in text for text in made.warnings)
+        assert named is (clearance > 0.02)
 
 
 def test_the_few_plans_have_every_kind_of_motion():

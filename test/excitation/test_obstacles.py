@@ -176,10 +176,15 @@ def test_every_link_that_moves_is_kept_from_an_obstacle():
 
 def test_links_that_stand_on_the_floor_are_told():
     robot = ball_on_arms(2)
-    with pytest.warns(match='always close to the floor and not kept from it: l1, l2'):
-        model = collision_model(robot, 0.01, with_floor((), 0.0))
-    assert len(model.warnings) == 1
+    model = collision_model(robot, 0.01, with_floor((), 0.0))
+    assert model.warnings == (
+        "touch in every position, so they are not kept apart: 'l1' and 'floor', 'l2' and 'floor'",
+    )
     assert not model.pairs
+    # near is not on it: what they can keep is kept
+    near = collision_model(robot, 0.5, with_floor((), -0.3))
+    assert near.coverage.steady == 2 and near.reduced[('l1', 'floor')] == pytest.approx(0.2)
+    assert "'l1' and 'floor' 200 mm" in near.warnings[0]
     assert {'floor'} <= set(sum(collision_model(robot, 0.01, with_floor((), -0.2)).pairs, ()))
 
 

@@ -258,3 +258,12 @@ def test_placeholders_rounded_angles_and_floating_bases_are_told():
     )
     with pytest.warns(Omission, match='held still although they are floating: free'):
         Robot.from_urdf(floating, ['j'])
+
+
+def test_attributes_of_an_element_are_bounded():
+    """URDF readers search all attributes for each: 100,000 of them took minutes."""
+    text = (Path(__file__).resolve().parents[2] / 'urdf' / 'demo_arm.urdf').read_text()
+    many = ' '.join(f'a{i}="1"' for i in range(100_000))
+    crowded = text.replace('<link name="base_link"', f'<link name="base_link" {many}', 1)
+    with pytest.raises(ModelError, match='has 10000[01] attributes in one <link>'):
+        Robot.from_urdf(crowded)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.cli.main import main
 from robot_identification.errors import IdentificationError, IdentificationWarning, ModelError
 from robot_identification.model import urdf_files
 from robot_identification.model.robot import Robot
@@ -156,3 +157,11 @@ def test_files_in_the_folder_are_included(file):
     text = file.read_text()
     file.write_text(text.replace('<worldbody>', '<include file="below/part.xml"/><worldbody>', 1))
     assert mjcf_facts(file).timestep == 0.004
+
+
+def test_init_names_a_urdf_that_is_not_utf_8_in_one_line(tmp_path, capsys):
+    urdf = tmp_path / 'latin.urdf'
+    urdf.write_bytes('<robot name="r\xe9"/>'.encode('latin-1'))
+    assert main(['init', str(urdf), str(tmp_path / 'log.csv')]) != 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert 'give a file in UTF-8 that may be read' in line and str(urdf) in line
