@@ -182,7 +182,7 @@ def test_links_of_others_in_the_temporary_folder_lead_nowhere(folder, tmp_path, 
     (planted / 'purge.lock').symlink_to(own / 'new')
     before = sorted(shared.rglob('*'))
     monkeypatch.setenv('TMPDIR', str(shared))
-    run(folder)
+    run(folder, '--workers', '1')
     assert (own / 'file').read_text() == 'mine'
     assert [path.name for path in own.iterdir()] == ['file']
     assert sorted(shared.rglob('*')) == before
