@@ -29,7 +29,7 @@ SWITCH = ['true', 'false', '']
 _PROGRAM = 'robot-identification'
 
 GRACE = '20'
-"""Time for a process to end after Ctrl-C before launch terminates it, for which 5 s is usual [s]."""
+"""Time for a process to end after Ctrl-C before launch terminates it; 5 s is usual [s]."""
 
 _EVERYWHERE = {'use_sim_time': '{use_sim_time}'}
 

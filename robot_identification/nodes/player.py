@@ -29,8 +29,8 @@ from robot_identification_msgs.msg import OnlineStatus
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
-from ..data.bag import bag_duration, part_of_bag
-from ..errors import IdentificationError, RecordingError, SettingsError
+from ..data.replay import part_length, part_of_bag
+from ..errors import IdentificationError, SettingsError
 from ..processes import terminate_with_parent
 from ..progress import no_progress, Progress
 from .client import ServiceCaller
@@ -117,25 +117,8 @@ def play(
             value=rate,
             remedy='give a rate above 0; 0 stands for no clock',
         )
-    if not Path(bag).exists():
-        raise RecordingError(
-            f"recording '{bag}' does not exist", file=str(bag), remedy='correct the path'
-        )
     part = partial(part_of_bag, bag, topic, start_offset, duration)
-    if next(part(), None) is None:
-        if next(part_of_bag(bag, topic), None) is not None:
-            raise SettingsError(
-                f"'{bag}' has no joint states {start_offset:g} s after its first one",
-                value=start_offset,
-                remedy='give a shorter start offset',
-            )
-        raise RecordingError(
-            f"'{bag}' has no joint states on topic '{topic}'",
-            file=str(bag),
-            remedy='name another recording or another --topic',
-        )
-    length = max(0.0, bag_duration(bag) - start_offset)
-    length = length if duration is None else min(length, duration)
+    length = part_length(Path(bag), topic, start_offset, duration)
     with stop_signals() as stopped, client_node('player', start_parameter_services=False) as node:
         player = _Player(node, to or topic, rate, clock_rate, clock_topic, stopped)
         if follower is not None:
