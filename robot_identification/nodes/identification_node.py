@@ -5,6 +5,8 @@ Node ``identification``: identification from recordings on request.
 Requests wait for each other in a thread beside the executor, so that the node answers parameter
 requests and publishes its state meanwhile.  Those that take long are actions, too.  For live
 identification see `online_service`.
+
+One file: one node, its requests and their state.
 """
 
 from __future__ import annotations
@@ -78,8 +80,7 @@ from .online_service import OnlineService
 REQUEST_GRACE_PERIOD = 6.0
 """Time for a running request when the node ends; `run` allows a little more [s]."""
 
-FEEDBACK_SECONDS = 0.1
-"""Shortest time between two messages of an action's progress [s]."""
+FEEDBACK_SECONDS = 0.1  # between two messages of an action's progress
 
 WRITING = 0.9  # share of the work after which files are written
 
