@@ -90,3 +90,12 @@ def test_walk_knows_every_section():
 def test_to_mapping_is_read_back(cutoff, order, rate):
     settings = SignalSettings(cutoff=cutoff, order=order, decimate_to=rate, dead_zone=(0.1, 0.2))
     assert from_mapping(SignalSettings, to_mapping(settings)) == settings
+
+
+def test_choices_are_taken_in_any_case():
+    assert from_mapping(SignalSettings, {'method': 'Butterworth'}).method == 'butterworth'
+    with pytest.raises(SettingsError, match="'method' is 'Butter'"):
+        from_mapping(SignalSettings, {'method': 'Butter'})
+    document = {'robot': {'friction': ['Viscous', 'COULOMB'], 'effort_kind': 'Joint_Torque'}}
+    robot = from_mapping(Experiment, document).robot
+    assert (robot.friction, robot.effort_kind) == (('viscous', 'coulomb'), 'joint_torque')
