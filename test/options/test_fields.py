@@ -8,6 +8,7 @@ from robot_identification.config.experiment import Experiment
 from robot_identification.errors import SettingsError
 from robot_identification.options.document import nearest, override, set_key, steps
 from robot_identification.options.fields import from_mapping, to_mapping, walk
+from robot_identification.regressor import ModelSettings
 from robot_identification.signals.settings import SignalSettings
 
 names = st.text('abcxyz_09', min_size=1, max_size=6)
@@ -96,6 +97,5 @@ def test_choices_are_taken_in_any_case():
     assert from_mapping(SignalSettings, {'method': 'Butterworth'}).method == 'butterworth'
     with pytest.raises(SettingsError, match="'method' is 'Butter'"):
         from_mapping(SignalSettings, {'method': 'Butter'})
-    document = {'robot': {'friction': ['Viscous', 'COULOMB'], 'effort_kind': 'Joint_Torque'}}
-    robot = from_mapping(Experiment, document).robot
-    assert (robot.friction, robot.effort_kind) == (('viscous', 'coulomb'), 'joint_torque')
+    model = from_mapping(ModelSettings, {'friction': ['Viscous', 'COULOMB']})
+    assert model.friction == ('viscous', 'coulomb')
