@@ -14,6 +14,7 @@ from launch_ros.substitutions import ExecutableInPackage
 from robot_identification.launching import (
     argument,
     full_namespace,
+    grace,
     own_nodes,
     SWITCH,
 )
@@ -106,7 +107,7 @@ def start(context):
     return [
         # in a namespace the clock is there too, so that two replays keep their own time
         *own_nodes(context, nodes, 'identification.yaml', remappings=[('/clock', 'clock')]),
-        ExecuteProcess(cmd=command(context), name='player', output='screen'),
+        ExecuteProcess(cmd=command(context), name='player', output='screen', **grace()),
     ]
 
 

@@ -29,7 +29,7 @@ SWITCH = ['true', 'false', '']
 _PROGRAM = 'robot-identification'
 
 GRACE = '20'
-"""Time for a node to end after Ctrl-C before launch terminates it, for which 5 s is usual [s]."""
+"""Time for a process to end after Ctrl-C before launch terminates it; 5 s is usual [s]."""
 
 _EVERYWHERE = {'use_sim_time': '{use_sim_time}'}
 
@@ -109,11 +109,18 @@ def own_nodes(
             namespace=LaunchConfiguration('namespace'),
             parameters=[*files, *given(context, {**_EVERYWHERE, **parameters})],
             output='screen',
-            sigterm_timeout=LaunchConfiguration('sigterm_timeout', default=GRACE),
+            **grace(),
             **{**common, **(options or {}).get(name, {})},
         )
         for name, parameters in nodes.items()
     ]
+
+
+def grace() -> dict[str, Any]:
+    """Return the options of processes that get `GRACE` to end."""
+    from launch.substitutions import LaunchConfiguration
+
+    return {'sigterm_timeout': LaunchConfiguration('sigterm_timeout', default=GRACE)}
 
 
 def parameter_files(context: Any, defaults: str) -> list[str]:
@@ -164,20 +171,30 @@ def _filled(context: Any, templates: Mapping[str, str]) -> Iterator[tuple[str, s
 
 def stopping(context: Any, defaults: str, controller: str = '') -> dict[str, Any]:
     """
-    Return an option of the excitation node: when it exits, all goals of the controller end.
+    Return an option of the excitation node: its goals are canceled when it has been killed.
 
-    A node that was killed cannot cancel its motion.  ``defaults`` is the parameter file, as of
-    `own_nodes`, which names the controller where the argument of this function is empty.
+    One that may not move the robot has none, and one that ends by itself has canceled them.
+    ``defaults`` is the parameter file, as of `own_nodes`, which has the parameters ``execute`` and
+    ``controller`` where the launch argument and the argument of this function are empty.
     """
     from launch.actions import ExecuteProcess
     from launch_ros.substitutions import ExecutableInPackage
 
-    name = controller or _parameter(parameter_files(context, defaults), 'excitation', 'controller')
+    files = parameter_files(context, defaults)
+    execute = argument(context, 'execute') or _parameter(files, 'excitation', 'execute')
+    if execute.lower() != 'true':
+        return {}
+    name = controller or _parameter(files, 'excitation', 'controller')
     words: list[Any] = [ExecutableInPackage(_PROGRAM, PACKAGE), 'node', 'stop']
     words += ['--namespace', full_namespace(context)]
     if name:
         words += ['--controller', name]
-    return {'on_exit': [ExecuteProcess(cmd=words, name='stop', output='screen')]}
+
+    def on_exit(event: Any, _: Any) -> list[Any]:
+        stop = ExecuteProcess(cmd=words, name='stop', output='screen')
+        return [stop] if event.returncode else []
+
+    return {'on_exit': on_exit}
 
 
 def _parameter(files: Sequence[str], node: str, name: str) -> str:

@@ -241,7 +241,7 @@ def play(options: argparse.Namespace) -> int:
             loop=options.loop,
             progress=progress,
         )
-    if not played.subscribers:
+    if played.messages and not played.subscribers:
         warn(['there was no subscriber when the recording began'])
     print(
         f'played {played.messages} joint states in {played.seconds:.2f} s, '

@@ -13,8 +13,10 @@ from ..data.recording import source_name
 from ..data.recording_config import RecordingEntry
 from ..errors import RecordingError, SettingsError
 from ..model.urdf_files import resolve_package_path
-from ..options.document import set_key
+from ..options.document import read_document, set_key
 from ..untrusted.directories import DataDirectories, given_path
+from .experiment import Experiment
+from .experiment_file import experiment_from
 from .sources import Source
 
 SETTINGS_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -29,6 +31,22 @@ _SUFFIXES = ('.csv', '.txt', '.dat', '.tsv', '.npz', '.mcap', '.db3')
 
 MOST_OPTIONS, LONGEST_OPTIONS = 1000, 2_000_000
 """Options of a request, and characters of all of them: a URDF may be among them."""
+
+
+def experiment_of(path: str) -> Experiment | None:
+    """Read an experiment file; its recordings need not exist, since requests name their own."""
+    if not path:
+        return None
+    file = resolve_package_path(path).absolute()
+    try:
+        return experiment_from(read_document(file), file.parent, path=file, check_data=False)
+    except SettingsError as error:
+        raise SettingsError(
+            f"parameter 'experiment': {error.message}",
+            remedy=error.remedy,
+            key=error.key,
+            file=error.file,
+        ) from error
 
 
 def overrides_of(options: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -211,25 +211,6 @@ def bag_messages(bag: Path, topic: str, kinds: Sequence[str]) -> Iterator[Messag
         raise _no_topic(bag, topic, topics, kinds)
 
 
-def part_of_bag(
-    bag: Path, topic: str, offset: float = 0.0, duration: float | None = None
-) -> Iterator[tuple[int, bytes]]:
-    """
-    Iterate over the serialised joint states of a part of a bag, each with its receive time [ns].
-
-    It begins ``offset`` after the first one, and has a ``duration`` [s], None for all the rest.
-    """
-    first = None
-    for block in joint_state_messages(bag, topic):
-        for place, moment in enumerate(block.times.tolist()):
-            first = moment if first is None else first
-            since = 1e-9 * (moment - first) - offset
-            if duration is not None and since > duration:
-                return
-            if since >= 0.0:
-                yield moment, block[place]
-
-
 # ---------------------------------------------------------------------------------- the files
 
 

@@ -26,6 +26,7 @@ from ..data.recording import Motion, RecordingSource
 from ..model.parameters import ParameterSet
 from ..model.plausibility import robot_reach
 from ..model.robot import Robot
+from ..progress import no_progress, Progress
 from ..regressor import build, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
@@ -129,6 +130,8 @@ def diagnose(
     delay: np.ndarray | float | tuple[float, ...] = 0.0,
     identified: ParameterSet | None = None,
     std: np.ndarray | float = 0.0,
+    *,
+    progress: Progress = no_progress,
 ) -> tuple[RecordingFault, ...]:
     """
     Return the faults of recordings; none of good ones.
@@ -150,6 +153,8 @@ def diagnose(
     identified, std:
         Physical standard parameters, whose masses tell of loads, and their standard deviations;
         where None, those of a fit to few samples do.
+    progress:
+        Called with the share that is done, and what is being done.
 
     """
     model = model or ModelSettings()
@@ -165,7 +170,7 @@ def diagnose(
     if observed is not None:
         with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
             settings = ModelSettings(coupled_drives=model.coupled_drives)
-            comparison = HypothesisComparison(robot, observed, settings, prior)
+            comparison = HypothesisComparison(robot, observed, settings, prior, progress)
             explained = comparison.faults()
             fitted = ParameterSet(comparison.prior.layout, comparison.base.chi)
             identified = identified or fitted
@@ -186,6 +191,8 @@ class HypothesisComparison:
         Terms of the dynamics that depend on the samples alone, not on what was before.
     prior:
         Standard parameters over the regressor's layout; the URDF's where None.
+    progress:
+        Called for each fit with the share of `explanations` that is done.
 
     """
 
@@ -195,7 +202,9 @@ class HypothesisComparison:
         observed: DiagnosisSamples,
         settings: ModelSettings,
         prior: ParameterSet | None = None,
+        progress: Progress = no_progress,
     ) -> None:
+        self._progress, self._share = progress, 0.0
         self.robot, self.observed, self.settings = robot, observed, settings
         bodies = urdf_prior(robot, self.settings)
         known = {} if prior is None else {n: prior[n] for n in bodies.layout if n in prior.layout}
@@ -219,7 +228,7 @@ class HypothesisComparison:
             return []
         every = hypotheses(self.robot.gravity, revolute(self.robot))
         tried = [change for change in every if not still.intersection(change.joints)]
-        found = [self.explanation_by(change) for change in self._shortlisted(tried)]
+        found = self._tried(self._shortlisted(tried), 0.4, 0.8)
         found.append(self._turned(Explanation(gravity_change(self.robot.gravity), self.base, 0.0)))
         found = sorted((e for e in found if e.gain > CRITERIA.worth_refining), key=_rank)
         found[: CRITERIA.finalists] = map(self._refined, found[: CRITERIA.finalists])
@@ -235,7 +244,7 @@ class HypothesisComparison:
 
     def _shortlisted(self, changes: list[Correction]) -> list[Correction]:
         """Return those that may gain, by fits without a prior; of single joints the best ones."""
-        tried = [self.explanation_by(change, free=True) for change in changes]
+        tried = self._tried(changes, 0.0, 0.4, free=True)
         gaining = (each for each in tried if each.gain > CRITERIA.worth_refining)
         found = [each.change for each in sorted(gaining, key=lambda each: -each.gain)]
         common, single = ([c for c in found if bool(c.joints) is one] for one in (False, True))
@@ -243,8 +252,20 @@ class HypothesisComparison:
         # a fit without a prior takes up the sign of a joint that nothing couples to others
         return [*common, *best, *(c for c in rest if c.code in ('effort_sign', 'position_sign'))]
 
+    def _tried(
+        self, changes: list[Correction], begin: float, end: float, *, free: bool = False
+    ) -> list[Explanation]:
+        """Fit the samples under each change; of the work, these are the shares from and to."""
+        found = []
+        for place, change in enumerate(changes):
+            self._share = begin + (end - begin) * place / len(changes)
+            found.append(self.explanation_by(change, free=free))
+        self._share = end
+        return found
+
     def explanation_by(self, change: Correction, *, free: bool = False) -> Explanation:
         """Fit the samples under a change, with the prior unless free."""
+        self._progress(self._share, 'comparing explanations of the residuals')
         grams, effort = self._grams(change), change.efforts(self.observed)
         try:
             fit = self.model.fit(_normalised(grams, effort), free=free)

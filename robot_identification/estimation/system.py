@@ -153,7 +153,7 @@ def system_of(
             blocks = read(source, regressor, structure, signals)
             if progress is not None:
                 part = subrange(progress, number / len(several), (number + 1) / len(several))
-                blocks = _reporting(blocks, source, part)
+                blocks = reported_blocks(blocks, source, part)
             collector = BlockCollector()
             system = accumulate(
                 collector.watched(blocks) if timed else blocks,
@@ -168,7 +168,7 @@ def system_of(
     return combine(systems())
 
 
-def _reporting(
+def reported_blocks(
     blocks: Iterator[RowBlock], source: RecordingSource, progress: Progress
 ) -> Iterator[RowBlock]:
     """Pass the blocks on and report how far they are, by seconds where the end is unknown."""

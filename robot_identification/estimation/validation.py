@@ -29,6 +29,7 @@ import numpy as np
 from ..data.sampling import interpolated
 from ..errors import IdentifiabilityError
 from ..model.parameters import ParameterSet
+from ..progress import no_progress, Progress
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..signals import RecordingSource, SignalSettings
@@ -211,6 +212,8 @@ def validate(
     regressor: Regressor,
     structure: BaseStructure,
     signals: SignalSettings,
+    *,
+    progress: Progress = no_progress,
 ) -> Validation:
     """
     Predict the effort of recordings and compare it with what was measured.
@@ -223,6 +226,8 @@ def validate(
         One recording source or several, with the regressor's joints; their rows count together.
     regressor, structure, signals:
         As in the identification, so that the figures can be compared.
+    progress:
+        Called with the share of the recordings that is done, and the seconds that are read.
 
     Raises
     ------
@@ -231,7 +236,7 @@ def validate(
 
     """
     every = _AllRows(np.asarray(_base_of(estimate, structure).values))
-    system = system_of(sources, regressor, structure, signals, read=every.read)
+    system = system_of(sources, regressor, structure, signals, progress=progress, read=every.read)
     found = validation_of(estimate, system)
     if not np.any(signals.dead_zone):
         return found

@@ -276,7 +276,9 @@ def local_client(workers: int | None, retries: int) -> Iterator[Any]:
     Start a scheduler and workers on this machine, which talk to no one else.
 
     All of them listen on the loopback interface, where any user of the machine may connect, and
-    who can talk to them can run code.  So they do with certificates of this cluster alone.
+    who can talk to them can run code.  So they do with certificates of this cluster alone.  All
+    files are in a folder that other users cannot enter: Dask writes locks of fixed names into its
+    folder, through links, so in a shared one others could choose which files it empties.
     """
     import dask
     from distributed import Client, LocalCluster
@@ -293,7 +295,8 @@ def local_client(workers: int | None, retries: int) -> Iterator[Any]:
     }
     with (
         tempfile.TemporaryDirectory(prefix='robot_identification_') as folder,
-        dask.config.set(settings),
+        # of scheduler and workers, while local_directory would be of the workers alone
+        dask.config.set({**settings, 'temporary-directory': folder}),
     ):
         # each worker's supervisor keeps ignoring Ctrl-C, for who takes a lost worker's place, too
         with _ctrl_c_ignored():
@@ -305,7 +308,6 @@ def local_client(workers: int | None, retries: int) -> Iterator[Any]:
                 dashboard_address='127.0.0.1:0',
                 scheduler_kwargs={'dashboard': False},
                 silence_logs=logging.CRITICAL,
-                local_directory=folder,
             )
         with cluster, Client(cluster, set_as_default=False, direct_to_workers=True) as client:
             yield client

@@ -94,6 +94,8 @@ alone, how many are, and times the error that the fit may have with one.
 
 _GAINS = 0.4  # share of the work that gains take, where they are open
 
+_DIAGNOSIS = 0.7  # share of the work after which recordings are diagnosed
+
 _KEPT_BYTES = 64_000_000
 """Samples of recordings that take less than this together are read once, into memory."""
 
@@ -130,8 +132,14 @@ def identify(experiment: Experiment, *, progress: Progress = no_progress) -> Res
             known_load=recordings.known_load if gains is None else (),
         )
         selection = _selection(experiment, problem, recordings, subrange(progress, 0.0, 0.3))
-    identified = partial(_identified, recordings=recordings, progress=progress)
-    diagnosed = partial(_diagnosed, sources=recordings.identification)
+    identified = partial(
+        _identified, recordings=recordings, progress=subrange(progress, 0.0, _DIAGNOSIS)
+    )
+    diagnosed = partial(
+        _diagnosed,
+        sources=recordings.identification,
+        progress=subrange(progress, _DIAGNOSIS, 1.0),
+    )
     chosen = problem if selection is None else problem.with_selection(selection)
     result = diagnosed(identified(chosen))
     if selection is not None and 'robot.joint_springs' not in experiment.given:
@@ -282,8 +290,8 @@ def identify_recordings(
     problem: IdentificationProblem, recordings: Recordings, *, progress: Progress = no_progress
 ) -> Result:
     """Do what `identify_sources` does, with all recordings of a problem."""
-    result = _identified(problem, recordings, progress)
-    return _diagnosed(result, recordings.identification)
+    result = _identified(problem, recordings, subrange(progress, 0.0, _DIAGNOSIS))
+    return _diagnosed(result, recordings.identification, subrange(progress, _DIAGNOSIS, 1.0))
 
 
 def _identified(
@@ -303,10 +311,13 @@ def _identified(
         reading = subrange(progress, 0.0, len(sources) / (len(sources) + len(validation)))
         if any(is_factor(source) for source in sources):
             require_factors(problem)
-        problem, found = _with_slopes(problem, sources, regressor, base)
+        # open slopes of friction take a pass of their own
+        searched = 0.5 if open_slopes(problem.model) else 0.0
+        searching = subrange(reading, 0.0, searched)
+        problem, found = _with_slopes(problem, sources, regressor, base, searching)
         regressor = problem.regressor()
         reducer = FactorBuilder.from_problem(problem, regressor, base)
-        task = _task(reducer, sources, prior, reading)
+        task = _task(reducer, sources, prior, subrange(reading, searched, 1.0))
         watch.lap('recordings')
         reading(1.0, 'estimating')
         estimate, reduced = _estimate(task)
@@ -323,14 +334,26 @@ def _identified(
                 validations.append(validation_of(estimate, reducer.system([source])))
                 continue
             (recording,) = recordings_among([source])
-            validations.append(validate(estimate, recording, regressor, base, problem.signals))
+            validations.append(
+                validate(
+                    estimate,
+                    recording,
+                    regressor,
+                    base,
+                    problem.signals,
+                    progress=subrange(
+                        progress,
+                        _share(sources, validation, len(validations)),
+                        _share(sources, validation, len(validations) + 1),
+                    ),
+                )
+            )
         watch.lap('validation')
         gains = gains_by_load(problem, recordings, regressor, task.system)
         watch.lap('drive gains')
         carried = _payload(reducer, task.system, recordings.payload)
         watch.lap('payload')
         late = _delay(task.system, estimate)
-        progress(1.0, 'done')
     return Result(
         name=problem.name or problem.robot.name,
         robot=problem.robot,
@@ -380,7 +403,7 @@ def _identified(
     )
 
 
-def _diagnosed(result: Result, sources: Sequence[Source]) -> Result:
+def _diagnosed(result: Result, sources: Sequence[Source], progress: Progress) -> Result:
     """Add what is wrong with the recordings to what was identified from them."""
     watch = _Stopwatch()
     estimate, known = result.estimate, result.estimate.standard_covariance
@@ -393,9 +416,11 @@ def _diagnosed(result: Result, sources: Sequence[Source]) -> Result:
             result.settings.signals.effort_delay,
             None if known is None else estimate.standard,
             0.0 if known is None else np.sqrt(np.diag(known)),
+            progress=progress,
         )
         findings = (*explained, *estimate_faults(result.robot, result.system, estimate))
     watch.lap('diagnosis')
+    progress(1.0, 'done')
     return replace(
         result,
         recorded=replace(result.recorded, diagnosis=findings),
@@ -442,11 +467,19 @@ def _with_slopes(
     sources: Sequence[Source],
     regressor: Regressor,
     base: BaseStructure,
+    progress: Progress,
 ) -> tuple[IdentificationProblem, tuple[str, ...]]:
     """Fill in the slopes of friction that the settings leave to the recordings."""
     if not open_slopes(problem.model):
         return problem, ()
-    found = find_slopes(recordings_among(sources), regressor, base, problem.model, problem.signals)
+    found = find_slopes(
+        recordings_among(sources),
+        regressor,
+        base,
+        problem.model,
+        problem.signals,
+        progress=progress,
+    )
     return replace(problem, model=found.settings(problem.model)), found.notes
 
 
@@ -460,7 +493,9 @@ def _task(
     def rows(repair: Repair | None = None) -> Iterator[RowBlock]:
         blocks = partial(equations.blocks, signals=problem.signals, repair=repair)
         recordings = recordings_among(sources)
-        return chain.from_iterable(blocks(source, regressor, base) for source in recordings)
+        for block in chain.from_iterable(blocks(each, regressor, base) for each in recordings):
+            progress(1.0, 'estimating')
+            yield block
 
     return EstimationTask(
         reducer.system(sources, progress=progress),

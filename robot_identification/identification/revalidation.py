@@ -54,9 +54,11 @@ _BAND = 1.96
 """Half the width of a 95 % interval [standard deviations]."""
 
 
-def add_validation(result: Result, source: Source) -> Result:
+def add_validation(result: Result, source: Source, *, progress: Progress = no_progress) -> Result:
     """
     Hold a result against one more recording that it has not seen.
+
+    The progress is called with the share of the recording that is done.
 
     Returns
     -------
@@ -73,7 +75,12 @@ def add_validation(result: Result, source: Source) -> Result:
         regressor = build(result.robot, result.settings.model)
         (recording,) = recordings_among([source])
         seen = validate(
-            result.estimate, recording, regressor, result.structure, result.settings.signals
+            result.estimate,
+            recording,
+            regressor,
+            result.structure,
+            result.settings.signals,
+            progress=progress,
         )
     clocks = {
         clock.source: clock for clock in (*result.recorded.clocks, recording_clock(recording))

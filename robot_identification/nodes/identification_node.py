@@ -3,7 +3,10 @@
 Node ``identification``: identification from recordings on request.
 
 Requests wait for each other in a thread beside the executor, so that the node answers parameter
-requests and publishes its state meanwhile.  For live identification see `online_service`.
+requests and publishes its state meanwhile.  Those that take long are actions, too.  For live
+identification see `online_service`.
+
+One file: one node, its requests and their state.
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ import warnings
 
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
-from robot_identification_msgs import srv
+from robot_identification_msgs import action, srv
 from robot_identification_msgs.msg import (
     Fit,
     JointFit,
@@ -40,6 +44,7 @@ from ..errors import (
     collected_warnings,
     IdentificationError,
     IdentificationWarning,
+    ModelError,
     RecordingError,
     SettingsError,
     unique_texts,
@@ -49,6 +54,7 @@ from ..identification import pipeline
 from ..identification.revalidation import add_validation
 from ..identification.tool_pipeline import identify_tool, save_tool
 from ..model.consistency import check
+from ..progress import no_progress, Progress, subrange
 from ..results.headline import figures_of, headline
 from ..results.result import Result
 from ..results.saving import require_writable, save
@@ -56,7 +62,7 @@ from ..results.urdf_export import identified_urdf
 from ..results.verdict import verdict
 from ..untrusted.directories import given_path
 from ..untrusted.writing import write_named
-from .common import LATCHED, run, serve, steady_timer
+from .common import explain, LATCHED, run, serve, serve_action, steady_timer
 from .common.messages import (
     base_parameters_message,
     diagnostic_status,
@@ -67,7 +73,7 @@ from .common.messages import (
     standard_parameters_message,
     tool_answer,
 )
-from .common.requests import RequestQueue
+from .common.requests import BusyError, ENDING, RequestCanceled, RequestQueue
 from .identification_settings import Settings
 from .online_service import OnlineService
 
@@ -80,6 +86,22 @@ STATUS = 'recorder/status'
 RECORDER_SECONDS = 5.0
 """Longest wait for news of the recorder [s]: Fast DDS sends again what was lost every 3 s."""
 
+FEEDBACK_SECONDS = 0.1  # between two messages of an action's progress
+
+WRITING = 0.9  # share of the work after which files are written
+
+_RESULT = action.Identify.Result  # the codes of Validate are the same
+CODES = (
+    (RequestCanceled, _RESULT.CANCELED),
+    (BusyError, _RESULT.BUSY),
+    (SettingsError, _RESULT.INVALID_SETTINGS),
+    (ModelError, _RESULT.NO_MODEL),
+    (RecordingError, _RESULT.INVALID_RECORDING),
+    (IdentificationError, _RESULT.FAILED),
+    (Exception, _RESULT.INTERNAL),
+)
+"""Codes of the actions' results by the error, the first that fits."""
+
 
 class IdentificationNode(Node):
     """Adapter between the services and topics of the node and `pipeline`."""
@@ -90,6 +112,7 @@ class IdentificationNode(Node):
         self._latest: Latest | None = None
         self._recorder: RecorderStatus | None = None
         self._state = State()
+        self._report: Progress = no_progress  # of the request that is worked on
         self._stopping = False
         self._queue = RequestQueue(self)
         self._parameters_out = self.create_publisher(ParameterSet, '~/parameters', LATCHED)
@@ -107,6 +130,12 @@ class IdentificationNode(Node):
         ):
             work = partial(self._work, name, function)
             serve(self, kind, f'~/{name}', work, queue=self._queue, callback_group=requests)
+        for kind, name, function in (
+            (action.Identify, 'identify', self._identify),
+            (action.Validate, 'validate', self._validate),
+        ):
+            execute = partial(self._execute, kind, name, function)
+            serve_action(self, kind, f'~/{name}', execute, requests)
         # by the wall: the state has to show where a simulation's clock stands still, too
         steady_timer(self, 1.0, self._on_timer)
         self._online = OnlineService(self, self._problem, settings.description, settings.output)
@@ -126,11 +155,39 @@ class IdentificationNode(Node):
         status = state_diagnostic(self.get_fully_qualified_name(), self._state, self._latest)
         self._diagnostics_out.publish(diagnostics(self, status))
 
+    async def _execute(
+        self, kind: Any, name: str, function: Callable[[Any, Any], str], goal: ServerGoalHandle
+    ) -> Any:
+        """Work on a goal as on a request to the service of its name."""
+        result, due = kind.Result(), [0.0]
+
+        def report(fraction: float, text: str) -> None:
+            if goal.is_cancel_requested:
+                raise RequestCanceled('canceled; nothing was written')
+            if time.monotonic() >= due[0]:
+                due[0] = time.monotonic() + FEEDBACK_SECONDS
+                goal.publish_feedback(kind.Feedback(phase=text, progress=fraction))
+
+        work = partial(self._work, name, function, goal.request, result, report)
+        try:
+            result.message = await self._queue.work(name, work, lambda: goal.is_cancel_requested)
+            goal.succeed()
+        except Exception as error:
+            code = next(code for errors, code in CODES if isinstance(error, errors))
+            result = kind.Result(error_code=code, error_msg=explain(self, error))
+            goal.canceled() if goal.is_cancel_requested else goal.abort()
+        return result
+
     def _work(
-        self, name: str, function: Callable[[Any, Any], str], request: Any, response: Any
+        self,
+        name: str,
+        function: Callable[[Any, Any], str],
+        request: Any,
+        response: Any,
+        report: Progress = no_progress,
     ) -> str:
         """Work on a request, and show that in the state."""
-        self._state = replace(self._state, busy=name)
+        self._state, self._report = replace(self._state, busy=name), report
         failure = ''
         try:
             message = function(request, response)
@@ -158,7 +215,8 @@ class IdentificationNode(Node):
         name = result_name(recordings.identification[0], problem.estimation.method)
         folder = self._settings.output(name)
         require_writable(folder)
-        result = pipeline.identify_recordings(problem, recordings, progress=self._progress)
+        progress = subrange(self._progress, 0.0, WRITING)
+        result = pipeline.identify_recordings(problem, recordings, progress=progress)
         result = replace(result, warnings=unique_texts(result.warnings, unused))
         written, remarks = self._keep(result, folder)
         estimate = result.estimate
@@ -225,8 +283,10 @@ class IdentificationNode(Node):
         self._progress(0.0, f'validating on {source.source}')
         # the newest figures of a recording replace those of an earlier request
         others = tuple(v for v in result.validations if source.source not in v.sources)
-        for source in sources:
-            result = add_validation(replace(result, validations=others), source)
+        for place, source in enumerate(sources):
+            shares = (WRITING * (place + i) / len(sources) for i in range(2))
+            progress = subrange(self._progress, *shares)
+            result = add_validation(replace(result, validations=others), source, progress=progress)
             others = result.validations
         validation = result.validations[-1]
         _, remarks = self._keep(result, latest.folder, latest.stamp)
@@ -310,12 +370,11 @@ class IdentificationNode(Node):
 
         Returns whether ``result.yaml`` is written, and remarks on what could not be written.
         """
-        self._progress(1.0, f'writing {folder}')
+        self._progress(WRITING, f'writing {folder}')  # the last chance to cancel
         try:
             written, remarks = True, save(result, folder).warnings
         except IdentificationError as error:
             written, remarks = False, (str(error),)
-        self._progress(1.0, 'publishing')
         stamp = self.get_clock().now().to_msg() if stamp is None else stamp
         self._latest = Latest(result, stamp, folder)
         for warning in unique_texts(result.warnings, remarks):
@@ -342,7 +401,8 @@ class IdentificationNode(Node):
 
     def _progress(self, fraction: float, text: str) -> None:
         if self._stopping:
-            raise IdentificationError('the node is shutting down')
+            raise RequestCanceled(ENDING)
+        self._report(fraction, text)
         self._state = replace(self._state, progress=fraction, step=text)
 
 

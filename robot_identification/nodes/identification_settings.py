@@ -19,14 +19,13 @@ from rclpy.node import Node
 
 from ..config.experiment import DataSettings, Experiment, ToolRecordings
 from ..config.experiment_file import experiment_from
-from ..config.requests import entry_like, named_files, restrict_files
+from ..config.requests import entry_like, experiment_of, named_files, restrict_files
 from ..data.drives import EFFORT_KINDS
 from ..data.recording_config import MotorSide, RecordingEntry, unusable
-from ..errors import RecordingError, SettingsError
+from ..errors import RecordingError
 from ..estimators import EstimationSettings
 from ..model.robot import Robot
-from ..model.urdf_files import resolve_package_path
-from ..options.document import override, read_document
+from ..options.document import override
 from ..options.fields import option, to_mapping
 from ..regressor.settings import ModelSettings
 from ..signals.settings import SignalSettings
@@ -103,7 +102,7 @@ class Settings:
     def __init__(self, node: Node) -> None:
         self._node = node
         options = declare_options(node, IdentificationOptions)
-        self._file = given = _load(options.experiment)
+        self._file = given = experiment_of(options.experiment)
         self._data = DataSettings() if given is None else given.data
         self._base = Path() if given is None else given.base
         self._declare_sections(given)
@@ -293,22 +292,6 @@ class Settings:
             'drives': None if drives is None else to_mapping(drives),
             **to_mapping(model),
         }
-
-
-def _load(path: str) -> Experiment | None:
-    """Read an experiment file; its recordings need not exist, since requests name their own."""
-    if not path:
-        return None
-    file = resolve_package_path(path).absolute()
-    try:
-        return experiment_from(read_document(file), file.parent, path=file, check_data=False)
-    except SettingsError as error:
-        raise SettingsError(
-            f"parameter 'experiment': {error.message}",
-            remedy=error.remedy,
-            key=error.key,
-            file=error.file,
-        ) from error
 
 
 def _robot_of(experiment: Experiment) -> RobotOptions:

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 import signal
 import subprocess
+import threading
 import time
 
 from rclpy.duration import Duration
@@ -28,15 +29,15 @@ from robot_identification_msgs.msg import OnlineStatus
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
-from ..data.bag import bag_duration, part_of_bag
-from ..errors import IdentificationError, RecordingError, SettingsError
+from ..data.replay import part_length, part_of_bag
+from ..errors import IdentificationError, SettingsError
 from ..processes import terminate_with_parent
 from ..progress import no_progress, Progress
 from .client import ServiceCaller
 from .common import LATCHED
 from .common.joint_states import names_of
 from .common.messages import time_message
-from .common.processes import client_node
+from .common.processes import client_node, stop_signals
 
 READY = (OnlineStatus.WAITING, OnlineStatus.LEARNING, OnlineStatus.FROZEN)
 
@@ -45,6 +46,7 @@ STATES = 'sensor_msgs/msg/JointState'
 _DEPTH = 5000  # messages: 5 s at 1 kHz
 _ACKNOWLEDGED_SECONDS = 10.0  # for the last message to be acknowledged
 _PROGRESS_SECONDS = 0.2  # between two reports
+_POLL = 0.1  # s, between two looks at a command
 _SETTLING = 0.5  # s, in which publisher and subscribers find each other, one after the other
 
 
@@ -74,7 +76,7 @@ def play(
     progress: Progress = no_progress,
 ) -> Played:
     """
-    Play a recording; initialises and shuts down ROS.
+    Play a recording, until SIGINT or SIGTERM; initialises and shuts down ROS.
 
     Parameters
     ----------
@@ -95,7 +97,7 @@ def play(
     start_offset, duration:
         Part of the recording that is left out at its start, and that is played from there on [s].
     loop:
-        Whether to begin again at the end, until something interrupts it; the clock goes back then.
+        Whether to begin again at the end, until a signal; the clock goes back then.
     progress:
         Called with the share that is played.
 
@@ -115,37 +117,26 @@ def play(
             value=rate,
             remedy='give a rate above 0; 0 stands for no clock',
         )
-    if not Path(bag).exists():
-        raise RecordingError(
-            f"recording '{bag}' does not exist", file=str(bag), remedy='correct the path'
-        )
     part = partial(part_of_bag, bag, topic, start_offset, duration)
-    if next(part(), None) is None:
-        if next(part_of_bag(bag, topic), None) is not None:
-            raise SettingsError(
-                f"'{bag}' has no joint states {start_offset:g} s after its first one",
-                value=start_offset,
-                remedy='give a shorter start offset',
-            )
-        raise RecordingError(
-            f"'{bag}' has no joint states on topic '{topic}'",
-            file=str(bag),
-            remedy='name another recording or another --topic',
-        )
-    length = max(0.0, bag_duration(bag) - start_offset)
-    length = length if duration is None else min(length, duration)
-    with client_node('player', start_parameter_services=False) as node:
-        player = _Player(node, to or topic, rate, clock_rate, clock_topic)
+    length = part_length(Path(bag), topic, start_offset, duration)
+    with stop_signals() as stopped, client_node('player', start_parameter_services=False) as node:
+        player = _Player(node, to or topic, rate, clock_rate, clock_topic, stopped)
         if follower is not None:
-            player.wait_for_follower(Readiness(ServiceCaller(node), follower), wait)
+            player.wait_for_follower(Readiness(ServiceCaller(node), follower, stopped), wait)
         return player.run(repeat(part) if loop else [part], wait, length, progress)
 
 
 class _Player:
     def __init__(
-        self, node: Node, topic: str, rate: float, clock_rate: float, clock_topic: str
+        self,
+        node: Node,
+        topic: str,
+        rate: float,
+        clock_rate: float,
+        clock_topic: str,
+        stopped: threading.Event,
     ) -> None:
-        self._node = node
+        self._node, self._stopped = node, stopped
         self._states: Publisher = node.create_publisher(
             JointState, topic, QoSProfile(depth=_DEPTH)
         )
@@ -180,19 +171,20 @@ class _Player:
         subscribers = self._wait_for_subscriber(wait)
         start = time.perf_counter()
         count, latest, due = 0, 0.0, start
-        for part in parts:
-            for place, (moment, message) in enumerate(part()):
-                if place == 0:
-                    self._zero = self._next_tick = moment
-                    self._begin = time.perf_counter()
-                self._run_clock(moment)
-                latest = max(latest, self._sleep_until(moment))
-                self._states.publish(message)
-                count += 1
-                if time.perf_counter() > due:
-                    due = time.perf_counter() + _PROGRESS_SECONDS
-                    since = 1e-9 * (moment - self._zero)
-                    progress(since / length if length else 0.0, f'{since:.1f} s played')
+        for place, (moment, message) in chain.from_iterable(enumerate(part()) for part in parts):
+            if place == 0:
+                self._zero = self._next_tick = moment
+                self._begin = time.perf_counter()
+            self._run_clock(moment)
+            latest = max(latest, self._sleep_until(moment))
+            if self._stopped.is_set():
+                break
+            self._states.publish(message)
+            count += 1
+            if time.perf_counter() > due:
+                due = time.perf_counter() + _PROGRESS_SECONDS
+                since = 1e-9 * (moment - self._zero)
+                progress(since / length if length else 0.0, f'{since:.1f} s played')
         seconds = time.perf_counter() - start
         with contextlib.suppress(RuntimeError):  # not every middleware can
             self._states.wait_for_all_acked(Duration(seconds=_ACKNOWLEDGED_SECONDS))
@@ -203,28 +195,29 @@ class _Player:
         now = time.monotonic()
         end, settled = now + seconds, now + _SETTLING
         counts: tuple[int, ...] = ()
-        while (now := time.monotonic()) < end:
+        while (now := time.monotonic()) < end and not self._stopped.wait(0.02):
             known = tuple(publisher.get_subscription_count() for publisher in self._publishers)
             if known != counts:
                 counts, settled = known, now + _SETTLING
             if counts[0] and now > settled:
                 break
-            time.sleep(0.02)
         return counts[0] if counts else 0
 
     def _run_clock(self, moment: int) -> None:
         """Publish the clock's ticks before a moment, each when it is due."""
         while self._clock is not None and self._next_tick <= moment:
             self._sleep_until(self._next_tick)
+            if self._stopped.is_set():
+                return
             self._clock.publish(Clock(clock=time_message(self._next_tick)))
             self._next_tick += self._tick
 
     def _sleep_until(self, moment: int) -> float:
-        """Sleep until a moment of the recording; return how late it is already [s]."""
+        """Sleep until a moment of the recording or a signal; return how late it is already [s]."""
         due = self._begin + 1e-9 * (moment - self._zero) / self._rate
         left = due - time.perf_counter()
         if left > 0.0:
-            time.sleep(left)
+            self._stopped.wait(left)
         return max(0.0, -left)
 
 
@@ -245,8 +238,10 @@ class Readiness:
 
     """
 
-    def __init__(self, caller: ServiceCaller, identification: str) -> None:
-        self._caller, self._node = caller, caller.node
+    def __init__(
+        self, caller: ServiceCaller, identification: str, stopped: threading.Event
+    ) -> None:
+        self._caller, self._node, self._stopped = caller, caller.node, stopped
         self.identification = f'/{identification.strip("/")}'
         self.follower = follower_name(self.identification)
         self.is_ready = self.is_followed = False
@@ -257,7 +252,7 @@ class Readiness:
 
     def wait(self, seconds: float, also: Callable[[], bool] = lambda: True) -> None:
         """
-        Wait until it is ready, and until ``also`` holds.
+        Wait until it is ready, and until ``also`` holds, or until a signal.
 
         Raises
         ------
@@ -265,8 +260,12 @@ class Readiness:
             where that is not so within this time [s].
 
         """
-        self._caller.spin(lambda: self.is_ready and also(), seconds)
-        if not (self.is_ready and also()):
+
+        def is_over() -> bool:
+            return self._stopped.is_set() or (self.is_ready and also())
+
+        self._caller.spin(is_over, seconds)
+        if not is_over():
             raise IdentificationError(
                 f"'{self.identification}' is not ready for joint states after {seconds:g} s: "
                 f'{self._trouble}',
@@ -329,7 +328,7 @@ def run_when_ready(identification: str, seconds: float, command: Sequence[str]) 
     Returns
     -------
     int
-        The command's exit code.
+        The command's exit code; 0 where SIGINT or SIGTERM has ended it.
 
     Raises
     ------
@@ -337,11 +336,11 @@ def run_when_ready(identification: str, seconds: float, command: Sequence[str]) 
         where it is not ready by then, the command cannot be run, or a player ends before.
 
     """
-    with client_node('wait', start_parameter_services=False) as node:
+    with stop_signals() as stopped, client_node('wait', start_parameter_services=False) as node:
         caller = ServiceCaller(node)
-        readiness = Readiness(caller, identification)
+        readiness = Readiness(caller, identification, stopped)
         readiness.wait(seconds)
-        if not command:
+        if stopped.is_set() or not command:
             return 0
         try:
             # ends with this process, however that ends
@@ -358,9 +357,11 @@ def run_when_ready(identification: str, seconds: float, command: Sequence[str]) 
                     seconds, lambda: process.poll() is not None or readiness.hears(PLAYER)
                 )
                 # whether the player, too, knows the identification is seen by the player alone
-                time.sleep(_SETTLING)
-                _resume(caller, process, seconds)
-            return process.wait()
+                if not stopped.wait(_SETTLING):
+                    _resume(caller, process, seconds)
+            while process.poll() is None and not stopped.wait(_POLL):
+                pass
+            return 0 if stopped.is_set() else process.wait()
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)

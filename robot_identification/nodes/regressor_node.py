@@ -4,7 +4,8 @@ Node ``regressor``: rows of ``effort = regressor * parameters``, on request and 
 
 Live rows are computed only while there are subscribers.  Their motion is that of
 `LocalFit`: all signals belong to one moment, half a window ago, and the message's stamp is that
-moment.  The velocity that a driver reports is not used: its delay is unknown.
+moment.  The velocity that a driver reports is not used: its delay is unknown.  Joint states are
+fetched some at a time: waiting for each one costs more than all the rest.
 """
 
 from __future__ import annotations
@@ -17,27 +18,24 @@ from typing import Any
 
 from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.qos_overriding_options import QoSOverridingOptions
-from rclpy.subscription import Subscription
+from rclpy.timer import Timer
 from robot_identification_msgs.msg import Regressor as RegressorMessage
 from robot_identification_msgs.srv import GetRegressor
-from sensor_msgs.msg import JointState
 
-from ..data.flat_motion import motion_of
+from ..data.flat_motion import motion_of, require_size
 from ..data.joint_state_stream import JointStateStream, require_numbers
 from ..data.recording import Motion
-from ..errors import IdentificationError, RecordingError
+from ..errors import IdentificationError
 from ..model.robot import Robot
 from ..options.fields import option
 from ..regressor import build, ModelSettings, Regressor
 from ..signals.windows import LocalFit, LocalState, too_sparse
-from .common import declare_options, JOINT_STATES, run, serve, steady_timer
+from .common import declare_options, FetchedMessages, JOINT_STATES, run, serve, steady_timer
 from .common.messages import regressor_message, time_message
 from .common.robot_description import RobotDescription
 
-MOST_VALUES = 5_000_000
-"""Values of a regressor in one answer: 40 MB."""
+PERIOD = 0.005
+"""Longest period of fetching joint states [s]."""
 
 SILENCE = 2.0
 """Time without live rows after which the reason is logged [s]."""
@@ -70,7 +68,8 @@ class RegressorNode(Node):
         self._regressor: Regressor | None = None
         self._stream: JointStateStream | None = None
         self._robot = RobotDescription(self, self._on_robot, model=self._settings)
-        self._states: Subscription | None = None
+        self._states: FetchedMessages | None = None
+        self._fetching: Timer | None = None
         self._begin()
         # in wall time: a simulation that stands still is reported, too
         steady_timer(self, 0.5, self._on_timer)
@@ -91,12 +90,13 @@ class RegressorNode(Node):
         self, request: GetRegressor.Request, response: GetRegressor.Response
     ) -> None:
         regressor = self._described_regressor()
+        joints = self._joints()
         signals = request.position, request.velocity, request.acceleration
-        motion = motion_of(self._joints(), *signals)
-        require_size(len(motion.position), len(self._joints()), len(regressor.layout))
+        motion = motion_of(joints, *signals, given=request.joints)
+        require_size(len(motion.position), len(joints), len(regressor.layout))
         rows = regressor.rows(motion)
         stamp = self.get_clock().now().to_msg()
-        response.regressor = regressor_message(rows, regressor.layout, stamp)
+        response.regressor = regressor_message(rows, joints, regressor.layout, stamp)
 
     def _joints(self) -> tuple[str, ...]:
         """Names of what the regressor's states are of: the joints, and motors of elastic ones."""
@@ -114,16 +114,13 @@ class RegressorNode(Node):
         if event.current_count and self._states is None:
             self._begin()
             # best effort matches drivers of any reliability
-            self._states = self.create_subscription(
-                JointState,
-                'joint_states',
-                self._on_joint_state,
-                QoSProfile(depth=JOINT_STATES.depth, reliability=ReliabilityPolicy.BEST_EFFORT),
-                qos_overriding_options=QoSOverridingOptions.with_default_policies(),
-                raw=True,
-            )
+            self._states = FetchedMessages(self, reliable=False)
+            period = min(PERIOD, 0.5 / self._options.rate)
+            # in wall time, as the messages come
+            self._fetching = steady_timer(self, period, self._fetch)
         elif not event.current_count and self._states is not None:
-            self.destroy_subscription(self._states)
+            self.destroy_timer(self._fetching)
+            self._states.destroy()
             self._states = None
 
     def _begin(self) -> None:
@@ -131,6 +128,11 @@ class RegressorNode(Node):
         self._due = 0
         self._arrived = self._fitted = time.monotonic()
         self._since_fit = 0
+
+    def _fetch(self) -> None:
+        assert self._states is not None
+        for message, _ in self._states.taken():
+            self._on_joint_state(message)
 
     def _on_joint_state(self, message: bytes) -> None:
         self._arrived = time.monotonic()
@@ -179,20 +181,8 @@ class RegressorNode(Node):
             Motion(state.position[None], state.velocity[None], state.acceleration[None])
         )
         stamp = time_message(state.stamp)
-        self._publisher.publish(regressor_message(rows, regressor.layout, stamp, state.effort))
-
-
-def require_size(n_samples: int, n_joints: int, n_parameters: int) -> None:
-    """Raise `RecordingError` where the rows at so many samples are more than one answer takes."""
-    values = n_samples * n_joints * n_parameters
-    if values > MOST_VALUES:
-        most = MOST_VALUES // (n_joints * n_parameters)
-        raise RecordingError(
-            f'{n_samples} samples give {n_samples * n_joints} rows of {n_parameters} columns, '
-            f'{MOST_VALUES} values are the most in an answer',
-            value=n_samples,
-            remedy=f'ask for at most {most} samples at a time',
-        )
+        joints, layout = self._joints(), regressor.layout
+        self._publisher.publish(regressor_message(rows, joints, layout, stamp, state.effort))
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 import sys
 import threading
-import time
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -26,14 +25,14 @@ from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
-import yaml
 
-from ..errors import IdentificationError, SettingsError
+from ..errors import IdentificationError
 from ..options.fields import option
 from ..simulation import SimulatedPayload, SimulatedSample, SimulationSettings, Simulator, Wear
 from ..simulation.controller import Constraints, TrajectoryController
+from ..simulation.pace import Pace
 from ..simulation.truth import per_joint
-from ..untrusted.writing import write_whole
+from ..simulation.truth_file import write_truth
 from .common import (
     declare_options,
     explain,
@@ -49,15 +48,6 @@ from .common.robot_description import RobotOptions
 from .simulation_controller import ControllerInterfaces, MONITOR_RATE, SimulatedRobot, START
 
 DEMO_ARM = 'package://robot_identification/urdf/demo_arm.urdf'
-
-MOST_DELAY = 0.25
-"""Delay that is made up for by running faster [s]; what is more is lost to real time."""
-
-CATCH_UP = 1.5
-"""How much faster: commands that are timed by the simulated clock have to keep up with it."""
-
-BURST = 0.005
-"""Time within which that may be exceeded, since sleeps take a little too long [s]."""
 
 
 @dataclass(frozen=True)
@@ -115,32 +105,6 @@ class NodeOptions:
     truth_file: str = option(
         '', doc='File that gets the true parameters as YAML; empty: none', read_only=True
     )
-
-
-class Pace:
-    """
-    Real time of a loop with a period [s].
-
-    Delays up to `MOST_DELAY` are made up for; beyond them the loop's time falls behind for good,
-    so that nothing is skipped.
-    """
-
-    def __init__(self, period: float) -> None:
-        self._period = period
-        self._due = self._latest = time.monotonic()
-        self.lost = 0.0
-
-    def wait(self) -> None:
-        """Wait until the next period is due."""
-        self._due += self._period
-        now = time.monotonic()
-        left = self._due - now
-        if left < -MOST_DELAY:
-            self._due -= left
-            self.lost -= left
-        self._latest = max(self._due, self._latest + self._period / CATCH_UP, now - BURST)
-        if self._latest > now:
-            time.sleep(self._latest - now)
 
 
 class SimulationNode(Node):
@@ -322,22 +286,6 @@ class StatePublisher:
             view[:] = values
         self._state.header.stamp = stamp
         self._publisher.publish(self._state)
-
-
-def write_truth(path: Path, simulator: Simulator) -> None:
-    """Write the true parameters of a simulator as YAML, as a prior; raises `SettingsError`."""
-    text = f'# True parameters of the simulated {simulator.robot.name}, in SI units\n'
-    text += yaml.safe_dump(simulator.parameters.as_dict(), sort_keys=False)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text)
-    except OSError as error:
-        raise SettingsError(
-            f"cannot write truth_file '{path}': {error.strerror or error}",
-            key='truth_file',
-            file=str(path),
-            remedy='choose a file in a folder that can be written',
-        ) from error
 
 
 def main(args: list[str] | None = None) -> int:

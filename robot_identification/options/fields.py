@@ -179,13 +179,24 @@ def check(info: OptionInfo, value: Any, key: str) -> Any:
     """Return ``value`` converted to the option's type; raise `SettingsError` naming ``key``."""
     value = _convert(info.type, value, key)
     if info.choices is not None and value is not None:
-        for item in value if isinstance(value, tuple) else (value,):
-            if item not in info.choices:
-                remedy = f'it has to be one of {one_of(info.choices)}'
-                remedy = suggestion(item, info.choices) + remedy
-                raise key_error(key, f'is {_shown(item)}', remedy, value=item)
+        several = isinstance(value, tuple)
+        chosen = tuple(
+            _choice(info.choices, item, key) for item in (value if several else [value])
+        )
+        value = chosen if several else chosen[0]
     _check_range(info, value, key)
     return value
+
+
+def _choice(choices: tuple, value: Any, key: str) -> Any:
+    """Return the choice that is meant, in any case: OLS for ols."""
+    if value in choices:
+        return value
+    alike = [each for each in choices if str(each).lower() == str(value).lower()]
+    if not alike:
+        remedy = suggestion(value, choices) + f'it has to be one of {one_of(choices)}'
+        raise key_error(key, f'is {_shown(value)}', remedy, value=value)
+    return alike[0]
 
 
 def _check_range(info: OptionInfo, value: Any, key: str) -> None:
@@ -278,6 +289,24 @@ def key_path(path: str, key: Any) -> str:
 
 
 # --------------------------------------------------------------------------- keys and pages
+
+
+def value_types(annotation: Any) -> list[Any]:
+    """Types that a value may have, beside None."""
+    union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    kinds = typing.get_args(annotation) if union else (annotation,)
+    return [kind for kind in kinds if kind is not type(None)]
+
+
+def is_optional(annotation: Any) -> bool:
+    """Return whether a value may be None."""
+    return type(None) in typing.get_args(annotation)
+
+
+def entry_type(kind: Any) -> Any:
+    """Return the type of the entries of a tuple; None for anything else."""
+    arguments = typing.get_args(kind)
+    return arguments[0] if typing.get_origin(kind) is tuple and arguments else None
 
 
 def section_of(annotation: Any) -> tuple[type | None, bool]:

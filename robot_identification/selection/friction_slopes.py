@@ -31,8 +31,10 @@ from ..errors import one_of
 from ..estimation.factor import GrowingTriangle
 from ..estimation.least_squares import range_basis, TOLERANCE
 from ..estimation.rows import driven_rows, require_order, row_blocks
+from ..estimation.system import reported_blocks
 from ..model.friction import arctan_shape, SLOPES
 from ..model.parameters import ParameterLayout
+from ..progress import no_progress, Progress
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.joint_terms import slopes_of, SYMBOLS
@@ -101,6 +103,8 @@ def find_slopes(
     structure: BaseStructure,
     model: ModelSettings,
     signals: SignalSettings,
+    *,
+    progress: Progress = no_progress,
 ) -> FrictionSlopes:
     """
     Find the slopes that a model leaves open, in one pass over the recordings.
@@ -117,6 +121,8 @@ def find_slopes(
         Says which slopes are open; there has to be one.
     signals:
         Filter, decimation and dead zone.
+    progress:
+        Called with the share of each recording that is done, and the seconds that are read.
 
     Raises
     ------
@@ -134,7 +140,8 @@ def find_slopes(
     counted = dict.fromkeys(factors, 0.0)
     for source in sources:
         require_order(source, structure, regressor)
-        for block in row_blocks(source, candidates, columns, signals):
+        blocks = row_blocks(source, candidates, columns, signals)
+        for block in reported_blocks(blocks, source, progress):
             augmented = np.concatenate([block.matrix, block.effort[:, :, None]], axis=2)
             for row, factor in factors.items():
                 kept = block.keep[:, row]

@@ -31,12 +31,14 @@ SWITCH = ['true', 'false', '']
 NODES = {
     'gazebo': ['excitation', 'identification', 'recorder', 'regressor'],
     'identification': ['excitation', 'identification', 'recorder', 'regressor'],
+    'monitor': ['identification', 'observer', 'recorder'],
     'replay': ['identification', 'regressor'],
     'simulation': ['excitation', 'identification', 'recorder', 'regressor', 'simulation'],
 }
 CONFIG = {
     'gazebo': 'gazebo.yaml',
     'identification': 'identification.yaml',
+    'monitor': 'identification.yaml',
     'replay': 'identification.yaml',
     'simulation': 'simulation.yaml',
 }
@@ -192,7 +194,10 @@ def test_the_files_that_are_defaults_exist(file):
 
 @pytest.mark.parametrize(
     ('name', 'moved'),
-    [('simulation', True), ('replay', True), ('identification', False), ('gazebo', False)],
+    [
+        *(('simulation', True), ('replay', True)),
+        *(('identification', False), ('gazebo', False), ('monitor', False)),
+    ],
 )
 def test_who_makes_a_clock_has_it_in_the_namespace_and_who_hears_one_leaves_it(name, moved):
     path = ROOT / 'launch' / f'{name}.launch.py'
@@ -252,7 +257,7 @@ def prefix(tmp_path, monkeypatch):
     (index / 'robot_identification').touch()
     for part in ('config', 'launch', 'urdf', 'package.xml'):
         (share / part).symlink_to(ROOT / part)
-    for name in NODES['simulation']:
+    for name in sorted(set().union(*NODES.values())):
         program = programs / f'{name}_node'
         program.write_text(
             f'#!{sys.executable}\nimport sys\n'
@@ -494,25 +499,68 @@ def test_a_parameter_file_that_is_missing_is_named(ros, launch, prefix):
     ('name', 'arguments', 'words'),
     [
         ('simulation', ['namespace:=cell'], '/cell --controller joint_trajectory_controller'),
-        ('identification', ['controller:=arm'], '/ --controller arm'),
+        ('identification', ['execute:=true', 'controller:=arm'], '/ --controller arm'),
         ('identification', ['config:=own.yaml'], '/ --controller mine'),
     ],
 )
 def test_the_controller_is_stopped_when_the_excitation_node_dies(
     ros, launch, prefix, name, arguments, words
 ):
-    text = '/**/excitation: {ros__parameters: {controller: mine}}'
+    text = '/**/excitation: {ros__parameters: {controller: mine, execute: true}}'
     (prefix / 'own.yaml').write_text(text)
     process = launch(name, *arguments)
     node = '/cell/excitation' if name == 'simulation' else '/excitation'
     ros.wait_for_node(node, timeout=START)
+    kill_excitation(prefix, name)
+    said = output_until(ros, prefix, name, 'played with')
+    assert said.endswith(f'played with node stop --namespace {words}')
+    assert end(process) == 0
+
+
+def kill_excitation(prefix, name):
     found = re.search(
         r'excitation_node-\d+\]: process started with pid \[(\d+)\]', output(prefix, name)
     )
     os.kill(int(found[1]), signal.SIGKILL)
-    said = output_until(ros, prefix, name, 'played with')
-    assert said.endswith(f'played with node stop --namespace {words}')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ('arguments', 'killed'),
+    [(['execute:=false'], True), ([], False), (['execute:=true'], False)],
+)
+def test_nobody_is_stopped_by_a_node_that_may_not_move_or_ends_by_itself(
+    ros, launch, prefix, arguments, killed
+):
+    process = launch('identification', *arguments)
+    for name in NODES['identification']:
+        ros.wait_for_node(f'/{name}', timeout=START)
+    if killed:
+        kill_excitation(prefix, 'identification')
+        output_until(ros, prefix, 'identification', 'process has died')
     assert end(process) == 0
+    text = output(prefix, 'identification')
+    assert '[stop' not in text and 'emergency' not in text, text
+
+
+@pytest.mark.slow
+def test_a_monitor_follows_and_has_no_client_of_a_controller(ros, launch, prefix):
+    from rclpy.action import get_action_client_names_and_types_by_node
+
+    process = launch('monitor')
+    for name in NODES['monitor']:
+        ros.wait_for_node(f'/{name}', timeout=START)
+    parameters = ros.get_parameters('/identification', 'online.enabled')
+    assert parameters == {'online.enabled': True}
+    for name in NODES['monitor']:
+        for found in (
+            get_action_client_names_and_types_by_node(ros.node, name, '/'),
+            ros.node.get_publisher_names_and_types_by_node(name, '/'),
+        ):
+            kinds = {kind for _, types in found for kind in types}
+            assert not any('Trajectory' in kind for kind in kinds)
+    assert end(process) == 0
+    assert 'Traceback' not in output(prefix, 'monitor')
 
 
 # ------------------------------------------ Gazebo and RViz, with other programs in their place

@@ -32,7 +32,8 @@ def test_a_start_beyond_the_end_is_refused(bags):
         play(bags['short'], start_offset=6.5)
 
 
-def test_a_part_is_played_again_and_again_until_it_is_stopped(ros, bags):
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_a_part_is_played_again_and_again_until_it_is_stopped(ros, bags, number):
     """From the start offset on, for the duration, and once more; Ctrl-C ends it at once."""
     states = ros.subscribe(JointState, '/part', QoSProfile(depth=5000))
     command = [sys.executable, '-m', 'robot_identification.cli', 'play', str(bags['short'])]
@@ -42,8 +43,9 @@ def test_a_part_is_played_again_and_again_until_it_is_stopped(ros, bags):
     each = round(0.5 * 250.0) + 1
     ros.wait_until(lambda: len(states) > 2 * each, what='the part, twice')
     begin = time.monotonic()
-    assert player.stop(signal.SIGTERM) != 0
+    assert player.stop(number) == 0
     assert time.monotonic() - begin < 10.0
+    assert player.lines[-1].startswith('played ')
     stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in states]
     once = 1.0 + 4.0 + np.arange(each) / 250.0
     np.testing.assert_allclose(stamps[: 2 * each], np.tile(once, 2), atol=1e-8)
@@ -181,6 +183,22 @@ def test_a_command_does_not_run_for_nobody(tmp_path, ros):
     assert process.wait(60.0) == 2
     assert "'/nobody' is not ready for joint states after 0.5 s" in process.output
     assert not Path(tmp_path / 'ran').exists()
+
+
+def test_a_signal_ends_the_command_and_the_wait_for_it_in_order(running, tmp_path):
+    mark = tmp_path / 'there'
+    script = f"trap 'exit 1' INT; touch {mark}; while true; do sleep 0.1; done"
+    command = [*CLI, 'wait', '/identification', '--', 'bash', '-c', script]
+    process = running.start_command('wait', command, wait=False)
+    running.wait_until(mark.exists, 60.0, 'the command')
+    assert process.stop(signal.SIGINT) == 0, process.output
+
+
+def test_a_signal_ends_the_wait_for_a_follower_in_order(ros, bags):
+    command = [*CLI, 'play', str(bags['short']), '--follower', '/nobody']
+    process = ros.start_command('player', command, wait=False)
+    ros.wait_for_node('/player')
+    assert process.stop(signal.SIGINT) == 0, process.output
 
 
 def test_options_of_the_wait_go_before_the_node(capsys):

@@ -45,10 +45,11 @@ def regressor(module_ros):
     return module_ros
 
 
-def ask(ros, position, velocity, acceleration, namespace=''):
+def ask(ros, position, velocity, acceleration, namespace='', joints=()):
     return ros.call(
         GetRegressor,
         f'{namespace}/regressor/get_regressor',
+        joints=list(joints),
         position=np.ravel(position).tolist(),
         velocity=np.ravel(velocity).tolist(),
         acceleration=np.ravel(acceleration).tolist(),
@@ -76,6 +77,18 @@ def test_rows_times_the_urdfs_parameters_are_the_inverse_dynamics(regressor, rob
     ]
     assert efforts.reshape(5, -1) == pytest.approx(np.array(expected), rel=1e-10, abs=1e-10)
     assert len(response.regressor.effort) == 0
+
+
+def test_joints_are_named_in_the_answer_and_may_be_in_the_question(regressor, robot):
+    q, v, a = np.random.default_rng(2).uniform(-1.0, 1.0, (3, 2, robot.n_joints))
+    plain = ask(regressor, q, v, a)
+    assert plain.regressor.joints == list(robot.joints)
+    turned = ask(regressor, q[:, ::-1], v[:, ::-1], a[:, ::-1], joints=robot.joints[::-1])
+    assert turned.regressor.joints == list(robot.joints)
+    assert np.array_equal(matrix_of(turned.regressor), matrix_of(plain.regressor))
+    wrong = ask(regressor, q, v, a, joints=['elbow', *robot.joints[1:]])
+    assert not wrong.success
+    assert "'joints' are" in wrong.message and robot.joints[0] in wrong.message
 
 
 def test_the_model_comes_from_the_parameters(ros, robot):
@@ -178,6 +191,7 @@ def test_live_rows_belong_to_the_moment_that_their_stamp_says(regressor, robot):
         t = 1e-9 * nanoseconds(message.header.stamp)
         q, v, a = motion(t)
         rows = expected.rows(Motion(q[None], v[None], a[None]))
+        assert message.joints == list(robot.joints)
         assert matrix_of(message) == pytest.approx(rows, abs=3e-3 * np.abs(rows).max())
         assert np.asarray(message.effort) == pytest.approx(3.0 * q, abs=1e-4)
     steps = np.diff([nanoseconds(m.header.stamp) for m in received])

@@ -49,7 +49,7 @@ def test_settings_that_take_forever_or_all_memory_are_refused(cls, values):
 
 
 def test_a_regressor_of_too_many_samples_is_refused(ros, arm):
-    from robot_identification.nodes.regressor_node import MOST_VALUES
+    from robot_identification.data.flat_motion import MOST_VALUES
     from robot_identification_msgs.srv import GetRegressor
 
     ros.start('regressor', parameters={'robot_description': str(arm.urdf)})

@@ -218,7 +218,7 @@ def test_without_real_time_it_still_answers(ros):
 
 
 def test_the_pace_is_that_of_real_time_and_long_delays_are_lost(monkeypatch):
-    from robot_identification.nodes.simulation_node import CATCH_UP, Pace
+    from robot_identification.simulation.pace import CATCH_UP, Pace
 
     wall = [100.0]
     monkeypatch.setattr(time, 'monotonic', lambda: wall[0])

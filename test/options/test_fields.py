@@ -8,6 +8,7 @@ from robot_identification.config.experiment import Experiment
 from robot_identification.errors import SettingsError
 from robot_identification.options.document import nearest, override, set_key, steps
 from robot_identification.options.fields import from_mapping, to_mapping, walk
+from robot_identification.regressor import ModelSettings
 from robot_identification.signals.settings import SignalSettings
 
 names = st.text('abcxyz_09', min_size=1, max_size=6)
@@ -90,3 +91,11 @@ def test_walk_knows_every_section():
 def test_to_mapping_is_read_back(cutoff, order, rate):
     settings = SignalSettings(cutoff=cutoff, order=order, decimate_to=rate, dead_zone=(0.1, 0.2))
     assert from_mapping(SignalSettings, to_mapping(settings)) == settings
+
+
+def test_choices_are_taken_in_any_case():
+    assert from_mapping(SignalSettings, {'method': 'Butterworth'}).method == 'butterworth'
+    with pytest.raises(SettingsError, match="'method' is 'Butter'"):
+        from_mapping(SignalSettings, {'method': 'Butter'})
+    model = from_mapping(ModelSettings, {'friction': ['Viscous', 'COULOMB']})
+    assert model.friction == ('viscous', 'coulomb')

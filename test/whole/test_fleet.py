@@ -170,6 +170,24 @@ def test_ctrl_c_leaves_a_folder_to_go_on_from(long_folder, capsys):
     assert capsys.readouterr().err == ''
 
 
+def test_links_of_others_in_the_temporary_folder_lead_nowhere(folder, tmp_path, monkeypatch):
+    pytest.importorskip('distributed')
+    own = tmp_path / 'own'
+    own.mkdir()
+    (own / 'file').write_text('mine')
+    shared = tmp_path / 'shared'
+    planted = shared / 'dask-scratch-space'
+    planted.mkdir(parents=True)
+    (planted / 'global.lock').symlink_to(own / 'file')
+    (planted / 'purge.lock').symlink_to(own / 'new')
+    before = sorted(shared.rglob('*'))
+    monkeypatch.setenv('TMPDIR', str(shared))
+    run(folder, '--workers', '1')
+    assert (own / 'file').read_text() == 'mine'
+    assert [path.name for path in own.iterdir()] == ['file']
+    assert sorted(shared.rglob('*')) == before
+
+
 def test_recordings_rejected_give_code_4(folder, capsys, cluster):
     (folder / 'rec' / 'Ärm 1' / 'cut.csv').write_text('t,q1,q2\n0,1')
     assert call(folder, '--scheduler', cluster) == 4

@@ -74,6 +74,10 @@ class FetchedMessages:
                     return
                 yield taken
 
+    def destroy(self) -> None:
+        """End the subscription."""
+        self._node.destroy_subscription(self._subscription)
+
     def follow_publishers(self) -> None:
         """Subscribe best effort where a publisher is; messages of all publishers come then."""
         if not self._reliable:

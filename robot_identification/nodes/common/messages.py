@@ -266,12 +266,17 @@ def diagnostics(node: Node, *statuses: DiagnosticStatus) -> DiagnosticArray:
 
 
 def regressor_message(
-    rows: np.ndarray, layout: ParameterLayout, stamp: Time, effort: np.ndarray | None = None
+    rows: np.ndarray,
+    joints: Sequence[str],
+    layout: ParameterLayout,
+    stamp: Time,
+    effort: np.ndarray | None = None,
 ) -> messages.Regressor:
     """Return a regressor of (n_rows, p) rows, with (n_rows,) measured effort, if any."""
     # an array('d') goes into the message without a check of each number
     return messages.Regressor(
         header=Header(stamp=stamp),
+        joints=list(joints),
         rows=rows.shape[0],
         cols=rows.shape[1],
         columns=list(layout.names),

@@ -26,8 +26,6 @@ from dataclasses import dataclass, MISSING, replace
 from functools import partial
 import math
 import sys
-import types
-import typing
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -41,7 +39,16 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from ...errors import IdentificationError, SettingsError
-from ...options.fields import check, describe, key_path, OptionInfo, section_of
+from ...options.fields import (
+    check,
+    describe,
+    entry_type,
+    is_optional,
+    key_path,
+    OptionInfo,
+    section_of,
+    value_types,
+)
 
 Options = TypeVar('Options')
 Value = Callable[[OptionInfo, str, Any], Any]
@@ -107,7 +114,7 @@ def _values(entry: _Declared, value: Value, read_only: bool = False) -> dict[str
         if inner is not None and not is_listed:
             present = default is not None and default is not MISSING
             is_on = True
-            if _is_optional(info.type):
+            if is_optional(info.type):
                 switch = _derived(info, f'Whether to use this: {info.clause}', bool)
                 is_on = value(switch, f'{name}.enabled', present)
             section = _Declared(inner, name, default if present else None)
@@ -253,41 +260,24 @@ _ARRAYS: dict[Any, Parameter.Type] = {
 _LARGEST_INT = 2**63 - 1  # of an integer parameter
 
 
-def _kinds(annotation: Any) -> list[Any]:
-    """Types that a value may have, beside None."""
-    union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
-    kinds = typing.get_args(annotation) if union else (annotation,)
-    return [kind for kind in kinds if kind is not type(None)]
-
-
-def _is_optional(annotation: Any) -> bool:
-    return type(None) in typing.get_args(annotation)
-
-
-def _item(kind: Any) -> Any:
-    """Return the type of the entries of a tuple; None for anything else."""
-    arguments = typing.get_args(kind)
-    return arguments[0] if typing.get_origin(kind) is tuple and arguments else None
-
-
 def _is_supported(annotation: Any) -> bool:
     """Return whether a parameter can have values of this type."""
-    return any(kind in _SCALARS or _item(kind) in _ARRAYS for kind in _kinds(annotation))
+    return any(kind in _SCALARS or entry_type(kind) in _ARRAYS for kind in value_types(annotation))
 
 
 def _static_type(annotation: Any) -> Parameter.Type | None:
     """Return the one type that the parameter always has, or None where it may change."""
-    kinds = _kinds(annotation)
-    if len(kinds) != 1 or (_is_optional(annotation) and kinds[0] in (int, bool)):
+    kinds = value_types(annotation)
+    if len(kinds) != 1 or (is_optional(annotation) and kinds[0] in (int, bool)):
         return None
-    return _SCALARS.get(kinds[0]) or _ARRAYS.get(_item(kinds[0]))
+    return _SCALARS.get(kinds[0]) or _ARRAYS.get(entry_type(kinds[0]))
 
 
 def _plain_value(info: OptionInfo, value: Any) -> Any:
     """Turn a parameter's value into the one that the options class takes (None, lists)."""
     if not isinstance(value, (str, bool, int, float)):
         value = list(value)
-    if _is_optional(info.type):
+    if is_optional(info.type):
         nan = isinstance(value, float) and math.isnan(value)
         if nan or (isinstance(value, (str, list)) and len(value) == 0):
             return None
@@ -306,10 +296,10 @@ def _parameter(info: OptionInfo, name: str, value: Any, kind: Parameter.Type | N
 
 def _none(annotation: Any) -> Any:
     """Return the value of a parameter that stands for None."""
-    kinds = _kinds(annotation)
+    kinds = value_types(annotation)
     if float in kinds:
         return math.nan
-    return [] if any(_item(kind) in _ARRAYS for kind in kinds) else ''
+    return [] if any(entry_type(kind) in _ARRAYS for kind in kinds) else ''
 
 
 def _descriptor(info: OptionInfo, kind: Parameter.Type | None) -> ParameterDescriptor:
@@ -325,7 +315,7 @@ def _descriptor(info: OptionInfo, kind: Parameter.Type | None) -> ParameterDescr
         descriptor.type = kind.value
     low, high = info.minimum, info.maximum
     # rclpy takes NaN, which stands for None, to be out of every range
-    if (low is None and high is None) or _is_optional(info.type):
+    if (low is None and high is None) or is_optional(info.type):
         return descriptor
     if kind is Parameter.Type.INTEGER:
         low = -_LARGEST_INT if low is None else math.ceil(low)
@@ -347,7 +337,7 @@ def _constraints(info: OptionInfo) -> str:
         parts.append(f'at least {info.minimum}')
     if info.maximum is not None:
         parts.append(f'at most {info.maximum}')
-    if _is_optional(info.type):
+    if is_optional(info.type):
         none = _none(info.type)
         parts.append(f'{".nan" if isinstance(none, float) else repr(none)} for none')
     return ', '.join(parts)

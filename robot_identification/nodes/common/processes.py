@@ -62,7 +62,7 @@ def run(factory: Callable[[], Node], args: Sequence[str] | None = None) -> int:
     except IdentificationError as error:
         return _fail(str(error))
     _find_log_folder()
-    with _signals() as stopped:
+    with stop_signals() as stopped:
         try:
             words = None if args is None else list(args)
             rclpy.init(args=words, signal_handler_options=SignalHandlerOptions.NO)
@@ -172,11 +172,11 @@ def _shut_down(node: Node, executor: Executor) -> None:
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[threading.Event]:
+def stop_signals() -> Iterator[threading.Event]:
     """
     Give an event that SIGINT and SIGTERM set.
 
-    rclpy's own handlers would end the context before ``on_shutdown``.
+    rclpy's own handlers would end the context before ``on_shutdown``.  For the main thread.
     """
     stopped = threading.Event()
     handlers = {

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from .parameters import declare_options
 SERVICES = QoSProfile(depth=1000)
 """For services: rclpy's default keeps the last 10 requests and drops others without an answer."""
 
+ENDING = 'the node is shutting down'
 MOST_WAITING = 8
 """Requests that may wait for one that is being worked on."""
 
@@ -55,6 +55,14 @@ def data_directories(node: Node, more: Iterable[Path]) -> DataDirectories:
     return directories
 
 
+class BusyError(IdentificationError):
+    """Refusal of a request where too many wait already."""
+
+
+class RequestCanceled(IdentificationError):
+    """Early end of a request, by its client or by the node's end."""
+
+
 class RequestQueue:
     """
     Queue of requests that are worked on one after the other, in a thread beside the executor.
@@ -64,7 +72,7 @@ class RequestQueue:
 
     def __init__(self, node: Node, limit: int = MOST_WAITING) -> None:
         self._node, self._limit = node, limit
-        self._names: deque[str] = deque()
+        self._names: dict[Future, str] = {}  # in the order of their turns
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix='requests')
         self._unanswered = 0
         self._stopped = False
@@ -73,41 +81,51 @@ class RequestQueue:
         """Return the number of requests that are worked on or wait."""
         return len(self._names)
 
-    async def work(self, name: str, function: Callable[[], Any]) -> Any:
+    async def work(
+        self,
+        name: str,
+        function: Callable[[], Any],
+        canceled: Callable[[], bool] = lambda: False,
+    ) -> Any:
         """
         Return the result of a function that runs when its turn comes; the node goes on meanwhile.
 
-        The name is that of the request in the refusals of others.
+        The name is that of the request in the refusals of others.  ``canceled`` is asked until the
+        turn comes.
 
         Raises
         ------
-        IdentificationError
-            where too many requests wait already, or the queue is stopped before the turn comes.
+        BusyError
+            where too many requests wait already.
+        RequestCanceled
+            where the request is canceled, or the queue is stopped, before the turn comes.
 
         """
         waiting = len(self._names) - 1
         if self._stopped:
-            raise IdentificationError('the node is shutting down')
+            raise RequestCanceled(ENDING)
         if waiting >= self._limit:
-            raise IdentificationError(
-                f'busy with {self._names[0]}, {waiting} waiting',
+            raise BusyError(
+                f'busy with {next(iter(self._names.values()))}, {waiting} waiting',
                 remedy='ask again when the answers of those have come',
             )
-        self._names.append(name)
         self._unanswered += 1
         try:
             future = self._worker.submit(function)
+            self._names[future] = name
             future.add_done_callback(self._end)
             while not future.done():
                 await asyncio.sleep(0)  # the executor goes on, until something wakes it
+                if canceled():
+                    future.cancel()  # which one that is worked on already does not notice
             return future.result()
         except CancelledError:
-            raise IdentificationError('the node is shutting down') from None
+            raise RequestCanceled(ENDING if self._stopped else 'canceled') from None
         finally:
             self._unanswered -= 1
 
-    def _end(self, _: Any) -> None:
-        self._names.popleft()
+    def _end(self, future: Future) -> None:
+        del self._names[future]
         executor = self._node.executor
         if executor is not None:
             executor.wake()
