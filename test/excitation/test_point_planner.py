@@ -128,7 +128,6 @@ def test_jerks_are_kept_by_the_times_between_points(planar):
     found = check_trajectory(planar, made.trajectory, motion_limits(planar, smooth))
     assert found.use.quantities['jerk'].max() == pytest.approx(1.0, abs=1e-6)
     rough = quick_plan(planar, replace(QUICK, jerk_time=None))
-    assert rough.trajectory.duration < made.trajectory.duration
     with pytest.raises(LimitViolation, match='jerk of joint'):
         check_trajectory(planar, rough.trajectory, motion_limits(planar, smooth))
 

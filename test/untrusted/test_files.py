@@ -160,9 +160,11 @@ LAUGHS = {
 
 @pytest.mark.parametrize('text', DEEP.values(), ids=DEEP)
 def test_deep_nesting_is_refused(text):
-    with pytest.raises(yaml.YAMLError, match=f'nested deeper than {MAX_DEPTH}'):
+    # PyYAML 6.0.4 has a limit of its own, which it meets where it reads ahead
+    refused = f'nested deeper than {MAX_DEPTH}|exceeded maximum nesting depth'
+    with pytest.raises(yaml.YAMLError, match=refused):
         load_yaml(text)
-    with pytest.raises(SettingsError, match='nested deeper'):
+    with pytest.raises(SettingsError, match=refused):
         parse_document(text)
     with pytest.raises(SettingsError, match='not YAML'):
         parse_scalar(text, 'key')

@@ -4,6 +4,7 @@
 import contextlib
 import os
 from pathlib import Path
+import re
 import sys
 import time
 
@@ -56,7 +57,8 @@ def refusal(path):
 def test_a_program_that_does_not_end_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(xacro_process, 'TIME_LIMIT', 1.5)
     begin = time.monotonic()
-    assert 'longer than 2 s' in refusal(write(tmp_path, '9**9**9'))
+    # processor time; wall time on a busy machine
+    assert re.search('longer than (2|12) s', refusal(write(tmp_path, '9**9**9')))
     assert time.monotonic() - begin < 60.0
 
 
