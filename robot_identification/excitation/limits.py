@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -111,6 +112,65 @@ def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None 
         effort=free * (1.0 - settings.effort_margin) * robot.limits.effort,
         jerk=free * jerk,
     )
+
+
+def stricter(
+    robot: Robot, planned: PlannerSettings, present: PlannerSettings
+) -> tuple[PlannerSettings, tuple[str, ...]]:
+    """
+    Return a plan's settings with the stricter of its own and the present bounds on motions.
+
+    Returns
+    -------
+    settings:
+        The plan's, with all limits, tolerances and obstacles of both.
+    changed:
+        Names of the settings whose present value is stricter than the plan's.
+
+    Raises
+    ------
+    ExcitationError
+        as `motion_limits`.
+
+    """
+    own, other = (motion_limits(robot, each, margin=0.0) for each in (planned, present))
+    bounds, stricter_ones = {}, {}
+    for kind, tighter in (
+        ('lower', np.maximum),
+        ('upper', np.minimum),
+        ('velocity', np.minimum),
+        ('acceleration', np.minimum),
+        ('jerk', np.minimum),
+    ):
+        mine, key = getattr(own, kind), f'{kind}_limits'
+        both = tighter(mine, getattr(other, kind))
+        bounds[key] = tuple(both.tolist()) if np.isfinite(both).any() else ()
+        stricter_ones[key] = bool((both != mine).any())
+    floors = [each.floor for each in (planned, present) if each.floor is not None]
+    tolerances = (
+        np.broadcast_to(each.tracking_tolerance, len(robot.joints)) for each in (planned, present)
+    )
+    # the two may have different obstacles of one name
+    added = [each for each in present.obstacles if each not in planned.obstacles]
+    others: dict[str, Any] = {
+        'tracking_tolerance': tuple(np.minimum(*tolerances).tolist()),
+        'floor': max(floors, default=None),
+        'obstacles': (
+            *planned.obstacles,
+            *(replace(each, name=f'{each.name} (present)') for each in added),
+        ),
+    }
+    for key in ('effort_margin', 'check_rate', 'check_collisions', 'clearance'):
+        others[key] = max(getattr(planned, key), getattr(present, key))
+    for key in ('unchecked_links', 'allowed_pairs'):
+        mine, theirs = getattr(planned, key), getattr(present, key)
+        others[key] = tuple(each for each in mine if each in theirs)
+    if (others['tracking_tolerance'] == np.array(planned.tracking_tolerance)).all():
+        others['tracking_tolerance'] = planned.tracking_tolerance
+    stricter_ones.update((key, value != getattr(planned, key)) for key, value in others.items())
+    # the velocities have the scale in them
+    settings = replace(planned, **bounds, **others, velocity_scale=1.0, jerk_time=None)
+    return settings, tuple(key for key, changed in stricter_ones.items() if changed)
 
 
 def start_position(robot: Robot, settings: PlannerSettings, limits: Limits) -> np.ndarray:

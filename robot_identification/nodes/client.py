@@ -19,17 +19,18 @@ import signal
 import time
 from typing import Any
 
-from action_msgs.msg import GoalStatus, GoalStatusArray
+from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
 from rclpy.action import ActionClient, get_action_names_and_types
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.task import Future
+from unique_identifier_msgs.msg import UUID
 
 from ..errors import IdentificationError
 from .common import LATCHED
-from .common.messages import nanoseconds
+from .common.messages import goal_mark, nanoseconds
 from .common.processes import client_node
 from .common.requests import SERVICES
 
@@ -41,6 +42,9 @@ _START = 10.0
 
 _LATCHED_WAIT = 1.0
 """Time for latched messages to arrive [s]."""
+
+_STATUS_WAIT = 3.5
+"""Time for a controller's latched statuses [s]: Fast DDS sends lost ones anew every 3 s."""
 
 _REPEAT = 1.0
 """Period of requests to stop [s]."""
@@ -149,7 +153,7 @@ def watch(
 @dataclass(frozen=True)
 class Stopped:
     """
-    Outcome of a request to stop a controller's goals.
+    Outcome of a request to stop goals of a controller.
 
     Attributes
     ----------
@@ -160,32 +164,45 @@ class Stopped:
         leaves a goal whose cancel came within 50 ms of its end.
     at_rest:
         Whether the arm was seen at rest.
+    others:
+        Number of goals of other clients, which go on.
 
     """
 
     goals: int
     canceling: int = 0
     at_rest: bool = False
+    others: int = 0
 
     def __str__(self) -> str:
-        if not self.goals:
-            return 'no goal to cancel'
         text = f'{self.goals} goal{"s"[: self.goals != 1]} canceled'
+        if not self.goals:
+            text = 'no goal to cancel'
         if self.canceling:
             stay = f'stay{"s"[: self.canceling == 1]}'
             text += f', of which {self.canceling} {stay} CANCELING, as after a cancel at the end'
+        if self.others:
+            text += f'; {self.others} of other clients not canceled, which --all cancels'
+        if not self.goals:
+            return text
         if self.at_rest:
             return f'{text}; the arm is at rest'
         return f'{text}; the arm was not seen at rest: use the emergency stop if it moves'
 
 
 def stop(
-    controller: str = '', *, namespace: str = '', timeout: float = 10.0
+    controller: str = '',
+    *,
+    namespace: str = '',
+    timeout: float = 10.0,
+    node: str = 'excitation',
+    everyone: bool = False,
 ) -> dict[str, Stopped]:
     """
-    Cancel all goals of trajectory controllers; initialises and shuts down ROS.
+    Cancel the goals of trajectory controllers that a node has sent.
 
-    The requests are repeated until the goals have ended; how a robot comes to rest is its
+    Initialises and shuts down ROS.  The node need not run any more: its goals are known by their
+    ids.  The requests are repeated until the goals have ended; how a robot comes to rest is its
     controller's matter.  Whether it does is seen by the controller's state, or by the joint states
     of the namespace where that is not published.
 
@@ -194,9 +211,13 @@ def stop(
     controller:
         Name of the controller; empty: all of the namespace that offer the action.
     namespace:
-        Namespace where the name is relative or empty.
+        Namespace where the name is relative or empty, and of the node.
     timeout:
         Time for a controller to appear, and for the goals to end [s].
+    node:
+        Name of the node that has sent the goals.
+    everyone:
+        Whether all other goals are canceled, too.
 
     Returns
     -------
@@ -211,6 +232,7 @@ def stop(
     """
     controller = controller and _place(controller.rstrip('/'), namespace)
     joint_states = _place('joint_states', namespace)
+    mark = b'' if everyone else goal_mark(f'/{_place(node, namespace).lstrip("/")}')
     found: dict[str, _Goals] = {}
 
     with _caller() as caller:
@@ -220,18 +242,15 @@ def stop(
             names = [controller] if controller else _controllers(caller.node, namespace)
             for name in names:
                 if name not in found:
-                    found[name] = _Goals(caller.node, name, joint_states)
+                    found[name] = _Goals(caller.node, name, joint_states, mark)
             return bool(found) and all(each.answers() for each in found.values())
 
         def ended() -> bool:
             look()
             every = list(found.values())
-            asked = [each.cancel() for each in every]
+            caller.spin(lambda: all(each.heard for each in every), _STATUS_WAIT)
+            asked = [answer for each in every for answer in each.cancel()]
             caller.spin(lambda: all(answer.done() for answer in asked), _REPEAT)
-            answered = [each.take(answer) for each, answer in zip(every, asked, strict=True)]
-            if not all(answered):
-                return False
-            caller.spin(lambda: all(each.statuses for each in every), _LATCHED_WAIT)
             caller.spin(lambda: not any(each.left() for each in every), _REPEAT)
             # one may have appeared meanwhile, with goals of its own
             return look() and all(each.ended() for each in found.values())
@@ -246,7 +265,7 @@ def stop(
             place = f" in the namespace '/{space}'" if space else ' outside of namespaces'
             reasons = reasons or [f"no action '{_ACTION}'{place} in {timeout:g} s"]
             raise RequestFailedError(
-                f'use the emergency stop: {"; ".join(reasons)}',
+                f'use the emergency stop if the robot moves: {"; ".join(reasons)}',
                 remedy='then see whether the controller runs, in which namespace, and in the same '
                 'ROS_DOMAIN_ID',
             ) from error
@@ -254,7 +273,7 @@ def stop(
             moving = [each.rest for each in found.values() if each.stopped]
             caller.spin(lambda: all(rest.seen for rest in moving), _REST_WAIT)
         return {
-            name: Stopped(len(each.stopped), len(each.left()), each.rest.seen)
+            name: Stopped(len(each.stopped), len(each.left()), each.rest.seen, each.others)
             for name, each in found.items()
         }
 
@@ -276,14 +295,13 @@ def _controllers(node: Node, namespace: str) -> list[str]:
 
 
 class _Goals:
-    """Goals of a controller that were in execution since the first look, and how they end."""
+    """Goals of a controller whose ids have a mark, and how they end."""
 
-    def __init__(self, node: Node, controller: str, joint_states: str) -> None:
-        self._action = f'{controller}/{_ACTION}'
-        self._asked: set[bytes] = set()
-        self._answered = False
-        self.statuses: dict[bytes, int] = {}
+    def __init__(self, node: Node, controller: str, joint_states: str, mark: bytes) -> None:
+        self._action, self._mark = f'{controller}/{_ACTION}', mark
+        self.heard = False
         self.stopped: set[bytes] = set()
+        self._statuses: dict[bytes, int] = {}
         self.rest = _Rest(node, controller, joint_states)
         self._service = node.create_client(CancelGoal, f'{self._action}/_action/cancel_goal')
         node.create_subscription(
@@ -291,39 +309,40 @@ class _Goals:
         )
 
     def _note(self, message: GoalStatusArray) -> None:
-        self.statuses.update(
+        self.heard = True
+        self._statuses.update(
             (bytes(s.goal_info.goal_id.uuid), s.status) for s in message.status_list
         )
+        self.stopped.update(goal for goal in self._active() if goal.startswith(self._mark))
+
+    def _active(self) -> dict[bytes, int]:
+        return {goal: status for goal, status in self._statuses.items() if status in _ACTIVE}
 
     def answers(self) -> bool:
         """Return whether the controller is there."""
         return self._service.service_is_ready()
 
-    def cancel(self) -> Future:
-        """Ask for the end of all goals."""
-        return self._service.call_async(CancelGoal.Request())  # with neither a goal nor a time
-
-    def take(self, answer: Future) -> bool:
-        """Take in the answer to a cancel, and return whether there is one."""
-        if not answer.done():
-            return False
-        self._answered = True
-        self._asked = {bytes(each.goal_id.uuid) for each in answer.result().goals_canceling}
-        self.stopped.update(self._asked)
-        return True
+    def cancel(self) -> list[Future]:
+        """Ask for the end of the goals that have not ended."""
+        ids = [UUID(uuid=list(goal)) for goal in self.stopped.intersection(self._active())]
+        requests = [CancelGoal.Request(goal_info=GoalInfo(goal_id=each)) for each in ids]
+        return [self._service.call_async(request) for request in requests]
 
     def left(self) -> list[int]:
         """Return the statuses of goals that have not ended."""
-        self.stopped.update(goal for goal, status in self.statuses.items() if status in _ACTIVE)
-        found = (self.statuses.get(goal, _ACTIVE[0]) for goal in self.stopped)
-        return [status for status in found if status in _ACTIVE]
+        return [status for goal, status in self._active().items() if goal in self.stopped]
+
+    @property
+    def others(self) -> int:
+        """Number of other clients' goals that have not ended."""
+        return sum(goal not in self.stopped for goal in self._active())
 
     def ended(self) -> bool:
         """Return whether no goal moves the robot any more."""
-        if self._asked or not self.rest.seen:
-            return self._answered and not self.left()
-        # nothing is left to cancel, and nothing moves
-        return self._answered and all(s == GoalStatus.STATUS_CANCELING for s in self.left())
+        left = self.left()
+        # one that stays CANCELING commands nothing once the arm rests
+        resting = self.rest.seen and all(s == GoalStatus.STATUS_CANCELING for s in left)
+        return self.answers() and (not left or resting)
 
     def reason(self, timeout: float) -> str:
         """Return why the goals have not ended."""

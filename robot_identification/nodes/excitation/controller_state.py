@@ -114,6 +114,8 @@ class PublishedState:
         if columns is None or any(len(each) != len(message.joint_names) for each in values):
             return None
         reference, measured = (np.array(each)[columns] for each in values)
+        if not np.isfinite([reference, measured]).all():
+            return None
         return ControllerState(reference, measured, seconds(message.header.stamp), received)
 
 

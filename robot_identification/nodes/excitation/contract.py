@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What a trajectory controller declares of itself, and what a motion may count on.
+
+The parameters are those of joint_trajectory_controller.  One that is not answered is asked for
+again, and refused in the end: nothing is assumed of a controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+import time
+from typing import Any
+
+import numpy as np
+from rcl_interfaces.srv import GetParameters
+from rclpy.parameter import parameter_value_to_python
+
+from ...excitation.limits import joint_units
+from ...model.robot import Robot
+from .options import Code, MotionError, Tick
+
+ASK_SECONDS = 1.5
+"""Time after which an unanswered question is asked again [s]."""
+
+CONTRACT_SECONDS = 15.0
+"""Longest time for all answers [s]."""
+
+DECELERATES = 'constraints.decelerate_on_cancel'
+DECELERATION = 'constraints.{}.max_deceleration_on_cancel'
+
+VERSION = 'speed_scaling.initial_scaling_factor'
+"""
+Parameter of the versions that decelerate on a cancel, 4.39 and later in Jazzy, and of no earlier.
+
+A controller that does not know a parameter has it all the same if its parameter file has.
+"""
+
+REQUIRED = ('joints', 'command_interfaces', 'state_interfaces', 'interpolation_method')
+ASKED = (*REQUIRED, 'allow_partial_joints_goal', 'use_sim_time', VERSION, DECELERATES)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """
+    What a motion may count on.
+
+    Attributes
+    ----------
+    deceleration:
+        (n_joints,) of each joint of the robot on a cancel [rad/s^2 or m/s^2]; None where the
+        controller holds its position at once.
+    hold:
+        Why it holds at once, in words; '' where it decelerates.
+    uses_sim_time:
+        The controller's parameter.
+    summary:
+        What was found and what follows, in a line.
+
+    """
+
+    deceleration: np.ndarray | None
+    hold: str
+    uses_sim_time: bool
+    summary: str
+
+
+async def ask_contract(name: str, client: Any, robot: Robot, tick: Tick) -> Contract:
+    """
+    Ask a controller for its parameters, by a client of its ``get_parameters``.
+
+    Raises
+    ------
+    MotionError
+        ``NO_CONTROLLER`` for one that does not answer, or does not interpolate; ``JOINTS_DIFFER``
+        where its joints are not the robot's.
+
+    """
+    values = await _ask(name, client, ASKED, tick)
+    each = [DECELERATION.format(joint) for joint in values['joints'] or ()]
+    return contract(name, robot, {**values, **await _ask(name, client, each, tick)})
+
+
+async def _ask(name: str, client: Any, names: Sequence[str], tick: Tick) -> dict[str, Any]:
+    """Return the parameters by name, None for one that is not declared."""
+    end, due = time.monotonic() + CONTRACT_SECONDS, -np.inf
+    # one by one: where one of several is not declared, none is answered
+    sent: dict[str, list[Any]] = {each: [] for each in names}
+    values: dict[str, Any] = {}
+    try:
+        while missing := [each for each in names if each not in values]:
+            now = time.monotonic()
+            if now > end:
+                raise MotionError(
+                    Code.NO_CONTROLLER,
+                    f"'{name}' has not returned its parameter {missing[0]} within "
+                    f'{CONTRACT_SECONDS:g} s, so how it moves and stops is not known: see whether '
+                    'it runs, and whether the computer or the network is too busy',
+                )
+            if now >= due and client.service_is_ready():
+                due = now + ASK_SECONDS
+                for each in missing:
+                    sent[each].append(client.call_async(GetParameters.Request(names=[each])))
+            await tick()
+            for each in missing:
+                answers = [future.result() for future in sent[each] if future.done()]
+                if answers:
+                    found = answers[0].values
+                    values[each] = parameter_value_to_python(found[0]) if found else None
+    finally:
+        for future in (future for futures in sent.values() for future in futures):
+            if not future.done():
+                client.remove_pending_request(future)
+    return values
+
+
+def contract(name: str, robot: Robot, values: Mapping[str, Any]) -> Contract:
+    """Return what a controller's parameters come to; raise `MotionError` as `ask_contract`."""
+    for each in REQUIRED:
+        if not values.get(each):
+            raise MotionError(
+                Code.NO_CONTROLLER,
+                f"'{name}' has no parameter {each}: see the parameter controller, which has to "
+                'name a joint_trajectory_controller',
+            )
+    method = values['interpolation_method']
+    if method != 'splines':
+        raise MotionError(
+            Code.NO_CONTROLLER,
+            f"interpolation_method of '{name}' is {method}, so it leaps from point to point: set "
+            'it to splines, and load the controller anew',
+        )
+    joints, theirs = robot.joints, list(values['joints'])
+    _require_joints(name, joints, theirs, bool(values.get('allow_partial_joints_goal')))
+    hold = _hold(robot, values)
+    deceleration = None
+    how = f'holds its position at once where a goal is canceled, since {hold}'
+    if not hold:
+        deceleration = np.array([values[DECELERATION.format(joint)] for joint in joints], float)
+        longest = float((robot.limits.velocity / deceleration).max())
+        each_one = ', '.join(f'{value:.3g}' for value in deceleration)
+        units = '/'.join(dict.fromkeys(f'{unit}/s^2' for unit in joint_units(robot)))
+        how = f'stops by deceleration ({each_one} {units}), {longest:.2g} s at most'
+    return Contract(
+        deceleration,
+        hold,
+        bool(values.get('use_sim_time')),
+        f"'{name}' commands {' and '.join(values['command_interfaces'])} by {method}, and {how}",
+    )
+
+
+def _require_joints(name: str, joints: Sequence[str], theirs: list[str], partial: bool) -> None:
+    """Require that the joints are the controller's, in any order."""
+    missing = [joint for joint in joints if joint not in theirs]
+    surplus = [] if partial else [joint for joint in theirs if joint not in joints]
+    words = []
+    for names, text in ((missing, 'it does not have {}'), (surplus, 'it has {} too')):
+        if names:
+            words.append(text.format(', '.join(f"'{each}'" for each in names)))
+    if words:
+        raise MotionError(
+            Code.JOINTS_DIFFER,
+            f"the joints of the controller '{name}' are not those of the motion, "
+            f'{" and ".join(words)}: see the parameters controller and joints',
+        )
+
+
+def _hold(robot: Robot, values: Mapping[str, Any]) -> str:
+    """Return why joint_trajectory_controller holds at once; '' where it decelerates."""
+    if not values.get(DECELERATES):
+        return f'{DECELERATES} is not true'
+    if values.get(VERSION) is None:
+        return f'it is of a version without {DECELERATES}, before 4.39'
+    if 'velocity' not in values['state_interfaces']:
+        return 'its state_interfaces have no velocity'
+    for joint in values['joints']:
+        name, urdf = DECELERATION.format(joint), robot.contents.joints.get(joint)
+        if not (values.get(name) or 0.0) > 0.0:
+            return f'{name} is not positive'
+        if urdf is None or not np.isfinite(urdf.velocity):
+            return f"the URDF has no velocity limit of joint '{joint}'"
+    return ''
