@@ -68,6 +68,8 @@ NONE = -1.0
 DAY = 86_400.0
 """How far from now stamps of a system clock may be [s]."""
 
+REFUSES = 'REFUSES TO STOP'
+
 LIST_CONTROLLERS = 'controller_manager_msgs/srv/ListControllers'
 USUAL_MANAGER = '/controller_manager'
 
@@ -381,8 +383,8 @@ class SentGoal:
         The latest feedback; None before the first.
     heard:
         Whether the controller has answered a cancel, and does what it asks for.
-    refused:
-        Whether the controller has refused a cancel.
+    trouble:
+        What it does as long as it does not.
 
     """
 
@@ -396,7 +398,8 @@ class SentGoal:
         self._id.uuid = np.frombuffer(mark + uuid.uuid4().bytes[len(mark) :], np.uint8)
         self._accepted: bool | None = None
         self.progress: Progress | None = None
-        self.heard = self.refused = self._unwanted = False
+        self.heard = self._unwanted = False
+        self.trouble = 'DOES NOT ANSWER'
         self._ending: Ending | None = None
         self._over = self._unknown = np.inf
         client.send_goal_async(goal, self._note, self._id).add_done_callback(self._answered)
@@ -431,13 +434,13 @@ class SentGoal:
         answer, now = future.result(), time.monotonic()
         if answer.return_code == answer.ERROR_UNKNOWN_GOAL_ID:
             # it may be on its way to the controller yet
-            self._unknown = min(self._unknown, now)
+            self._unknown, self.trouble = min(self._unknown, now), 'DOES NOT KNOW THE GOAL'
             if self.accepted or now - self._unknown > UNKNOWN_SECONDS:
-                self._ending = self._ending or Ending(GoalStatus.STATUS_ABORTED, 'UNKNOWN_GOAL')
+                self._ending = self._ending or Ending(GoalStatus.STATUS_UNKNOWN)
         elif answer.goals_canceling or answer.return_code == answer.ERROR_GOAL_TERMINATED:
             self.heard = True
         else:
-            self.refused = True
+            self.trouble = REFUSES
 
     def _answered(self, future: Future) -> None:
         handle = future.result()

@@ -19,7 +19,7 @@ import numpy as np
 from rclpy.node import Node
 
 from ...live.latest_states import Patience
-from .controller import Controller, ControllerRest, SentGoal
+from .controller import Controller, ControllerRest, REFUSES, SentGoal
 from .controller_state import Ending
 from .joint_state_watch import StateWatch
 from .motion_checks import CheckedMotion
@@ -227,15 +227,16 @@ class MotionRun:
         ending = goal.ending
         if ending is None and not goal.heard:
             words = f'the end of the goal is not known, since the controller is gone; {words}'
+        elif running and ending is not None and ending.status == GoalStatus.STATUS_UNKNOWN:
+            words = f'the controller does not know the goal; {words}'
         elif running and ending is not None and ending.status == GoalStatus.STATUS_SUCCEEDED:
-            how = 'no cancel reached the controller in time'
-            if goal.refused:
-                how = 'the controller has refused the cancel'
-            words = f'{how}, so the motion went to its end; {words}'
+            refused = goal.trouble == REFUSES
+            how = 'controller has refused the cancel' if refused else 'cancel came too late'
+            words = f'the {how}, so the motion went to its end; {words}'
+            if refused and isinstance(error, MotionError) and error.code == Code.CANCELED:
+                error.code = Code.CONTROLLER_FAILED
         if isinstance(error, MotionError):
             error.message += f'; {words}'
-            if goal.refused and error.code == Code.CANCELED and not goal.heard:
-                error.code = Code.CONTROLLER_FAILED
         if not rests:
             self.node.get_logger().error(
                 'the robot was not seen at rest after its stop: use its emergency stop if it moves'
@@ -256,8 +257,7 @@ class MotionRun:
                 goal.cancel()
             if now - begin > ANSWER_SECONDS and not goal.heard and not reported:
                 reported = True
-                how = 'REFUSES TO STOP' if goal.refused else 'DOES NOT ANSWER'
-                self.node.get_logger().fatal(EMERGENCY.format(how))
+                self.node.get_logger().fatal(EMERGENCY.format(goal.trouble))
             seen = seen if self.controller.gone else now
             if goal.heard:
                 patience = patience or Patience(self.states, self.options.settle_time, np.inf)

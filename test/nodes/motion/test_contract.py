@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a motion requires of its controller, and what it is held to, on a clock of the test's."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
+from robot_identification.nodes.common.messages import trajectory_points
 from robot_identification.nodes.excitation import contract
 from robot_identification.simulation.controller import Constraints
 from robot_identification_msgs.action import Excite
 
+URDF = Path(__file__).resolve().parents[3] / 'urdf'
 GOAL = np.array([2.0, -1.5])
 NAME = "'/joint_trajectory_controller'"
 Code = Excite.Result
@@ -111,10 +115,10 @@ def test_a_controller_that_cannot_decelerate_is_taken_to_hold_at_once(
 
 
 def test_a_joint_without_a_velocity_limit_in_the_urdf_is_held_at_once(driven_cell, move, tmp_path):
-    from driven_cell import PLANAR
-
     urdf = tmp_path / 'arm.urdf'
-    urdf.write_text(PLANAR.read_text().replace('velocity="3.0"', 'velocity="0"'))
+    urdf.write_text(
+        (URDF / 'zollo_planar_2r.urdf').read_text().replace('velocity="3"', 'velocity="0"')
+    )
     assert 'velocity="0"' in urdf.read_text()
     cell = driven_cell(urdf=urdf, **{'planner.velocity_limits': [3.0, 3.0]})
     for i in (1, 2):
@@ -143,32 +147,22 @@ def test_a_controller_that_publishes_no_state_moves_nothing(cell, move):
 
 def test_a_motion_begins_at_the_reference_whatever_the_steady_error(cell, move):
     """An arm that hangs 10 mrad below what its controller wants."""
-    cell.world.simulator.disturb(np.array([0.0, -30.0]))
+    cell.world.simulator.disturb(np.array([0.0, -120.0]))
     cell.pass_time(2.0)
     reference, measured = cell.world.simulator.reference[0].copy(), cell.positions()[-1]
-    assert 2e-3 < np.abs(reference - measured).max() < 0.02
+    assert 5e-3 < np.abs(reference - measured).max() < 0.02
     del cell.world.track[:]
-    cell.set(effort_tolerance=0.0)
+    cell.set(effort_tolerance=0.0, effort_share=0.0)
     _, result, _ = cell.excite(trajectory=move(measured + 0.2, start=measured, speed=0.2))
     assert result.error_code == 0, result.error_msg
     np.testing.assert_array_equal(cell.sent[0].position[0], reference)
     assert cell.sent[0].time[0] == 0.0
     velocity = np.array([each for _, each in cell.world.track])
     rate = cell.world.simulator.settings.servo_rate
-    assert np.abs(np.diff(velocity, axis=0)).max() * rate < 4.0
+    assert np.abs(np.diff(velocity, axis=0)).max() * rate < 6.0
 
 
 def test_a_reference_that_has_moved_since_the_checks_sends_nothing(cell, move):
-    request = cell.begin(trajectory=move(0.2 * GOAL, speed=0.5))
-    prepared = cell.node._controller.state
-
-    def moved(joints):
-        state = prepared(joints)
-        if request.feedback or request.done or cell.workers._work_queue is None:
-            return state
-        return state
-
-    cell.controller.state = moved
     start = cell.node._require_still
 
     def move_it(robot):
@@ -177,7 +171,7 @@ def test_a_reference_that_has_moved_since_the_checks_sends_nothing(cell, move):
         cell.world.pass_time(0.01)
 
     cell.node._require_still = move_it
-    _, result, _ = cell.finish(request)
+    _, result, _ = cell.excite(trajectory=move(0.2 * GOAL, speed=0.5))
     assert result.error_code == Code.NOT_AT_START, result.error_msg
     assert "by the controller's reference" in result.error_msg
     assert not cell.controller.goals
@@ -187,7 +181,7 @@ def test_a_reference_that_has_moved_since_the_checks_sends_nothing(cell, move):
 
 
 def test_a_goal_that_the_controller_takes_late_is_canceled(cell, move):
-    """Its process stands still when the goal comes, and takes the cancels first when it goes on."""
+    """Its process stands still when the goal comes, and takes the cancels first later."""
     request = cell.begin(trajectory=move(GOAL, speed=0.5))
     cell.controller.still = True
     cell.wait_until(lambda: cell.controller.cancels, 'a cancel')
@@ -250,50 +244,45 @@ def test_a_node_that_may_not_move_is_no_client_of_the_controller(driven_cell, mo
 # ---------------------------------------------------------------------------------- the envelope
 
 
-@pytest.mark.parametrize(
-    ('changed', 'words'),
-    [
-        ({'planner.velocity_limits': [0.3, 0.3]}, 'limit of 0.3 rad/s'),
-        ({'planner.velocity_scale': 0.1}, 'limit of 0.3 rad/s'),
-        ({'planner.acceleration_limits': [0.5, 0.5]}, 'limit of 0.5 rad/s^2'),
-        ({'planner.upper_limits': [0.1, 0.1]}, 'limit of 0.1 rad'),
-        ({'planner.effort_margin': 0.9}, 'effort'),
-    ],
-)
-def test_limits_that_were_lowered_since_hold_for_a_kept_plan(cell, changed, words):
+def test_limits_that_were_lowered_since_hold_for_a_kept_plan(cell):
     made = cell.plan()
     assert made.error_code == 0, made.error_msg
     fine = cell.excite(plan_id=made.plan_id, dry_run=True)[1]
     assert (fine.error_code, fine.limits_in_force) == (0, 'the settings of the plan')
-    cell.set(**changed)
-    (name,) = (key.removeprefix('planner.') for key in changed)
-    for dry_run in (True, False):
-        result = refused(cell, Code.LIMITS_VIOLATED, words, plan_id=made.plan_id, dry_run=dry_run)
-        stricter = name.replace('scale', 'limits')
-        assert stricter in result.limits_in_force
-        assert result.limits_in_force.startswith('the settings of the plan and the stricter')
-    # a plan keeps its own where the present ones are wider
-    cell.set(**{key: np.multiply(value, 100.0).tolist() for key, value in changed.items()
-                if key.endswith('_limits')})  # fmt: skip
-    if name.endswith('_limits'):
+    for key, value, usual, words in (
+        ('velocity_scale', 0.1, 1.0, 'limit of 0.3 rad/s'),
+        ('velocity_limits', [0.3, 0.3], [30.0, 30.0], 'limit of 0.3 rad/s'),
+        ('acceleration_limits', [0.5, 0.5], [50.0, 50.0], 'limit of 0.5 rad/s^2'),
+        ('upper_limits', [0.1, 0.1], [3.0, 3.0], 'limit of 0.1 rad'),
+        ('effort_margin', 0.95, 0.1, 'effort'),
+    ):
+        cell.set(**{f'planner.{key}': value})
+        for dry_run in (True, False):
+            result = refused(
+                cell, Code.LIMITS_VIOLATED, words, plan_id=made.plan_id, dry_run=dry_run
+            )
+            assert result.limits_in_force.startswith('the settings of the plan and the stricter')
+            assert key.replace('scale', 'limits') in result.limits_in_force
+        # a plan keeps its own where the present ones are wider
+        cell.set(**{f'planner.{key}': usual})
         assert cell.excite(plan_id=made.plan_id, dry_run=True)[1].error_code == 0
 
 
-def test_a_plan_that_keeps_the_present_limits_has_its_way_to_the_start_within_them(cell):
+def test_the_way_to_a_kept_plan_is_within_the_present_limits(cell):
     cell.set(**{'planner.start': [0.9, -0.9], 'move_speed': 1.0})
-    made = cell.plan(duration=8.0)
+    made = cell.plan()
     assert made.error_code == 0, made.error_msg
     cell.set(**{'planner.velocity_limits': [0.3, 0.3]})
-    _, result, _ = cell.excite(plan_id=made.plan_id, speed=0.1)
-    assert result.error_code == 0, result.error_msg
-    assert 'velocity_limits' in result.limits_in_force
-    assert 0.2 < np.abs(cell.velocities()).max() < 0.32
+    answer = cell.preview(plan_id=made.plan_id, speed=0.1, return_points=True)
+    assert answer.success, answer.message
+    assert 'the settings of the plan and the stricter present velocity_limits' in answer.message
+    points = trajectory_points(answer.trajectory, ('joint_1', 'joint_2'))
+    assert points.duration > made.planned_duration / 0.1 + 2.0
+    assert 0.28 < np.abs(points.velocity).max() < 0.301
 
 
 def test_a_floor_that_was_raised_since_holds_for_a_kept_plan(driven_cell):
-    from test_refusals import ARM
-
-    cell = driven_cell(urdf=ARM)
+    cell = driven_cell(urdf=URDF / 'demo_arm.urdf')
     made = cell.plan()
     assert made.error_code == 0, made.error_msg
     cell.set(**{'planner.floor': 0.9})
