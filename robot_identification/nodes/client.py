@@ -248,7 +248,9 @@ def stop(
         def ended() -> bool:
             look()
             every = list(found.values())
-            caller.spin(lambda: all(each.heard for each in every), _STATUS_WAIT)
+            caller.spin(lambda: all(each.listened for each in every), _STATUS_WAIT)
+            for each in every:
+                each.listened = True  # there may be no statuses
             asked = [answer for each in every for answer in each.cancel()]
             caller.spin(lambda: all(answer.done() for answer in asked), _REPEAT)
             caller.spin(lambda: not any(each.left() for each in every), _REPEAT)
@@ -299,7 +301,7 @@ class _Goals:
 
     def __init__(self, node: Node, controller: str, joint_states: str, mark: bytes) -> None:
         self._action, self._mark = f'{controller}/{_ACTION}', mark
-        self.heard = False
+        self.listened = False
         self.stopped: set[bytes] = set()
         self._statuses: dict[bytes, int] = {}
         self.rest = _Rest(node, controller, joint_states)
@@ -309,7 +311,7 @@ class _Goals:
         )
 
     def _note(self, message: GoalStatusArray) -> None:
-        self.heard = True
+        self.listened = True
         self._statuses.update(
             (bytes(s.goal_info.goal_id.uuid), s.status) for s in message.status_list
         )
@@ -342,7 +344,7 @@ class _Goals:
         left = self.left()
         # one that stays CANCELING commands nothing once the arm rests
         resting = self.rest.seen and all(s == GoalStatus.STATUS_CANCELING for s in left)
-        return self.answers() and (not left or resting)
+        return self.listened and self.answers() and (not left or resting)
 
     def reason(self, timeout: float) -> str:
         """Return why the goals have not ended."""

@@ -55,7 +55,7 @@ from .excitation.options import (
     Tick,
 )
 from .excitation.preview import points_message, PreviewService, save_plan
-from .excitation.start import find_start
+from .excitation.start import find_start, require_state
 
 TICK = 0.01
 """Time between two looks at the robot [s]."""
@@ -426,6 +426,10 @@ class ExcitationNode(Node):
     ) -> Start | None:
         """Return where the robot rests; None, and why that is not known in ``unknown``."""
         try:
+            if self._controller.gone:
+                position = await require_state(self._states, options, self._tick)
+                remark = 'without the stops: there is no controller to ask'
+                return Start(position, None, remark, stops_known=False)
             return await find_start(self._controller, self._states, options, self._tick, robot)
         except MotionError as error:
             unknown.append(f'without the way to the start and the stops: {error.message}')

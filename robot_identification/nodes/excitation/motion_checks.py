@@ -70,12 +70,15 @@ class Start:
         (n_joints,) of a stop by the controller [rad/s^2 or m/s^2]; None where that is a hold.
     remark:
         Why the controller holds at once, in words; '' where it decelerates.
+    stops_known:
+        Whether there is a controller whose stops can be checked.
 
     """
 
     position: np.ndarray
     deceleration: np.ndarray | None
     remark: str = ''
+    stops_known: bool = True
 
 
 FindStart = Callable[[], Awaitable[Start | None]]
@@ -211,10 +214,12 @@ class MotionCheck:
         limits = await in_worker(lambda: self._check(collisions, self.trajectory, ''))
         start, stop = await find_start(), 0.0
         if start is not None:
+            self.remark = start.remark
             way = self.way = way_to_start(start.position, self.trajectory, limits, self.options)
             if way is not None:
                 await in_worker(lambda: self._check(collisions, way, 'on the way to the start: '))
-            stop = await in_worker(lambda: self._check_stops(collisions, start, limits))
+            if start.stops_known:
+                stop = await in_worker(lambda: self._check_stops(collisions, start, limits))
         whole, robot = self.whole, self.robot
         return CheckedMotion(
             whole,
