@@ -10,7 +10,7 @@ One file: services, actions and topics are waited for in one way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from action_msgs.srv import CancelGoal
 from rclpy.action import ActionClient, get_action_names_and_types
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
 
@@ -33,6 +33,7 @@ from .common import LATCHED
 from .common.messages import goal_mark, nanoseconds
 from .common.processes import client_node
 from .common.requests import SERVICES
+from .excitation.controller_state import ControllerRest, PublishedState
 
 PATIENCE = 60.0
 """Time for a canceled motion to come to rest [s]."""
@@ -49,8 +50,8 @@ _STATUS_WAIT = 3.5
 _REPEAT = 1.0
 """Period of requests to stop [s]."""
 
-_REST_SECONDS, _REST_TOLERANCE = 0.3, 0.003
-"""Time for which joints that rest stay, and by how much they may move [s, rad or m]."""
+_REST_TOLERANCE = 0.003
+"""How much joints that rest may move [rad or m]."""
 
 _REST_WAIT = 5.0
 """Longest time to wait for rest after the end of all goals [s]."""
@@ -203,8 +204,7 @@ def stop(
 
     Initialises and shuts down ROS.  The node need not run any more: its goals are known by their
     ids.  The requests are repeated until the goals have ended; how a robot comes to rest is its
-    controller's matter.  Whether it does is seen by the controller's state, or by the joint states
-    of the namespace where that is not published.
+    controller's matter.  Whether it does is seen by the controller's state.
 
     Parameters
     ----------
@@ -231,7 +231,6 @@ def stop(
 
     """
     controller = controller and _place(controller.rstrip('/'), namespace)
-    joint_states = _place('joint_states', namespace)
     mark = b'' if everyone else goal_mark(f'/{_place(node, namespace).lstrip("/")}')
     found: dict[str, _Goals] = {}
 
@@ -242,7 +241,7 @@ def stop(
             names = [controller] if controller else _controllers(caller.node, namespace)
             for name in names:
                 if name not in found:
-                    found[name] = _Goals(caller.node, name, joint_states, mark)
+                    found[name] = _Goals(caller.node, name, mark)
             return bool(found) and all(each.answers() for each in found.values())
 
         def ended() -> bool:
@@ -272,10 +271,10 @@ def stop(
                 'ROS_DOMAIN_ID',
             ) from error
         if any(each.stopped for each in found.values()):
-            moving = [each.rest for each in found.values() if each.stopped]
-            caller.spin(lambda: all(rest.seen for rest in moving), _REST_WAIT)
+            moving = [each for each in found.values() if each.stopped]
+            caller.spin(lambda: all(each.at_rest() for each in moving), _REST_WAIT)
         return {
-            name: Stopped(len(each.stopped), len(each.left()), each.rest.seen, each.others)
+            name: Stopped(len(each.stopped), len(each.left()), each.at_rest(), each.others)
             for name, each in found.items()
         }
 
@@ -299,12 +298,12 @@ def _controllers(node: Node, namespace: str) -> list[str]:
 class _Goals:
     """Goals of a controller whose ids have a mark, and how they end."""
 
-    def __init__(self, node: Node, controller: str, joint_states: str, mark: bytes) -> None:
+    def __init__(self, node: Node, controller: str, mark: bytes) -> None:
         self._action, self._mark = f'{controller}/{_ACTION}', mark
         self.listened = False
         self.stopped: set[bytes] = set()
         self._statuses: dict[bytes, int] = {}
-        self.rest = _Rest(node, controller, joint_states)
+        self._rest = ControllerRest(PublishedState(node, f'{controller}/controller_state').latest)
         self._service = node.create_client(CancelGoal, f'{self._action}/_action/cancel_goal')
         node.create_subscription(
             GoalStatusArray, f'{self._action}/_action/status', self._note, LATCHED
@@ -319,6 +318,10 @@ class _Goals:
 
     def _active(self) -> dict[bytes, int]:
         return {goal: status for goal, status in self._statuses.items() if status in _ACTIVE}
+
+    def at_rest(self) -> bool:
+        """Return whether the controller's state has shown the arm at rest of late."""
+        return self._rest.seen(_REST_TOLERANCE)
 
     def answers(self) -> bool:
         """Return whether the controller is there."""
@@ -343,7 +346,7 @@ class _Goals:
         """Return whether no goal moves the robot any more."""
         left = self.left()
         # one that stays CANCELING commands nothing once the arm rests
-        resting = self.rest.seen and all(s == GoalStatus.STATUS_CANCELING for s in left)
+        resting = self.at_rest() and all(s == GoalStatus.STATUS_CANCELING for s in left)
         return self.listened and self.answers() and (not left or resting)
 
     def reason(self, timeout: float) -> str:
@@ -353,54 +356,8 @@ class _Goals:
         names = {_ACTIVE[0]: 'ACCEPTED', _ACTIVE[1]: 'EXECUTING', _ACTIVE[2]: 'CANCELING'}
         left = self.left()
         counts = ', '.join(f'{left.count(s)} {n}' for s, n in names.items() if s in left)
-        seen = 'is at rest now' if self.rest.seen else 'was not seen at rest'
+        seen = 'is at rest now' if self.at_rest() else 'was not seen at rest'
         return f"action '{self._action}' does not end its goals ({counts}), and the arm {seen}"
-
-
-class _Rest:
-    """Watch for rest on the state of a controller, or on joint states where it has none."""
-
-    def __init__(self, node: Node, controller: str, joint_states: str) -> None:
-        from control_msgs.msg import JointTrajectoryControllerState
-        from sensor_msgs.msg import JointState
-
-        # by topic: when and where each joint was before it moved last, and when it was seen last
-        self._before: list[dict[str, tuple[float, float, float]]] = [{}, {}]
-        self._latest = [(0.0, 0.0)] * 2
-        quality = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
-        for kind, topic, take in (
-            (JointTrajectoryControllerState, f'{controller}/controller_state', self._by_state),
-            (JointState, joint_states, self._by_joints),
-        ):
-            node.create_subscription(kind, topic, take, quality)
-
-    def _by_state(self, message: Any) -> None:
-        self._take(0, message, message.joint_names, message.feedback.positions)
-
-    def _by_joints(self, message: Any) -> None:
-        self._take(1, message, message.name, message.position)
-
-    def _take(
-        self, topic: int, message: Any, names: Sequence[str], where: Sequence[float]
-    ) -> None:
-        before = self._before[topic]
-        now, stamp = self._latest[topic] = time.monotonic(), 1e-9 * _stamp(message)
-        for name, position in zip(names, where, strict=False):
-            # NaN is no rest either
-            if name not in before or not abs(position - before[name][2]) <= _REST_TOLERANCE:
-                before[name] = now, stamp, position
-
-    @property
-    def seen(self) -> bool:
-        """True if all joints have been at rest for `_REST_SECONDS`, by stamps, too."""
-        topic = 0 if self._before[0] else 1
-        before, (now, stamp) = self._before[topic], self._latest[topic]
-        if not before or time.monotonic() - now > _REST_SECONDS:
-            return False
-        return all(
-            now - begin >= _REST_SECONDS and (not stamp or stamp - since >= _REST_SECONDS)
-            for begin, since, _ in before.values()
-        )
 
 
 def _stamp(message: Any) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-import time
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,7 @@ from rclpy.parameter import parameter_value_to_python
 from ...excitation.limits import joint_units
 from ...model.robot import Robot
 from .options import Code, MotionError, Tick
-
-ASK_SECONDS = 1.5
-"""Time after which an unanswered question is asked again [s]."""
-
-CONTRACT_SECONDS = 15.0
-"""Longest time for all answers [s]."""
+from .remote_nodes import call_again
 
 DECELERATES = 'constraints.decelerate_on_cancel'
 DECELERATION = 'constraints.{}.max_deceleration_on_cancel'
@@ -84,35 +78,15 @@ async def ask_contract(name: str, client: Any, robot: Robot, tick: Tick) -> Cont
 
 async def _ask(name: str, client: Any, names: Sequence[str], tick: Tick) -> dict[str, Any]:
     """Return the parameters by name, None for one that is not declared."""
-    end, due = time.monotonic() + CONTRACT_SECONDS, -np.inf
     # one by one: where one of several is not declared, none is answered
-    sent: dict[str, list[Any]] = {each: [] for each in names}
-    values: dict[str, Any] = {}
-    try:
-        while missing := [each for each in names if each not in values]:
-            now = time.monotonic()
-            if now > end:
-                raise MotionError(
-                    Code.NO_CONTROLLER,
-                    f"'{name}' has not returned its parameter {missing[0]} within "
-                    f'{CONTRACT_SECONDS:g} s, so how it moves and stops is not known: see whether '
-                    'it runs, and whether the computer or the network is too busy',
-                )
-            if now >= due and client.service_is_ready():
-                due = now + ASK_SECONDS
-                for each in missing:
-                    sent[each].append(client.call_async(GetParameters.Request(names=[each])))
-            await tick()
-            for each in missing:
-                answers = [future.result() for future in sent[each] if future.done()]
-                if answers:
-                    found = answers[0].values
-                    values[each] = parameter_value_to_python(found[0]) if found else None
-    finally:
-        for future in (future for futures in sent.values() for future in futures):
-            if not future.done():
-                client.remove_pending_request(future)
-    return values
+    requests = [GetParameters.Request(names=[each]) for each in names]
+    answers = await call_again(
+        client, requests, lambda i: f"'{name}' has not returned its parameter {names[i]}", tick
+    )
+    found = (
+        parameter_value_to_python(each.values[0]) if each.values else None for each in answers
+    )
+    return dict(zip(names, found, strict=True))
 
 
 def contract(name: str, robot: Robot, values: Mapping[str, Any]) -> Contract:

@@ -25,7 +25,6 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from ...excitation.trajectories import PointTrajectory
-from ...live.latest_states import LATEST
 from ...model.robot import Robot
 from ..common import LATCHED
 from ..common.joint_states import names_of
@@ -41,10 +40,7 @@ from ..common.requests import SERVICES
 from .contract import ask_contract, Contract
 from .controller_state import columns_of, ControllerState, Ending, Progress, PublishedState
 from .options import Code, code_name, MotionError, Tick
-from .remote_nodes import APPEARS_SECONDS, call_service, wait_for
-
-MANAGER_SECONDS, MANAGER_TRIES = 5.0, 3
-"""Longest time for an answer of the controller's manager [s], and how often it is asked."""
+from .remote_nodes import APPEARS_SECONDS, call_again, wait_for
 
 GOAL_SECONDS = 3600.0
 """
@@ -287,21 +283,24 @@ class Controller:
         for service, kinds in node.get_service_names_and_types():
             if LIST_CONTROLLERS not in kinds or service.rsplit('/', 2)[0] != namespace:
                 continue
+            end = 0.0
             if service not in self._managers:
                 made = node.create_client(Kind, service, callback_group=self._group)
-                self._managers[service] = made
+                self._managers[service], end = made, time.monotonic() + APPEARS_SECONDS
             client = self._managers[service]
-            manager, answer = service.rpartition('/')[0], None
-            for _ in range(MANAGER_TRIES):
-                answer = answer or await call_service(
-                    client, Kind.Request(), tick, MANAGER_SECONDS
-                )
-            if answer is None:
-                raise MotionError(
-                    Code.NO_CONTROLLER,
-                    f"'{manager}' does not answer whether the controller '{self.name}' is active: "
-                    'see whether it runs',
-                )
+            while not client.service_is_ready() and time.monotonic() < end:
+                await tick()
+            if not client.service_is_ready():
+                continue  # it is gone, and the name is in the graph by this client
+            manager = service.rpartition('/')[0]
+            (answer,) = await call_again(
+                client,
+                [Kind.Request()],
+                lambda _, manager=manager: (
+                    f"'{manager}' does not answer whether the controller '{self.name}' is active"
+                ),
+                tick,
+            )
             state = next((c.state for c in answer.controller if c.name == name), 'active')
             if state != 'active':
                 words = REMEDIES.get(state, "see its controller manager's log, and start it anew")
@@ -345,30 +344,6 @@ class Controller:
         )
         mark = goal_mark(self._node.get_fully_qualified_name())
         return SentGoal(self, self._client, self._cancels, goal, mark)
-
-
-class ControllerRest:
-    """Watch on the controller's own state, which shows whether the robot rests."""
-
-    def __init__(self, controller: Controller, joints: Sequence[str]) -> None:
-        self._controller, self._joints = controller, joints
-        self._begin = time.monotonic()
-        self._since: ControllerState | None = None
-
-    def seen(self, tolerance: float) -> bool:
-        """Return whether wanted and measured positions have stayed for `rest_seconds`."""
-        state, since = self._controller.state(self._joints), self._since
-        if state is None or state.received < self._begin:
-            return False
-        places = ('reference', 'measured')
-        if since is None or any(
-            np.abs(getattr(state, place) - getattr(since, place)).max() > tolerance
-            for place in places
-        ):
-            self._since = state
-            return False
-        passed = min(state.time - since.time, state.received - since.received)
-        return passed >= LATEST.rest_seconds
 
 
 class SentGoal:

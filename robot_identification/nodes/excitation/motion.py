@@ -19,8 +19,8 @@ import numpy as np
 from rclpy.node import Node
 
 from ...live.latest_states import Patience
-from .controller import Controller, ControllerRest, REFUSES, SentGoal
-from .controller_state import Ending
+from .controller import Controller, REFUSES, SentGoal
+from .controller_state import ControllerRest, Ending
 from .joint_state_watch import StateWatch
 from .motion_checks import CheckedMotion
 from .motion_watch import MotionWatch
@@ -271,7 +271,8 @@ class MotionRun:
         states, options = self.states, self.options
         states.forget()
         patience = Patience(states, options.settle_time, STILL_SECONDS)
-        controller = ControllerRest(self.controller, motion.trajectory.joints)
+        joints = motion.trajectory.joints
+        controller = ControllerRest(lambda: self.controller.state(joints))
         rests = False
         while not (rests or patience.over):
             await self.tick()

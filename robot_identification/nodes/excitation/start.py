@@ -10,8 +10,8 @@ import numpy as np
 from ...errors import RecordingError
 from ...live.latest_states import LATEST, Patience
 from ...model.robot import Robot
-from .controller import Controller, ControllerRest
-from .controller_state import ControllerState
+from .controller import Controller
+from .controller_state import ControllerRest, ControllerState
 from .joint_state_watch import StateWatch
 from .motion_checks import Start
 from .options import Code, ExecutionOptions, MotionError, Tick
@@ -56,7 +56,7 @@ async def _resting_state(
 ) -> ControllerState:
     """Return the state of a controller that holds the robot."""
     begin = time.monotonic()
-    rest = ControllerRest(controller, joints)
+    rest = ControllerRest(lambda: controller.state(joints))
     fresh = None
     while True:
         seen = rest.seen(options.rest_tolerance)

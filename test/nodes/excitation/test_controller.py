@@ -22,7 +22,7 @@ from rclpy.parameter import Parameter
 from rclpy.task import Future
 from robot_identification.excitation.trajectories import point_to_point, to_points
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.excitation import controller
+from robot_identification.nodes.excitation import remote_nodes
 from robot_identification.nodes.excitation.controller import Controller, REFUSES
 from robot_identification.nodes.excitation.options import Code, MotionError
 
@@ -100,7 +100,7 @@ def test_only_an_active_controller_passes(ros):
 
 
 def test_a_manager_that_does_not_answer_is_asked_again_and_then_nothing_moves(ros, monkeypatch):
-    monkeypatch.setattr(controller, 'MANAGER_SECONDS', 0.3)
+    monkeypatch.setattr(remote_nodes, 'ANSWER_SECONDS', 4.0)
     asked = []
 
     async def never(request, response):

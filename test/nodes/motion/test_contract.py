@@ -10,7 +10,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
 from robot_identification.nodes.common.messages import trajectory_points
-from robot_identification.nodes.excitation import contract
+from robot_identification.nodes.excitation.remote_nodes import ANSWER_SECONDS
 from robot_identification.simulation.controller import Constraints
 from robot_identification_msgs.action import Excite
 
@@ -54,9 +54,9 @@ def test_stops_are_checked_however_late_the_controller_answers(driven_cell, move
 def test_a_controller_that_does_not_answer_moves_nothing(cell, move):
     cell.controller.lost_answers = 10**6
     begin = cell.world.wall
-    words = f'{NAME} has not returned its parameter joints within', 'see whether it runs'
+    words = f'{NAME} has not returned its parameter joints in 15 s', 'see whether it runs'
     refused(cell, Code.NO_CONTROLLER, *words, trajectory=move(GOAL))
-    assert contract.CONTRACT_SECONDS < cell.world.wall - begin < contract.CONTRACT_SECONDS + 5.0
+    assert ANSWER_SECONDS < cell.world.wall - begin < ANSWER_SECONDS + 5.0
     # a preview says what it could not check, and a plan is made without it
     answer = cell.preview(trajectory=move(GOAL))
     assert answer.success and 'without the way to the start and the stops' in answer.message
