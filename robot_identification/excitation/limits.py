@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -114,6 +114,28 @@ def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None 
     )
 
 
+def _common(one: tuple, other: tuple) -> tuple:
+    return tuple(each for each in one if each in other)
+
+
+STRICTER: dict[str, Callable[[Any, Any], Any]] = {
+    'effort_margin': max,
+    'check_rate': max,
+    'check_collisions': max,
+    'clearance': max,
+    'tracking_tolerance': lambda one, other: tuple(np.minimum(one, other).tolist()),
+    'unchecked_links': _common,
+    'allowed_pairs': _common,
+    'floor': lambda one, other: max((z for z in (one, other) if z is not None), default=None),
+    # of one name there may be different ones
+    'obstacles': lambda one, other: (
+        *one,
+        *(replace(each, name=f'{each.name} (present)') for each in other if each not in one),
+    ),
+}
+"""Functions that return the stricter of two values, by the setting; limits have their own."""
+
+
 def stricter(
     robot: Robot, planned: PlannerSettings, present: PlannerSettings
 ) -> tuple[PlannerSettings, tuple[str, ...]]:
@@ -127,50 +149,20 @@ def stricter(
     changed:
         Names of the settings whose present value is stricter than the plan's.
 
-    Raises
-    ------
-    ExcitationError
-        as `motion_limits`.
-
     """
     own, other = (motion_limits(robot, each, margin=0.0) for each in (planned, present))
-    bounds, stricter_ones = {}, {}
-    for kind, tighter in (
-        ('lower', np.maximum),
-        ('upper', np.minimum),
-        ('velocity', np.minimum),
-        ('acceleration', np.minimum),
-        ('jerk', np.minimum),
-    ):
-        mine, key = getattr(own, kind), f'{kind}_limits'
-        both = tighter(mine, getattr(other, kind))
-        bounds[key] = tuple(both.tolist()) if np.isfinite(both).any() else ()
-        stricter_ones[key] = bool((both != mine).any())
-    floors = [each.floor for each in (planned, present) if each.floor is not None]
-    tolerances = (
-        np.broadcast_to(each.tracking_tolerance, len(robot.joints)) for each in (planned, present)
-    )
-    # the two may have different obstacles of one name
-    added = [each for each in present.obstacles if each not in planned.obstacles]
-    others: dict[str, Any] = {
-        'tracking_tolerance': tuple(np.minimum(*tolerances).tolist()),
-        'floor': max(floors, default=None),
-        'obstacles': (
-            *planned.obstacles,
-            *(replace(each, name=f'{each.name} (present)') for each in added),
-        ),
-    }
-    for key in ('effort_margin', 'check_rate', 'check_collisions', 'clearance'):
-        others[key] = max(getattr(planned, key), getattr(present, key))
-    for key in ('unchecked_links', 'allowed_pairs'):
-        mine, theirs = getattr(planned, key), getattr(present, key)
-        others[key] = tuple(each for each in mine if each in theirs)
-    if (others['tracking_tolerance'] == np.array(planned.tracking_tolerance)).all():
-        others['tracking_tolerance'] = planned.tracking_tolerance
-    stricter_ones.update((key, value != getattr(planned, key)) for key, value in others.items())
+    changes, changed = {}, []
+    for kind in ('lower', 'upper', 'velocity', 'acceleration', 'jerk'):
+        key, mine = f'{kind}_limits', getattr(own, kind)
+        both = (np.maximum if kind == 'lower' else np.minimum)(mine, getattr(other, kind))
+        changes[key] = tuple(both.tolist()) if np.isfinite(both).any() else ()
+        changed += [key] if (both != mine).any() else []
+    for key, rule in STRICTER.items():
+        changes[key] = rule(getattr(planned, key), getattr(present, key))
+        changed += [key] if changes[key] != getattr(planned, key) else []
     # the velocities have the scale in them
-    settings = replace(planned, **bounds, **others, velocity_scale=1.0, jerk_time=None)
-    return settings, tuple(key for key, changed in stricter_ones.items() if changed)
+    settings = replace(planned, **changes, velocity_scale=1.0, jerk_time=None)
+    return settings, tuple(changed)
 
 
 def start_position(robot: Robot, settings: PlannerSettings, limits: Limits) -> np.ndarray:

@@ -91,47 +91,36 @@ async def _ask(name: str, client: Any, names: Sequence[str], tick: Tick) -> dict
 
 def contract(name: str, robot: Robot, values: Mapping[str, Any]) -> Contract:
     """Return what a controller's parameters come to; raise `MotionError` as `ask_contract`."""
-    for each in REQUIRED:
-        if not values.get(each):
-            raise MotionError(
-                Code.NO_CONTROLLER,
-                f"'{name}' has no parameter {each}: see the parameter controller, which has to "
-                'name a joint_trajectory_controller',
-            )
-    method = values['interpolation_method']
-    if method != 'splines':
-        raise MotionError(
-            Code.NO_CONTROLLER,
-            f"interpolation_method of '{name}' is {method}, so it leaps from point to point: set "
-            'it to splines, and load the controller anew',
-        )
-    joints, theirs = robot.joints, list(values['joints'])
-    _require_joints(name, joints, theirs, bool(values.get('allow_partial_joints_goal')))
-    hold = _hold(robot, values)
-    deceleration = None
+    missing = [each for each in REQUIRED if not values.get(each)]
+    method = values.get('interpolation_method')
+    if missing or method != 'splines':
+        text = f"'{name}' has no parameter {', '.join(missing)}: see the parameter controller"
+        if not missing:
+            text = f"interpolation_method of '{name}' is {method}, so it leaps: set it to splines"
+        raise MotionError(Code.NO_CONTROLLER, text)
+    _require_joints(name, robot.joints, values)
+    hold, deceleration = _hold(robot, values), None
     how = f'holds its position at once where a goal is canceled, since {hold}'
     if not hold:
-        deceleration = np.array([values[DECELERATION.format(joint)] for joint in joints], float)
+        each = [values[DECELERATION.format(joint)] for joint in robot.joints]
+        deceleration = np.array(each, dtype=float)
         longest = float((robot.limits.velocity / deceleration).max())
-        each_one = ', '.join(f'{value:.3g}' for value in deceleration)
-        units = '/'.join(dict.fromkeys(f'{unit}/s^2' for unit in joint_units(robot)))
-        how = f'stops by deceleration ({each_one} {units}), {longest:.2g} s at most'
-    return Contract(
-        deceleration,
-        hold,
-        bool(values.get('use_sim_time')),
-        f"'{name}' commands {' and '.join(values['command_interfaces'])} by {method}, and {how}",
-    )
+        words = ', '.join(
+            f'{value:.3g} {unit}/s^2' for value, unit in zip(each, joint_units(robot), strict=True)
+        )
+        how = f'stops by deceleration ({words}), {longest:.2g} s at most'
+    commands = ' and '.join(values['command_interfaces'])
+    summary = f"'{name}' commands {commands} by {method}, and {how}"
+    return Contract(deceleration, hold, bool(values.get('use_sim_time')), summary)
 
 
-def _require_joints(name: str, joints: Sequence[str], theirs: list[str], partial: bool) -> None:
+def _require_joints(name: str, joints: Sequence[str], values: Mapping[str, Any]) -> None:
     """Require that the joints are the controller's, in any order."""
-    missing = [joint for joint in joints if joint not in theirs]
-    surplus = [] if partial else [joint for joint in theirs if joint not in joints]
-    words = []
-    for names, text in ((missing, 'it does not have {}'), (surplus, 'it has {} too')):
-        if names:
-            words.append(text.format(', '.join(f"'{each}'" for each in names)))
+    theirs, partial = values['joints'], values.get('allow_partial_joints_goal')
+    missing = [f"'{joint}'" for joint in joints if joint not in theirs]
+    surplus = [f"'{joint}'" for joint in theirs if joint not in joints and not partial]
+    words = [f'it does not have {", ".join(missing)}'] if missing else []
+    words += [f'it has {", ".join(surplus)} too'] if surplus else []
     if words:
         raise MotionError(
             Code.JOINTS_DIFFER,

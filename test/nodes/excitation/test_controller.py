@@ -278,7 +278,7 @@ def test_what_a_controller_declares_is_asked_for_one_by_one(ros, arm, capfd):
         answer = prepared(ros, controller)
         assert hold in answer.hold and bool(hold) == bool(answer.hold)
         assert (answer.deceleration is None) == bool(hold)
-    line = 'and stops by deceleration (4, 4 rad/s^2), 0.5 s at most'
+    line = 'and stops by deceleration (4 rad/s^2, 4 rad/s^2), 0.5 s at most'
     assert capfd.readouterr().err.count(line) == 1
 
 

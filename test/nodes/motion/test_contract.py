@@ -131,8 +131,8 @@ def test_a_joint_without_a_velocity_limit_in_the_urdf_is_held_at_once(driven_cel
 def test_what_was_found_of_the_controller_is_logged_in_one_line(cell, move):
     for _ in range(2):
         cell.preview(trajectory=move(0.2 * GOAL))
-    line = f'{NAME} commands position by splines, and stops by deceleration (12, 12 rad/s^2), 0.25'
-    assert cell.output.count(f'{line} s at most') == 1
+    line = f'{NAME} commands position by splines, and stops by deceleration'
+    assert cell.output.count(f'{line} (12 rad/s^2, 12 rad/s^2), 0.25 s at most') == 1
 
 
 # ------------------------------------------------------------------------------------- the state
