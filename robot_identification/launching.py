@@ -164,7 +164,7 @@ def _filled(context: Any, templates: Mapping[str, str]) -> Iterator[tuple[str, s
 
 def stopping(context: Any, defaults: str, controller: str = '') -> dict[str, Any]:
     """
-    Return an option of the excitation node: when it exits, all goals of the controller end.
+    Return an option of the excitation node: when it exits, its goals of the controller end.
 
     A node that was killed cannot cancel its motion.  ``defaults`` is the parameter file, as of
     `own_nodes`, which names the controller where the argument of this function is empty.
