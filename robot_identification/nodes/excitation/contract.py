@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What a trajectory controller declares of itself, and what a motion may count on.
+Contract with a trajectory controller: what it declares, and what a motion may count on.
 
-The parameters are those of joint_trajectory_controller.  One that is not answered is asked for
-again, and refused in the end: nothing is assumed of a controller.
+The parameters are those of joint_trajectory_controller; without an answer nothing is assumed.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ ASKED = (*REQUIRED, 'allow_partial_joints_goal', 'use_sim_time', VERSION, DECELE
 @dataclass(frozen=True)
 class Contract:
     """
-    What a motion may count on.
+    Properties of a controller that a motion may count on.
 
     Attributes
     ----------

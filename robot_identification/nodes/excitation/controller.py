@@ -385,7 +385,7 @@ class SentGoal:
 
     @property
     def accepted(self) -> bool | None:
-        """Whether the controller has the goal; None until it says so."""
+        """True if the controller has the goal, False if it refuses it; None until it says."""
         # the answer may be lost on its way
         return self._accepted if self._status is None else True
 

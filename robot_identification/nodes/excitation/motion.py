@@ -224,19 +224,19 @@ class MotionRun:
         await self._canceled(goal)
         rests = await self._rested(motion)
         words = 'the robot is at rest' if rests else 'the robot was not seen at rest'
-        ending = goal.ending
-        if ending is None and not goal.heard:
+        status = goal.ending.status if goal.ending else None
+        if status is None and not goal.heard:
             words = f'the end of the goal is not known, since the controller is gone; {words}'
-        elif running and ending is not None and ending.status == GoalStatus.STATUS_UNKNOWN:
+        elif running and status == GoalStatus.STATUS_UNKNOWN:
             words = f'the controller does not know the goal; {words}'
-        elif running and ending is not None and ending.status == GoalStatus.STATUS_SUCCEEDED:
-            refused = goal.trouble == REFUSES
+        refused = running and status == GoalStatus.STATUS_SUCCEEDED and goal.trouble == REFUSES
+        if running and status == GoalStatus.STATUS_SUCCEEDED:
             how = 'controller has refused the cancel' if refused else 'cancel came too late'
             words = f'the {how}, so the motion went to its end; {words}'
-            if refused and isinstance(error, MotionError) and error.code == Code.CANCELED:
-                error.code = Code.CONTROLLER_FAILED
         if isinstance(error, MotionError):
             error.message += f'; {words}'
+            if refused and error.code == Code.CANCELED:
+                error.code = Code.CONTROLLER_FAILED
         if not rests:
             self.node.get_logger().error(
                 'the robot was not seen at rest after its stop: use its emergency stop if it moves'

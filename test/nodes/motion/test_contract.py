@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a motion requires of its controller, and what it is held to, on a clock of the test's."""
+"""Requirements of a motion on its controller, and its limits in force, on a driven clock."""
 
 from pathlib import Path
 
