@@ -408,18 +408,20 @@ class SentGoal:
     def _hear(self, future: Future) -> None:
         answer, now = future.result(), time.monotonic()
         if answer.return_code == answer.ERROR_UNKNOWN_GOAL_ID:
-            # it may be on its way to the controller yet
+            # the goal, or its acceptance, may be on its way yet
             self._unknown, self.trouble = min(self._unknown, now), 'DOES NOT KNOW THE GOAL'
-            if self.accepted or now - self._unknown > UNKNOWN_SECONDS:
+            if now - self._unknown > UNKNOWN_SECONDS:
                 self._ending = self._ending or Ending(GoalStatus.STATUS_UNKNOWN)
-        elif answer.goals_canceling or answer.return_code == answer.ERROR_GOAL_TERMINATED:
+            return
+        self._unknown = np.inf
+        if answer.goals_canceling or answer.return_code == answer.ERROR_GOAL_TERMINATED:
             self.heard = True
         else:
             self.trouble = REFUSES
 
     def _answered(self, future: Future) -> None:
         handle = future.result()
-        self._accepted = bool(handle.accepted)
+        self._accepted, self._unknown = bool(handle.accepted), np.inf
         if self._accepted:
             handle.get_result_async().add_done_callback(self._ended)
             if self._unwanted:

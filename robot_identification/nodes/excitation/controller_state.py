@@ -19,7 +19,7 @@ from ..common.messages import seconds
 QUEUE = 10
 """Messages of the controller's state that may wait to be fetched."""
 
-STALE = 1.0
+STALE = 5.0
 """Age from which a state shows no rest [s]."""
 
 

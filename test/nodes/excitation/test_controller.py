@@ -5,6 +5,7 @@ import itertools
 import os
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
+from action_msgs.srv import CancelGoal
+from control_msgs.action import FollowJointTrajectory
 from controller_manager_msgs.msg import ControllerState as StateMessage
 from controller_manager_msgs.srv import ListControllers
 from rcl_interfaces.srv import GetParameters
@@ -23,8 +26,10 @@ from rclpy.task import Future
 from robot_identification.excitation.trajectories import point_to_point, to_points
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation import remote_nodes
-from robot_identification.nodes.excitation.controller import Controller, REFUSES
+from robot_identification.nodes.excitation.controller import Controller, REFUSES, SentGoal
 from robot_identification.nodes.excitation.options import Code, MotionError
+
+from benchmarks.driven_world import Answer
 
 
 class Pause:
@@ -137,8 +142,6 @@ class StandIn:
     """
 
     def __init__(self, ros, name='arm', **told):
-        from control_msgs.action import FollowJointTrajectory
-
         self.ros, self.told, self.kind = ros, {**TOLD, **told}, FollowJointTrajectory
         self.accepts = self.answers = True
         self.goals, self.cancels, self._end = [], 0, None
@@ -391,6 +394,34 @@ def test_a_cancel_needs_no_acceptance_and_is_heard(ros, arm):
     other.cancel()
     ros.wait_until(lambda: other.ending is not None, what='its end')
     assert other.heard
+
+
+def test_an_answer_that_is_older_than_the_acceptance_ends_no_goal(monkeypatch):
+    """Answers to cancels and goals take different ways, and may overtake each other."""
+    sent, now = [], [100.0]
+    monkeypatch.setattr(time, 'monotonic', lambda: now[0])
+
+    def send(*_):
+        sent.append(Answer())
+        return sent[-1]
+
+    clients = SimpleNamespace(send_goal_async=send, call_async=send)
+    message = FollowJointTrajectory.Goal()
+    goal = SentGoal(SimpleNamespace(statuses={}), clients, clients, message, b'mark')
+    unknown = CancelGoal.Response(return_code=CancelGoal.Response.ERROR_UNKNOWN_GOAL_ID)
+    goal.cancel()
+    goal.cancel()
+    sent[1].set(unknown)
+    now[0] += 9.0
+    sent[0].set(SimpleNamespace(accepted=True, get_result_async=Answer))
+    assert goal.accepted and len(sent) == 4
+    now[0] += 3.0
+    sent[2].set(unknown)
+    assert goal.ending is None
+    # one that has truly lost it, as a controller that was started anew
+    now[0] += 11.0
+    sent[3].set(unknown)
+    assert goal.ending.status == GoalStatus.STATUS_UNKNOWN
 
 
 def test_two_servers_of_the_action_are_named(ros, arm):
