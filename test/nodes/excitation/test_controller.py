@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to a controller and its manager, its goals, and their cancels."""
+"""
+Questions to a controller and its manager, its goals, and their cancels.
+
+One file: one stand-in for a controller answers all of it.
+"""
 
 import itertools
 import os

@@ -587,7 +587,7 @@ def test_a_goal_that_the_controller_takes_late_is_canceled_by_a_node_that_has_to
     try:
         begun = Motion(cell, trajectory=cell.message, record=True)
         cell.ros.wait_until(
-            lambda: 'USE THE EMERGENCY STOP' in cell.node.output, 60.0, 'the first cancels'
+            lambda: 'USE THE EMERGENCY STOP' in cell.node.output, 120.0, 'the first cancels'
         )
         os.kill(cell.node.pid, signal.SIGTERM)
         cell.ros.wait_until(
