@@ -274,7 +274,9 @@ class DrivenController:
         if self.gone:
             raise MotionError(Code.NO_CONTROLLER, 'there is no controller')
         found = await ask_contract(self.name, DrivenParameters(self), robot, tick)
-        self.note(found.summary)
+        if found.summary not in self._notes:
+            self._notes.add(found.summary)
+            get_logger('excitation').info(found.summary)
         return found
 
     def shared(self) -> MotionError | None:
