@@ -151,7 +151,8 @@ def stricter(
 
     """
     own, other = (motion_limits(robot, each, margin=0.0) for each in (planned, present))
-    changes, changed = {}, []
+    changes: dict[str, Any] = {}
+    changed: list[str] = []
     for kind in ('lower', 'upper', 'velocity', 'acceleration', 'jerk'):
         key, mine = f'{kind}_limits', getattr(own, kind)
         both = (np.maximum if kind == 'lower' else np.minimum)(mine, getattr(other, kind))

@@ -19,14 +19,13 @@ import signal
 import time
 from typing import Any
 
-from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
+from action_msgs.msg import GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
 from rclpy.action import ActionClient, get_action_names_and_types
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.task import Future
-from unique_identifier_msgs.msg import UUID
 
 from ..errors import IdentificationError
 from .common import LATCHED
@@ -329,9 +328,12 @@ class _Goals:
 
     def cancel(self) -> list[Future]:
         """Ask for the end of the goals that have not ended."""
-        ids = [UUID(uuid=list(goal)) for goal in self.stopped.intersection(self._active())]
-        requests = [CancelGoal.Request(goal_info=GoalInfo(goal_id=each)) for each in ids]
-        return [self._service.call_async(request) for request in requests]
+        sent = []
+        for goal in self.stopped.intersection(self._active()):
+            request = CancelGoal.Request()
+            request.goal_info.goal_id.uuid = list(goal)
+            sent.append(self._service.call_async(request))
+        return sent
 
     def left(self) -> list[int]:
         """Return the statuses of goals that have not ended."""

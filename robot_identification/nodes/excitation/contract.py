@@ -79,9 +79,8 @@ async def _ask(name: str, client: Any, names: Sequence[str], tick: Tick) -> dict
     """Return the parameters by name, None for one that is not declared."""
     # one by one: where one of several is not declared, none is answered
     requests = [GetParameters.Request(names=[each]) for each in names]
-    answers = await call_again(
-        client, requests, lambda i: f"'{name}' has not returned its parameter {names[i]}", tick
-    )
+    missing = [f"'{name}' has not returned its parameter {each}" for each in names]
+    answers = await call_again(client, requests, missing, tick)
     found = (
         parameter_value_to_python(each.values[0]) if each.values else None for each in answers
     )

@@ -296,9 +296,7 @@ class Controller:
             (answer,) = await call_again(
                 client,
                 [Kind.Request()],
-                lambda _, manager=manager: (
-                    f"'{manager}' does not answer whether the controller '{self.name}' is active"
-                ),
+                [f"'{manager}' does not answer whether the controller '{self.name}' is active"],
                 tick,
             )
             state = next((c.state for c in answer.controller if c.name == name), 'active')
@@ -392,11 +390,12 @@ class SentGoal:
     @property
     def ending(self) -> Ending | None:
         """End of the goal; None while it is followed."""
-        if self._ending is None and self._status in TERMINAL:
+        status = self._status
+        if self._ending is None and status is not None and status in TERMINAL:
             # the result may be lost on its way, or follow the status
             self._over = min(self._over, time.monotonic())
             if time.monotonic() - self._over > RESULT_SECONDS:
-                self._ending = Ending(self._status)
+                self._ending = Ending(status)
         return self._ending
 
     def cancel(self) -> None:

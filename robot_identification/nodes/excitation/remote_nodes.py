@@ -67,7 +67,7 @@ async def call_service(client: Client, request: Any, tick: Tick, seconds: float)
 
 
 async def call_again(
-    client: Client, requests: Sequence[Any], missing: Callable[[int], str], tick: Tick
+    client: Client, requests: Sequence[Any], missing: Sequence[str], tick: Tick
 ) -> list[Any]:
     """
     Return a service's responses to several requests; what is not answered is asked again.
@@ -75,8 +75,7 @@ async def call_again(
     Raises
     ------
     MotionError
-        ``NO_CONTROLLER`` with the words of ``missing``, called with the number of a request
-        without an answer.
+        ``NO_CONTROLLER``, with the words of ``missing`` on the first request without an answer.
 
     """
     end, due = time.monotonic() + ANSWER_SECONDS, -math.inf
@@ -85,7 +84,7 @@ async def call_again(
     while None in found:
         now, asked = time.monotonic(), client.service_is_ready()
         if now > end:
-            text = f'{missing(found.index(None))} in {ANSWER_SECONDS:g} s'
+            text = f'{missing[found.index(None)]} in {ANSWER_SECONDS:g} s'
             raise MotionError(
                 Code.NO_CONTROLLER,
                 f'{text}: see whether it runs, and whether the computer or the network is busy',
