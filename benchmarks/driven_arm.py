@@ -287,7 +287,7 @@ class Arm:
         node: Any = Node()
         motion = await replace(self.check).carry_out(
             CollisionModelCache(print),
-            partial(find_start, controller, states, OPTIONS, tick),
+            partial(find_start, controller, states, OPTIONS, tick, self.robot),
             run_here,
         )
         run = MotionRun(node, states, controller, OPTIONS, tick, lambda: None, report)

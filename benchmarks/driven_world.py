@@ -3,6 +3,8 @@
 A simulated robot and its controller on a clock that drives the excitation node, without DDS.
 
 The world's time passes in `World.pass_time` alone; `driven_time` has the node's modules see it.
+
+One file: robot, controller and messages are those of one world.
 """
 
 from __future__ import annotations
@@ -13,26 +15,37 @@ from contextlib import contextmanager
 import heapq
 import itertools
 import time
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from action_msgs.msg import GoalStatus
+from action_msgs.msg import GoalInfo
+from action_msgs.srv import CancelGoal
+from control_msgs.action import FollowJointTrajectory
 import numpy as np
+from rcl_interfaces.srv import GetParameters
 from rclpy.logging import get_logger
+from rclpy.parameter import Parameter
 from rclpy.serialization import serialize_message
 from robot_identification.errors import ExcitationError
 from robot_identification.excitation.trajectories import PointTrajectory
 from robot_identification.model.robot import Robot
-from robot_identification.nodes.common.messages import message_of, time_message
-from robot_identification.nodes.excitation import joint_state_watch as excitation_states
-from robot_identification.nodes.excitation.controller import GOAL_SECONDS
-from robot_identification.nodes.excitation.controller_state import (
-    ControllerState,
-    Ending,
-    Progress,
+from robot_identification.nodes.common.messages import (
+    duration_message,
+    message_of,
+    time_message,
 )
+from robot_identification.nodes.excitation import joint_state_watch as excitation_states
+from robot_identification.nodes.excitation.contract import ask_contract, Contract
+from robot_identification.nodes.excitation.controller import GOAL_SECONDS, SentGoal
+from robot_identification.nodes.excitation.controller_state import ControllerState
 from robot_identification.nodes.excitation.options import Code, MotionError
-from robot_identification.nodes.simulation_controller import MONITOR_RATE, waypoints_of
+from robot_identification.nodes.simulation_controller import (
+    controller_parameters,
+    ENDS,
+    MONITOR_RATE,
+    waypoints_of,
+)
 from robot_identification.simulation import SimulatedSample, SimulationSettings, Simulator
 from robot_identification.simulation.controller import (
     Constraints,
@@ -42,6 +55,7 @@ from robot_identification.simulation.controller import (
     TrajectoryController,
 )
 from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 STAMP = 1000.0
 """Stamp of the first joint state [s]."""
@@ -51,15 +65,6 @@ WALL = 500.0
 
 LATENCY = 0.002
 """Of joint states, and of commands [s]."""
-
-ENDS = {
-    Outcome.SUCCEEDED: (GoalStatus.STATUS_SUCCEEDED, 'SUCCESSFUL'),
-    Outcome.CANCELED: (GoalStatus.STATUS_CANCELED, 'SUCCESSFUL'),
-    Outcome.REPLACED: (GoalStatus.STATUS_ABORTED, 'INVALID_GOAL'),
-    Outcome.PATH_TOLERANCE_VIOLATED: (GoalStatus.STATUS_ABORTED, 'PATH_TOLERANCE_VIOLATED'),
-    Outcome.GOAL_TOLERANCE_VIOLATED: (GoalStatus.STATUS_ABORTED, 'GOAL_TOLERANCE_VIOLATED'),
-}
-"""Status and code of a goal's result."""
 
 OBSTACLE_STIFFNESS, OBSTACLE_DAMPING = 300.0, 10.0
 """Of an obstacle that the first joint meets [N m/rad, N m s/rad]."""
@@ -107,8 +112,8 @@ class World:
 
     Attributes
     ----------
-    simulator, controller:
-        The robot, and what commands it.
+    simulator, controller, constraints:
+        The robot, what commands it, and its constraints.
     track:
         True positions and velocities, (n_joints,) each, after every servo period.
     states:
@@ -130,7 +135,8 @@ class World:
     ) -> None:
         self.factor = factor
         self.simulator = Simulator(robot, settings)
-        self.controller = TrajectoryController(self.simulator, constraints or Constraints())
+        self.constraints = constraints or Constraints()
+        self.controller = TrajectoryController(self.simulator, self.constraints)
         self.topic = JointStateTopic(self)
         self.track: list[tuple[np.ndarray, np.ndarray]] = []
         self.states: list[JointState] = []
@@ -199,18 +205,32 @@ class DrivenController:
     """
     The controller of the world's robot, in place of the node's `Controller`.
 
+    What it is asked, and its goals and cancels, take the node's own way up to the messages.
+
     Attributes
     ----------
+    parameters:
+        Its parameters, as joint_trajectory_controller has them.
+    answer_seconds:
+        Time that the answer to a question for a parameter takes [s].
+    lost_answers:
+        Number of answers that get lost, from now on.
     goals:
         What was sent, each with its state.
     cancels:
         When a cancel was sent [s].
     deaf:
         Whether cancels get lost.
+    refuses:
+        Whether cancels are refused.
+    still:
+        Whether its process stands still: what was sent waits, and the robot holds.
     others:
         Error for others who may command the robot, or None.
     gone:
         Whether there is no controller.
+    publishes_state:
+        Whether it publishes its state.
 
     """
 
@@ -219,11 +239,19 @@ class DrivenController:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.parameters = controller_parameters(
+            world.simulator, world.controller, world.constraints, MONITOR_RATE
+        )
+        self.answer_seconds, self.lost_answers = LATENCY, 0
         self.goals: list[DrivenGoal] = []
         self.cancels: list[float] = []
-        self.deaf = self.gone = False
+        self.deaf = self.refuses = self.gone = self.still = False
+        self.publishes_state = True
         self.others: MotionError | None = None
+        self.statuses: dict[bytes, int] = {}
+        self.connected = False
         self._notes: set[str] = set()
+        self._waiting: list[Callable[[], None]] = []
 
     def note(self, text: str) -> None:
         """Log a text once."""
@@ -231,17 +259,25 @@ class DrivenController:
             self._notes.add(text)
             get_logger('excitation').warning(text)
 
-    async def prepare(self, joints: tuple[str, ...], tick: Any) -> np.ndarray | None:
-        """Return how joints are stopped."""
-        if self.gone:
-            raise MotionError(Code.NO_CONTROLLER, 'there is no controller')
+    async def connect(self, tick: Any) -> None:
+        """Become a client of the action."""
+        self.connected = True
+
+    async def prepare(self, robot: Robot, tick: Any) -> Contract:
+        """Return what is declared, unless others command the robot."""
         if self.others is not None:
             raise self.others
-        return self.world.controller.deceleration
+        return await self.contract(robot, tick)
 
-    async def decelerations(self, joints: tuple[str, ...], tick: Any) -> np.ndarray | None:
-        """Return how joints are stopped; None where there is no controller."""
-        return None if self.gone else self.world.controller.deceleration
+    async def contract(self, robot: Robot, tick: Any) -> Contract:
+        """Return what is declared."""
+        if self.gone:
+            raise MotionError(Code.NO_CONTROLLER, 'there is no controller')
+        found = await ask_contract(self.name, DrivenParameters(self), robot, tick)
+        if found.summary not in self._notes:
+            self._notes.add(found.summary)
+            get_logger('excitation').info(found.summary)
+        return found
 
     def shared(self) -> MotionError | None:
         """Return `others`."""
@@ -251,95 +287,193 @@ class DrivenController:
         """Return that clocks are alike."""
         return ''
 
-    def offers_state(self) -> bool:
-        """Return that its state is known."""
-        return not self.gone
-
-    def state(self, joints: Sequence[str]) -> ControllerState:
+    def state(self, joints: Sequence[str]) -> ControllerState | None:
         """Return the present state."""
+        if not self.publishes_state:
+            return None
         world, simulator = self.world, self.world.simulator
         reference, measured = simulator.reference[0].copy(), simulator.plant.position.copy()
         return ControllerState(reference, measured, world.now, world.wall)
 
-    def send(self, trajectory: PointTrajectory, tolerance: np.ndarray) -> DrivenGoal:
+    def send(self, trajectory: PointTrajectory, tolerance: np.ndarray) -> SentGoal:
         """Have the robot follow a trajectory, soon."""
         goal = DrivenGoal(self, trajectory, tolerance)
         self.goals.append(goal)
-        return goal
+        message = FollowJointTrajectory.Goal(trajectory=message_of(trajectory))
+        return SentGoal(self, goal, goal, message, b'')  # type: ignore[arg-type]
+
+    def receive(self, action: Callable[[], None]) -> None:
+        """Have the controller's process do something, once it runs."""
+
+        def arrive() -> None:
+            self._waiting.append(action)
+            self.resume()
+
+        self.world.later(LATENCY, arrive)
+
+    def resume(self) -> None:
+        """Have what waits be done, the latest first, unless the process stands still."""
+        while self._waiting and not self.still:
+            self._waiting.pop()()
+
+
+class Answer:
+    """An answer to a request, in place of rclpy's future."""
+
+    def __init__(self) -> None:
+        self._result: Any = None
+        self._callbacks: list[Callable[[Answer], None]] = []
+
+    def set(self, result: Any) -> None:
+        """Give the answer."""
+        self._result = result
+        for callback in self._callbacks:
+            callback(self)
+
+    def done(self) -> bool:
+        """Return whether it has come."""
+        return self._result is not None
+
+    def result(self) -> Any:
+        """Return it."""
+        return self._result
+
+    def add_done_callback(self, callback: Callable[[Answer], None]) -> None:
+        """Have it called with the answer."""
+        self._callbacks.append(callback)
+
+
+class DrivenParameters:
+    """Client of the controller's parameters, in place of rclpy's."""
+
+    def __init__(self, controller: DrivenController) -> None:
+        self._controller = controller
+
+    def service_is_ready(self) -> bool:
+        """Return that there is a server."""
+        return True
+
+    def call_async(self, request: GetParameters.Request) -> Answer:
+        """Ask; the answer comes in `DrivenController.answer_seconds`, if it does."""
+        controller, answer = self._controller, Answer()
+        if controller.lost_answers > 0:
+            controller.lost_answers -= 1
+            return answer
+        # as rclcpp: one that is not declared has no value
+        values = [
+            Parameter(name, value=controller.parameters[name]).get_parameter_value()
+            for name in request.names
+            if name in controller.parameters
+        ]
+        response = GetParameters.Response(values=values)
+        controller.world.later(controller.answer_seconds, lambda: answer.set(response))
+        return answer
+
+    def remove_pending_request(self, answer: Answer) -> None:
+        """Forget a question."""
 
 
 class DrivenGoal:
-    """A goal of the simulated controller, in place of the node's `SentGoal`."""
+    """
+    A goal of the simulated controller, and the clients of the action for it.
+
+    Attributes
+    ----------
+    trajectory:
+        As it was sent.
+
+    """
 
     def __init__(
         self, controller: DrivenController, trajectory: PointTrajectory, tolerance: np.ndarray
     ) -> None:
         self._controller, self._world = controller, controller.world
         self.trajectory = trajectory
-        self.accepted: bool | None = None
-        self.progress: Progress | None = None
-        self.heard = False
-        self.ending: Ending | None = None
-        self._goal: Goal | None = None
+        self.goal: Goal | None = None
         self._told = self._stuck = False
         self._tolerances = Tolerances(tolerance, tolerance, GOAL_SECONDS)
-        self._world.later(LATENCY, self._accept)
+        self._result = Answer()
+
+    # ------------------------------------------------------------------------------ the clients
+
+    def send_goal_async(
+        self, goal: Any, feedback: Callable[[Any], None], identifier: Any
+    ) -> Answer:
+        """Send the goal; return the answer whether it is accepted."""
+        self._feedback, self._sent = feedback, Answer()
+        self._controller.receive(self._accept)
+        return self._sent
+
+    def get_result_async(self) -> Answer:
+        """Return the answer how the goal has ended."""
+        return self._result
+
+    def call_async(self, request: Any) -> Answer:
+        """Have the goal ended, soon."""
+        self._controller.cancels.append(self._world.now)
+        answer = Answer()
+        if not self._controller.deaf:
+            self._controller.receive(lambda: self._cancel(answer))
+        return answer
+
+    # --------------------------------------------------------------------------- the controller
 
     def _accept(self) -> None:
         message = message_of(self.trajectory)
         try:
-            self._goal = self._world.controller.accept(
+            self.goal = self._world.controller.accept(
                 waypoints_of(message), None, self._tolerances
             )
         except ExcitationError:
-            self._answer(False)
+            self._later(self._sent, SimpleNamespace(accepted=False))
             return
-        self._answer(True)
+        accepted = SimpleNamespace(accepted=True, get_result_async=self.get_result_async)
+        self._later(self._sent, accepted)
         self._monitor()
 
-    def _answer(self, accepted: bool) -> None:
-        def answered() -> None:
-            self.accepted = accepted
-            if not accepted:
-                self.ending = Ending(GoalStatus.STATUS_ABORTED, 'REJECTED')
-
-        self._world.later(LATENCY, answered)
+    def _later(self, answer: Answer, result: Any) -> None:
+        self._world.later(LATENCY, lambda: answer.set(result))
 
     def _monitor(self) -> None:
         """Tell how it goes, as long as it does."""
-        assert self._goal is not None
+        assert self.goal is not None
         simulator = self._world.simulator
         if self._stuck:
             return
-        if self._goal.outcome is not None:
+        if self.goal.outcome is not None:
             self._told = True
-            ending = Ending(*ENDS[self._goal.outcome], self._goal.reason)
-            self._world.later(LATENCY, lambda: setattr(self, 'ending', ending))
+            status, code = ENDS[self.goal.outcome]
+            result = FollowJointTrajectory.Result(error_code=code, error_string=self.goal.reason)
+            self._later(self._result, SimpleNamespace(status=status, result=result))
             return
         reference, measured = simulator.reference[0].copy(), simulator.plant.position.copy()
-        elapsed = simulator.follower.elapsed
-
-        def arrive() -> None:
-            now = self._world.wall
-            self.progress = Progress(elapsed, reference, measured, reference - measured, now)
-
-        self._world.later(LATENCY, arrive)
+        feedback = FollowJointTrajectory.Feedback(
+            joint_names=list(self.trajectory.joints),
+            desired=JointTrajectoryPoint(
+                positions=reference.tolist(),
+                time_from_start=duration_message(simulator.follower.elapsed),
+            ),
+            actual=JointTrajectoryPoint(positions=measured.tolist()),
+            error=JointTrajectoryPoint(positions=(reference - measured).tolist()),
+        )
+        message = SimpleNamespace(feedback=feedback)
+        self._world.later(LATENCY, lambda: self._feedback(message))
         self._world.later(1.0 / MONITOR_RATE, self._monitor)
 
-    def cancel(self) -> None:
-        """Have it ended, soon."""
-        self._controller.cancels.append(self._world.now)
-        if not self._controller.deaf:
-            self._world.later(LATENCY, self._cancel)
-
-    def _cancel(self) -> None:
-        self.heard = True
-        if self._goal is None:
-            return
-        # as the real one, which has not told the end yet: the goal stays CANCELING
-        if self._goal.outcome not in (None, Outcome.CANCELED) and not self._told:
-            self._stuck = True
-        self._world.controller.cancel(self._goal)
+    def _cancel(self, answer: Answer) -> None:
+        response = CancelGoal.Response()
+        if self.goal is None:
+            response.return_code = response.ERROR_UNKNOWN_GOAL_ID
+        elif self._told:
+            response.return_code = response.ERROR_GOAL_TERMINATED
+        elif self._controller.refuses:
+            response.return_code = response.ERROR_REJECTED
+        else:
+            response.goals_canceling = [GoalInfo()]
+            # as the real one, which has not told the end yet: the goal stays CANCELING
+            self._stuck |= self.goal.outcome not in (None, Outcome.CANCELED)
+            self._world.controller.cancel(self.goal)
+        self._later(answer, response)
 
 
 @contextmanager

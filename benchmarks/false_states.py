@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from rclpy.logging import LoggingSeverity, set_logger_level
 from robot_identification.nodes.common.messages import time_message
 from sensor_msgs.msg import JointState
 
@@ -200,6 +201,7 @@ def main(runs: int = 20) -> int:
     """Print the worst of each fault; return 1 beyond the bound."""
     beyond = 0
     arm = Arm()
+    set_logger_level('excitation', LoggingSeverity.ERROR)
     print(f'limits 3 rad/s, 12 rad/s2, clearance 10 mm, {runs} runs of each fault')
     print('| fault | rad/s | rad/s² | off the path [rad] | distance [mm] | ends with |')
     print('|---|---:|---:|---:|---:|---|')

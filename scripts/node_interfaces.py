@@ -95,16 +95,16 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
         ),
         _calls(
             'joint_trajectory_controller/follow_joint_trajectory',
-            'A motion as one goal, and its cancel; see controller',
+            'A motion as one goal, and its cancel, once execute is true; see controller',
             kind='control_msgs/action/FollowJointTrajectory',
         ),
         _subscribes(
             'joint_trajectory_controller/controller_state',
-            'What the controller wants and measures, where it publishes that',
+            'What the controller wants and measures; nothing moves without it',
         ),
         _calls(
             'joint_trajectory_controller/get_parameters',
-            "The controller's joints, and how it stops",
+            "The controller's joints and interfaces, how it interpolates and how it stops",
             kind='rcl_interfaces/srv/GetParameters',
         ),
         _publishes('~/preview/markers', 'Lines of the previewed motion, obstacles, nearest pair'),

@@ -27,7 +27,7 @@ from .command import (
 VERBS = {
     'plan': 'plan a motion that excites the parameters',
     'preview': 'check a planned motion and show it; nothing moves',
-    'stop': 'cancel all goals of the controllers, whoever sent them',
+    'stop': "cancel the excitation node's goals, also of one that was killed",
     'excite': 'check a planned motion, execute and record it; Ctrl-C brings the robot to rest',
     'calibrate': 'move and identify until the parameters are known well enough',
     'confirm': 'have the motion that a calibration asks about executed, or end it',
@@ -135,6 +135,15 @@ def _stop(parser: Parser, own: Any, fields: list[str]) -> int:
         metavar='NAME',
         help='name of the controller (default: all of the namespace)',
     )
+    parser.add_argument(
+        '--node',
+        default='excitation',
+        metavar='NAME',
+        help='name of the node that has sent the goals (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--all', action='store_true', help='cancel all goals, whoever has sent them'
+    )
     own.add_argument(
         '--timeout',
         type=positive,
@@ -144,7 +153,13 @@ def _stop(parser: Parser, own: Any, fields: list[str]) -> int:
         '%(default)g)',
     )
     given = parser.parse_args(fields)
-    stopped = client.stop(given.controller, namespace=given.namespace, timeout=given.timeout)
+    stopped = client.stop(
+        given.controller,
+        namespace=given.namespace,
+        timeout=given.timeout,
+        node=given.node,
+        everyone=given.all,
+    )
     for controller, outcome in stopped.items():
         print(f"'{controller}': {outcome}")
     return EXIT_OK

@@ -37,7 +37,7 @@ from mcap.stream_reader import StreamReader
 from mcap.summary import Summary
 import numpy as np
 
-from ..errors import IdentificationWarning, RecordingError
+from ..errors import IdentificationWarning
 from ..untrusted.compressed import decompress, MAX_BLOCK
 from ..untrusted.files import open_regular
 from .joint_state import Messages
@@ -298,7 +298,7 @@ def scan_mcap(path: Path) -> McapScan:
         if parts and parts[-1].opcode == Opcode.CHUNK:
             try:
                 records_of(parsed(stream, parts[-1]))
-            except RecordingError:  # a library is missing
+            except IdentificationError:  # a library is missing
                 raise
             except Exception:  # of lz4 and zstd, each its own
                 end = parts.pop().start

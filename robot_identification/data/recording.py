@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import one_of, RecordingError
+from ..errors import IdentificationError, one_of, RecordingError
 
 SIGNALS = ('position', 'velocity', 'effort')
 
@@ -46,7 +46,7 @@ def damage_named(
     """Turn errors of libraries and the system into one of a file: what it is, and the reason."""
     try:
         yield
-    except RecordingError:
+    except IdentificationError:
         raise
     except errors as error:
         reason = getattr(error, 'strerror', None) or ' '.join(str(error).split())[:300]

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -111,6 +112,58 @@ def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None 
         effort=free * (1.0 - settings.effort_margin) * robot.limits.effort,
         jerk=free * jerk,
     )
+
+
+def _common(one: tuple, other: tuple) -> tuple:
+    return tuple(each for each in one if each in other)
+
+
+STRICTER: dict[str, Callable[[Any, Any], Any]] = {
+    'effort_margin': max,
+    'check_rate': max,
+    'check_collisions': max,
+    'clearance': max,
+    'tracking_tolerance': lambda one, other: tuple(np.minimum(one, other).tolist()),
+    'unchecked_links': _common,
+    'allowed_pairs': _common,
+    'floor': lambda one, other: max((z for z in (one, other) if z is not None), default=None),
+    # of one name there may be different ones
+    'obstacles': lambda one, other: (
+        *one,
+        *(replace(each, name=f'{each.name} (present)') for each in other if each not in one),
+    ),
+}
+"""Functions that return the stricter of two values, by the setting; limits have their own."""
+
+
+def stricter(
+    robot: Robot, planned: PlannerSettings, present: PlannerSettings
+) -> tuple[PlannerSettings, tuple[str, ...]]:
+    """
+    Return a plan's settings with the stricter of its own and the present bounds on motions.
+
+    Returns
+    -------
+    settings:
+        The plan's, with all limits, tolerances and obstacles of both.
+    changed:
+        Names of the settings whose present value is stricter than the plan's.
+
+    """
+    own, other = (motion_limits(robot, each, margin=0.0) for each in (planned, present))
+    changes: dict[str, Any] = {}
+    changed: list[str] = []
+    for kind in ('lower', 'upper', 'velocity', 'acceleration', 'jerk'):
+        key, mine = f'{kind}_limits', getattr(own, kind)
+        both = (np.maximum if kind == 'lower' else np.minimum)(mine, getattr(other, kind))
+        changes[key] = tuple(both.tolist()) if np.isfinite(both).any() else ()
+        changed += [key] if (both != mine).any() else []
+    for key, rule in STRICTER.items():
+        changes[key] = rule(getattr(planned, key), getattr(present, key))
+        changed += [key] if changes[key] != getattr(planned, key) else []
+    # the velocities have the scale in them
+    settings = replace(planned, **changes, velocity_scale=1.0, jerk_time=None)
+    return settings, tuple(changed)
 
 
 def start_position(robot: Robot, settings: PlannerSettings, limits: Limits) -> np.ndarray:

@@ -10,7 +10,7 @@ One file: services, actions and topics are waited for in one way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,14 +24,15 @@ from action_msgs.srv import CancelGoal
 from rclpy.action import ActionClient, get_action_names_and_types
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.task import Future
 
 from ..errors import IdentificationError
 from .common import LATCHED
-from .common.messages import nanoseconds
+from .common.messages import goal_mark, nanoseconds
 from .common.processes import client_node
 from .common.requests import SERVICES
+from .excitation.controller_state import ControllerRest, PublishedState
 
 PATIENCE = 60.0
 """Time for a canceled motion to come to rest [s]."""
@@ -42,11 +43,14 @@ _START = 10.0
 _LATCHED_WAIT = 1.0
 """Time for latched messages to arrive [s]."""
 
+_STATUS_WAIT = 3.5
+"""Time for a controller's latched statuses [s]: Fast DDS sends lost ones anew every 3 s."""
+
 _REPEAT = 1.0
 """Period of requests to stop [s]."""
 
-_REST_SECONDS, _REST_TOLERANCE = 0.3, 0.003
-"""Time for which joints that rest stay, and by how much they may move [s, rad or m]."""
+_REST_TOLERANCE = 0.003
+"""How much joints that rest may move [rad or m]."""
 
 _REST_WAIT = 5.0
 """Longest time to wait for rest after the end of all goals [s]."""
@@ -149,7 +153,7 @@ def watch(
 @dataclass(frozen=True)
 class Stopped:
     """
-    Outcome of a request to stop a controller's goals.
+    Outcome of a request to stop goals of a controller.
 
     Attributes
     ----------
@@ -160,43 +164,59 @@ class Stopped:
         leaves a goal whose cancel came within 50 ms of its end.
     at_rest:
         Whether the arm was seen at rest.
+    others:
+        Number of goals of other clients, which go on.
 
     """
 
     goals: int
     canceling: int = 0
     at_rest: bool = False
+    others: int = 0
 
     def __str__(self) -> str:
-        if not self.goals:
-            return 'no goal to cancel'
         text = f'{self.goals} goal{"s"[: self.goals != 1]} canceled'
+        if not self.goals:
+            text = 'no goal to cancel'
         if self.canceling:
             stay = f'stay{"s"[: self.canceling == 1]}'
             text += f', of which {self.canceling} {stay} CANCELING, as after a cancel at the end'
+        if self.others:
+            text += f'; {self.others} of other clients not canceled, which --all cancels'
+        if not self.goals:
+            return text
         if self.at_rest:
             return f'{text}; the arm is at rest'
         return f'{text}; the arm was not seen at rest: use the emergency stop if it moves'
 
 
 def stop(
-    controller: str = '', *, namespace: str = '', timeout: float = 10.0
+    controller: str = '',
+    *,
+    namespace: str = '',
+    timeout: float = 10.0,
+    node: str = 'excitation',
+    everyone: bool = False,
 ) -> dict[str, Stopped]:
     """
-    Cancel all goals of trajectory controllers; initialises and shuts down ROS.
+    Cancel the goals of trajectory controllers that a node has sent.
 
-    The requests are repeated until the goals have ended; how a robot comes to rest is its
-    controller's matter.  Whether it does is seen by the controller's state, or by the joint states
-    of the namespace where that is not published.
+    Initialises and shuts down ROS.  The node need not run any more: its goals are known by their
+    ids.  The requests are repeated until the goals have ended; how a robot comes to rest is its
+    controller's matter.  Whether it does is seen by the controller's state.
 
     Parameters
     ----------
     controller:
         Name of the controller; empty: all of the namespace that offer the action.
     namespace:
-        Namespace where the name is relative or empty.
+        Namespace where the name is relative or empty, and of the node.
     timeout:
         Time for a controller to appear, and for the goals to end [s].
+    node:
+        Name of the node that has sent the goals.
+    everyone:
+        Whether all other goals are canceled, too.
 
     Returns
     -------
@@ -210,7 +230,7 @@ def stop(
 
     """
     controller = controller and _place(controller.rstrip('/'), namespace)
-    joint_states = _place('joint_states', namespace)
+    mark = b'' if everyone else goal_mark(f'/{_place(node, namespace).lstrip("/")}')
     found: dict[str, _Goals] = {}
 
     with _caller() as caller:
@@ -220,18 +240,17 @@ def stop(
             names = [controller] if controller else _controllers(caller.node, namespace)
             for name in names:
                 if name not in found:
-                    found[name] = _Goals(caller.node, name, joint_states)
+                    found[name] = _Goals(caller.node, name, mark)
             return bool(found) and all(each.answers() for each in found.values())
 
         def ended() -> bool:
             look()
             every = list(found.values())
-            asked = [each.cancel() for each in every]
+            caller.spin(lambda: all(each.listened for each in every), _STATUS_WAIT)
+            for each in every:
+                each.listened = True  # there may be no statuses
+            asked = [answer for each in every for answer in each.cancel()]
             caller.spin(lambda: all(answer.done() for answer in asked), _REPEAT)
-            answered = [each.take(answer) for each, answer in zip(every, asked, strict=True)]
-            if not all(answered):
-                return False
-            caller.spin(lambda: all(each.statuses for each in every), _LATCHED_WAIT)
             caller.spin(lambda: not any(each.left() for each in every), _REPEAT)
             # one may have appeared meanwhile, with goals of its own
             return look() and all(each.ended() for each in found.values())
@@ -246,15 +265,15 @@ def stop(
             place = f" in the namespace '/{space}'" if space else ' outside of namespaces'
             reasons = reasons or [f"no action '{_ACTION}'{place} in {timeout:g} s"]
             raise RequestFailedError(
-                f'use the emergency stop: {"; ".join(reasons)}',
+                f'use the emergency stop if the robot moves: {"; ".join(reasons)}',
                 remedy='then see whether the controller runs, in which namespace, and in the same '
                 'ROS_DOMAIN_ID',
             ) from error
         if any(each.stopped for each in found.values()):
-            moving = [each.rest for each in found.values() if each.stopped]
-            caller.spin(lambda: all(rest.seen for rest in moving), _REST_WAIT)
+            moving = [each for each in found.values() if each.stopped]
+            caller.spin(lambda: all(each.at_rest() for each in moving), _REST_WAIT)
         return {
-            name: Stopped(len(each.stopped), len(each.left()), each.rest.seen)
+            name: Stopped(len(each.stopped), len(each.left()), each.at_rest(), each.others)
             for name, each in found.items()
         }
 
@@ -276,54 +295,61 @@ def _controllers(node: Node, namespace: str) -> list[str]:
 
 
 class _Goals:
-    """Goals of a controller that were in execution since the first look, and how they end."""
+    """Goals of a controller whose ids have a mark, and how they end."""
 
-    def __init__(self, node: Node, controller: str, joint_states: str) -> None:
-        self._action = f'{controller}/{_ACTION}'
-        self._asked: set[bytes] = set()
-        self._answered = False
-        self.statuses: dict[bytes, int] = {}
+    def __init__(self, node: Node, controller: str, mark: bytes) -> None:
+        self._action, self._mark = f'{controller}/{_ACTION}', mark
+        self.listened = False
         self.stopped: set[bytes] = set()
-        self.rest = _Rest(node, controller, joint_states)
+        self._statuses: dict[bytes, int] = {}
+        self._rest = ControllerRest(PublishedState(node, f'{controller}/controller_state').latest)
         self._service = node.create_client(CancelGoal, f'{self._action}/_action/cancel_goal')
         node.create_subscription(
             GoalStatusArray, f'{self._action}/_action/status', self._note, LATCHED
         )
 
     def _note(self, message: GoalStatusArray) -> None:
-        self.statuses.update(
+        self.listened = True
+        self._statuses.update(
             (bytes(s.goal_info.goal_id.uuid), s.status) for s in message.status_list
         )
+        self.stopped.update(goal for goal in self._active() if goal.startswith(self._mark))
+
+    def _active(self) -> dict[bytes, int]:
+        return {goal: status for goal, status in self._statuses.items() if status in _ACTIVE}
+
+    def at_rest(self) -> bool:
+        """Return whether the controller's state has shown the arm at rest of late."""
+        return self._rest.seen(_REST_TOLERANCE)
 
     def answers(self) -> bool:
         """Return whether the controller is there."""
         return self._service.service_is_ready()
 
-    def cancel(self) -> Future:
-        """Ask for the end of all goals."""
-        return self._service.call_async(CancelGoal.Request())  # with neither a goal nor a time
-
-    def take(self, answer: Future) -> bool:
-        """Take in the answer to a cancel, and return whether there is one."""
-        if not answer.done():
-            return False
-        self._answered = True
-        self._asked = {bytes(each.goal_id.uuid) for each in answer.result().goals_canceling}
-        self.stopped.update(self._asked)
-        return True
+    def cancel(self) -> list[Future]:
+        """Ask for the end of the goals that have not ended."""
+        sent = []
+        for goal in self.stopped.intersection(self._active()):
+            request = CancelGoal.Request()
+            request.goal_info.goal_id.uuid = list(goal)
+            sent.append(self._service.call_async(request))
+        return sent
 
     def left(self) -> list[int]:
         """Return the statuses of goals that have not ended."""
-        self.stopped.update(goal for goal, status in self.statuses.items() if status in _ACTIVE)
-        found = (self.statuses.get(goal, _ACTIVE[0]) for goal in self.stopped)
-        return [status for status in found if status in _ACTIVE]
+        return [status for goal, status in self._active().items() if goal in self.stopped]
+
+    @property
+    def others(self) -> int:
+        """Number of other clients' goals that have not ended."""
+        return sum(goal not in self.stopped for goal in self._active())
 
     def ended(self) -> bool:
         """Return whether no goal moves the robot any more."""
-        if self._asked or not self.rest.seen:
-            return self._answered and not self.left()
-        # nothing is left to cancel, and nothing moves
-        return self._answered and all(s == GoalStatus.STATUS_CANCELING for s in self.left())
+        left = self.left()
+        # one that stays CANCELING commands nothing once the arm rests
+        resting = self.at_rest() and all(s == GoalStatus.STATUS_CANCELING for s in left)
+        return self.listened and self.answers() and (not left or resting)
 
     def reason(self, timeout: float) -> str:
         """Return why the goals have not ended."""
@@ -332,54 +358,8 @@ class _Goals:
         names = {_ACTIVE[0]: 'ACCEPTED', _ACTIVE[1]: 'EXECUTING', _ACTIVE[2]: 'CANCELING'}
         left = self.left()
         counts = ', '.join(f'{left.count(s)} {n}' for s, n in names.items() if s in left)
-        seen = 'is at rest now' if self.rest.seen else 'was not seen at rest'
+        seen = 'is at rest now' if self.at_rest() else 'was not seen at rest'
         return f"action '{self._action}' does not end its goals ({counts}), and the arm {seen}"
-
-
-class _Rest:
-    """Watch for rest on the state of a controller, or on joint states where it has none."""
-
-    def __init__(self, node: Node, controller: str, joint_states: str) -> None:
-        from control_msgs.msg import JointTrajectoryControllerState
-        from sensor_msgs.msg import JointState
-
-        # by topic: when and where each joint was before it moved last, and when it was seen last
-        self._before: list[dict[str, tuple[float, float, float]]] = [{}, {}]
-        self._latest = [(0.0, 0.0)] * 2
-        quality = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
-        for kind, topic, take in (
-            (JointTrajectoryControllerState, f'{controller}/controller_state', self._by_state),
-            (JointState, joint_states, self._by_joints),
-        ):
-            node.create_subscription(kind, topic, take, quality)
-
-    def _by_state(self, message: Any) -> None:
-        self._take(0, message, message.joint_names, message.feedback.positions)
-
-    def _by_joints(self, message: Any) -> None:
-        self._take(1, message, message.name, message.position)
-
-    def _take(
-        self, topic: int, message: Any, names: Sequence[str], where: Sequence[float]
-    ) -> None:
-        before = self._before[topic]
-        now, stamp = self._latest[topic] = time.monotonic(), 1e-9 * _stamp(message)
-        for name, position in zip(names, where, strict=False):
-            # NaN is no rest either
-            if name not in before or not abs(position - before[name][2]) <= _REST_TOLERANCE:
-                before[name] = now, stamp, position
-
-    @property
-    def seen(self) -> bool:
-        """True if all joints have been at rest for `_REST_SECONDS`, by stamps, too."""
-        topic = 0 if self._before[0] else 1
-        before, (now, stamp) = self._before[topic], self._latest[topic]
-        if not before or time.monotonic() - now > _REST_SECONDS:
-            return False
-        return all(
-            now - begin >= _REST_SECONDS and (not stamp or stamp - since >= _REST_SECONDS)
-            for begin, since, _ in before.values()
-        )
 
 
 def _stamp(message: Any) -> int:

@@ -127,7 +127,7 @@ class ExcitationNode(Node):
             self.get_logger().info('execute is false: trajectories are checked, nothing moves')
 
     async def on_shutdown(self) -> None:
-        """Cancel the motion, and wait for its end, before the node ends."""
+        """Cancel the motion, and wait until its end is known, before the node ends."""
         self._leaving = True
         # an idle node has no answer to give, and on a busy machine a tick takes long
         awaited = not self._timer.is_canceled()
@@ -138,6 +138,12 @@ class ExcitationNode(Node):
             if time.monotonic() < end:
                 await self._tick()
         self._worker.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def unfinished(self) -> str:
+        """Reason for which the node must not end yet, in words; '' for none."""
+        text = 'the goal of a motion has not ended: this node does not end before'
+        return text if self._running is not None else ''
 
     def _new_robot(self, robot: Robot) -> None:
         if self._running is None:
@@ -237,8 +243,12 @@ class ExcitationNode(Node):
 
     async def _with_stops(self, robot: Robot, settings: PlannerSettings) -> PlannerSettings:
         """Return the settings with the controller's stops, where they have none of their own."""
-        found = await self._controller.decelerations(robot.joints, self._tick)
         own = settings.stop_deceleration
+        try:
+            found = (await self._controller.contract(robot, self._tick)).deceleration
+        except MotionError as error:
+            self._controller.note(f"a plan without the controller's stops: {error.message}")
+            return settings
         if found is None:
             return settings
         if not own:
@@ -343,13 +353,16 @@ class ExcitationNode(Node):
             )
         robot = await self._robot()
         check = self._wanted(request, robot, options)
+        report.result.limits_in_force = check.envelope
         self._states.watch(robot.joints)
         tick = self._ticking(lambda: goal.publish_feedback(copy(report.feedback)))
+        if not request.dry_run:
+            await self._controller.connect(tick)
         self._client_watch.restart()
         interruption = self._interruption(goal, options, robot)
         motion = await check.carry_out(
             self._collisions,
-            partial(find_start, self._controller, self._states, options, tick),
+            partial(find_start, self._controller, self._states, options, tick, robot),
             partial(self._in_worker, tick=tick),
         )
         self._controller.note(check.remark)
@@ -396,9 +409,11 @@ class ExcitationNode(Node):
             robot = await self._robot()
             motion = self._wanted(request, robot, options)
             self._states.watch(robot.joints)
-            here = partial(self._start_if_known, options)
+            unknown: list[str] = []
+            here = partial(self._start_if_known, options, robot, unknown)
             try:
                 await motion.carry_out(self._collisions, here, self._in_worker)
+                motion.remark = '; '.join(filter(None, (motion.remark, *unknown)))
             except MotionError as error:
                 return motion, error
             self._controller.note(motion.remark)
@@ -406,15 +421,18 @@ class ExcitationNode(Node):
         finally:
             self._previewing -= 1
 
-    async def _start_if_known(self, options: ExecutionOptions) -> Start | None:
-        """Return where the robot rests; None, and a line in the log, where that is not known."""
+    async def _start_if_known(
+        self, options: ExecutionOptions, robot: Robot, unknown: list[str]
+    ) -> Start | None:
+        """Return where the robot rests; None, and why that is not known in ``unknown``."""
         try:
             if self._controller.gone:
-                self.get_logger().info('without the stops: there is no controller to ask')
-                return Start(await require_state(self._states, options, self._tick), None)
-            return await find_start(self._controller, self._states, options, self._tick)
+                position = await require_state(self._states, options, self._tick)
+                remark = 'without the stops: there is no controller to ask'
+                return Start(position, None, remark, stops_known=False)
+            return await find_start(self._controller, self._states, options, self._tick, robot)
         except MotionError as error:
-            self.get_logger().info(f'without the way to the start and the stops: {error.message}')
+            unknown.append(f'without the way to the start and the stops: {error.message}')
             return None
 
     def _interruption(

@@ -243,7 +243,10 @@ class ControllerInterfaces:
     def _get_parameters(
         self, request: GetParameters.Request, response: GetParameters.Response
     ) -> GetParameters.Response:
-        known = self._parameters()
+        robot = self._robot
+        known = controller_parameters(
+            robot.simulator, robot.controller, self._constraints, self._monitor_rate
+        )
         response.values = [
             Parameter(name, value=known[name]).get_parameter_value()
             if name in known
@@ -252,34 +255,39 @@ class ControllerInterfaces:
         ]
         return response
 
-    def _parameters(self) -> dict[str, Any]:
-        """Return the parameters of the real controller, as it would be set up for this robot."""
-        simulator, controller = self._robot.simulator, self._robot.controller
-        own, joints = controller.tolerances, simulator.joints
-        deceleration = controller.deceleration
-        known = {
-            'use_sim_time': True,  # as its stamps
-            'update_rate': round(simulator.settings.servo_rate),
-            'joints': list(joints),
-            'command_interfaces': ['position'],
-            'state_interfaces': ['position', 'velocity'],
-            'interpolation_method': 'splines',
-            'action_monitor_rate': self._monitor_rate,
-            'allow_partial_joints_goal': False,
-            'allow_nonzero_velocity_at_trajectory_end': False,
-            'open_loop_control': False,
-            'interpolate_from_desired_state': False,
-            'constraints.goal_time': own.goal_time,
-            'constraints.decelerate_on_cancel': self._constraints.decelerate_on_cancel,
-        }
-        for i, joint in enumerate(joints):
-            prefix = f'constraints.{joint}'
-            known[f'{prefix}.trajectory'] = float(own.path[i])
-            known[f'{prefix}.goal'] = float(own.goal[i])
-            known[f'{prefix}.max_deceleration_on_cancel'] = (
-                0.0 if deceleration is None else float(deceleration[i])
-            )
-        return known
+
+def controller_parameters(
+    simulator: Simulator,
+    controller: TrajectoryController,
+    constraints: Constraints,
+    monitor_rate: float,
+) -> dict[str, Any]:
+    """Return the parameters of the real controller, as it would be set up for this robot."""
+    own, deceleration = controller.tolerances, controller.deceleration
+    known = {
+        'use_sim_time': True,  # as its stamps
+        'update_rate': round(simulator.settings.servo_rate),
+        'joints': list(simulator.joints),
+        'command_interfaces': ['position'],
+        'state_interfaces': ['position', 'velocity'],
+        'interpolation_method': 'splines',
+        'action_monitor_rate': monitor_rate,
+        'allow_partial_joints_goal': False,
+        'allow_nonzero_velocity_at_trajectory_end': False,
+        'open_loop_control': False,
+        'interpolate_from_desired_state': False,
+        'speed_scaling.initial_scaling_factor': 1.0,
+        'constraints.goal_time': own.goal_time,
+        'constraints.decelerate_on_cancel': constraints.decelerate_on_cancel,
+    }
+    for i, joint in enumerate(simulator.joints):
+        prefix = f'constraints.{joint}'
+        known[f'{prefix}.trajectory'] = float(own.path[i])
+        known[f'{prefix}.goal'] = float(own.goal[i])
+        known[f'{prefix}.max_deceleration_on_cancel'] = (
+            0.0 if deceleration is None else float(deceleration[i])
+        )
+    return known
 
 
 def waypoints_of(message: JointTrajectory) -> Waypoints:

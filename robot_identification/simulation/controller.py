@@ -198,7 +198,8 @@ class TrajectoryController:
         )
         self.deceleration: np.ndarray | None = None
         deceleration = _joints(constraints, robot, 'max_deceleration_on_cancel', usual)
-        usable = (deceleration > 0.0) & np.isfinite(deceleration)
+        # without a velocity limit it holds, as the real one
+        usable = (deceleration > 0.0) & np.isfinite(deceleration + robot.limits.velocity)
         if constraints.decelerate_on_cancel and usable.all():
             self.deceleration = deceleration
 

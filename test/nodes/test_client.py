@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -38,12 +39,14 @@ from robot_identification.cli.interfaces import (
 from robot_identification.cli.ros import VERBS as TOLD
 from robot_identification.nodes import client
 from robot_identification.nodes.common import LATCHED
+from robot_identification.nodes.common.messages import goal_mark
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.msg import OnlineStatus
 from robot_identification_msgs.srv import Identify
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectoryPoint
+from unique_identifier_msgs.msg import UUID
 import yaml
 
 from scripts.node_interfaces import INTERFACES
@@ -251,14 +254,21 @@ STOP_ARM = ('--namespace', 'left', 'stop', '--controller', 'arm', '--timeout')
 UNSEEN = 'the arm was not seen at rest: use the emergency stop if it moves'
 
 
-def test_stop_cancels_every_goal_and_waits_for_its_end(ros, controller):
+def send(action, node='/left/excitation'):
+    """Send a goal of the excitation node's, or of somebody else where ``node`` is empty."""
+    goal_id = UUID(uuid=list(uuid4().bytes))
+    if node:
+        goal_id.uuid[:8] = np.frombuffer(goal_mark(node), np.uint8)
+    assert action.wait_for_server(60.0)
+    action.send_goal_async(FollowJointTrajectory.Goal(), goal_uuid=goal_id)
+
+
+def test_stop_cancels_the_nodes_goals_and_waits_for_their_end(ros, controller):
     idle = started(ros, *STOP_ARM, '30')
     assert (idle.wait(60.0), idle.output) == (0, "'/left/arm': no goal to cancel")
     arm, leg = controller['clients']
-    assert arm.wait_for_server(60.0)
-    assert leg.wait_for_server(60.0)
     for each in (arm, arm, leg):
-        each.send_goal_async(FollowJointTrajectory.Goal())
+        send(each)
     wait(lambda: len(controller['handles']) == 3)
     stop = started(ros, *STOP_ARM, '30')
     assert stop.wait(60.0) == 0
@@ -272,10 +282,29 @@ def test_stop_cancels_every_goal_and_waits_for_its_end(ros, controller):
     assert not any(h.is_active for h in controller['handles'])
 
 
+def test_stop_leaves_goals_of_others_alone(ros, controller):
+    """Another client's, and another excitation node's of the same controller."""
+    arm, _ = controller['clients']
+    for node in ('', '/right/excitation', '/left/excitation'):
+        send(arm, node)
+    wait(lambda: len(controller['handles']) == 3)
+    stop = started(ros, *STOP_ARM, '30')
+    assert stop.wait(60.0) == 0
+    assert stop.output == (
+        "'/left/arm': 1 goal canceled; 2 of other clients not canceled, which --all cancels; "
+        f'{UNSEEN}'
+    )
+    canceled = [h for h in controller['handles'] if h.status == GoalStatus.STATUS_CANCELED]
+    assert [bytes(h.goal_id.uuid[:8]) for h in canceled] == [goal_mark('/left/excitation')]
+    assert sum(h.is_active for h in controller['handles']) == 2
+    everyone = started(ros, *STOP_ARM, '30', '--all')
+    assert everyone.wait(60.0) == 0
+    assert everyone.output == f"'/left/arm': 2 goals canceled; {UNSEEN}"
+
+
 def test_a_controller_that_is_discovered_late_is_stopped_too(ros, controller, monkeypatch):
     for each in controller['clients']:
-        assert each.wait_for_server(60.0)
-        each.send_goal_async(FollowJointTrajectory.Goal())
+        send(each)
     wait(lambda: len(controller['handles']) == 2)
 
     def known(*_):
@@ -293,9 +322,7 @@ def test_a_controller_that_is_discovered_late_is_stopped_too(ros, controller, mo
 def test_a_controller_that_does_not_stop_needs_the_emergency_stop(ros, controller):
     absent = started(ros, 'stop', '--timeout', '1')
     unknown = started(ros, 'stop', '--controller', 'unknown', '--timeout', '1')
-    arm = controller['clients'][0]
-    assert arm.wait_for_server(60.0)
-    arm.send_goal_async(FollowJointTrajectory.Goal())
+    send(controller['clients'][0])
     wait(lambda: controller['handles'])
     controller['cancel'] = CancelResponse.REJECT
     # time to find the controller, too: Fast DDS announces what was lost every 3 s
@@ -311,7 +338,9 @@ def test_a_controller_that_does_not_stop_needs_the_emergency_stop(ros, controlle
     ):
         assert process.wait(60.0) == 2
         assert len(process.lines) == 1
-        assert process.output.startswith('error: use the emergency stop: ' + reason)
+        assert process.output.startswith(
+            'error: use the emergency stop if the robot moves: ' + reason
+        )
     controller['cancel'] = CancelResponse.ACCEPT
     assert started(ros, *STOP, '30').wait(60.0) == 0
 
@@ -343,7 +372,7 @@ def test_stop_tells_a_goal_that_stays_canceling_from_one_that_ends(ros, seconds,
         60.0,
         'the motion',
     )
-    stop = started(ros, *STOP, '40')
+    stop = started(ros, *STOP, '40', '--all')
     assert stop.wait(90.0) == 0, stop.output
     assert stop.output == f"'/left/arm': 1 goal canceled{words}; the arm is at rest"
     client.destroy()

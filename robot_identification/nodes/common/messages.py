@@ -6,6 +6,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
+import hashlib
 import math
 from typing import Any, TYPE_CHECKING
 
@@ -104,6 +105,11 @@ def require_follow_joint_trajectory() -> Any:
 
 
 # ------------------------------------------------------------------------------------ parameters
+
+
+def goal_mark(node: str) -> bytes:
+    """Return the first half of the ids of all goals that a node of this full name sends."""
+    return hashlib.sha256(f'robot_identification {node}'.encode()).digest()[:8]
 
 
 def parameter_set_message(

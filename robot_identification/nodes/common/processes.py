@@ -165,6 +165,9 @@ def _shut_down(node: Node, executor: Executor) -> None:
     task = executor.create_task(hook)
     # with a bound on the time: what rclpy keeps of every message ends with it
     executor.spin_until_future_complete(task, timeout_sec=SHUTDOWN_SECONDS)
+    while not task.done() and (reason := getattr(node, 'unfinished', '')):
+        node.get_logger().fatal(f'{reason}; SIGKILL ends it at once')
+        executor.spin_until_future_complete(task, timeout_sec=SHUTDOWN_SECONDS)
     if not task.done():
         node.get_logger().error(f'could not finish within {SHUTDOWN_SECONDS:.0f} s')
     elif task.exception() is not None:

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The robot's trajectory controller: what is asked of it, the one goal of a motion, and its cancel.
+The robot's trajectory controller: who commands it, the one goal of a motion, and its cancel.
 
 The controller follows the goal by its own clock and watches the goal's tolerances at its own rate.
 Nothing but a goal and its cancel is ever sent.
 
-One file: its parameters, goal and cancel are asked of one controller.
+One file: its states, goal and cancel are those of one controller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 import time
 from typing import Any
 import uuid
@@ -23,27 +22,25 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionClient
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
-from rclpy.parameter import parameter_value_to_python
 from rclpy.task import Future
 
 from ...excitation.trajectories import PointTrajectory
-from ...live.latest_states import LATEST
+from ...model.robot import Robot
 from ..common import LATCHED
 from ..common.joint_states import names_of
 from ..common.messages import (
     duration_message,
+    goal_mark,
     message_of,
     nanoseconds,
     require_follow_joint_trajectory,
     seconds,
 )
 from ..common.requests import SERVICES
+from .contract import ask_contract, Contract
 from .controller_state import columns_of, ControllerState, Ending, Progress, PublishedState
 from .options import Code, code_name, MotionError, Tick
-from .remote_nodes import APPEARS_SECONDS, call_service, wait_for
-
-ANSWER_SECONDS = 1.5
-"""Longest time for an answer of the controller or its manager [s]."""
+from .remote_nodes import APPEARS_SECONDS, call_again, wait_for
 
 GOAL_SECONDS = 3600.0
 """
@@ -55,11 +52,19 @@ One that scales speed by itself takes longer; this node has its own bound, `sett
 RESULT_SECONDS = 1.0
 """Time for the result of a goal to arrive after its status [s]."""
 
+UNKNOWN_SECONDS = 10.0
+"""
+Time for which a controller has to say that it does not know a goal for that to be its end [s]:
+what was lost on its way is sent anew with the next heartbeat, which Fast DDS sends every 3 s.
+"""
+
 NONE = -1.0
 """Value of a tolerance that is not to be watched."""
 
 DAY = 86_400.0
 """How far from now stamps of a system clock may be [s]."""
+
+REFUSES = 'REFUSES TO STOP'
 
 LIST_CONTROLLERS = 'controller_manager_msgs/srv/ListControllers'
 USUAL_MANAGER = '/controller_manager'
@@ -95,7 +100,7 @@ class Controller:
     statuses:
         Of its goals, by their ids.
     uses_sim_time:
-        Its parameter, once it was asked; None where it has not answered.
+        Its parameter, once it was asked.
 
     Raises
     ------
@@ -112,11 +117,8 @@ class Controller:
         self.action = f'{self.name}/follow_joint_trajectory'
         self._notes: set[str] = set()
         self.uses_sim_time: bool | None = None
-        self._client = ActionClient(node, self._kind, self.action, callback_group=group)
-        # kept for good: destroying a client with an answer on its way can end the process
-        self._cancels = node.create_client(
-            CancelGoal, f'{self.action}/_action/cancel_goal', callback_group=group
-        )
+        self._client: Any = None  # of a node that moves nothing there is none
+        self._cancels: Any = None
         self._asked = node.create_client(
             GetParameters,
             f'{self.name}/get_parameters',
@@ -134,47 +136,63 @@ class Controller:
 
     # ---------------------------------------------------------------------- before a motion
 
-    async def prepare(self, joints: tuple[str, ...], tick: Tick) -> np.ndarray | None:
-        """
-        Require that the controller takes a goal for ``joints``, and that nobody else commands it.
+    async def connect(self, tick: Tick) -> None:
+        """Become a client of the action; raise ``NO_CONTROLLER`` where it does not appear."""
+        if self._client is None:
+            self._client = ActionClient(
+                self._node, self._kind, self.action, callback_group=self._group
+            )
+            # kept for good: destroying a client with an answer on its way can end the process
+            self._cancels = self._node.create_client(
+                CancelGoal, f'{self.action}/_action/cancel_goal', callback_group=self._group
+            )
+        await self._appear(self._client.server_is_ready, APPEARS_SECONDS, tick)
 
-        Returns
-        -------
-        np.ndarray or None
-            (n_joints,) deceleration of each joint when a goal is canceled [rad/s^2 or m/s^2]; None
-            where the controller holds its position at once.
+    async def prepare(self, robot: Robot, tick: Tick) -> Contract:
+        """
+        Require that the controller takes a goal for the robot, and that nobody else commands it.
 
         Raises
         ------
         MotionError
-            ``NO_CONTROLLER`` where it does not appear in time or is not active, ``JOINTS_DIFFER``
-            where its joints are others, ``CONTROLLER_SHARED`` where others may command it.
+            as `contract`, and ``NO_CONTROLLER`` where it is not active, ``CONTROLLER_SHARED``
+            where others may command it.
 
         """
+        found = await self.contract(robot, tick)
+        await self._require_active(tick)
+        shared = self.shared()
+        if shared is not None:
+            raise shared
+        return found
+
+    async def contract(self, robot: Robot, tick: Tick) -> Contract:
+        """
+        Return what the controller declares of itself, which is logged once.
+
+        Raises
+        ------
+        MotionError
+            as `ask_contract`, and ``NO_CONTROLLER`` where it is not there.
+
+        """
+        await self._appear(lambda: not self.gone, self._discovered - time.monotonic(), tick)
+        found = await ask_contract(self.name, self._asked, robot, tick)
+        self.uses_sim_time = found.uses_sim_time
+        if found.summary not in self._notes:
+            self._notes.add(found.summary)
+            self._node.get_logger().info(found.summary)
+        return found
+
+    async def _appear(self, ready: Callable[[], bool], seconds: float, tick: Tick) -> None:
         await wait_for(
-            self._client.server_is_ready,
+            ready,
             f"there is no server of the action '{self.action}': start the controller, or correct "
             'the parameter controller',
             tick,
             Code.NO_CONTROLLER,
-            APPEARS_SECONDS,
+            seconds,
         )
-        await self._require_active(tick)
-        names = ('joints', 'allow_partial_joints_goal', 'use_sim_time')
-        values = await self._parameters([*names, *_stop_parameters(joints)], tick)
-        self.uses_sim_time = values.get('use_sim_time')
-        self._require_joints(joints, values)
-        shared = self.shared()
-        if shared is not None:
-            raise shared
-        return _decelerations(joints, values)
-
-    async def decelerations(self, joints: tuple[str, ...], tick: Tick) -> np.ndarray | None:
-        """Return the decelerations as `prepare` does; None of a controller that is not there."""
-        while self.gone and time.monotonic() < self._discovered:
-            await tick()
-        found = {} if self.gone else await self._parameters(_stop_parameters(joints), tick)
-        return _decelerations(joints, found)
 
     def shared(self) -> MotionError | None:
         """Return the error for others that may command the robot, or None."""
@@ -202,7 +220,7 @@ class Controller:
         if not gone and any(status in ACTIVE for status in self.statuses.values()):
             return _shared(
                 f"a goal is active on the action '{self.action}'{self._clients()}: wait for its "
-                'end, or cancel it by robot-identification node stop'
+                'end, or cancel it by robot-identification node stop --all'
             )
         return None
 
@@ -215,10 +233,6 @@ class Controller:
     def state(self, joints: Sequence[str]) -> ControllerState | None:
         """Return the latest state in the order of the joints; None where none is published."""
         return self._state.latest(joints)
-
-    def offers_state(self) -> bool:
-        """Return whether anyone publishes the controller's state."""
-        return self._node.count_publishers(self._state.topic) > 0
 
     def clocks(self, stamp: int) -> str:
         """
@@ -255,52 +269,6 @@ class Controller:
         clients = [name for name in names_of(found) if name != own]
         return f', of {", ".join(clients)} perhaps' if clients else ''
 
-    def _require_joints(self, joints: tuple[str, ...], values: dict[str, Any]) -> None:
-        """Require that the joints are the controller's, in any order."""
-        theirs = values.get('joints')
-        if not theirs:
-            self.note(
-                f"the controller's joints cannot be compared with the motion's, since "
-                f"'{self.name}' does not return its parameter joints"
-            )
-            return
-        missing = [joint for joint in joints if joint not in theirs]
-        surplus = [joint for joint in theirs if joint not in joints]
-        if values.get('allow_partial_joints_goal'):
-            surplus = []
-        words = []
-        for names, text in ((missing, 'it does not have {}'), (surplus, 'it has {} too')):
-            if names:
-                words.append(text.format(', '.join(f"'{name}'" for name in names)))
-        if words:
-            raise MotionError(
-                Code.JOINTS_DIFFER,
-                f"the joints of the controller '{self.name}' are not those of the motion, "
-                f'{" and ".join(words)}: see the parameters controller and joints',
-            )
-
-    async def _parameters(self, names: Sequence[str], tick: Tick) -> dict[str, Any]:
-        """Return the values of parameters that the controller has."""
-        end = time.monotonic() + ANSWER_SECONDS
-        while not self._asked.service_is_ready() and time.monotonic() < end:
-            await tick()
-        if not self._asked.service_is_ready():
-            return {}
-        # one by one: where one of several is not declared, none is answered
-        asked = {
-            name: self._asked.call_async(GetParameters.Request(names=[name])) for name in names
-        }
-        end = time.monotonic() + ANSWER_SECONDS
-        while not all(future.done() for future in asked.values()) and time.monotonic() < end:
-            await tick()
-        values = {}
-        for name, future in asked.items():
-            if future.done() and future.result().values:
-                values[name] = parameter_value_to_python(future.result().values[0])
-            else:
-                self._asked.remove_pending_request(future)
-        return values
-
     async def _require_active(self, tick: Tick) -> None:
         """
         Raise `MotionError` if a controller manager says that the controller is not active.
@@ -315,17 +283,22 @@ class Controller:
         for service, kinds in node.get_service_names_and_types():
             if LIST_CONTROLLERS not in kinds or service.rsplit('/', 2)[0] != namespace:
                 continue
+            end = 0.0
             if service not in self._managers:
                 made = node.create_client(Kind, service, callback_group=self._group)
-                self._managers[service] = made
+                self._managers[service], end = made, time.monotonic() + APPEARS_SECONDS
             client = self._managers[service]
-            answer = await call_service(client, Kind.Request(), tick, ANSWER_SECONDS)
+            while not client.service_is_ready() and time.monotonic() < end:
+                await tick()
+            if not client.service_is_ready():
+                continue  # it is gone, and the name is in the graph by this client
             manager = service.rpartition('/')[0]
-            if answer is None:
-                node.get_logger().warning(
-                    f"'{manager}' does not answer whether the controller '{self.name}' is active"
-                )
-                continue
+            (answer,) = await call_again(
+                client,
+                [Kind.Request()],
+                [f"'{manager}' does not answer whether the controller '{self.name}' is active"],
+                tick,
+            )
             state = next((c.state for c in answer.controller if c.name == name), 'active')
             if state != 'active':
                 words = REMEDIES.get(state, "see its controller manager's log, and start it anew")
@@ -341,7 +314,7 @@ class Controller:
     @property
     def gone(self) -> bool:
         """True if there is no server of the action."""
-        return not self._client.server_is_ready()
+        return not self._node.count_publishers(self._status_topic)
 
     def send(self, trajectory: PointTrajectory, tolerance: np.ndarray) -> SentGoal:
         """
@@ -367,85 +340,62 @@ class Controller:
             ],
             goal_time_tolerance=duration_message(GOAL_SECONDS),
         )
-        return SentGoal(self, self._client, self._cancels, goal)
-
-
-def _stop_parameters(joints: Sequence[str]) -> list[str]:
-    """Return the names of the controller's parameters of stops."""
-    each = (f'constraints.{joint}.max_deceleration_on_cancel' for joint in joints)
-    return ['constraints.decelerate_on_cancel', *each]
-
-
-def _decelerations(joints: Sequence[str], parameters: Mapping[str, Any]) -> np.ndarray | None:
-    """Return the decelerations (n_joints,) by these parameters; None where it holds at once."""
-    decelerates, *each = (parameters.get(name) or 0.0 for name in _stop_parameters(joints))
-    values = np.array(each, dtype=float)
-    return values if decelerates and (values > 0.0).all() else None
-
-
-class ControllerRest:
-    """Watch on the controller's own state, which shows whether the robot rests."""
-
-    def __init__(self, controller: Controller, joints: Sequence[str]) -> None:
-        self._controller, self._joints = controller, joints
-        self._begin = time.monotonic()
-        self._since: ControllerState | None = None
-
-    def seen(self, tolerance: float) -> bool:
-        """Return whether wanted and measured positions have stayed for `rest_seconds`."""
-        state, since = self._controller.state(self._joints), self._since
-        if state is None or state.received < self._begin:
-            return False
-        places = ('reference', 'measured')
-        if since is None or any(
-            np.abs(getattr(state, place) - getattr(since, place)).max() > tolerance
-            for place in places
-        ):
-            self._since = state
-            return False
-        passed = min(state.time - since.time, state.received - since.received)
-        return passed >= LATEST.rest_seconds
+        mark = goal_mark(self._node.get_fully_qualified_name())
+        return SentGoal(self, self._client, self._cancels, goal, mark)
 
 
 class SentGoal:
     """
     The goal of a motion, from when it is sent.
 
+    Its id begins with ``mark``, by which `robot-identification node stop` knows it.
+
     Attributes
     ----------
-    accepted:
-        Whether the controller has it; None until it answers.
     progress:
         The latest feedback; None before the first.
     heard:
-        Whether the controller has answered a cancel.
+        Whether the controller has answered a cancel, and does what it asks for.
+    trouble:
+        What it does as long as it does not.
 
     """
 
-    def __init__(self, controller: Controller, client: Any, cancels: Any, goal: Any) -> None:
+    def __init__(
+        self, controller: Controller, client: Any, cancels: Any, goal: Any, mark: bytes
+    ) -> None:
         self._controller, self._cancels = controller, cancels
         self._kind, self._joints = type(goal), tuple(goal.trajectory.joint_names)
         # known before the answer, so that it can be canceled without one
         self._id = GoalInfo().goal_id
-        self._id.uuid = np.frombuffer(uuid.uuid4().bytes, np.uint8)
-        self.accepted: bool | None = None
+        self._id.uuid = np.frombuffer(mark + uuid.uuid4().bytes[len(mark) :], np.uint8)
+        self._accepted: bool | None = None
         self.progress: Progress | None = None
         self.heard = self._unwanted = False
+        self.trouble = 'DOES NOT ANSWER'
         self._ending: Ending | None = None
-        self._over = np.inf
-        sending = client.send_goal_async(goal, self._note, self._id)
-        sending.add_done_callback(partial(self._answered, client))
+        self._over = self._unknown = np.inf
+        client.send_goal_async(goal, self._note, self._id).add_done_callback(self._answered)
+
+    @property
+    def _status(self) -> int | None:
+        return self._controller.statuses.get(bytes(self._id.uuid))
+
+    @property
+    def accepted(self) -> bool | None:
+        """True if the controller has the goal, False if it refuses it; None until it says."""
+        # the answer may be lost on its way
+        return self._accepted if self._status is None else True
 
     @property
     def ending(self) -> Ending | None:
         """End of the goal; None while it is followed."""
-        if self._ending is None and self.accepted:
+        status = self._status
+        if self._ending is None and status is not None and status in TERMINAL:
             # the result may be lost on its way, or follow the status
-            status = self._controller.statuses.get(bytes(self._id.uuid))
-            if status is not None and status in TERMINAL:
-                self._over = min(self._over, time.monotonic())
-                if time.monotonic() - self._over > RESULT_SECONDS:
-                    self._ending = Ending(status)
+            self._over = min(self._over, time.monotonic())
+            if time.monotonic() - self._over > RESULT_SECONDS:
+                self._ending = Ending(status)
         return self._ending
 
     def cancel(self) -> None:
@@ -455,14 +405,23 @@ class SentGoal:
         self._cancels.call_async(request).add_done_callback(self._hear)
 
     def _hear(self, future: Future) -> None:
-        answer = future.result()
-        ended = answer.return_code == answer.ERROR_GOAL_TERMINATED
-        self.heard = self.heard or ended or bool(answer.goals_canceling)
+        answer, now = future.result(), time.monotonic()
+        if answer.return_code == answer.ERROR_UNKNOWN_GOAL_ID:
+            # the goal, or its acceptance, may be on its way yet
+            self._unknown, self.trouble = min(self._unknown, now), 'DOES NOT KNOW THE GOAL'
+            if now - self._unknown > UNKNOWN_SECONDS:
+                self._ending = self._ending or Ending(GoalStatus.STATUS_UNKNOWN)
+            return
+        self._unknown = np.inf
+        if answer.goals_canceling or answer.return_code == answer.ERROR_GOAL_TERMINATED:
+            self.heard = True
+        else:
+            self.trouble = REFUSES
 
-    def _answered(self, client: Any, future: Future) -> None:
+    def _answered(self, future: Future) -> None:
         handle = future.result()
-        self.accepted = bool(handle.accepted)
-        if self.accepted:
+        self._accepted, self._unknown = bool(handle.accepted), np.inf
+        if self._accepted:
             handle.get_result_async().add_done_callback(self._ended)
             if self._unwanted:
                 self.cancel()

@@ -3,22 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 import time
 from typing import Any
 
 import numpy as np
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
+from rclpy.serialization import deserialize_message
 
-from ..common.joint_states import BEST_EFFORT, ManualCallbackGroup, waited
-from ..common.messages import (
-    seconds,
-)
+from ...live.latest_states import LATEST
+from ..common.joint_states import FetchedMessages, waited
+from ..common.messages import seconds
 
 QUEUE = 10
 """Messages of the controller's state that may wait to be fetched."""
+
+STALE = 5.0
+"""Age from which a state shows no rest [s]."""
 
 
 @dataclass(frozen=True)
@@ -87,34 +89,52 @@ class PublishedState:
     """The controller's state, fetched from its topic when it is looked at."""
 
     def __init__(self, node: Node, topic: str) -> None:
-        from control_msgs.msg import JointTrajectoryControllerState
+        from control_msgs.msg import JointTrajectoryControllerState as Kind
 
-        self._kind, self.topic = JointTrajectoryControllerState, topic
-        self._subscription = node.create_subscription(
-            self._kind,
-            topic,
-            lambda _: None,
-            QoSProfile(depth=QUEUE, reliability=BEST_EFFORT),
-            callback_group=ManualCallbackGroup(),
-        )
+        self._kind = Kind
+        self._messages = FetchedMessages(node, topic, Kind, depth=QUEUE, reliable=False)
         self._latest: tuple[Any, float] | None = None
 
-    def latest(self, joints: Sequence[str]) -> ControllerState | None:
-        """Return the newest state of joints; None where there is none of them."""
-        for _ in range(QUEUE):
-            taken = self._subscription.handle.take_message(self._kind, False)
-            if taken is None:
-                break
-            self._latest = taken[0], time.monotonic() - waited(taken[1])
+    def latest(self, joints: Sequence[str] = ()) -> ControllerState | None:
+        """Return the newest state of joints, or of all; None where there is none of them."""
+        for data, info in self._messages.taken():
+            received = time.monotonic() - waited(info)
+            self._latest = deserialize_message(data, self._kind), received
         if self._latest is None:
             return None
         message, received = self._latest
-        columns = columns_of(message.joint_names, joints)
+        columns = columns_of(message.joint_names, joints or message.joint_names)
         values = message.reference.positions, message.feedback.positions
         if columns is None or any(len(each) != len(message.joint_names) for each in values):
             return None
         reference, measured = (np.array(each)[columns] for each in values)
+        if not np.isfinite([reference, measured]).all():
+            return None
         return ControllerState(reference, measured, seconds(message.header.stamp), received)
+
+
+class ControllerRest:
+    """Watch on the controller's own state, which shows whether the robot rests."""
+
+    def __init__(self, latest: Callable[[], ControllerState | None]) -> None:
+        self._latest = latest
+        self._begin = time.monotonic()
+        self._since: ControllerState | None = None
+
+    def seen(self, tolerance: float) -> bool:
+        """Return whether wanted and measured positions have stayed for `rest_seconds`."""
+        state, since = self._latest(), self._since
+        if state is None or max(self._begin, time.monotonic() - STALE) > state.received:
+            return False
+        places = ('reference', 'measured')
+        if since is None or any(
+            np.abs(getattr(state, place) - getattr(since, place)).max() > tolerance
+            for place in places
+        ):
+            self._since = state
+            return False
+        passed = min(state.time - since.time, state.received - since.received)
+        return passed >= LATEST.rest_seconds
 
 
 def columns_of(theirs: Sequence[str], joints: Sequence[str]) -> list[int] | None:

@@ -19,8 +19,8 @@ import numpy as np
 from rclpy.node import Node
 
 from ...live.latest_states import Patience
-from .controller import Controller, ControllerRest, SentGoal
-from .controller_state import Ending
+from .controller import Controller, REFUSES, SentGoal
+from .controller_state import ControllerRest, Ending
 from .joint_state_watch import StateWatch
 from .motion_checks import CheckedMotion
 from .motion_watch import MotionWatch
@@ -36,13 +36,19 @@ CANCEL_SECONDS = 0.25
 ANSWER_SECONDS = 1.5
 """Time after which a controller that answers no cancel is reported [s]."""
 
-GIVEN_UP_SECONDS = 4.0
-"""Time for which a controller that answers no cancel is asked again [s]."""
+GONE_SECONDS = 4.0
+"""Time for which a controller that is gone is asked again [s]."""
+
+HELD = 1e-4
+"""How far a controller's reference may be from where the motion begins [rad or m]."""
 
 STILL_SECONDS = 1.0
 """Time without joint states after which a robot is not waited for to rest [s]."""
 
-EMERGENCY = 'THE CONTROLLER DOES NOT ANSWER, and the robot may still move: USE THE EMERGENCY STOP'
+EMERGENCY = (
+    'THE CONTROLLER {}, and the robot may move, or begin to: USE THE EMERGENCY STOP. The goal is '
+    'canceled again and again until its end is known'
+)
 
 TOLERANCES = ('PATH_TOLERANCE_VIOLATED', 'GOAL_TOLERANCE_VIOLATED')
 """Codes with which a controller gives up a goal that the robot does not follow."""
@@ -135,7 +141,7 @@ class MotionRun:
         places = [('joint states', states.sample().position, self.options.start_tolerance)]
         state = self.controller.state(joints)
         if state is not None:
-            place = "controller's reference", state.reference, self.options.rest_tolerance
+            place = "controller's reference", state.reference, HELD
             places.append(place)
         for name, position, bound in places:
             away = np.abs(position - motion.trajectory.position[0])
@@ -212,24 +218,38 @@ class MotionRun:
     # ------------------------------------------------------------------------------------ the end
 
     async def _end(self, goal: SentGoal, motion: CheckedMotion, error: Exception) -> None:
-        """Cancel the goal until it has ended; add to the error whether the robot rests."""
+        """Cancel the goal until its end is known; add to the error how it ended."""
         self.report.feedback.phase = 'stopping'
-        ended = await self._canceled(goal)
+        running = goal.ending is None
+        await self._canceled(goal)
         rests = await self._rested(motion)
+        words = 'the robot is at rest' if rests else 'the robot was not seen at rest'
+        status = goal.ending.status if goal.ending else None
+        if status is None and not goal.heard:
+            words = f'the end of the goal is not known, since the controller is gone; {words}'
+        elif running and status == GoalStatus.STATUS_UNKNOWN:
+            words = f'the controller does not know the goal; {words}'
+        refused = running and status == GoalStatus.STATUS_SUCCEEDED and goal.trouble == REFUSES
+        if running and status == GoalStatus.STATUS_SUCCEEDED:
+            how = 'controller has refused the cancel' if refused else 'cancel came too late'
+            words = f'the {how}, so the motion went to its end; {words}'
         if isinstance(error, MotionError):
-            error.message += (
-                '; the robot is at rest' if rests else '; the robot was not seen at rest'
-            )
-        if not rests and ended:
+            error.message += f'; {words}'
+            if refused and error.code == Code.CANCELED:
+                error.code = Code.CONTROLLER_FAILED
+        if not rests:
             self.node.get_logger().error(
                 'the robot was not seen at rest after its stop: use its emergency stop if it moves'
             )
 
-    async def _canceled(self, goal: SentGoal) -> bool:
-        """Ask for the goal's end until it has ended; return False where nobody answers."""
-        begin, asked = time.monotonic(), -np.inf
-        patience = Patience(self.states, self.options.settle_time, GIVEN_UP_SECONDS)
-        reported = False
+    async def _canceled(self, goal: SentGoal) -> None:
+        """
+        Ask for the goal's end until that is known, or there is no controller to ask.
+
+        One that was not accepted yet may still be, so it is asked for as long as that is open.
+        """
+        begin = seen = time.monotonic()
+        asked, reported, patience = -np.inf, False, None
         while goal.ending is None:
             now = time.monotonic()
             if now - asked >= CANCEL_SECONDS:
@@ -237,18 +257,22 @@ class MotionRun:
                 goal.cancel()
             if now - begin > ANSWER_SECONDS and not goal.heard and not reported:
                 reported = True
-                self.node.get_logger().fatal(EMERGENCY)
-            if patience.over if goal.heard else now - begin > GIVEN_UP_SECONDS:
-                return False
+                self.node.get_logger().fatal(EMERGENCY.format(goal.trouble))
+            seen = seen if self.controller.gone else now
+            if goal.heard:
+                patience = patience or Patience(self.states, self.options.settle_time, np.inf)
+            # one whose cancel came at its end may be left as CANCELING
+            if (patience and patience.over) or now - seen > GONE_SECONDS:
+                return
             await self.tick()
-        return True
 
     async def _rested(self, motion: CheckedMotion) -> bool:
         """Wait until controller or joint states show the robot at rest; return if they do."""
         states, options = self.states, self.options
         states.forget()
         patience = Patience(states, options.settle_time, STILL_SECONDS)
-        controller = ControllerRest(self.controller, motion.trajectory.joints)
+        joints = motion.trajectory.joints
+        controller = ControllerRest(lambda: self.controller.state(joints))
         rests = False
         while not (rests or patience.over):
             await self.tick()

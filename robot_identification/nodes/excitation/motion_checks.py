@@ -29,7 +29,7 @@ from ...excitation.collisions import (
 )
 from ...excitation.constraints import check_trajectory, CollisionError, Findings, LimitViolation
 from ...excitation.extremes import nominal_effort
-from ...excitation.limits import Limits, motion_limits
+from ...excitation.limits import Limits, motion_limits, stricter
 from ...excitation.plans import Plan
 from ...excitation.settings import MOST_INSTANTS, PlannerSettings
 from ...excitation.stops import check_stops, harsh_stops
@@ -69,13 +69,16 @@ class Start:
     deceleration:
         (n_joints,) of a stop by the controller [rad/s^2 or m/s^2]; None where that is a hold.
     remark:
-        On how this is known, in words; '' where controller and joint states agree.
+        Why the controller holds at once, in words; '' where it decelerates.
+    stops_known:
+        Whether there is a controller whose stops can be checked.
 
     """
 
     position: np.ndarray
     deceleration: np.ndarray | None
     remark: str = ''
+    stops_known: bool = True
 
 
 FindStart = Callable[[], Awaitable[Start | None]]
@@ -172,6 +175,8 @@ class MotionCheck:
         Results of the checks on both.
     remark:
         What is to be known of start and stops beside the findings, in words; '' for nothing.
+    envelope:
+        Whose limits, distances and tolerances are in force, in words.
 
     """
 
@@ -182,6 +187,7 @@ class MotionCheck:
     way: PointTrajectory | None = None
     findings: Findings | None = None
     remark: str = ''
+    envelope: str = ''
 
     @property
     def whole(self) -> PointTrajectory:
@@ -208,10 +214,12 @@ class MotionCheck:
         limits = await in_worker(lambda: self._check(collisions, self.trajectory, ''))
         start, stop = await find_start(), 0.0
         if start is not None:
+            self.remark = start.remark
             way = self.way = way_to_start(start.position, self.trajectory, limits, self.options)
             if way is not None:
                 await in_worker(lambda: self._check(collisions, way, 'on the way to the start: '))
-            stop = await in_worker(lambda: self._check_stops(collisions, start, limits))
+            if start.stops_known:
+                stop = await in_worker(lambda: self._check_stops(collisions, start, limits))
         whole, robot = self.whole, self.robot
         return CheckedMotion(
             whole,
@@ -298,8 +306,8 @@ def requested_motion(
     """
     Return the motion of a request before its checks.
 
-    The request has a plan's name or a trajectory, and the speed.  The settings are those of a
-    trajectory; a plan has its own.
+    The request has a plan's name or a trajectory, and the speed.  The settings are the present
+    ones; of a plan's own and these the stricter are in force.
 
     Raises
     ------
@@ -319,9 +327,17 @@ def requested_motion(
             trajectory = received_trajectory(request.trajectory, robot)
         except ExcitationError as error:
             raise MotionError(Code.INVALID_TRAJECTORY, str(error)) from error
+        envelope = 'the present settings'
     else:
-        trajectory, settings = to_points(kept.trajectory, options.publish_rate), kept.settings
-    return MotionCheck(robot, settings, options, at_speed(trajectory, request.speed, options))
+        trajectory = to_points(kept.trajectory, options.publish_rate)
+        try:
+            settings, changed = stricter(robot, kept.settings, settings)
+        except ExcitationError as error:
+            raise MotionError(_code(error), str(error)) from error
+        words = ' and the stricter present ' + ', '.join(changed) if changed else ''
+        envelope = f'the settings of the plan{words}'
+    trajectory = at_speed(trajectory, request.speed, options)
+    return MotionCheck(robot, settings, options, trajectory, envelope=envelope)
 
 
 def received_trajectory(message: JointTrajectory, robot: Robot) -> PointTrajectory:

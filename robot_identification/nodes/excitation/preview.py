@@ -86,7 +86,12 @@ class PreviewService:
         assert found is not None
         response.success = True
         response.level, response.verdict = found.level, found.verdict()
-        words = f'a motion of {motion.whole.duration:.4g} s', found.summary(), motion.remark
+        words = (
+            f'a motion of {motion.whole.duration:.4g} s',
+            found.summary(),
+            f'in force are {motion.envelope}',
+            motion.remark,
+        )
         response.message = '; '.join(filter(None, words))
         points = motion.whole
         self._path.publish(message_of(points))

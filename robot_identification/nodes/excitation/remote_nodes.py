@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+import math
 import time
 from typing import Any
 
@@ -26,6 +27,9 @@ APPEARS_SECONDS = 5.0
 
 RECORDER_SILENT = 4.0
 """Time without a status, which comes every second, after which the recorder is missed [s]."""
+
+ASK_SECONDS, ANSWER_SECONDS = 1.5, 15.0
+"""Time after which a question is asked again, and longest time for its answer [s]."""
 
 HELD_UP = 0.1
 """Most that one look counts of it: a process that was held up has not listened meanwhile [s]."""
@@ -60,6 +64,39 @@ async def call_service(client: Client, request: Any, tick: Tick, seconds: float)
             return None
         await tick()
     return future.result()
+
+
+async def call_again(
+    client: Client, requests: Sequence[Any], missing: Sequence[str], tick: Tick
+) -> list[Any]:
+    """
+    Return a service's responses to several requests; what is not answered is asked again.
+
+    Raises
+    ------
+    MotionError
+        ``NO_CONTROLLER``, with the words of ``missing`` on the first request without an answer.
+
+    """
+    end, due = time.monotonic() + ANSWER_SECONDS, -math.inf
+    sent: list[list[Any]] = [[] for _ in requests]
+    found: list[Any] = [None] * len(requests)
+    while None in found:
+        now, asked = time.monotonic(), client.service_is_ready()
+        if now > end:
+            text = f'{missing[found.index(None)]} in {ANSWER_SECONDS:g} s'
+            raise MotionError(
+                Code.NO_CONTROLLER,
+                f'{text}: see whether it runs, and whether the computer or the network is busy',
+            )
+        if now >= due and asked:
+            due = now + ASK_SECONDS
+            for request, futures, answer in zip(requests, sent, found, strict=True):
+                futures += [client.call_async(request)] if answer is None else []
+        await tick()
+        for i, futures in enumerate(sent):
+            found[i] = next((future.result() for future in futures if future.done()), None)
+    return found
 
 
 # ------------------------------------------------------------------------------------ the recorder

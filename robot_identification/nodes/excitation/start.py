@@ -9,11 +9,13 @@ import numpy as np
 
 from ...errors import RecordingError
 from ...live.latest_states import LATEST, Patience
-from .controller import Controller, ControllerRest
-from .controller_state import ControllerState
+from ...model.robot import Robot
+from .controller import Controller
+from .controller_state import ControllerRest, ControllerState
 from .joint_state_watch import StateWatch
 from .motion_checks import Start
 from .options import Code, ExecutionOptions, MotionError, Tick
+from .remote_nodes import APPEARS_SECONDS
 
 STATE_SECONDS = 1.0
 """How long a fresh state may take before a motion [s]."""
@@ -23,13 +25,17 @@ CONTEST_SECONDS = 1.0
 
 
 async def find_start(
-    controller: Controller, states: StateWatch, options: ExecutionOptions, tick: Tick
+    controller: Controller,
+    states: StateWatch,
+    options: ExecutionOptions,
+    tick: Tick,
+    robot: Robot,
 ) -> Start:
     """
     Require a controller that is ready and a robot at rest; return where it rests.
 
-    The position is the one that the controller holds, where it publishes its state: a motion that
-    begins there does so without a step.
+    The position is the one that the controller holds: a motion that begins there does so without
+    a step.
 
     Raises
     ------
@@ -37,33 +43,27 @@ async def find_start(
         naming what does not hold.
 
     """
-    joints = states.joints
-    deceleration = await controller.prepare(joints, tick)
-    position = await require_state(states, options, tick)
+    found = await controller.prepare(robot, tick)
+    await require_state(states, options, tick)
     controller.note(controller.clocks(states.sample().stamp))
-    state = await _resting_state(controller, joints, options, tick)
-    if state is None:
-        alone = (
-            f"'{controller.name}' publishes no controller_state, so where the motion begins, and "
-            'that the robot rests there, is known by the joint states alone'
-        )
-        return Start(position, deceleration, alone)
+    state = await _resting_state(controller, robot.joints, options, tick)
     _require_agreement(controller, states, state, options.start_tolerance)
-    return Start(state.reference, deceleration)
+    return Start(state.reference, found.deceleration, found.hold)
 
 
 async def _resting_state(
     controller: Controller, joints: tuple[str, ...], options: ExecutionOptions, tick: Tick
-) -> ControllerState | None:
-    """Return the state of a controller that holds the robot; None where it publishes none."""
+) -> ControllerState:
+    """Return the state of a controller that holds the robot."""
     begin = time.monotonic()
-    rest = ControllerRest(controller, joints)
+    rest = ControllerRest(lambda: controller.state(joints))
     fresh = None
-    while controller.offers_state():
-        if rest.seen(options.rest_tolerance):
-            return controller.state(joints)
+    while True:
+        seen = rest.seen(options.rest_tolerance)
         state, heard = controller.state(joints), begin
         if state is not None and state.received >= begin:
+            if seen:
+                return state
             fresh, heard = fresh or state, state.received
             if state.time - fresh.time > options.settle_time:
                 raise MotionError(
@@ -71,14 +71,14 @@ async def _resting_state(
                     f"by '{controller.name}/controller_state' the robot is moving, though not by "
                     'the joint states: see who publishes them, or wait until it is at rest',
                 )
-        if time.monotonic() - heard > STATE_SECONDS:
+        if time.monotonic() - heard > APPEARS_SECONDS:
             raise MotionError(
                 Code.NO_CONTROLLER,
                 f"'{controller.name}/controller_state' has had no state of all joints for "
-                f'{STATE_SECONDS:g} s: see whether the controller runs',
+                f'{APPEARS_SECONDS:g} s, so where the robot is held is not known: see whether the '
+                'controller runs, and publishes that',
             )
         await tick()
-    return None
 
 
 def _require_agreement(

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to a controller and its manager, its goals, and their cancels."""
+"""
+Questions to a controller and its manager, its goals, and their cancels.
+
+One file: one stand-in for a controller answers all of it.
+"""
 
 import itertools
 import os
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,17 +17,23 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from action_msgs.msg import GoalStatus
+from action_msgs.srv import CancelGoal
+from control_msgs.action import FollowJointTrajectory
 from controller_manager_msgs.msg import ControllerState as StateMessage
 from controller_manager_msgs.srv import ListControllers
 from rcl_interfaces.srv import GetParameters
 import rclpy
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.parameter import Parameter
 from rclpy.task import Future
 from robot_identification.excitation.trajectories import point_to_point, to_points
-from robot_identification.nodes.excitation import controller
-from robot_identification.nodes.excitation.controller import Controller
+from robot_identification.model.robot import Robot
+from robot_identification.nodes.excitation import remote_nodes
+from robot_identification.nodes.excitation.controller import Controller, REFUSES, SentGoal
 from robot_identification.nodes.excitation.options import Code, MotionError
+
+from benchmarks.driven_world import Answer
 
 
 class Pause:
@@ -97,19 +108,25 @@ def test_only_an_active_controller_passes(ros):
     assert ask(ros, '/right/arm') is None
 
 
-def test_a_manager_that_does_not_answer_is_waited_for_a_little_only(ros, monkeypatch, capfd):
-    monkeypatch.setattr(controller, 'ANSWER_SECONDS', 0.2)
+def test_a_manager_that_does_not_answer_is_asked_again_and_then_nothing_moves(ros, monkeypatch):
+    monkeypatch.setattr(remote_nodes, 'ANSWER_SECONDS', 4.0)
+    asked = []
 
     async def never(request, response):
+        asked.append(request)
         await ros_future
         return response
 
     ros_future = Future(executor=ros.executor)
-    ros.node.create_service(ListControllers, '/controller_manager/list_controllers', never)
+    group = ReentrantCallbackGroup()
+    ros.node.create_service(
+        ListControllers, '/controller_manager/list_controllers', never, callback_group=group
+    )
     wait_for(ros, '/controller_manager/list_controllers')
-    assert ask(ros, 'arm') is None
+    error = ask(ros, 'arm')
     ros_future.set_result(None)
-    assert "'/controller_manager' does not answer whether" in capfd.readouterr().err
+    assert error.code == Code.NO_CONTROLLER and len(asked) == 3
+    assert "'/controller_manager' does not answer whether the controller '/arm'" in str(error)
 
 
 # ----------------------------------------------------------------------------- the goal, its end
@@ -122,16 +139,14 @@ class StandIn:
     Attributes
     ----------
     told:
-        Its parameters.
+        Its parameters, `TOLD` but for those that the test gives.
     accepts, answers:
         Whether it takes goals, and cancels.
 
     """
 
     def __init__(self, ros, name='arm', **told):
-        from control_msgs.action import FollowJointTrajectory
-
-        self.ros, self.told, self.kind = ros, told, FollowJointTrajectory
+        self.ros, self.told, self.kind = ros, {**TOLD, **told}, FollowJointTrajectory
         self.accepts = self.answers = True
         self.goals, self.cancels, self._end = [], 0, None
         ActionServer(
@@ -176,17 +191,39 @@ class StandIn:
 
 
 JOINTS = ('a', 'b')
+ROBOT = Robot.from_urdf(
+    """<robot name="arm"><link name="base"/>"""
+    + ''.join(
+        f"""<joint name="{joint}" type="revolute"><parent link="{parent}"/><child link="{child}"/>
+        <axis xyz="0 0 1"/><limit lower="-3" upper="3" velocity="2" effort="50"/></joint>
+        <link name="{child}"><inertial><mass value="1"/>
+        <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>"""
+        for joint, parent, child in (('a', 'base', 'upper'), ('b', 'upper', 'lower'))
+    )
+    + '</robot>'
+)
+TOLD = {
+    'joints': list(JOINTS),
+    'command_interfaces': ['position'],
+    'state_interfaces': ['position', 'velocity'],
+    'interpolation_method': 'splines',
+    'speed_scaling.initial_scaling_factor': 1.0,
+}
+BRAKES = {
+    'constraints.decelerate_on_cancel': True,
+    **{f'constraints.{joint}.max_deceleration_on_cancel': 4.0 for joint in JOINTS},
+}
 WAY = to_points(point_to_point(JOINTS, np.zeros(2), [0.4, -0.2], [0.5] * 2, [2.0] * 2), 10.0)
 TOLERANCE = np.array([0.1, 0.2])
 NUMBERS = itertools.count()
 
 
-def prepared(ros, controller, ask=Controller.prepare):
-    """Return what the controller says, or its `MotionError`."""
+def prepared(ros, controller):
+    """Return what the controller declares, or the `MotionError`."""
 
     async def work():
         try:
-            return await ask(controller, JOINTS, tick)
+            return await controller.prepare(ROBOT, tick)
         except MotionError as error:
             return error
 
@@ -199,7 +236,7 @@ def prepared(ros, controller, ask=Controller.prepare):
 def arm(ros):
     """Give a stand-in and its client, of a name that no earlier test had, which may leave late."""
     name = f'arm_{next(NUMBERS)}'
-    stand_in = StandIn(ros, name, joints=list(JOINTS))
+    stand_in = StandIn(ros, name)
     controller = Controller(ros.node, None, name)
     ros.wait_until(lambda: not controller.gone and controller.shared() is None, what='the action')
     return stand_in, controller
@@ -208,45 +245,62 @@ def arm(ros):
 def test_a_node_that_has_just_begun_waits_for_the_controllers_stops(ros):
     name = f'arm_{next(NUMBERS)}'
     controller = Controller(ros.node, None, name)
-    brakes = {f'constraints.{joint}.max_deceleration_on_cancel': 3.0 for joint in JOINTS}
 
     async def ask():
-        return await controller.decelerations(JOINTS, tick)
+        return await controller.contract(ROBOT, tick)
 
     task = ros.executor.create_task(ask)
     ros.spin(0.5)
     assert not task.done()
-    stand_in = StandIn(ros, name, **{'constraints.decelerate_on_cancel': True}, **brakes)
+    stand_in = StandIn(ros, name, **BRAKES)
     ros.wait_until(task.done, 40.0, 'the answer')
-    assert task.result().tolist() == [3.0, 3.0] and not stand_in.goals
+    assert task.result().deceleration.tolist() == [4.0, 4.0] and not stand_in.goals
 
 
-def test_joints_and_decelerations_are_asked_for_one_by_one(ros, arm):
+def test_what_a_controller_declares_is_asked_for_one_by_one(ros, arm, capfd):
     stand_in, controller = arm
-    brakes = {f'constraints.{joint}.max_deceleration_on_cancel': 3.0 for joint in JOINTS}
     for told, words in (
         ({'joints': ['b', 'a']}, ()),
         ({'joints': ['a', 'c']}, (f"'{controller.name}'", "does not have 'b'", "has 'c' too")),
         ({'joints': ['a', 'b', 'c']}, ("has 'c' too",)),
         ({'joints': ['a', 'b', 'c'], 'allow_partial_joints_goal': True}, ()),
     ):
-        stand_in.told = told
+        stand_in.told = {**TOLD, **told}
         answer = prepared(ros, controller)
         if not words:
-            assert answer is None
+            assert answer.deceleration is None
+            assert answer.hold == 'constraints.decelerate_on_cancel is not true'
             continue
         assert answer.code == Code.JOINTS_DIFFER
         assert all(word in answer.message for word in words), answer.message
-    whole = {'joints': list(JOINTS), 'constraints.decelerate_on_cancel': True, **brakes}
-    for changes, expected in (
-        ({}, [3.0, 3.0]),
-        ({'constraints.decelerate_on_cancel': False}, None),
-        ({'constraints.b.max_deceleration_on_cancel': 0.0}, None),
+    for changes, hold in (
+        ({}, ''),
+        ({'constraints.decelerate_on_cancel': False}, 'is not true'),
+        ({'constraints.b.max_deceleration_on_cancel': 0.0}, 'is not positive'),
+        ({'state_interfaces': ['position']}, 'no velocity'),
+        # a joint of the controller that does not move counts, too
+        ({'joints': ['a', 'b', 'c'], 'allow_partial_joints_goal': True}, 'constraints.c.max'),
     ):
-        stand_in.told = {**whole, **changes}
-        for ask in (Controller.prepare, Controller.decelerations):
-            answer = prepared(ros, controller, ask)
-            assert answer is None if expected is None else (answer == expected).all()
+        stand_in.told = {**TOLD, **BRAKES, **changes}
+        answer = prepared(ros, controller)
+        assert hold in answer.hold and bool(hold) == bool(answer.hold)
+        assert (answer.deceleration is None) == bool(hold)
+    line = 'and stops by deceleration (4 rad/s^2, 4 rad/s^2), 0.5 s at most'
+    assert capfd.readouterr().err.count(line) == 1
+
+
+def test_a_node_that_moves_nothing_is_no_client_of_the_action(ros, arm):
+    """Others see its clients in the graph, and take it for who has sent a goal."""
+    stand_in, controller = arm
+
+    def clients():
+        found = ros.node.get_subscriptions_info_by_topic(f'{controller.action}/_action/feedback')
+        return len(found)
+
+    assert not isinstance(prepared(ros, controller), MotionError)
+    assert clients() == 0
+    connected(ros, controller)
+    ros.wait_until(lambda: clients() == 1, 40.0, 'the client in the graph')
 
 
 def test_clocks_that_differ_are_told_by_name(ros, arm):
@@ -259,14 +313,21 @@ def test_clocks_that_differ_are_told_by_name(ros, arm):
         (False, today, ''),
         (True, 0, ''),
     ):
-        stand_in.told = {'joints': list(JOINTS), 'use_sim_time': told}
+        stand_in.told = {**TOLD, 'use_sim_time': told}
         prepared(ros, controller)
         text = controller.clocks(stamp)
         assert words in text and bool(text) == bool(words)
 
 
+def connected(ros, controller):
+    """Have a controller be a client of its action."""
+    connecting = ros.executor.create_task(controller.connect, tick)
+    ros.wait_until(connecting.done, 40.0, 'the client')
+
+
 def send(ros, arm):
     stand_in, controller = arm
+    connected(ros, controller)
     goal = controller.send(WAY, TOLERANCE)
     ros.wait_until(lambda: goal.accepted is not None, what='the answer')
     return goal
@@ -320,6 +381,7 @@ def test_what_the_controller_says_of_an_end_is_told(ros, arm):
 
 def test_a_cancel_needs_no_acceptance_and_is_heard(ros, arm):
     stand_in, controller = arm
+    connected(ros, controller)
     goal = controller.send(WAY, TOLERANCE)
     goal.cancel()  # may arrive before the goal, and is repeated once that is accepted
     goal.cancel()
@@ -331,10 +393,39 @@ def test_a_cancel_needs_no_acceptance_and_is_heard(ros, arm):
     ros.wait_until(lambda: stand_in.cancels >= 2, what='the cancel')
     ros.spin(0.2)
     assert not other.heard and other.ending is None
+    assert other.trouble == REFUSES
     stand_in.answers = True
     other.cancel()
     ros.wait_until(lambda: other.ending is not None, what='its end')
     assert other.heard
+
+
+def test_an_answer_that_is_older_than_the_acceptance_ends_no_goal(monkeypatch):
+    """Answers to cancels and goals take different ways, and may overtake each other."""
+    sent, now = [], [100.0]
+    monkeypatch.setattr(time, 'monotonic', lambda: now[0])
+
+    def send(*_):
+        sent.append(Answer())
+        return sent[-1]
+
+    clients = SimpleNamespace(send_goal_async=send, call_async=send)
+    message = FollowJointTrajectory.Goal()
+    goal = SentGoal(SimpleNamespace(statuses={}), clients, clients, message, b'mark')
+    unknown = CancelGoal.Response(return_code=CancelGoal.Response.ERROR_UNKNOWN_GOAL_ID)
+    goal.cancel()
+    goal.cancel()
+    sent[1].set(unknown)
+    now[0] += 9.0
+    sent[0].set(SimpleNamespace(accepted=True, get_result_async=Answer))
+    assert goal.accepted and len(sent) == 4
+    now[0] += 3.0
+    sent[2].set(unknown)
+    assert goal.ending is None
+    # one that has truly lost it, as a controller that was started anew
+    now[0] += 11.0
+    sent[3].set(unknown)
+    assert goal.ending.status == GoalStatus.STATUS_UNKNOWN
 
 
 def test_two_servers_of_the_action_are_named(ros, arm):

@@ -18,6 +18,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from robot_identification.excitation.collisions import planned_collisions
 from robot_identification.excitation.constraints import CollisionError
 from robot_identification.excitation.stops import check_stops
+from robot_identification.nodes.excitation.contract import Contract
 
 from benchmarks import driven_arm
 from benchmarks.driven_arm import Arm, CONSTRAINTS, SETTINGS
@@ -107,7 +108,7 @@ def test_a_stop_that_is_weaker_than_the_checked_one_comes_too_close(
     """The distance that is held to the clearance is that of the true motion."""
 
     async def told(*_):
-        return np.full(3, 10.0)
+        return Contract(np.full(3, 10.0), '', True, '')
 
     true = replace(CONSTRAINTS, max_deceleration_on_cancel=(deceleration,))
     monkeypatch.setattr(driven_arm, 'CONSTRAINTS', true)

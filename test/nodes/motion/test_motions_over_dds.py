@@ -35,8 +35,10 @@ from robot_identification.data.bag import bag_info
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.trajectories import point_to_point, to_points
 from robot_identification.nodes.common.messages import message_of, seconds
+from robot_identification.nodes.common.requests import SERVICES
 from robot_identification.receive_buffers import profile_variables
 from robot_identification_msgs.action import Excite, PlanExcitation
+from robot_identification_msgs.srv import StartRecording, StopRecording
 from rosbags.highlevel import AnyReader
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
@@ -562,6 +564,48 @@ def test_a_node_that_is_asked_to_end_cancels_and_leaves_a_robot_at_rest(cell):
     assert result.error_code == Excite.Result.CANCELED
     assert result.error_msg == 'the node ends; the robot is at rest'
     assert cell.node.wait(60.0) == 0
+    cell.node = cell.start_node()
+
+
+def test_a_goal_that_the_controller_takes_late_is_canceled_by_a_node_that_has_to_end(cell):
+    """The arm's process stands still from before the goal is sent until long after."""
+    node = cell.ros.node
+
+    def start(_, response):
+        os.kill(cell.robot.pid, signal.SIGSTOP)
+        response.success = True
+        return response
+
+    def stop(_, response):
+        response.success = True
+        return response
+
+    services = [
+        node.create_service(StartRecording, 'recorder/start', start, qos_profile=SERVICES),
+        node.create_service(StopRecording, 'recorder/stop', stop, qos_profile=SERVICES),
+    ]
+    try:
+        begun = Motion(cell, trajectory=cell.message, record=True)
+        cell.ros.wait_until(
+            lambda: 'USE THE EMERGENCY STOP' in cell.node.output, 120.0, 'the first cancels'
+        )
+        os.kill(cell.node.pid, signal.SIGTERM)
+        cell.ros.wait_until(
+            lambda: 'this node does not end before' in cell.node.output, 60.0, 'its reason'
+        )
+        cell.ros.spin(1.0)
+        assert not begun.done and cell.node.returncode is None
+    finally:
+        os.kill(cell.robot.pid, signal.SIGCONT)
+        for service in services:
+            node.destroy_service(service)
+    result = begun.end()[1]
+    assert result.error_code == Excite.Result.CONTROLLER_FAILED
+    assert 'has not answered within 5 s' in result.error_msg
+    assert cell.node.wait(60.0) == 0
+    cell.require_rest()
+    places = np.array([state.position for state in cell.states])
+    assert np.abs(places - places[0]).max() < 0.1
     cell.node = cell.start_node()
 
 

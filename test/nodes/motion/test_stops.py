@@ -97,10 +97,22 @@ def test_a_cancel_is_repeated_until_the_goal_has_ended(cell, move):
 def test_a_controller_that_does_not_answer_is_told_of_once_and_loudly(cell, move):
     cell.controller.deaf = True
     _, result, _ = cell.excite(after(0.1), trajectory=move(GOAL, speed=0.2))
-    assert result.error_code == Excite.Result.CANCELED
-    assert not result.at_rest
-    assert result.error_msg == 'canceled; the robot was not seen at rest'
+    assert result.error_code == Excite.Result.CANCELED and result.at_rest
+    assert result.error_msg == (
+        'canceled; the cancel came too late, so the motion went to its end; the robot is at rest'
+    )
+    np.testing.assert_allclose(cell.positions()[-1], GOAL, atol=0.02)
     assert cell.output.count('USE THE EMERGENCY STOP') == 1
+
+
+def test_a_controller_that_is_gone_is_asked_for_a_time_only(cell, move):
+    request = cell.begin(trajectory=move(GOAL, speed=0.2))
+    cell.wait_until(lambda: request.progress > 0.1, 'the motion')
+    cell.controller.deaf = cell.controller.gone = True
+    _, result, _ = cell.finish(request)
+    assert result.error_code == Excite.Result.CONTROLLER_FAILED
+    assert 'the end of the goal is not known, since the controller is gone' in result.error_msg
+    assert not result.at_rest
 
 
 def test_a_motion_is_stopped_where_execute_is_set_to_false(cell, move):
@@ -231,15 +243,3 @@ def test_stops_that_may_exceed_the_acceleration_limits_are_told(
     _, result, _ = cell.excite(trajectory=move(0.2 * GOAL, speed=0.3), dry_run=True)
     assert result.error_code == 0, result.error_msg
     assert ('of its acceleration limit of' in cell.output) is harsh
-
-
-def test_a_controller_without_its_state_is_told_of(cell, move):
-    goal = move(0.2 * GOAL, speed=0.3)
-    words = "'/joint_trajectory_controller' publishes no controller_state"
-    assert words not in cell.preview(trajectory=goal).message
-    cell.controller.offers_state = lambda: False
-    answer = cell.preview(trajectory=goal)
-    assert answer.success and words in answer.message
-    _, result, _ = cell.excite(trajectory=goal)
-    assert result.error_code == 0, result.error_msg
-    assert cell.output.count(words) == 1

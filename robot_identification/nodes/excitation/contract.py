@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Contract with a trajectory controller: what it declares, and what a motion may count on.
+
+The parameters are those of joint_trajectory_controller; without an answer nothing is assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rcl_interfaces.srv import GetParameters
+from rclpy.parameter import parameter_value_to_python
+
+from ...excitation.limits import joint_units
+from ...model.robot import Robot
+from .options import Code, MotionError, Tick
+from .remote_nodes import call_again
+
+DECELERATES = 'constraints.decelerate_on_cancel'
+DECELERATION = 'constraints.{}.max_deceleration_on_cancel'
+
+VERSION = 'speed_scaling.initial_scaling_factor'
+"""
+Parameter of the versions that decelerate on a cancel, 4.39 and later in Jazzy, and of no earlier.
+
+A controller that does not know a parameter has it all the same if its parameter file has.
+"""
+
+REQUIRED = ('joints', 'command_interfaces', 'state_interfaces', 'interpolation_method')
+ASKED = (*REQUIRED, 'allow_partial_joints_goal', 'use_sim_time', VERSION, DECELERATES)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """
+    Properties of a controller that a motion may count on.
+
+    Attributes
+    ----------
+    deceleration:
+        (n_joints,) of each joint of the robot on a cancel [rad/s^2 or m/s^2]; None where the
+        controller holds its position at once.
+    hold:
+        Why it holds at once, in words; '' where it decelerates.
+    uses_sim_time:
+        The controller's parameter.
+    summary:
+        What was found and what follows, in a line.
+
+    """
+
+    deceleration: np.ndarray | None
+    hold: str
+    uses_sim_time: bool
+    summary: str
+
+
+async def ask_contract(name: str, client: Any, robot: Robot, tick: Tick) -> Contract:
+    """
+    Ask a controller for its parameters, by a client of its ``get_parameters``.
+
+    Raises
+    ------
+    MotionError
+        ``NO_CONTROLLER`` for one that does not answer, or does not interpolate; ``JOINTS_DIFFER``
+        where its joints are not the robot's.
+
+    """
+    values = await _ask(name, client, ASKED, tick)
+    each = [DECELERATION.format(joint) for joint in values['joints'] or ()]
+    return contract(name, robot, {**values, **await _ask(name, client, each, tick)})
+
+
+async def _ask(name: str, client: Any, names: Sequence[str], tick: Tick) -> dict[str, Any]:
+    """Return the parameters by name, None for one that is not declared."""
+    # one by one: where one of several is not declared, none is answered
+    requests = [GetParameters.Request(names=[each]) for each in names]
+    missing = [f"'{name}' has not returned its parameter {each}" for each in names]
+    answers = await call_again(client, requests, missing, tick)
+    found = (
+        parameter_value_to_python(each.values[0]) if each.values else None for each in answers
+    )
+    return dict(zip(names, found, strict=True))
+
+
+def contract(name: str, robot: Robot, values: Mapping[str, Any]) -> Contract:
+    """Return what a controller's parameters come to; raise `MotionError` as `ask_contract`."""
+    missing = [each for each in REQUIRED if not values.get(each)]
+    method = values.get('interpolation_method')
+    if missing or method != 'splines':
+        text = f"'{name}' has no parameter {', '.join(missing)}: see the parameter controller"
+        if not missing:
+            text = f"interpolation_method of '{name}' is {method}, so it leaps: set it to splines"
+        raise MotionError(Code.NO_CONTROLLER, text)
+    _require_joints(name, robot.joints, values)
+    hold, deceleration = _hold(robot, values), None
+    how = f'holds its position at once where a goal is canceled, since {hold}'
+    if not hold:
+        each = [values[DECELERATION.format(joint)] for joint in robot.joints]
+        deceleration = np.array(each, dtype=float)
+        longest = float((robot.limits.velocity / deceleration).max())
+        words = ', '.join(
+            f'{value:.3g} {unit}/s^2' for value, unit in zip(each, joint_units(robot), strict=True)
+        )
+        how = f'stops by deceleration ({words}), {longest:.2g} s at most'
+    commands = ' and '.join(values['command_interfaces'])
+    summary = f"'{name}' commands {commands} by {method}, and {how}"
+    return Contract(deceleration, hold, bool(values.get('use_sim_time')), summary)
+
+
+def _require_joints(name: str, joints: Sequence[str], values: Mapping[str, Any]) -> None:
+    """Require that the joints are the controller's, in any order."""
+    theirs, partial = values['joints'], values.get('allow_partial_joints_goal')
+    missing = [f"'{joint}'" for joint in joints if joint not in theirs]
+    surplus = [f"'{joint}'" for joint in theirs if joint not in joints and not partial]
+    words = [f'it does not have {", ".join(missing)}'] if missing else []
+    words += [f'it has {", ".join(surplus)} too'] if surplus else []
+    if words:
+        raise MotionError(
+            Code.JOINTS_DIFFER,
+            f"the joints of the controller '{name}' are not those of the motion, "
+            f'{" and ".join(words)}: see the parameters controller and joints',
+        )
+
+
+def _hold(robot: Robot, values: Mapping[str, Any]) -> str:
+    """Return why joint_trajectory_controller holds at once; '' where it decelerates."""
+    if not values.get(DECELERATES):
+        return f'{DECELERATES} is not true'
+    if values.get(VERSION) is None:
+        return f'it is of a version without {DECELERATES}, before 4.39'
+    if 'velocity' not in values['state_interfaces']:
+        return 'its state_interfaces have no velocity'
+    for joint in values['joints']:
+        name, urdf = DECELERATION.format(joint), robot.contents.joints.get(joint)
+        if not (values.get(name) or 0.0) > 0.0:
+            return f'{name} is not positive'
+        if urdf is None or not np.isfinite(urdf.velocity):
+            return f"the URDF has no velocity limit of joint '{joint}'"
+    return ''

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requirements of a motion on its controller, and its limits in force, on a driven clock."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
+
+from action_msgs.msg import GoalStatus
+from robot_identification.nodes.common.messages import trajectory_points
+from robot_identification.nodes.excitation.remote_nodes import ANSWER_SECONDS
+from robot_identification.simulation.controller import Constraints
+from robot_identification_msgs.action import Excite
+
+URDF = Path(__file__).resolve().parents[3] / 'urdf'
+GOAL = np.array([2.0, -1.5])
+NAME = "'/joint_trajectory_controller'"
+Code = Excite.Result
+
+WEAK = Constraints(decelerate_on_cancel=True, max_deceleration_on_cancel=(0.2,))
+NARROW = {'planner.upper_limits': [2.1, 2.1], 'planner.lower_limits': [-2.1, -2.1]}
+"""Stops that leave these limits."""
+
+
+@pytest.fixture
+def cell(driven_cell):
+    """Give the node and an arm at rest at zero."""
+    return driven_cell()
+
+
+def refused(cell, code, *words, **fields):
+    """Require that a motion is refused in one line with these words, and nothing is sent."""
+    status, result, _ = cell.excite(**fields)
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, code), result.error_msg
+    assert all(word in result.error_msg for word in words), result.error_msg
+    assert '\n' not in result.error_msg
+    assert not cell.controller.goals
+    return result
+
+
+# ------------------------------------------------------------------------------- the parameters
+
+
+@pytest.mark.parametrize(('seconds', 'lost'), [(0.0, 0), (2.0, 0), (0.01, 5), (2.0, 12)])
+def test_stops_are_checked_however_late_the_controller_answers(driven_cell, move, seconds, lost):
+    """As on a busy computer, or in a network that loses replies."""
+    cell = driven_cell(constraints=WEAK, **NARROW)
+    cell.controller.answer_seconds, cell.controller.lost_answers = seconds, lost
+    refused(cell, Code.LIMITS_VIOLATED, 'if the motion were canceled', trajectory=move(GOAL))
+
+
+def test_a_controller_that_does_not_answer_moves_nothing(cell, move):
+    cell.controller.lost_answers = 10**6
+    begin = cell.world.wall
+    words = f'{NAME} has not returned its parameter joints in 15 s', 'see whether it runs'
+    refused(cell, Code.NO_CONTROLLER, *words, trajectory=move(GOAL))
+    assert ANSWER_SECONDS < cell.world.wall - begin < ANSWER_SECONDS + 5.0
+    # a preview says what it could not check, and a plan is made without it
+    answer = cell.preview(trajectory=move(GOAL))
+    assert answer.success and 'without the way to the start and the stops' in answer.message
+    assert cell.plan().error_code == 0
+    assert "a plan without the controller's stops" in cell.output
+
+
+@pytest.mark.parametrize(
+    ('changed', 'code', 'words'),
+    [
+        (
+            {'interpolation_method': 'none'},
+            'NO_CONTROLLER',
+            f'interpolation_method of {NAME} is none',
+        ),
+        ({'interpolation_method': None}, 'NO_CONTROLLER', 'has no parameter interpolation_method'),
+        ({'joints': None}, 'NO_CONTROLLER', 'has no parameter joints'),
+        ({'command_interfaces': []}, 'NO_CONTROLLER', 'has no parameter command_interfaces'),
+        ({'joints': ['joint_1']}, 'JOINTS_DIFFER', "it does not have 'joint_2'"),
+    ],
+)
+def test_a_controller_that_would_not_follow_is_refused_by_the_parameter(
+    cell, move, changed, code, words
+):
+    for name, value in changed.items():
+        if value is None:
+            del cell.controller.parameters[name]
+        else:
+            cell.controller.parameters[name] = value
+    for dry_run in (True, False):
+        refused(cell, getattr(Code, code), words, trajectory=move(0.2 * GOAL), dry_run=dry_run)
+
+
+@pytest.mark.parametrize(
+    ('name', 'value', 'words'),
+    [
+        ('state_interfaces', ['position'], 'its state_interfaces have no velocity'),
+        ('speed_scaling.initial_scaling_factor', None, 'it is of a version without'),
+        ('constraints.decelerate_on_cancel', None, 'decelerate_on_cancel is not true'),
+        ('constraints.joint_2.max_deceleration_on_cancel', 0.0, 'is not positive'),
+    ],
+)
+def test_a_controller_that_cannot_decelerate_is_taken_to_hold_at_once(
+    driven_cell, move, name, value, words
+):
+    """As joint_trajectory_controller does, whatever the other parameters say."""
+    cell = driven_cell(constraints=WEAK, **NARROW)
+    cell.controller.parameters[name] = value
+    if value is None:
+        del cell.controller.parameters[name]
+    answer = cell.preview(trajectory=move(GOAL))
+    assert answer.success, answer.message
+    assert 'whatever the acceleration limits' in answer.message and words in answer.message
+    line = f'{NAME} commands position by splines, and holds its position at once'
+    assert cell.output.count(line) == 1
+
+
+def test_a_joint_without_a_velocity_limit_in_the_urdf_is_held_at_once(driven_cell, move, tmp_path):
+    urdf = tmp_path / 'arm.urdf'
+    urdf.write_text(
+        (URDF / 'zollo_planar_2r.urdf').read_text().replace('velocity="3"', 'velocity="0"')
+    )
+    assert 'velocity="0"' in urdf.read_text()
+    cell = driven_cell(urdf=urdf, **{'planner.velocity_limits': [3.0, 3.0]})
+    for i in (1, 2):
+        name = f'constraints.joint_{i}.max_deceleration_on_cancel'
+        cell.controller.parameters[name] = 12.0
+    answer = cell.preview(trajectory=move(0.2 * GOAL))
+    assert "the URDF has no velocity limit of joint 'joint_1'" in answer.message
+
+
+def test_what_was_found_of_the_controller_is_logged_in_one_line(cell, move):
+    for _ in range(2):
+        cell.preview(trajectory=move(0.2 * GOAL))
+    line = f'{NAME} commands position by splines, and stops by deceleration'
+    assert cell.output.count(f'{line} (12 rad/s^2, 12 rad/s^2), 0.25 s at most') == 1
+
+
+# ------------------------------------------------------------------------------------- the state
+
+
+def test_a_controller_that_publishes_no_state_moves_nothing(cell, move):
+    cell.controller.publishes_state = False
+    words = f"{NAME[:-1]}/controller_state' has had no state", 'where the robot is held'
+    for dry_run in (True, False):
+        refused(cell, Code.NO_CONTROLLER, *words, trajectory=move(0.2 * GOAL), dry_run=dry_run)
+
+
+def test_a_motion_begins_at_the_reference_whatever_the_steady_error(cell, move):
+    """An arm that hangs 10 mrad below what its controller wants."""
+    cell.world.simulator.disturb(np.array([0.0, -120.0]))
+    cell.pass_time(2.0)
+    reference, measured = cell.world.simulator.reference[0].copy(), cell.positions()[-1]
+    assert 5e-3 < np.abs(reference - measured).max() < 0.02
+    del cell.world.track[:]
+    cell.set(effort_tolerance=0.0, effort_share=0.0)
+    _, result, _ = cell.excite(trajectory=move(measured + 0.2, start=measured, speed=0.2))
+    assert result.error_code == 0, result.error_msg
+    np.testing.assert_array_equal(cell.sent[0].position[0], reference)
+    assert cell.sent[0].time[0] == 0.0
+    velocity = np.array([each for _, each in cell.world.track])
+    rate = cell.world.simulator.settings.servo_rate
+    assert np.abs(np.diff(velocity, axis=0)).max() * rate < 6.0
+
+
+def test_a_reference_that_has_moved_since_the_checks_sends_nothing(cell, move):
+    start = cell.node._require_still
+
+    def move_it(robot):
+        start(robot)
+        cell.world.simulator.follower.hold(cell.world.simulator.reference[0] + [0.002, 0.0])
+        cell.world.pass_time(0.01)
+
+    cell.node._require_still = move_it
+    _, result, _ = cell.excite(trajectory=move(0.2 * GOAL, speed=0.5))
+    assert result.error_code == Code.NOT_AT_START, result.error_msg
+    assert "by the controller's reference" in result.error_msg
+    assert not cell.controller.goals
+
+
+# -------------------------------------------------------------------------------------- the goal
+
+
+def test_a_goal_that_the_controller_takes_late_is_canceled(cell, move):
+    """Its process stands still when the goal comes, and takes the cancels first later."""
+    request = cell.begin(trajectory=move(GOAL, speed=0.5))
+    cell.controller.still = True
+    cell.wait_until(lambda: cell.controller.cancels, 'a cancel')
+    shutdown = cell.start(cell.node.on_shutdown())
+    cell.pass_time(20.0)
+    # the node neither gives up nor ends
+    assert not request.done and not shutdown.done
+    assert cell.node.unfinished
+    assert cell.output.count('USE THE EMERGENCY STOP') == 1
+    cell.controller.still = False
+    del cell.world.track[:]
+    cell.controller.resume()
+    _, result, _ = cell.finish(request)
+    cell.pass_time(2.0)
+    assert result.error_code == Code.CONTROLLER_FAILED
+    assert 'has not answered within 5 s' in result.error_msg and result.at_rest
+    position = np.array([each for each, _ in cell.world.track])
+    assert np.abs(position).max() < 0.02
+    assert shutdown.done and not cell.node.unfinished
+
+
+def test_a_goal_that_got_lost_is_given_up_once_the_controller_does_not_know_it(cell, move):
+    request = cell.begin(trajectory=move(GOAL))
+    cell.controller.receive, receive = (lambda action: None), cell.controller.receive
+    cell.wait_until(lambda: cell.controller.goals, 'the goal')
+    cell.pass_time(1.0)
+    cell.controller.receive = receive
+    _, result, _ = cell.finish(request)
+    assert result.error_code == Code.CONTROLLER_FAILED and result.at_rest
+    assert 'has not answered within 5 s' in result.error_msg
+    assert 'the controller does not know the goal' in result.error_msg
+
+
+def test_a_cancel_that_the_controller_refuses_is_told(cell, move):
+    cell.controller.refuses = True
+    status, result, _ = cell.excite(
+        lambda feedback: feedback and feedback[-1].progress > 0.3,
+        trajectory=move(GOAL, speed=0.3),
+    )
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, Code.CONTROLLER_FAILED)
+    assert result.error_msg == (
+        'canceled; the controller has refused the cancel, so the motion went to its end; '
+        'the robot is at rest'
+    )
+    assert cell.output.count('THE CONTROLLER REFUSES TO STOP') == 1
+    np.testing.assert_allclose(cell.positions()[-1], GOAL, atol=0.02)
+
+
+def test_a_node_that_may_not_move_is_no_client_of_the_controller(driven_cell, move):
+    cell = driven_cell(execute=False)
+    assert cell.preview(trajectory=move(0.2 * GOAL)).success
+    assert cell.excite(trajectory=move(0.2 * GOAL), dry_run=True)[1].error_code == 0
+    assert cell.excite(trajectory=move(0.2 * GOAL))[1].error_code == Code.EXECUTION_DISABLED
+    assert not cell.controller.connected
+    cell.set(execute=True)
+    assert cell.excite(trajectory=move(0.2 * GOAL))[1].error_code == 0
+    assert cell.controller.connected
+
+
+# ---------------------------------------------------------------------------------- the envelope
+
+
+def test_limits_that_were_lowered_since_hold_for_a_kept_plan(cell):
+    made = cell.plan()
+    assert made.error_code == 0, made.error_msg
+    fine = cell.excite(plan_id=made.plan_id, dry_run=True)[1]
+    assert (fine.error_code, fine.limits_in_force) == (0, 'the settings of the plan')
+    for key, value, usual, words in (
+        ('velocity_scale', 0.1, 1.0, 'limit of 0.3 rad/s'),
+        ('velocity_limits', [0.3, 0.3], [30.0, 30.0], 'limit of 0.3 rad/s'),
+        ('acceleration_limits', [0.5, 0.5], [50.0, 50.0], 'limit of 0.5 rad/s^2'),
+        ('upper_limits', [0.1, 0.1], [3.0, 3.0], 'limit of 0.1 rad'),
+        ('effort_margin', 0.95, 0.1, 'effort'),
+    ):
+        cell.set(**{f'planner.{key}': value})
+        for dry_run in (True, False):
+            result = refused(
+                cell, Code.LIMITS_VIOLATED, words, plan_id=made.plan_id, dry_run=dry_run
+            )
+            assert result.limits_in_force.startswith('the settings of the plan and the stricter')
+            assert key.replace('scale', 'limits') in result.limits_in_force
+        # a plan keeps its own where the present ones are wider
+        cell.set(**{f'planner.{key}': usual})
+        assert cell.excite(plan_id=made.plan_id, dry_run=True)[1].error_code == 0
+
+
+def test_the_way_to_a_kept_plan_is_within_the_present_limits(cell):
+    cell.set(**{'planner.start': [0.9, -0.9], 'move_speed': 1.0})
+    made = cell.plan()
+    assert made.error_code == 0, made.error_msg
+    cell.set(**{'planner.velocity_limits': [0.3, 0.3]})
+    answer = cell.preview(plan_id=made.plan_id, speed=0.1, return_points=True)
+    assert answer.success, answer.message
+    assert 'the settings of the plan and the stricter present velocity_limits' in answer.message
+    points = trajectory_points(answer.trajectory, ('joint_1', 'joint_2'))
+    assert points.duration > made.planned_duration / 0.1 + 2.0
+    assert 0.28 < np.abs(points.velocity).max() < 0.301
+
+
+def test_a_floor_that_was_raised_since_holds_for_a_kept_plan(driven_cell):
+    cell = driven_cell(urdf=URDF / 'demo_arm.urdf')
+    made = cell.plan()
+    assert made.error_code == 0, made.error_msg
+    cell.set(**{'planner.floor': 0.9})
+    result = refused(cell, Code.COLLISION, "'floor'", plan_id=made.plan_id)
+    assert result.limits_in_force == 'the settings of the plan and the stricter present floor'
