@@ -37,7 +37,7 @@ from mcap.stream_reader import StreamReader
 from mcap.summary import Summary
 import numpy as np
 
-from ..errors import IdentificationWarning
+from ..errors import IdentificationError, IdentificationWarning
 from ..untrusted.compressed import decompress, MAX_BLOCK
 from ..untrusted.files import open_regular
 from .joint_state import Messages
