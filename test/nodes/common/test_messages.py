@@ -204,8 +204,9 @@ def test_an_estimate_is_told_with_its_uncertainty():
 def test_a_regressor_goes_there_and_back():
     layout = ParameterLayout(('a.x', 'a.y'), ('1', '1'))
     rows = np.arange(6.0).reshape(2, 3).T  # not contiguous
-    message = messages.regressor_message(rows, layout, NOW, np.array([7.0, 8.0, 9.0]))
+    message = messages.regressor_message(rows, ['a'], layout, NOW, np.array([7.0, 8.0, 9.0]))
     assert (message.rows, message.cols, list(message.columns)) == (3, 2, ['a.x', 'a.y'])
     assert np.reshape(message.data, (message.rows, message.cols)).tolist() == rows.tolist()
+    assert list(message.joints) == ['a']
     assert list(message.effort) == [7.0, 8.0, 9.0]
-    assert list(messages.regressor_message(rows, layout, NOW).effort) == []
+    assert list(messages.regressor_message(rows, ['a'], layout, NOW).effort) == []
