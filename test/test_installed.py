@@ -210,8 +210,8 @@ def test_each_format_is_written_or_says_what_it_lacks(workplace):
         'import sys\n'
         'from robot_identification.cli.main import main\n'
         'for name in sys.argv[1:]:\n'
-        '    code = main(["export", "results/result.yaml", "--format", name, "--out", "a/" + name])\n'
-        '    print(name, code)\n'
+        '    words = ["export", "results/result.yaml", "--format", name, "--out", "a/" + name]\n'
+        '    print(name, main(words))\n'
     )
     words = ['mkdir -p a; python', '-c', shlex.quote(program), *FORMATS]
     done = require_run(shell(workplace, ' '.join(words)))
