@@ -123,7 +123,7 @@ class Notes(list[str]):
 
 EXTRAS = {
     'cryptography': 'fleet',
-    'distributed': 'fleet',
+    'dask': 'fleet',
     'mujoco': 'sim',
     'numba': 'fast',
     'pandas': 'notebook',

@@ -16,7 +16,7 @@ from robot_identification.errors import EXTRAS
 from robot_identification.results.formats import FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]
-MISSING = (*EXTRAS, 'dask', 'matplotlib', 'plotly', 'rclpy', 'threadpoolctl')
+MISSING = (*EXTRAS, 'distributed', 'matplotlib', 'plotly', 'rclpy', 'threadpoolctl')
 EXPERIMENT = 'examples/demo_arm/experiment.yaml'
 BAG = 'examples/demo_arm/recordings/validation'
 RESULT = 'results/result.yaml'
@@ -61,7 +61,7 @@ CASES: dict[tuple[str, ...], str | None] = {
     ('structure', EXPERIMENT): None,
     ('filters', EXPERIMENT): None,
     ('fleet', BAG, '--experiment', EXPERIMENT, '--out', 'fleet', '--workers', '1'): None,
-    ('fleet', BAG, '--experiment', EXPERIMENT, '--workers', '2'): needs('distributed'),
+    ('fleet', BAG, '--experiment', EXPERIMENT, '--workers', '2'): needs('dask'),
     ('plan', 'urdf/demo_arm.urdf', '--time-budget', '1', '--out', 'plan'): None,
     ('preview', 'plan/plan.yaml', '--urdf', 'urdf/demo_arm.urdf'): None,
     ('feedforward', RESULT, 'plan/trajectory.yaml'): None,

@@ -259,7 +259,7 @@ def open_executor(
         if scheduler is None and workers in (None, 1):
             yield SequentialExecutor(payload, retries)
             return
-        raise missing('distributed') from error
+        raise missing('dask') from error
     with ExitStack() as stack:
         if scheduler is None or scheduler in LOCAL:
             client = stack.enter_context(local_client(workers, retries))

@@ -68,5 +68,5 @@ def test_without_plotly_and_matplotlib_one_line_names_plotly(monkeypatch):
     store, missing = figure_store()
     assert store is None
     assert len(missing) == 1 and "'plotly'" in missing[0] and 'pip install plotly' in missing[0]
-    with pytest.raises(IdentificationError, match="'plotly', which is not installed"):
+    with pytest.raises(IdentificationError, match="'plotly' is not installed"):
         Figure('', []).to_plotly()
