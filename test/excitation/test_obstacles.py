@@ -183,9 +183,15 @@ def test_links_that_stand_on_the_floor_are_told():
     assert not model.pairs
     # near is not on it: what they can keep is kept
     near = collision_model(robot, 0.5, with_floor((), -0.3))
-    assert near.coverage.steady == 2 and near.reduced[('l1', 'floor')] == pytest.approx(0.2)
+    # the balls are always 0.8 m apart
+    assert near.coverage.steady == 3 and near.reduced[('l1', 'floor')] == pytest.approx(0.2)
     assert "'l1' and 'floor' 200 mm" in near.warnings[0]
-    assert {'floor'} <= set(sum(collision_model(robot, 0.01, with_floor((), -0.2)).pairs, ()))
+    # they turn about the vertical: never nearer to a floor that is far enough below
+    below = collision_model(robot, 0.01, with_floor((), -0.2))
+    assert below.coverage.steady == 3 and not below.warnings
+    # one that is not level is nearer in some positions
+    slope = Obstacle('floor', 'plane', normal=(0.1, 0.0, 1.0), offset=-0.4)
+    assert {'floor'} <= set(sum(collision_model(robot, 0.01, [slope]).pairs, ()))
 
 
 def test_a_tool_moves_with_its_link_and_is_within_the_reach():

@@ -17,7 +17,7 @@ from robot_identification.excitation.sequence import (
     PointBounds,
     WaypointSet,
 )
-from robot_identification.excitation.settings import PlannerSettings, PointSettings
+from robot_identification.excitation.settings import Obstacle, PlannerSettings, PointSettings
 from robot_identification.excitation.trajectories import PointTrajectory, to_points, Trajectory
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping
@@ -294,7 +294,11 @@ def test_no_time_for_any_is_named(arm):
 
 
 def test_no_pose_that_can_be_held_is_named(arm):
-    # in a tight box around the arm only the start is free of collision
+    # in a tight shaft around the arm only the start is free of collision
     start = tuple(np.zeros(arm.n_joints))
+    shaft = [
+        Obstacle(f'wall {i}', 'plane', normal=normal, offset=-0.23)
+        for i, normal in enumerate(((1.0, 0, 0), (-1.0, 0, 0), (0, 1.0, 0), (0, -1.0, 0)))
+    ]
     with pytest.raises(ExcitationError, match='no room or time for poses'):
-        plan(arm, PlannerSettings(method='poses', start=start, clearance=0.3, floor=-0.32))
+        plan(arm, PlannerSettings(method='poses', start=start, obstacles=tuple(shaft)))

@@ -163,10 +163,11 @@ def test_meshes_that_are_not_found_end_plan_and_preview_until_they_are_accepted(
 ):
     # for the end of the test
     monkeypatch.setenv('ROS_PACKAGE_PATH', '')
+    # all of the link's shapes: what is left of one that touches its neighbor may be kept apart
     text = URDF.read_text()
-    begin = text.index('<collision', text.index('<link name="link_5"'))
+    begin = text.index('<collision', text.index('<link name="link_6"'))
     shape = text[begin : text.index('</collision>', begin)]
-    mesh = '<collision><geometry><mesh filename="package://gone/link_5.stl"/></geometry>'
+    mesh = '<collision><geometry><mesh filename="package://gone/link_6.stl"/></geometry>'
     urdf = tmp_path / 'arm.urdf'
     urdf.write_text(text.replace(shape, mesh, 1))
     for run in (
@@ -177,16 +178,16 @@ def test_meshes_that_are_not_found_end_plan_and_preview_until_they_are_accepted(
     ):
         assert run() == 2
         error = capsys.readouterr().err
-        assert "link_5.stl' of link 'link_5' is not found" in error
-        assert '--package-path' in error and 'planner.unchecked_links: [link_5]' in error
+        assert "link_6.stl' of link 'link_6' is not found" in error
+        assert '--package-path' in error and 'planner.unchecked_links: [link_6]' in error
         assert run('--package-path', str(tmp_path / 'nowhere')) == 2
         assert 'nowhere' in capsys.readouterr().err
-        assert run('--set', 'planner.unchecked_links=[link_5]') == 0
+        assert run('--set', 'planner.unchecked_links=[link_6]') == 0
         printed = capsys.readouterr()
-        assert 'of links without their meshes: link_5' in printed.out
+        assert 'of links without their meshes: link_6' in printed.out
     for page in ('plan.html', 'p.html'):
         assert 'collisions checked in part' in (tmp_path / page).read_text()
-    found = tmp_path / 'packages' / 'gone' / 'link_5.stl'
+    found = tmp_path / 'packages' / 'gone' / 'link_6.stl'
     found.parent.mkdir(parents=True)
     found.write_text(
         'solid s\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 0.1 0 0\nvertex 0 0.1 0\n'
