@@ -27,6 +27,9 @@ MOST = 10
 FINENESS = 1.5
 """Spheres in a length of a shape that is its breadth."""
 
+ShapePairs = dict[tuple[str, str], list[tuple[int, int]]]
+"""Pairs of shapes by the names of their bodies."""
+
 
 @dataclass(frozen=True)
 class BoundingSpheres:
@@ -285,7 +288,7 @@ def make_convex(shape: pin.GeometryObject) -> None:
 
 def possible_pairs(
     robot: Robot, geometry: pin.GeometryModel, allowed: Collection[frozenset[str]]
-) -> tuple[dict[tuple[str, str], list[tuple[int, int]]], int]:
+) -> tuple[ShapePairs, int]:
     """
     Return pairs of shapes that move against each other, by the names of their bodies.
 
@@ -293,7 +296,7 @@ def possible_pairs(
     """
     joints = [shape.parentJoint for shape in geometry.geometryObjects]
     names = shape_names(robot, geometry)
-    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    found: ShapePairs = {}
     for first, second in combinations(range(len(joints)), 2):
         if joints[first] != joints[second]:
             found.setdefault((names[first], names[second]), []).append((first, second))

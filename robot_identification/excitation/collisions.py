@@ -32,14 +32,12 @@ from .collision_geometry import (
     possible_pairs,
     random_positions,
     shape_reach,
+    ShapePairs,
     write_pairs,
 )
 from .limits import one_a_joint
 from .pair_clearance import CONTACT, Coverage, PairClearance, POSITIONS
 from .settings import FLOOR, Obstacle, PlannerSettings
-
-ShapePairs = dict[tuple[str, str], list[tuple[int, int]]]
-"""Pairs of shapes by the names of their bodies."""
 
 _BLOCK = 64
 """Positions in which contacts are looked for at once."""
@@ -232,8 +230,6 @@ class CollisionModel:
 
     def lower_bounds(self, position: np.ndarray) -> np.ndarray:
         """Return what is known of distances without measuring, (n_samples, n_pairs) [m]."""
-        if not self.pairs:
-            return np.empty((len(position), 0))
         return np.asarray(self.spheres.distances(position).T - self.pair_tolerance)
 
     def measure(self, position: np.ndarray, pairs: np.ndarray) -> list[Contact]:
@@ -270,19 +266,6 @@ class CollisionModel:
             for row, (i, d, p, line) in enumerate(rows)
         ]
 
-    def spread_distances(self) -> np.ndarray:
-        """
-        Return distances (POSITIONS, n_pairs) in positions spread over the joints' ranges [m].
-
-        They are as those of `measure`, and lower bounds of them above the clearance.
-        """
-        position = random_positions(self.robot, POSITIONS)
-        distance = self.lower_bounds(position)
-        samples, pairs = np.nonzero(distance < self.clearance)
-        found = self.measure(position[samples], pairs)
-        distance[samples, pairs] = [contact.distance for contact in found]
-        return distance
-
     def touching_meshes(self, position: np.ndarray, margin: float = 0.0) -> np.ndarray:
         """Return which of the pairs of `meshes` touch (n_samples, n_pairs) in positions."""
         model, meshes = self.robot.model, self.meshes
@@ -291,7 +274,7 @@ class CollisionModel:
             request.security_margin = margin
         found = np.zeros((len(position), len(meshes.collisionPairs)), dtype=bool)
         spheres = BoundingSpheres.from_geometry(self.robot, meshes, range(found.shape[1]))
-        near = margin >= spheres.distances(position).T if found.size else found
+        near = margin >= spheres.distances(position).T
         for row, q in enumerate(self.robot.configuration(position)):
             pin.updateGeometryPlacements(model, data, meshes, shapes, q)
             for pair in np.flatnonzero(near[row]).tolist():
@@ -520,11 +503,16 @@ def _with_chosen_pairs(everyone: CollisionModel, pairs: ShapePairs) -> Collision
 def _pair_clearances(
     model: CollisionModel, pairs: ShapePairs
 ) -> dict[tuple[str, str], PairClearance]:
-    """Return the clearances that pairs can keep."""
+    """Return the clearances that pairs can keep, from positions spread over the joints' ranges."""
     write_pairs(model.geometry, chain.from_iterable(pairs.values()))
-    columns = iter(
-        replace(model, shape_reach=shape_reach(model.robot, model.geometry)).spread_distances().T
-    )
+    model = replace(model, shape_reach=shape_reach(model.robot, model.geometry))
+    position = random_positions(model.robot, POSITIONS)
+    # measured below the clearance, bounded above it
+    distance = model.lower_bounds(position)
+    samples, numbers = np.nonzero(distance < model.clearance)
+    found = model.measure(position[samples], numbers)
+    distance[samples, numbers] = [contact.distance for contact in found]
+    columns = iter(distance.T)
     return {
         names: PairClearance.from_distances(
             np.min([next(columns) for _ in shapes], axis=0), model.clearance

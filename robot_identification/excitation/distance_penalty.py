@@ -56,15 +56,13 @@ class DistancePenalty:
     )
 
     @cached_property
-    def _watched(self) -> tuple[np.ndarray, BoundingSpheres | None]:
+    def _watched(self) -> tuple[np.ndarray, BoundingSpheres]:
         """
         Pairs (k,) whose distances a penalty looks at, with bounds of them.
 
         Pairs that are far apart in all of many random positions are left to the last check.
         """
         everyone, robot = np.arange(len(self.collisions.pairs)), self.collisions.robot
-        if not everyone.size:
-            return everyone, None
         nearest = np.full(everyone.size, np.inf)
         for part in np.array_split(random_positions(robot, PENALTY.bounded_positions), 10):
             nearest = np.minimum(nearest, self.collisions.spheres.distances(part).min(axis=1))
@@ -88,9 +86,9 @@ class DistancePenalty:
         return np.asarray(np.minimum(own, buffer + allowance))
 
     @cached_property
-    def _distances(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _distances(self) -> np.ndarray:
         """
-        Distances of the watched pairs in random positions, (n_pairs,) each [m].
+        Distances of the watched pairs in random positions, (3, n_pairs) [m].
 
         They are the least with tracking errors, the largest without, and what these errors take on
         average.
@@ -101,12 +99,11 @@ class DistancePenalty:
         found = self.collisions.measure(
             np.repeat(position, watched.size, axis=0), np.tile(watched, count)
         )
-        distances = np.array([(c.distance, c.planned) for c in found]).reshape(count, -1, 2)
+        measured = np.array([(c.distance, c.planned) for c in found]).reshape(count, -1, 2)
+        least, planned = np.moveaxis(measured, 2, 0)
         result = np.zeros((3, len(self.collisions.pairs)))
-        result[0, watched] = distances[:, :, 0].min(axis=0)
-        result[1, watched] = distances[:, :, 1].max(axis=0)
-        result[2, watched] = (distances[:, :, 1] - distances[:, :, 0]).mean(axis=0)
-        return result[0], result[1], result[2]
+        result[:, watched] = least.min(axis=0), planned.max(axis=0), (planned - least).mean(axis=0)
+        return result
 
     def of_motion(self, motion: Motion, buffer: float) -> tuple[float, np.ndarray, np.ndarray]:
         """Return the penalty of positions and of where stops end, and its gradients by q and v."""
@@ -181,8 +178,6 @@ class DistancePenalty:
         if last and last[0].shape == position.shape:
             moved = np.abs(position - last[0])
             lower = last[1] - self.collisions.pair_reach[watched] @ moved.T
-        if spheres is None or not watched.size:
-            return lower
-        if (lower < buffers[:, None]).mean() > PENALTY.unsure_share:
+        if watched.size and (lower < buffers[:, None]).mean() > PENALTY.unsure_share:
             lower = np.maximum(lower, spheres.distances(position))
         return np.asarray(lower)

@@ -50,22 +50,6 @@ async def wait_for(
         await tick()
 
 
-async def call_service(client: Client, request: Any, tick: Tick, seconds: float) -> Any | None:
-    """Return a service's response; None if it is not there or does not answer in time."""
-    end = time.monotonic() + seconds
-    while not client.service_is_ready():
-        if time.monotonic() > end:
-            return None
-        await tick()
-    future = client.call_async(request)
-    while not future.done():
-        if time.monotonic() > end:
-            client.remove_pending_request(future)
-            return None
-        await tick()
-    return future.result()
-
-
 async def call_again(
     client: Client, requests: Sequence[Any], missing: Sequence[str], tick: Tick
 ) -> list[Any]:
@@ -199,15 +183,15 @@ class MotionRecording:
                 code,
                 APPEARS_SECONDS,
             )
-            idle = False
-            answer = await call_service(client, request, self.tick, RECORDER_SECONDS)
-            idle = answer is not None
+            idle, future = False, client.call_async(request)
+            late = f"service '{name}' has not answered in time"
+            await wait_for(future.done, late, self.tick, code, RECORDER_SECONDS)
+            idle = True
         finally:
             # destroying a client with an answer on its way can end the process
             if idle:
                 self.node.destroy_client(client)
-        if answer is None:
-            raise MotionError(code, f"service '{name}' has not answered in time")
+        answer = future.result()
         if not answer.success:
             raise MotionError(code, f"service '{name}' refuses: {answer.message}")
         return answer
