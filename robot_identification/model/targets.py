@@ -97,7 +97,7 @@ TARGETS = {
             'viscous': '`viscous_friction`',
             'coulomb': '`friction`, `dynamic_friction`',
             'center': 'of the imported robot',
-            'gains': '`stiffness`, `damping`, `effort_limit`',
+            'gains': '`stiffness`, `damping`, `actuator_effort_limit` (before 3: `effort_limit`)',
             'delay': '`min_delay`, `max_delay` in steps',
         },
         dict.fromkeys(('servo_offset', 'coulomb_by_position'), _LEFT_OUT),

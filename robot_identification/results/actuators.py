@@ -14,10 +14,20 @@ from ..model.targets import TARGETS
 from ..regressor import ModelSettings
 
 ISAACLAB = (
-    '# Fields of isaaclab.actuators of Isaac Lab 2.2 and later with Isaac Sim 5, where',
-    '# friction is an effort; PhysX integrates it in another way than MuJoCo.',
+    '# Fields of isaaclab.actuators of Isaac Lab 2.2 to 3 with PhysX (Isaac Sim 5 and later) or',
+    '# Newton, where friction is an effort; PhysX integrates it in another way than MuJoCo.',
 )
 """Comment on the fields of Isaac Lab."""
+
+EFFORT_LIMIT = 'actuator_effort_limit'
+"""Field of Isaac Lab 3, for which a file takes that of 2.2 and 2.3 where its class lacks it."""
+
+_CHOICE = (
+    '# The effort limit has another name before Isaac Lab 3.',
+    'KNOWN = {{field.name for field in fields({name})}}',
+    f"LIMIT = '{EFFORT_LIMIT}' if '{EFFORT_LIMIT}' in KNOWN else 'effort_limit'",
+    '',
+)
 
 
 def actuator_file(
@@ -45,11 +55,18 @@ def actuator_file(
         Values of the other fields, by joint.
 
     """
-    lines = [f'"""{title}."""', '', *head, '', f'from {module} import {name}', '', 'ACTUATORS = {']
+    limited = any(EFFORT_LIMIT in values for values in joints.values())
+    lines = [f'"""{title}."""', '', *head, '']
+    lines += ['from dataclasses import fields', ''] if limited else []
+    lines += [f'from {module} import {name}', '']
+    lines += [line.format(name=name) for line in _CHOICE] if limited else []
+    lines.append('ACTUATORS = {')
     for joint, values in joints.items():
         lines.append(f'    {joint!r}: {name}(')
         all_values = {joint_field: (re.escape(joint),), **values}
-        lines += [f'        {field}={value!r},' for field, value in all_values.items()]
+        for field, value in all_values.items():
+            given = f'**{{LIMIT: {value!r}}}' if field == EFFORT_LIMIT else f'{field}={value!r}'
+            lines.append(f'        {given},')
         lines.append('    ),')
     return '\n'.join([*lines, '}', ''])
 

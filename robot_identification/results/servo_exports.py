@@ -18,7 +18,7 @@ from ..servo.parameter_sets import parameter_sets
 from ..servo.parameters import FreeParameters, ServoParameters
 from ..servo.settings import FRICTION_STIFFNESS
 from ..untrusted.writing import write_whole
-from .actuators import actuator_file, ISAACLAB
+from .actuators import actuator_file, EFFORT_LIMIT, ISAACLAB
 from .figure import Figure, headline, MEASURED, PREDICTED, RESIDUAL, SOFT
 from .report import write_figures
 from .servo_result import delay_document, MotionTrace, ServoResult, StoredServoResult
@@ -124,7 +124,7 @@ def isaaclab(result: AnyServoResult) -> str:
     Delays are whole steps there; that of the commands is rounded.
     """
     fields = {
-        'limit': 'effort_limit',
+        'limit': EFFORT_LIMIT,
         'armature': 'armature',
         'coulomb': 'friction',
         'dynamic': 'dynamic_friction',

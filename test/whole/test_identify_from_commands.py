@@ -6,11 +6,12 @@ One file: one experiment of servos, which is identified once.
 """
 
 import ast
-from dataclasses import replace
+from dataclasses import asdict, make_dataclass, replace
 import json
 import math
 from pathlib import Path
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 
 import mujoco
 import numpy as np
@@ -135,8 +136,12 @@ def test_the_page_has_the_table_and_draws_every_joint(folder):
     assert '>residual<' not in page  # a key of other lines
 
 
-# fields of the documented classes: isaaclab 2.2's ActuatorBaseCfg and DelayedPDActuatorCfg, and
-# mjlab 1.6's BuiltinPositionActuatorCfg with those of ActuatorCfg
+# fields of the documented classes: isaaclab 2.2's ActuatorBaseCfg and DelayedPDActuatorCfg, which
+# isaaclab 3 has beside those of ISAACLAB_3, and mjlab 1.6's BuiltinPositionActuatorCfg with those
+# of ActuatorCfg
+ISAACLAB_3 = (
+    'actuator_effort_limit actuator_velocity_limit joint_effort_limit joint_velocity_limit'
+)
 FIELDS = {
     'isaaclab': (
         'DelayedPDActuatorCfg',
@@ -170,11 +175,35 @@ def test_actuators_for_training_are_python_of_documented_classes(folder, capsys,
         assert values[viscous] == pytest.approx(VISCOUS[j], rel=0.1, abs=0.01)
 
 
-def test_limits_of_servos_are_those_of_the_actuators(folder):
+@pytest.fixture(scope='module')
+def limited(folder):
     stored = read_servo_result(folder / 'results' / 'result.yaml')
-    limited = replace(stored, servo=replace(stored.servo, limit=3.5))
+    return replace(stored, servo=replace(stored.servo, limit=3.5))
+
+
+def test_limits_of_servos_are_those_of_the_actuators(limited):
     model = mujoco.MjModel.from_xml_string(export(limited, 'mjcf'))
     np.testing.assert_array_equal(model.actuator_forcerange, [[-3.5, 3.5]] * 4)
+
+
+@pytest.mark.parametrize(
+    ('newer', 'field'), [('', 'effort_limit'), (ISAACLAB_3, 'actuator_effort_limit')]
+)
+def test_the_limit_is_that_of_the_isaac_lab_that_is_there(limited, monkeypatch, newer, field):
+    name, known = FIELDS['isaaclab']
+    fields = [(each, object, None) for each in (known + ' ' + newer).split()]
+    module = ModuleType('isaaclab.actuators')
+    setattr(module, name, make_dataclass(name, fields))
+    monkeypatch.setitem(sys.modules, 'isaaclab', ModuleType('isaaclab'))
+    monkeypatch.setitem(sys.modules, 'isaaclab.actuators', module)
+    scope = {}
+    exec(export(limited, 'isaaclab'), scope)
+    assert [*scope['ACTUATORS']] == [*JOINTS]
+    for actuator in scope['ACTUATORS'].values():
+        given = asdict(actuator)
+        assert given[field] == 3.5
+        others = [each for each in given if each.endswith('effort_limit') and each != field]
+        assert all(given[each] is None for each in others)
 
 
 def test_a_stored_result_exports_like_a_new_one(folder):
