@@ -32,7 +32,7 @@ OLDEST = {
     'plotly': '5.18',
     'pyarrow': '15.0',
     'pyyaml': '6.0',
-    'rosbags': '0.10',
+    'rosbags': '0.10.10',
     'scipy': '1.11',
     'threadpoolctl': '3.1',
     'tqdm': '4.66',
