@@ -39,9 +39,10 @@ OLDEST = {
     'xacro': '2.0',
 }
 """
-Oldest versions that will do: those of Ubuntu 24.04 where it has the package.
+Oldest versions that are admitted: about those of Ubuntu 24.04 where it has the package.
 
-Tests run with those that ``requirements/`` pins, with these, and with the newest.
+`make test` runs with those that ``requirements/`` pins, and the installed package with the newest;
+with these the workflow ``test`` does, and they are known to be installable together, no more.
 """
 NODES = sorted(path.stem for path in (HERE / NAME / 'nodes').glob('*_node.py'))
 
@@ -68,7 +69,7 @@ def long_description():
 
 def required(name):
     """
-    Return the packages of a file in ``requirements/``, with the oldest versions that will do.
+    Return the packages of a file in ``requirements/``, with the oldest versions that are admitted.
 
     The pins are for those who develop this package: beside others they would be in the way.
     """

@@ -30,7 +30,6 @@ ROOM = 0.8
 STEADY = 0.125
 """Share of its smallest distance by which the distance of a steady pair changes at most."""
 
-
 ROUNDING = 1e-5
 """Accuracy of distances [m]."""
 
