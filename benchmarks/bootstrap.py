@@ -14,7 +14,7 @@ from robot_identification.estimation import (
     LinearSystem,
     wls,
 )
-from robot_identification.estimators import EstimationSettings, RowBuilder
+from robot_identification.estimation.estimators import EstimationSettings, RowBuilder
 from robot_identification.regressor import build
 from robot_identification.regressor.base_search import structure
 from robot_identification.signals import SignalSettings

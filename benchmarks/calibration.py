@@ -24,12 +24,12 @@ from robot_identification.calibration.calibrate import (
 )
 from robot_identification.calibration.goal import Calibration, CalibrationSettings, MET
 from robot_identification.config.problem import IdentificationProblem
+from robot_identification.estimation.factor_file import StoredFactor
 from robot_identification.excitation import Plan, plan, PlannerSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.regressor.base_search import structure
-from robot_identification.results.factor_file import StoredFactor
 from robot_identification.simulation import SimulationSettings, truth
 from robot_identification.simulation.simulator import SimulatedExecutor
 

@@ -3,8 +3,6 @@
 A simulated robot and its controller on a clock that drives the excitation node, without DDS.
 
 The world's time passes in `World.pass_time` alone; `driven_time` has the node's modules see it.
-
-One file: robot, controller and messages are those of one world.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ import zipfile
 import numpy as np
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.estimation import LinearSystem, merge_all, wls
+from robot_identification.estimation.factor_file import pack, unpack
 from robot_identification.identification.reduction import FactorBuilder
 from robot_identification.regressor import ModelSettings
-from robot_identification.results.factor_file import pack, unpack
 
 from .harness import Figure, interleaved, Section, Table
 from .synthetic import panda, recording

@@ -5,8 +5,6 @@ Simulated arms whose models are wrong, as real ones are, and recordings with fau
 Efforts are Pinocchio's inverse dynamics of bodies that the URDF does not have (masses off by up to
 two, centres of mass moved, base askew by up to a degree), friction that no column describes, drive
 gains off by up to 15 %, coloured noise, and efforts late by up to 5 ms.
-
-One file: arms, and the faults that are put into recordings of them.
 """
 
 from __future__ import annotations

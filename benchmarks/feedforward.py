@@ -13,15 +13,15 @@ import warnings
 
 import numpy as np
 from robot_identification.data.recording import Motion
+from robot_identification.excitation.plan_file import as_points
 from robot_identification.excitation.planner import plan
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import Trajectory
+from robot_identification.exports.feedforward import with_efforts
 from robot_identification.identification.library import identify
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, predict, prior
-from robot_identification.results.feedforward import with_efforts
-from robot_identification.results.plan_file import as_points
 from robot_identification.results.tables import ResultView
 from robot_identification.simulation.plant import Plant
 from robot_identification.simulation.servo import Waypoints

@@ -26,6 +26,7 @@ from robot_identification.config.experiment import FleetSettings
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.config.sources import open_recording
 from robot_identification.data.recording_config import RecordingEntry
+from robot_identification.estimation.factor_file import merge_stored, pack, unpack
 from robot_identification.fleet.executor import Executor, open_executor
 from robot_identification.fleet.store import open_store
 from robot_identification.fleet.tasks import (
@@ -35,9 +36,8 @@ from robot_identification.fleet.tasks import (
     ReductionPlan,
     unpacked,
 )
-from robot_identification.progress import no_progress
 from robot_identification.regressor.base_search import structure
-from robot_identification.results.factor_file import merge_stored, pack, unpack
+from robot_identification.support.progress import no_progress
 
 from .document import machine
 from .fleet_growth import by_joints, by_recordings, by_samples, million, SECONDS, SIGNALS

@@ -7,11 +7,11 @@ import warnings
 
 import numpy as np
 from robot_identification.config.problem import IdentificationProblem
+from robot_identification.estimation.factor_file import merge_stored, pack, unpack
 from robot_identification.fleet.tasks import estimate_group, GROUP, Group, Question
 from robot_identification.identification.reduction import FactorBuilder
 from robot_identification.model.robot import Robot
 from robot_identification.regressor.base_parameters import BaseStructure
-from robot_identification.results.factor_file import merge_stored, pack, unpack
 from robot_identification.signals import SignalSettings
 
 from .harness import interleaved, Table

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
+from robot_identification.estimation.estimators import EstimationSettings
 from robot_identification.estimation.physical_fit import body_links
-from robot_identification.estimators import EstimationSettings
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot

@@ -179,7 +179,7 @@ def drive(folder: Path, priority: int | None, seconds: float = SECONDS) -> Found
 
     """
     import rclpy
-    from robot_identification.processes import NodeProcesses
+    from robot_identification.support.processes import NodeProcesses
     from robot_identification_msgs.srv import StartRecording, StopRecording
 
     rclpy.init()

@@ -19,12 +19,18 @@ import warnings
 import numpy as np
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
+from robot_identification.estimation.recursive.elimination import gauss_jordan
+from robot_identification.estimation.recursive.rls import RecursiveLeastSquares
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
-from robot_identification.online import Change, ChangeDetector, ChangeSettings, OnlineIdentifier
+from robot_identification.online import (
+    Change,
+    ChangeDetector,
+    ChangeSettings,
+    identifier_of,
+    OnlineIdentifier,
+)
 from robot_identification.online.filters import OnlineGrid, OnlineWindows
-from robot_identification.recursive.elimination import gauss_jordan
-from robot_identification.recursive.rls import RecursiveLeastSquares
 from robot_identification.regressor import predict
 from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.inverse_dynamics import entries
@@ -78,7 +84,7 @@ def robots() -> dict[str, Robot]:
 
 def identifier(robot: Robot) -> OnlineIdentifier:
     """Return what is timed: every sample is learned from and solved for."""
-    return IdentificationProblem(robot, signals=SIGNALS).online(PERIOD)
+    return identifier_of(IdentificationProblem(robot, signals=SIGNALS), PERIOD)
 
 
 def latencies(online: OnlineIdentifier, given: Recording, *, paced: bool = False) -> np.ndarray:
@@ -301,7 +307,9 @@ def _changes(robot: Robot) -> tuple[Table, list[Figure]]:
         elif name != 'nothing':
             shape = np.sin(np.pi * np.arange(60) / 60.0)
             changed[late.start : late.start + 60, :4] += np.outer(shape, [4.0, 9.0, 2.0, 5.0])
-        found, last, spent = _watched(problem.online(PERIOD, base=base), time_, position, changed)
+        found, last, spent = _watched(
+            identifier_of(problem, PERIOD, base=base), time_, position, changed
+        )
         if not found:
             rows.append([name, 'nothing', '', '', f'{1e6 * spent:.0f}'])
             continue

@@ -120,7 +120,7 @@ def _measured(folder: Path) -> dict[str, Any]:
 
 def _drive(folder: Path, way: str) -> None:
     """Start the node, publish, ask for its status, and write what was found."""
-    from robot_identification.processes import NodeProcesses
+    from robot_identification.support.processes import NodeProcesses
 
     messages = np.load(folder / 'messages.npy')
     with NodeProcesses(folder / 'log') as nodes:

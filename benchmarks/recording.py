@@ -103,7 +103,7 @@ def _row(way: str, found: dict[str, Any]) -> list[str]:
 def _drive(folder: Path) -> None:
     """Start the two nodes, publish, and write what was found."""
     import rclpy
-    from robot_identification.processes import NodeProcesses
+    from robot_identification.support.processes import NodeProcesses
 
     rclpy.init()
     messages = np.load(folder / 'messages.npy')

@@ -13,10 +13,10 @@ import warnings
 
 import numpy as np
 import pinocchio as pin
-from robot_identification.compiled import available
 from robot_identification.data.recording import Motion
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, CoupledDrive, ModelSettings
+from robot_identification.support.compiled import available
 
 from . import figaroh_way, two_cores
 from .harness import Figure, interleaved, ratio, Section, Table, Timing

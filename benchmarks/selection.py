@@ -20,11 +20,11 @@ import numpy as np
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Recording
 from robot_identification.errors import IdentificationWarning
+from robot_identification.estimation.estimators import EstimationSettings
 from robot_identification.estimation.least_squares import wls
 from robot_identification.estimation.physical import physical
 from robot_identification.estimation.system import system_of
 from robot_identification.estimation.validation import predicted_efforts
-from robot_identification.estimators import EstimationSettings
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from robot_identification.compiled import available, compile_all
+from robot_identification.support.compiled import available, compile_all
 
 from . import messages, workers
 from .targets import TARGETS

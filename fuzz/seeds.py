@@ -17,11 +17,11 @@ import numpy as np
 from robot_identification import identify, load_experiment, Robot, write_factor
 from robot_identification.excitation.bases import FourierTrajectory, rest_to_rest
 from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.plan_file import plan_text
 from robot_identification.excitation.plans import Plan
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import to_points
 from robot_identification.regressor import ModelSettings
-from robot_identification.results.plan_file import plan_text
 from robot_identification.results.result import write_result
 
 URDF = Path(__file__).resolve().parents[1] / 'urdf'

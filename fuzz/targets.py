@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Readers that are fed mutated files, and what each is fed.
-
-One file: one table of readers, each with a few lines that call it and make its seeds.
-"""
+"""Readers that are fed mutated files, and what each is fed."""
 
 from __future__ import annotations
 
@@ -38,13 +34,13 @@ from robot_identification.estimation.prior import choose_prior
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.constraints import check_trajectory
 from robot_identification.excitation.limits import motion_limits
+from robot_identification.excitation.plan_file import as_points, read_plan
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.fleet.store import open_store
 from robot_identification.model import urdf_files
 from robot_identification.model.consistency import check
 from robot_identification.regressor import build, prior
 from robot_identification.regressor.base_search import structure
-from robot_identification.results.plan_file import as_points, read_plan
 
 from . import attacks, bombs, messages
 from .mutations import mutate_bytes, mutate_text
@@ -202,7 +198,7 @@ def _factor(folder: Path, random: Random) -> None:
 
 @cache
 def _sound_factor() -> object:
-    from robot_identification.results.factor_file import unpack
+    from robot_identification.estimation.factor_file import unpack
 
     return unpack(identified()['run.factor'])
 

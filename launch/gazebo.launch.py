@@ -14,7 +14,8 @@ from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
-from robot_identification.launching import (
+from robot_identification.model.urdf_files import read_urdf, resolve_package_path
+from robot_identification.nodes.launching import (
     argument,
     common_arguments,
     full_namespace,
@@ -24,7 +25,6 @@ from robot_identification.launching import (
     stopping,
     SWITCH,
 )
-from robot_identification.model.urdf_files import read_urdf, resolve_package_path
 
 NODES = {
     # all get the robot from the topic robot_description

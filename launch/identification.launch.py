@@ -9,7 +9,7 @@ planned and checked, and nothing moves.
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from robot_identification.launching import (
+from robot_identification.nodes.launching import (
     argument,
     common_arguments,
     own_nodes,

@@ -8,7 +8,7 @@ observer needs the argument ``result``; without, it says so in ``/diagnostics``.
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from robot_identification.launching import own_nodes, remapped, SWITCH
+from robot_identification.nodes.launching import own_nodes, remapped, SWITCH
 
 NODES = {
     'recorder': {'output': '{recordings}'},

@@ -11,13 +11,7 @@ To identify while the bag plays, give ``online:=true``.
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 from launch_ros.substitutions import ExecutableInPackage
-from robot_identification.launching import (
-    argument,
-    full_namespace,
-    grace,
-    own_nodes,
-    SWITCH,
-)
+from robot_identification.nodes.launching import argument, full_namespace, grace, own_nodes, SWITCH
 
 CLOCK_RATE = '250'  # Hz; its default of 40 Hz is coarse for joint states at 1 kHz
 PATIENCE = '60'  # s, in which the identification has to be ready

@@ -8,7 +8,7 @@ service ``identification/identify``.  Where the simulation ends, everything ends
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
-from robot_identification.launching import (
+from robot_identification.nodes.launching import (
     argument,
     common_arguments,
     own_nodes,

@@ -6,6 +6,6 @@ The names in ``__init__.pyi`` are imported when they are first used, so that imp
 costs nothing.
 """
 
-from .lazy_names import lazily
+from .support.lazy_names import lazily
 
 __getattr__, __dir__, __all__ = lazily(__name__, __file__)

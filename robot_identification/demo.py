@@ -30,10 +30,10 @@ from .errors import IdentificationError
 from .model.urdf_files import resolve_package_path
 from .nodes.client import ServiceCaller
 from .nodes.common.processes import client_node
-from .processes import NodeProcesses
-from .progress import progress_bar
-from .results.comparison import compare, compare_masses, SIGNIFICANT
 from .results.stored_result import read_result
+from .simulation.comparison import compare, compare_masses, SIGNIFICANT
+from .support.processes import NodeProcesses
+from .support.progress import progress_bar
 
 EXIT_OK, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 1, 130
 

@@ -32,14 +32,14 @@ from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from robot_identification.config.experiment import Experiment
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.live.follower import Follower
-from robot_identification.live.settings import OnlineOptions, OnlineTask
 from robot_identification.model.robot import Robot
 from robot_identification.nodes import NODES
 from robot_identification.nodes.online_process import OnlineNode
 from robot_identification.nodes.simulation_node import SimulationNode
+from robot_identification.online.follower import Follower
+from robot_identification.online.settings import OnlineOptions, OnlineTask
 from robot_identification.options.fields import walk
-from robot_identification.processes import use_normal_priority
+from robot_identification.support.processes import use_normal_priority
 
 VARIANTS: dict[str, tuple[tuple[str, ...], ...]] = {
     'simulation': (('elastic.enabled:=true', 'elastic.coupling:=false', 'substeps:=10'),),

@@ -11,8 +11,6 @@ the inputs are in ``.venv/set-up.json``, the output of all commands is in ``log/
 
 The script needs the standard library alone, in the syntax of Python 3.6, so that an old Python can
 report that it is too old.
-
-One file: it runs before anything is installed, by the standard library alone.
 """
 
 import argparse
@@ -273,7 +271,7 @@ class SetUp:
         self.link(site_packages)
         # hot loops into Numba's cache; an error shows at their first use
         with suppress(SetUpError):
-            self.run(self.venv / 'bin' / 'python', '-m', 'robot_identification.compiled')
+            self.run(self.venv / 'bin' / 'python', '-m', 'robot_identification.support.compiled')
 
     def link(self, site_packages):
         """Link shared files and programs, which an editable installation leaves out."""

@@ -3,8 +3,6 @@
 Fixtures of all tests: nodes as processes in a DDS domain of their own, and a client.
 
 Tests take the fixture ``ros`` (see `Ros`); everything that it started is ended with the test.
-
-One file: pytest finds fixtures of all tests here.
 """
 
 from __future__ import annotations
@@ -143,7 +141,7 @@ def ros_domain(tmp_path_factory):
                 patch.setenv('ROS_LOG_DIR', str(tmp_path_factory.mktemp('ros_log')))
                 patch.setenv('RCUTILS_COLORIZED_OUTPUT', '0')
                 profile = fastdds_profile(tmp_path_factory.mktemp('dds'))
-                from robot_identification.receive_buffers import profile_variables
+                from robot_identification.nodes.common.receive_buffers import profile_variables
 
                 for name in profile_variables():
                     patch.setenv(name, str(profile))

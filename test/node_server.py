@@ -34,7 +34,7 @@ LIBRARIES = (
     'rcl_interfaces.srv',
     'robot_identification.excitation.planner',
     'robot_identification.identification.pipeline',
-    'robot_identification.results.saving',
+    'robot_identification.exports.saving',
     'robot_identification.simulation',
     'robot_identification_msgs.action',
     'robot_identification_msgs.srv',
@@ -165,7 +165,7 @@ def become(request, output):
     sys.stdout, sys.stderr = (os.fdopen(number, 'w', 1, closefd=False) for number in (1, 2))
     if not os.environ.get('DRAWS_REPORTS'):
         # a second for each result, and tested elsewhere
-        importlib.import_module('robot_identification.results.saving').html = lambda _: 'report'
+        importlib.import_module('robot_identification.exports.saving').html = lambda _: 'report'
     if request['program'].endswith('.py'):
         sys.argv = [request['program'], *request['arguments']]
         return partial(run_script, request['program'])

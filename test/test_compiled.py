@@ -11,7 +11,7 @@ import sys
 import textwrap
 
 import pytest
-from robot_identification.compiled import MODULES
+from robot_identification.support.compiled import MODULES
 
 ROOT = Path(__file__).resolve().parents[1]
 pytest.importorskip('numba')

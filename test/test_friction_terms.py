@@ -17,6 +17,8 @@ from robot_identification.data.recognition import require_kind
 from robot_identification.data.recording import Motion
 from robot_identification.errors import IdentificationError
 from robot_identification.estimation.physical_fit import drive_signs
+from robot_identification.exports.mjcf_export import mjcf
+from robot_identification.exports.urdf_export import identified_urdf
 from robot_identification.model.consistency import check
 from robot_identification.model.friction import (
     FALLING,
@@ -27,8 +29,6 @@ from robot_identification.model.friction import (
 )
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, predict, prior
-from robot_identification.results.mjcf_export import mjcf
-from robot_identification.results.urdf_export import identified_urdf
 from robot_identification.simulation import SimulationSettings
 
 ROOT = Path(__file__).resolve().parents[1]

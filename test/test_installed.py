@@ -21,7 +21,7 @@ import sys
 
 from page_blocks import blocks, GUIDES, PAGES, ROOT, script
 import pytest
-from robot_identification.results.formats import FORMATS
+from robot_identification.exports.formats import FORMATS
 
 pytestmark = [
     pytest.mark.installed,

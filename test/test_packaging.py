@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Statements about the package in several places agree and are complete.
-
-One file: each place that names a dependency is held against the same imports.
-"""
+"""Statements about the package in several places agree and are complete."""
 
 import ast
 import contextlib
@@ -22,7 +18,7 @@ import sys
 import xml.etree.ElementTree
 
 import pytest
-from robot_identification.compiled import MODULES
+from robot_identification.support.compiled import MODULES
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / 'robot_identification'
@@ -135,7 +131,7 @@ def imported_modules(folder):
 def started_packages():
     """Return the packages whose programs, launch files and plugins the launch files bring in."""
     found = set()
-    for path in (*(ROOT / 'launch').glob('*.py'), PACKAGE / 'launching.py'):
+    for path in (*(ROOT / 'launch').glob('*.py'), PACKAGE / 'nodes' / 'launching.py'):
         for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
             if not isinstance(node, ast.Call):
                 continue

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 import robot_identification
-from robot_identification.threads import on_one_thread
+from robot_identification.support.threads import on_one_thread
 
 threadpoolctl = pytest.importorskip('threadpoolctl')
 

@@ -13,7 +13,7 @@ import sys
 import pytest
 from robot_identification.cli.main import COMMANDS
 from robot_identification.errors import EXTRAS
-from robot_identification.results.formats import FORMATS
+from robot_identification.exports.formats import FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]
 MISSING = (*EXTRAS, 'distributed', 'matplotlib', 'plotly', 'rclpy', 'threadpoolctl')

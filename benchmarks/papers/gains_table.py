@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from robot_identification.estimation.drive_gains import drive_gains, DriveGains, load_on
 from robot_identification.estimation.rows import row_blocks
-from robot_identification.loads.drive_gains import drive_gains, DriveGains, load_on
 from robot_identification.regressor import build
 from robot_identification.regressor.base_search import structure
 from robot_identification.signals import SignalSettings

@@ -4,8 +4,6 @@ The three-joint robot of Gautier and Khalil (1992): its energy equations, search
 
 Its limits are not printed.  Those here are one set of the many that give about the random
 condition numbers of Table 2.
-
-One file: the paper's robot, with all that its tables and figures are made of.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import time
 import numpy as np
 from robot_identification.data.recording import Recording
 from robot_identification.estimation import Estimate, ols
-from robot_identification.estimators import EstimationSettings, RowBuilder
+from robot_identification.estimation.estimators import EstimationSettings, RowBuilder
 from robot_identification.excitation import (
     Plan,
     plan,

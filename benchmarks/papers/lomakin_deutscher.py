@@ -4,8 +4,6 @@ Lomakin and Deutscher 2020: a delta robot identified by polynomial approximation
 
 The paper's data are not published.  Its Table I is taken as the truth of a simulated delta robot,
 which is identified as the paper identifies its own.
-
-One file: one page, whose rows are all of one simulated recording.
 """
 
 from __future__ import annotations
@@ -16,10 +14,14 @@ from functools import lru_cache
 import numpy as np
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import row_blocks, system_of
-from robot_identification.estimators import EstimationSettings, EstimationTask, ESTIMATORS
+from robot_identification.estimation.estimators import (
+    EstimationSettings,
+    EstimationTask,
+    ESTIMATORS,
+)
+from robot_identification.estimation.recursive.rls import RecursiveSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
-from robot_identification.recursive.rls import RecursiveSettings
 from robot_identification.regressor import build, DeltaSettings, ModelSettings, Regressor
 from robot_identification.regressor.base_parameters import BaseStructure
 from robot_identification.regressor.base_search import structure

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import time
 
 import numpy as np
+from robot_identification.estimation.recursive.elimination import gauss_jordan
+from robot_identification.estimation.recursive.rls import RecursiveLeastSquares, RecursiveSettings
 from robot_identification.model.parameters import ParameterLayout
-from robot_identification.recursive.elimination import gauss_jordan
-from robot_identification.recursive.rls import RecursiveLeastSquares, RecursiveSettings
 
 from .page import figure, Row, Table
 

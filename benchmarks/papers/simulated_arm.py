@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.loads.drive_gains import Load
+from robot_identification.estimation.drive_gains import Load
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior

@@ -5,8 +5,6 @@ Calibration: motions until the parameters are known well enough.
 Plan, execute, identify, compare with the goal, plan the next.  `calibrate` knows neither ROS nor a
 simulator: it is given what plans and what executes.  Each motion has a folder of its own with
 plan, page, recording and factor, so that a calibration that was interrupted goes on where it was.
-
-One file: a calibration is one loop over plan, motion, factor and goal.
 """
 
 from __future__ import annotations
@@ -24,26 +22,26 @@ from ..config.problem import IdentificationProblem
 from ..config.sources import open_recording, Source
 from ..data.recording_config import RecordingEntry
 from ..errors import ExcitationError, RecordingError
+from ..estimation.factor_file import read_factor, StoredFactor, write_factor
 from ..excitation.collisions import CollisionModel, planned_collisions
 from ..excitation.constraints import check_trajectory, Findings
 from ..excitation.limits import motion_limits
 from ..excitation.objective import parameter_places
+from ..excitation.plan_file import as_points, read_plan
+from ..excitation.plan_page import save_plan
 from ..excitation.planner import plan
 from ..excitation.plans import Plan
 from ..excitation.settings import PlannerSettings
 from ..excitation.trajectories import PointTrajectory
+from ..exports.saving import save
 from ..identification.pipeline import identify_factors, identify_sources
 from ..identification.reduction import earlier_information, FactorBuilder, recordings_among
 from ..options.document import dump, plain, read_document
 from ..options.fields import from_mapping, to_mapping
-from ..progress import Progress
-from ..results.factor_file import read_factor, StoredFactor, write_factor
-from ..results.plan_file import as_points, read_plan
-from ..results.plan_page import save_plan
-from ..results.saving import reported_failures, save
 from ..selection.model_selection import can_choose, choose_model
 from ..signals import SignalSettings
-from ..untrusted.writing import write_whole
+from ..support.progress import Progress
+from ..untrusted.writing import reported_failures, write_whole
 from .goal import (
     Calibration,
     CalibrationProgress,

@@ -339,7 +339,7 @@ def planning_of(options: argparse.Namespace, names: Sequence[str] = ()) -> Any:
 
     Raises ModelError if a folder of ``--package-path`` does not exist.
     """
-    from ..config.problem import load_planning
+    from ..excitation.planning_settings import load_planning
     from ..model.urdf_files import add_package_path
 
     add_package_path(options.package_path)
@@ -349,7 +349,7 @@ def planning_of(options: argparse.Namespace, names: Sequence[str] = ()) -> Any:
     planning = load_planning(options.settings, {**overrides_of(options), **given})
     if options.srdf is None and options.scene is None and getattr(options, 'group', None) is None:
         return planning
-    from ..config.moveit import with_moveit
+    from ..excitation.moveit import with_moveit
 
     group = getattr(options, 'group', None)
     return with_moveit(planning, options.srdf, options.scene, group, group and options.robot)

@@ -4,8 +4,6 @@ Commands on experiment files.
 
 ``init`` and ``schema`` help to write them, ``structure``, ``filters`` and ``diagnose`` show what
 they lead to, and ``identify`` carries them out.
-
-One file: the commands share the options of an experiment file.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ import sys
 from typing import Any
 
 from ..errors import missing, one_of, SettingsError, suggestion, unique_texts
-from ..progress import progress_bar
+from ..support.progress import progress_bar
 from ..untrusted.writing import encoded
 from ..version import page
 from .command import (
@@ -110,9 +108,9 @@ def init(options: argparse.Namespace) -> int:
     robot-identification init arm.urdf swing.csv --tool
     robot-identification init go2.xml go2.npz --kp 20 --kd 1.5 --for mjcf
     """
-    from ..config.draft import draft, DraftSettings
-    from ..config.tool_draft import draft_tool, has_wrenches
-    from ..results.saving import require_writable
+    from ..drafting.draft import draft, DraftSettings
+    from ..drafting.tool_draft import draft_tool, has_wrenches
+    from ..exports.saving import require_writable
 
     if options.out.exists() and not options.force:
         raise SettingsError(
@@ -280,8 +278,8 @@ def filters(options: argparse.Namespace) -> int:
     robot-identification filters experiment.yaml --compare butterworth \
         --set signals.method=polynomial_approximation --out filters.html
     """
-    from ..results.fit_plots import curve_frequencies, response_figures
-    from ..results.report import write_figures
+    from ..figures.fit_plots import curve_frequencies, response_figures
+    from ..figures.page import write_figures
     from ..signals import sample_rate
     from ..signals.settings import METHODS
     from ..signals.streaming import decimated_nyquist, frequency_response
@@ -401,13 +399,13 @@ def identify(options: argparse.Namespace) -> int:
     robot-identification identify all.factor --out results
     """
     with without_collection():
-        from ..estimators import EstimationSettings, ESTIMATORS
+        from ..estimation.estimators import EstimationSettings, ESTIMATORS
+        from ..estimation.factor_file import read_factor, SUFFIX
+        from ..exports.saving import require_writable, save
         from ..identification.pipeline import identify, identify_factors
         from ..identification.reduction import with_factors
         from ..options.document import read_section
-        from ..results.factor_file import read_factor, SUFFIX
-        from ..results.saving import require_writable, save
-        from ..results.verdict import verdict
+        from ..verdict.verdict import verdict
 
     if options.target is not None:
         options.overrides = [*options.overrides, f'simulation.target={options.target}']

@@ -28,8 +28,8 @@ def feedforward(options: argparse.Namespace) -> int:
     --------
     robot-identification feedforward results/result.yaml trajectory.yaml --out with_efforts.yaml
     """
+    from ..exports.feedforward import read_trajectory, with_efforts
     from ..options.document import dump
-    from ..results.feedforward import read_trajectory, with_efforts
     from ..results.stored_result import read_result
 
     made, remarks = with_efforts(read_result(options.result), read_trajectory(options.trajectory))

@@ -34,7 +34,7 @@ def limits(options: argparse.Namespace) -> int:
     robot-identification limits results/result.yaml --out joint_limits.yaml
     robot-identification limits results/result.yaml --check joint_limits.yaml
     """
-    from ..results.joint_limits import moveit_limits, PERCENTILE, report_on, SHARE
+    from ..exports.joint_limits import moveit_limits, PERCENTILE, report_on, SHARE
     from ..results.stored_result import read_result
 
     result = read_result(options.result)

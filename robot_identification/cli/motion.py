@@ -13,7 +13,7 @@ import signal
 from typing import Any, TYPE_CHECKING
 
 from ..errors import collected_warnings, ExcitationError
-from ..progress import progress_bar
+from ..support.progress import progress_bar
 from ..version import page
 from .command import (
     argument,
@@ -99,12 +99,12 @@ def plan(options: argparse.Namespace) -> int:
     robot-identification plan servos.yaml --rate 50 --duration 10
     """
     from ..config.problem import planned_robot
+    from ..estimation.factor_file import read_factor
     from ..excitation.collisions import planned_collisions
+    from ..excitation.plan_page import save_plan
     from ..excitation.planner import plan
+    from ..exports.saving import require_writable
     from ..identification.reduction import earlier_information
-    from ..results.factor_file import read_factor
-    from ..results.plan_page import save_plan
-    from ..results.saving import require_writable
 
     options.parameters = ['payload'] if options.tool else None
     servos = servos_to_plan(options)
@@ -192,12 +192,11 @@ def preview(options: argparse.Namespace) -> int:
     from ..excitation.collisions import planned_collisions
     from ..excitation.constraints import check_trajectory
     from ..excitation.limits import motion_limits
+    from ..excitation.plan_file import as_points, read_plan
+    from ..excitation.plan_page import MotionPage, plan_html
     from ..excitation.stops import check_stops
     from ..model.robot import Robot
-    from ..results.plan_file import as_points, read_plan
-    from ..results.plan_page import MotionPage, plan_html
-    from ..results.saving import reported_failures
-    from ..untrusted.writing import write_whole
+    from ..untrusted.writing import reported_failures, write_whole
 
     settings = planning_of(options).planner
     stored = read_plan(options.plan)
@@ -319,8 +318,8 @@ def calibrate(options: argparse.Namespace) -> int:
     """
     from ..calibration.calibrate import calibrate, next_motion
     from ..calibration.goal import CalibrationSettings, MET
+    from ..exports.saving import require_writable
     from ..options.fields import from_mapping
-    from ..results.saving import require_writable
 
     planning = planning_of(options, ('duration',))
     names = ('target', 'least_share', 'prediction_error', 'motions')

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SettingsError
-from ..progress import progress_bar
+from ..support.progress import progress_bar
 from .command import (
     argument,
     command,
@@ -60,9 +60,9 @@ def reduce(options: argparse.Namespace) -> int:
     robot-identification reduce runs/*.factor --out all.factor
     robot-identification identify experiment.yaml --factors all.factor
     """
+    from ..estimation.factor_file import read_factor, SUFFIX, write_factors
+    from ..exports.saving import require_writable
     from ..identification.reduction import reduce_experiment
-    from ..results.factor_file import read_factor, SUFFIX, write_factors
-    from ..results.saving import require_writable
 
     options.experiment, *others = options.inputs
     stored = options.experiment.suffix == SUFFIX

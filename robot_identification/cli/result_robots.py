@@ -9,7 +9,7 @@ import sys
 from textwrap import fill
 
 from ..errors import IdentificationError, SettingsError
-from ..results.formats import format_of, FORMATS
+from ..exports.formats import format_of, FORMATS
 from .command import (
     argument,
     command,
@@ -88,7 +88,7 @@ def check(options: argparse.Namespace) -> int:
 def _repair(path: Path, out: Path | None, drawn: bool) -> Path:
     """Write the repaired URDF and return its path, or the file's own where nothing is wrong."""
     from ..model.robot import Robot
-    from ..results.urdf_export import repaired_urdf
+    from ..model.urdf_repair import repaired_urdf
 
     if not drawn:
         raise IdentificationError(
@@ -154,10 +154,10 @@ def export(options: argparse.Namespace) -> int:
     robot-identification export results/result.yaml --out dynamics.c
     robot-identification export results/result.yaml --format ur --frame tool0
     """
+    from ..exports.formats import export
     from ..identification.tool_pipeline import read_tool_result
-    from ..results.formats import export
-    from ..results.servo_result import is_servo_result, read_servo_result
     from ..results.stored_result import read_result
+    from ..verdict.servo_result import is_servo_result, read_servo_result
 
     suffix = '' if options.out is None else options.out.suffix.lower().lstrip('.')
     name = options.format or format_of(suffix) or 'urdf'
@@ -169,7 +169,7 @@ def export(options: argparse.Namespace) -> int:
         if options.samples is None:
             text = export(stored, name, options.frame)
         else:
-            from ..results.servo_exports import sets_document
+            from ..exports.servo_exports import sets_document
 
             text = sets_document(stored, options.samples)
     elif options.samples is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TYPE_CHECKING
 
 from ..errors import one_of, SettingsError
-from ..progress import progress_bar, subrange
+from ..support.progress import progress_bar, subrange
 from .command import (
     argument,
     command,
@@ -118,10 +118,10 @@ def validate(options: argparse.Namespace) -> int:
     robot-identification validate results/result.yaml experiment.yaml \
         --predictions predictions.csv
     """
+    from ..exports.saving import write_predictions
     from ..identification.revalidation import predict_stored, validate_stored
-    from ..results.saving import write_predictions
     from ..results.stored_result import read_result
-    from ..results.verdict import validation_verdict
+    from ..verdict.verdict import validation_verdict
 
     result = read_result(options.result)
     sources, signals = recordings_of(options, result)
@@ -161,7 +161,7 @@ def _channels(result: StoredResult) -> str:
 
 def _prediction_files(options: argparse.Namespace, sources: tuple[Any, ...]) -> tuple[Path, ...]:
     """Return the files for predictions, none of which may be one that is read."""
-    from ..results.saving import numbered
+    from ..exports.saving import numbered
 
     if options.predictions is None:
         return ()
@@ -208,9 +208,9 @@ def replay(options: argparse.Namespace) -> int:
     robot-identification replay results/result.yaml go2.npz --commands --out motion.html
     """
     from ..identification.reduction import recordings_among
-    from ..results.comparison import replay
-    from ..results.servo_result import is_servo_result
     from ..results.stored_result import read_result
+    from ..simulation.comparison import replay
+    from ..verdict.servo_result import is_servo_result
 
     if is_servo_result(options.result):
         return replay_servo(options)
@@ -263,10 +263,10 @@ def plot(options: argparse.Namespace) -> int:
     robot-identification plot results/result.yaml --joint joint_2 joint_3
     robot-identification plot results/result.yaml recordings/second --out second.html
     """
+    from ..exports.saving import numbered
+    from ..figures.fit_plots import effort_figures
+    from ..figures.page import write_figures
     from ..identification.revalidation import validate_stored
-    from ..results.fit_plots import effort_figures
-    from ..results.report import write_figures
-    from ..results.saving import numbered
     from ..results.stored_result import read_result
 
     result = read_result(options.result)

@@ -11,7 +11,7 @@ import textwrap
 from typing import Any
 
 from ..errors import SettingsError
-from ..progress import progress_bar
+from ..support.progress import progress_bar
 from .command import (
     argument,
     command,

@@ -11,7 +11,7 @@ import warnings
 
 from ..errors import SettingsError
 from ..model.targets import TARGETS
-from ..progress import progress_bar
+from ..support.progress import progress_bar
 from .command import (
     argument,
     EXIT_OK,
@@ -26,11 +26,11 @@ from .command import (
 
 if TYPE_CHECKING:
     from ..config.experiment import Experiment
-    from ..config.servo_draft import ServoDraft
     from ..data.commands import CommandRecording
+    from ..drafting.servo_draft import ServoDraft
     from ..identification.servo_planning import ServoPlanning
-    from ..results.servo_result import StoredServoResult
     from ..servo.plan import CommandPlan
+    from ..verdict.servo_result import StoredServoResult
 
 TARGET = argument(
     '--for',
@@ -89,12 +89,12 @@ REPLAYED_COMMANDS = (
 
 def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
     """Return the draft of recordings with commands; None for recordings with efforts."""
-    from ..config.draft import DraftSettings
     from ..config.experiment import RobotSettings
-    from ..config.servo_draft import draft_servo, has_commands
+    from ..drafting.draft import DraftSettings
+    from ..drafting.servo_draft import draft_servo, has_commands
     from ..errors import IdentificationWarning
     from ..model.urdf_files import urdf_of_mjcf
-    from ..results.urdf_export import robot_with_inertia
+    from ..model.urdf_repair import robot_with_inertia
 
     remarks = _gains_of_bam(options)
     asked = options.kp or options.kd or options.timestep
@@ -133,7 +133,7 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
 
 def _gains_of_bam(options: argparse.Namespace) -> tuple[str, ...]:
     """Set gains to those of bam's files; return what else these have."""
-    from ..config.bam import read_bam
+    from ..servo.bam import read_bam
 
     if (options.bam is None) != (options.volts_per_rad is None):
         given, other = ('bam', 'volts-per-rad') if options.bam else ('volts-per-rad', 'bam')
@@ -151,9 +151,10 @@ def _gains_of_bam(options: argparse.Namespace) -> tuple[str, ...]:
 
 def identify_commands(options: argparse.Namespace, experiment: Experiment) -> int:
     """Identify servos as an experiment file states, print the result and write its files."""
+    from ..exports.saving import require_writable
+    from ..exports.servo_exports import save_servo_result
     from ..identification.servo_pipeline import identify_servo
-    from ..results.saving import reported_failures, require_writable
-    from ..results.servo_exports import save_servo_result
+    from ..untrusted.writing import reported_failures
 
     for name, why in (
         ('factors', 'recordings of commands have no factors'),
@@ -214,8 +215,7 @@ def servos_to_plan(options: argparse.Namespace) -> ServoPlanning | None:
 
 def save_commands(commands: CommandPlan, folder: Path) -> tuple[Path, ...]:
     """Write ``commands.csv`` and ``commands.json`` of a plan."""
-    from ..results.saving import reported_failures
-    from ..untrusted.writing import write_together
+    from ..untrusted.writing import reported_failures, write_together
 
     files: dict[Path, str | bytes] = {
         folder / 'commands.csv': commands.csv(),
@@ -228,10 +228,10 @@ def save_commands(commands: CommandPlan, folder: Path) -> tuple[Path, ...]:
 
 def replay_servo(options: argparse.Namespace) -> int:
     """Play recorded commands to both robots of a result, and print and draw how they move."""
-    from ..results.report import write_figures
-    from ..results.servo_exports import motion_figures
-    from ..results.servo_replay import replay_commands
-    from ..results.servo_result import read_servo_result
+    from ..exports.servo_exports import motion_figures
+    from ..figures.page import write_figures
+    from ..identification.servo_replay import replay_commands
+    from ..verdict.servo_result import read_servo_result
 
     if options.horizon is not None:
         raise SettingsError(
@@ -255,8 +255,8 @@ def _recordings(
 ) -> tuple[CommandRecording, ...]:
     """Return the recordings of an experiment file, or a file with columns as ``init`` finds."""
     from ..config.commands import read_commands
-    from ..config.draft import require_units
-    from ..config.servo_draft import command_entry
+    from ..drafting.draft import require_units
+    from ..drafting.servo_draft import command_entry
 
     joints = result.robot.joints
     if options.recordings.suffix not in ('.yaml', '.yml') or options.recordings.is_dir():

@@ -40,8 +40,8 @@ def tool(options: argparse.Namespace) -> int:
     robot-identification tool experiment.yaml --set data.tool.rotation=true
     robot-identification export results/tool.yaml --format gravity
     """
+    from ..exports.saving import require_writable
     from ..identification.tool_pipeline import identify_tool, save_tool
-    from ..results.saving import require_writable
 
     experiment = experiment_of(options, check_data=False)
     folder = output_folder(options, experiment)

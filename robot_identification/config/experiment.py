@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-The experiment: sections on the robot, the recordings, signals and estimation.
-
-One file: the sections of one file, as its page lists them.
-"""
+"""The experiment: sections on the robot, the recordings, signals and estimation."""
 
 from __future__ import annotations
 
@@ -21,15 +17,15 @@ import numpy as np
 from ..data.drives import Drives, EFFORT_KINDS, EffortDrive
 from ..data.recording_config import RecordingEntry
 from ..errors import SettingsError
-from ..estimators import EstimationSettings, SERVO_METHODS
-from ..loads.drive_gains import METHODS
+from ..estimation.drive_gains import METHODS
+from ..estimation.estimators import EstimationSettings, SERVO_METHODS
 from ..loads.payload import PayloadSettings
 from ..model.robot import Robot, tilted_gravity
 from ..model.urdf_files import is_mjcf, urdf_of_mjcf, urdf_text
+from ..model.urdf_repair import robot_with_inertia
 from ..options.fields import key_error, option
 from ..regressor.delta import delta_robot
 from ..regressor.settings import ModelSettings
-from ..results.urdf_export import robot_with_inertia
 from ..servo.settings import SERVO_COMMAND, ServoSettings, SimulatorSettings
 from ..signals.settings import SignalSettings
 from ..untrusted.files import user_path

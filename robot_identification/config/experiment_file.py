@@ -5,8 +5,6 @@ The experiment file: one YAML file that describes an identification completely.
 It is validated as a whole before anything runs.  Every error is one line that gives the file's
 line and the full path of the key at fault.  Relative paths start at the file.  The nodes'
 parameters and the command line's ``--set`` use the same keys.
-
-One file: reading an experiment is one sequence of checks over all of its sections.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from ..errors import (
     RecordingError,
     SettingsError,
 )
-from ..estimators import EstimationSettings, ESTIMATORS, ROLLOUT, SERVO_METHODS
+from ..estimation.estimators import EstimationSettings, ESTIMATORS, ROLLOUT, SERVO_METHODS
 from ..model.robot import Robot
 from ..model.targets import TARGETS
 from ..options.document import Document, nearest, override, read_document

@@ -5,39 +5,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-import math
 import os
 from pathlib import Path
-from typing import Any
 import warnings
 
 import numpy as np
 
 from ..data.drives import Drives
-from ..errors import IdentificationWarning, one_of, SettingsError
+from ..errors import IdentificationWarning, one_of
 from ..estimation import choose_prior
-from ..estimators import EstimationSettings
-from ..excitation.settings import PlannerSettings
+from ..estimation.estimators import EstimationSettings
+from ..excitation.planning_settings import PlanningSettings
 from ..model.joint_choice import build_model
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot, tilted_gravity
 from ..model.urdf import parse_urdf
 from ..model.urdf_files import read_urdf
-from ..online import OnlineIdentifier
-from ..options.document import Document, override, read_document
-from ..options.fields import describe, from_mapping, option, settings_error
 from ..regressor import build, ModelSettings, Regressor
 from ..regressor import prior as urdf_prior
-from ..regressor.base_parameters import BaseStructure
-from ..regressor.base_search import structure
 from ..selection.model_selection import ModelSelection
 from ..signals import SignalSettings
 from .experiment import Experiment, KnownLoad, PayloadRecordings
 from .experiment_file import load_experiment
 from .sources import Source
-
-NODES = ('/**', '/**/excitation', '/excitation', 'excitation')
-"""Names of the node in a parameter file, from the most general on."""
 
 
 @dataclass(frozen=True)
@@ -130,49 +120,6 @@ class IdentificationProblem:
         """
         return choose_prior(self.estimation.prior, urdf_prior(self.robot, self.model))
 
-    def online(
-        self,
-        period: float,
-        *,
-        base: BaseStructure | None = None,
-        weights: np.ndarray | None = None,
-        memory: float | None = None,
-    ) -> OnlineIdentifier:
-        """
-        Return what identifies the robot from a stream of samples.
-
-        Parameters
-        ----------
-        period:
-            Usual time between samples [s].
-        base:
-            The base parameters, where they have been found already.
-        weights:
-            (n,) factor of each joint's rows; ones where None.
-        memory:
-            Time after which a row counts 1/e of a new one [s]; None for all alike.
-
-        Raises
-        ------
-        SettingsError
-            where the settings ask for what cannot be had sample by sample.
-
-        """
-        regressor = self.regressor()
-        if base is None:
-            base = structure(regressor, self.robot, grouping=self.model.grouping)
-        return OnlineIdentifier(
-            regressor,
-            base,
-            getattr(regressor, 'joints', self.robot.joints),
-            self.signals,
-            self.estimation.mrls,
-            period=period,
-            prior=self.prior(),
-            weights=weights,
-            memory=memory,
-        )
-
 
 @dataclass(frozen=True)
 class Recordings:
@@ -204,88 +151,6 @@ class Recordings:
 
 
 # --------------------------------------------------------------------------- planning
-
-
-@dataclass(frozen=True)
-class PlanningSettings:
-    """Joints that move, settings of the planner, and terms of the regressor."""
-
-    joints: tuple[str, ...] = option(
-        (), doc='Joints that move, in the order of all lists; empty: every moving one'
-    )
-    locked: Mapping[str, float] = option(
-        factory=dict, doc='Other moving joints and their positions', unit='rad or m'
-    )
-    planner: PlannerSettings = option(doc='The planner', factory=PlannerSettings)
-    robot: ModelSettings = option(doc='The regressor', factory=ModelSettings)
-
-
-def load_planning(
-    path: str | os.PathLike | None = None, overrides: Mapping[str, Any] | None = None
-) -> PlanningSettings:
-    """
-    Read settings of a plan.
-
-    Parameters
-    ----------
-    path:
-        YAML with keys of `PlanningSettings`, or a parameter file of nodes, of which the excitation
-        node's are taken; None takes the defaults.
-    overrides:
-        Values by dotted key that replace the file's, for example ``{'planner.floor': 0.0}``; text
-        is read as YAML.
-
-    Raises
-    ------
-    SettingsError
-        naming file, line and key.
-
-    """
-    document = Document({}) if path is None else read_document(path)
-    content = document.content
-    if not isinstance(content, dict):
-        raise SettingsError(
-            f'{document.file}: expected a mapping with the keys planner and robot',
-            file=document.file,
-            remedy="for example 'planner: {duration: 20.0}'",
-        )
-    if any(isinstance(part, dict) and 'ros__parameters' in part for part in content.values()):
-        content = _of_node(content)
-    try:
-        override(content, overrides or {})
-        return from_mapping(PlanningSettings, content)
-    except SettingsError as error:
-        where = '' if error.key in (overrides or {}) else document.where(error.key or '')
-        message = f'{where}: {error.message}' if where else error.message
-        raise settings_error(error, message, file=document.file or None) from error
-
-
-def _of_node(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the excitation node's planning parameters of a parameter file."""
-    known = {info.name for info in describe(PlanningSettings)}
-    found: dict[str, Any] = {}
-    for name in NODES:
-        part = content.get(name)
-        given = part.get('ros__parameters') if isinstance(part, dict) else None
-        for key, value in (given or {}).items():
-            if key in known and isinstance(value, dict):
-                found[key] = {**found.get(key, {}), **_without_nan(value)}
-            elif key in known:
-                found[key] = value
-    planner = found.get('planner', {})
-    group = planner.get('obstacles')
-    if isinstance(group, dict):
-        names = group.get('names') or ()
-        planner['obstacles'] = [{'name': name, **(group.get(name) or {})} for name in names]
-    return found
-
-
-def _without_nan(values: dict[str, Any]) -> dict[str, Any]:
-    """Return a group of parameters with None for NaN, by which nodes write it."""
-    return {
-        key: None if isinstance(value, float) and math.isnan(value) else value
-        for key, value in values.items()
-    }
 
 
 def planned_robot(

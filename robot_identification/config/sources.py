@@ -20,9 +20,9 @@ from ..data.recording_config import RecordingEntry, TIME_UNITS
 from ..data.sampling import Clock, clock_of, ClockWatch
 from ..data.unwrapping import Unwrapper
 from ..errors import one_of, RecordingError
+from ..estimation.factor_file import read_factor, StoredFactor
 from ..model.mechanisms import ElasticJoints
 from ..options.fields import key_error, key_path
-from ..results.factor_file import read_factor, StoredFactor
 from ..signals import RecordingSource, sample_rate
 
 Source = RecordingSource | StoredFactor

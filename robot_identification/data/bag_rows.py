@@ -15,8 +15,6 @@ Messages that were delivered late are passed over (`delivery_order`).
 
 Publishers of some joints each that have stamps of their own are joined by time: the others are
 interpolated at the stamps of the first one.
-
-One file: topics, publishers and stamps of one bag are sorted out together.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ Writing of rosbag2 recordings (mcap) without ROS, for ``ros2 bag`` and our own r
 A folder has ``<name>_0.mcap`` and, once it is closed, ``metadata.yaml``.  Each chunk goes to the
 operating system in one piece at `BagWriter.flush`, so that a killed writer loses only what came
 after its last flush; what was written before `BagWriter.sync` survives a power loss.
-
-One file: messages, indices and metadata of one bag have to agree.
 """
 
 from __future__ import annotations

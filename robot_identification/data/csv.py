@@ -8,8 +8,6 @@ lines and lines that start with ``#`` do not count as rows.  Files may be compre
 Spreadsheets write ``sep=;`` before the header, and decimal commas where the delimiter is another
 character.  ``ros2 topic echo --csv`` writes no header: stamp, frame, names and values of a joint
 state are the cells of a line, and the columns are named after these.
-
-One file: layout, header and numbers of a table are found by each other.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ stamp and numbers alone.  One message is parsed; all others whose remaining byte
 read as columns of one array.  CDR aligns numbers to their own size, counted from the end of the
 four-byte header; strings have their length before and a zero after them (OMG DDS-XTypes).
 Padding has no meaning and may differ.
-
-One file: both encodings of the message give the same arrays and errors.
 """
 
 from __future__ import annotations

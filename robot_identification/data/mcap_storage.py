@@ -5,8 +5,6 @@ Messages of mcap files (https://mcap.dev/spec), in arrays.
 Finished files are read by their index, others from their start to their last complete chunk.
 The `mcap` library parses single records, each from its own bytes: lengths in an untrusted file may
 be wrong.  Import this module where that library is needed: not each installation has it.
-
-One file: both ways to read one format share its records.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ checked to be of the right kind before, so that no content of any other file is 
 Names of columns are split into words: ``actual_q_0``, ``/joint_states/position[0]``,
 ``elbow_joint.effort`` and ``tau3`` have a word for the signal and one for the joint.  Columns with
 other names are distinguished by their content: velocities are the derivative of positions.
-
-One file: files and columns are recognised by the same first rows.
 """
 
 from __future__ import annotations

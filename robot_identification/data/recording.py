@@ -3,8 +3,6 @@
 Rows of files (`Table`), recordings at the joints, and input of the regressors (`Motion`).
 
 Recordings and motions are checked once, when they are made, and their arrays are read-only.
-
-One file: the checked arrays of a recording, and the ways to cut and join them.
 """
 
 from __future__ import annotations

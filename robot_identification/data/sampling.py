@@ -10,8 +10,6 @@ A grid point takes a sample unchanged that is within 0.5 % of a period (the roun
 its neighbours are on the grid too.  Elsewhere a cubic polynomial is evaluated: Hermite's form with
 the slopes of the parabolas through three samples.  Its error is of third order in the distance of
 the samples; the second-order errors of linear interpolation would be amplified by derivatives.
-
-One file: clock and grid are decided by the same stamps.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ for what is wrong.  An explanation is reported where it fits decisively better t
 as they are, with the prior's misfit and that of every joint counted, and where stretches of time
 that its fit has not seen say the same.  Beside that there is what needs no model
 (`recording_faults`).
-
-One file: explanations are compared on the same rows.
 """
 
 from __future__ import annotations
@@ -26,10 +24,10 @@ from ..data.recording import Motion, RecordingSource
 from ..model.parameters import ParameterSet
 from ..model.plausibility import robot_reach
 from ..model.robot import Robot
-from ..progress import no_progress, Progress
 from ..regressor import build, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
+from ..support.progress import no_progress, Progress
 from .hypotheses import Correction, gravity_change, hypotheses, NONE
 from .hypothesis_fit import (
     data_cost,

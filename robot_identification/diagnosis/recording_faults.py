@@ -7,8 +7,6 @@ the recorded effort is fitted by ``s tau_g + r (tau - tau_g) + fv v + fc sign(v)
 URDF's gravity ``tau_g`` and inverse dynamics ``tau``.  Torques at the joint have s near 1, motor
 torques and currents s below it by the gear ratio or the gain, and efforts that the driver has
 cleared of gravity s near 0.
-
-One file: each fault is a short function over the same samples.
 """
 
 from __future__ import annotations

@@ -20,8 +20,6 @@ with H the Hessian and C the covariance of the sum over parts.  For a sum the ci
 bootstrap needs no drawing: many replicates tend to the scatter of all blocks.  Least squares are
 drawn all the same, where few parts may carry a parameter: one that a single part determines has no
 scatter to first order.
-
-One file: drawn and closed form share the rows of their parts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Result of an estimator: base parameters, their uncertainty, the fit, and their tables.
-
-One file: an estimate and the tables that it writes of itself.
-"""
+"""Result of an estimator: base parameters, their uncertainty, the fit, and their tables."""
 
 from __future__ import annotations
 

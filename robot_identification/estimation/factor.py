@@ -6,8 +6,6 @@ With W_j the rows of joint j (base columns) and tau_j its effort, a `QRFactor` h
 [W_j | tau_j] for each joint beside a few sums.  Its size depends on the numbers of joints and base
 parameters alone, and the factor of two recordings comes from the factors of each: a reduction that
 may be done in any order, on any number of machines.
-
-One file: a factor, its signature and its merging keep one invariant.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ chapter 7; Beaton and Tukey, Technometrics 16, 1974).  The residuals of each joi
 that joint's own scale, the median absolute residual, which half of the rows would have to be wrong
 to spoil.  Every iteration is one pass over the rows, and holds as much of them as fits into a
 bounded memory.
-
-One file: losses, scales and repair are steps of one iteration.
 """
 
 from __future__ import annotations

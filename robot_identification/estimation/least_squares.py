@@ -16,8 +16,6 @@ deviation is dropped and the others are estimated again, until all that are left
 enough.  The joints' weights stay those of the full estimate, so that the residuals of successive
 models can be compared; so do the factors by which the block bootstrap's standard deviations exceed
 the classical ones.
-
-One file: identifiability, solution and essential parameters share the factor.
 """
 
 from __future__ import annotations

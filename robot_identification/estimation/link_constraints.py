@@ -9,8 +9,6 @@ reflection at a plane, or a quarter turn about an axis, which makes both moments
 
 A pinned body that is fixed to a link is taken off the link's parameters: what is left is the
 link's own body, which is physical and symmetric and has a prior of its own.
-
-One file: what a user states of links, and its equations.
 """
 
 from __future__ import annotations

@@ -31,8 +31,6 @@ plain fit gives the covariance of W'e as it is, whatever correlation there is be
 How far bodies are from their prior is what the weights say that the stretches do not distinguish
 from the best: the prior's variance is the mean of theirs, so that its rows in N are multiplied by
 the root of the ratio of the weight taken to their harmonic mean.
-
-One file: strength of the prior and deviations are found by the same fits.
 """
 
 from __future__ import annotations

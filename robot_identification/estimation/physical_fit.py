@@ -9,8 +9,6 @@ Wensing, Kim and Slotine, "Linear matrix inequalities for physically consistent 
 identification" (RA-L 2018), have P positive semidefinite.
 
 The problem is built once of robot, prior and settings; the rows enter by their R factor.
-
-One file: bodies, signs and bounds make up one convex problem.
 """
 
 from __future__ import annotations

@@ -20,8 +20,6 @@ need not be whole samples, nor short.
 Standard deviations of delays are by the delete-block jackknife (Kuensch, "The jackknife and the
 bootstrap for general stationary observations", Annals of Statistics 17, 1989) of the columns so
 left, since what the model does not know is neither white nor everywhere alike.
-
-One file: colour and delay are taken from the same samples.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ The linear system of recordings: the factor of their rows, and what to call its 
 
 Ordinary and weighted least squares, their residuals per joint and the elimination of columns all
 come from the factor, after one pass over the recordings.
-
-One file: a system and the passes over rows that fill it.
 """
 
 from __future__ import annotations
@@ -17,11 +15,11 @@ import numpy as np
 from scipy.linalg import blas
 
 from ..errors import RecordingError
-from ..progress import Progress, subrange
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.inverse_dynamics import RowPattern
 from ..signals import RecordingSource, SignalSettings, source_name
+from ..support.progress import Progress, subrange
 from .factor import expand_to_all_columns, JointTriangles, merge_all, ModelSignature, QRFactor
 from .plot_samples import (
     ANALYSED_ROWS,

@@ -14,8 +14,6 @@ independent rows,
     F = ((S_0 - S_1 - S_2) / (r_1 + r_2 - r_0)) / ((S_1 + S_2) / (N_1 + N_2 - r_1 - r_2)).
 
 Only what both factors determine is compared, so that motions may differ.
-
-One file: predictions, their fit and the test of equality share the rows.
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ import numpy as np
 from ..data.sampling import interpolated
 from ..errors import IdentifiabilityError
 from ..model.parameters import ParameterSet
-from ..progress import no_progress, Progress
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..signals import RecordingSource, SignalSettings
+from ..support.progress import no_progress, Progress
 from .estimate import Estimate, Fit, fit_table
 from .factor import QRFactor
 from .least_squares import evaluate, joint_weights, NEGLIGIBLE_COLUMN, TOLERANCE

@@ -4,8 +4,6 @@ Distances between links and obstacles by Coal, on the URDF's collision shapes.
 
 The distance that counts is the least one while each joint is within its tracking tolerance, since
 a robot is never quite where it is to be.
-
-One file: pairs, distances and what they cover belong to one model.
 """
 
 from __future__ import annotations

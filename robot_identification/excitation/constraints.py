@@ -3,8 +3,6 @@
 The last word before a robot moves: whether a trajectory keeps all limits and is free of collision.
 
 Nothing here trusts the planner; any trajectory can be checked, however it came about.
-
-One file: one check of a trajectory, and the errors that it raises.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ Goal of a motion, and the planner's objective with its gradient, in unconstraine
 `Objective` is a criterion of the information along a motion of a family that keeps its limits by
 construction, with penalties for what cannot be had so: too large efforts (`effort_penalty`), and
 links that come close to each other or to an obstacle (`distance_penalty`).
-
-One file: the goal and each term of the objective have one gradient.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ import pinocchio as pin
 
 from ..errors import ExcitationError
 from ..model.robot import Robot
-from ..progress import Progress
 from ..regressor import ModelSettings
-from ..threads import on_one_thread
+from ..support.progress import Progress
+from ..support.threads import on_one_thread
 from .bases import BASES
 from .collisions import CollisionModel, planned_collisions
 from .constraints import Nearest, too_close

@@ -14,8 +14,8 @@ from ..data.recording import Motion
 from ..errors import ExcitationError
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from ..progress import Progress
 from ..regressor import ModelSettings, predict, Regressor
+from ..support.progress import Progress
 from .bases import FourierTrajectory
 from .collisions import CollisionModel
 from .constraints import check_trajectory, CollisionError, Findings, LimitViolation

@@ -6,8 +6,6 @@ Descents start from the best of some random motions, then from perturbations of 
 motion whose efforts exceed their limits is sought again under limits that are lowered by the
 excess, since a motion that is scaled down as a whole loses most of its information.  Work is
 counted in evaluations, so that a search is the same for a seed whatever the load of the machine.
-
-One file: one search, with its constants.
 """
 
 from __future__ import annotations

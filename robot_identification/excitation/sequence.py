@@ -17,8 +17,6 @@ backtracking; they share nothing but the calls of the function.
 Where a descent ends depends on its start.  So many are begun and the good ones carried on, and
 then points of the best sequences are drawn anew and the sequences taken down again (`search`).
 
-One file: points, equations and descent of one problem.
-
 References
 ----------
 Gautier, Khalil, "Exciting trajectories for the identification of base inertial parameters of

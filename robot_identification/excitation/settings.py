@@ -4,8 +4,6 @@ Settings of the planner of exciting trajectories, obstacles among them.
 
 Obstacles are planes, boxes, cylinders and spheres in the base frame; one that names a link moves
 with it, as a tool that the URDF lacks.
-
-One file: the settings of one section of the file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Result of a fleet: parameters of each robot, summary, file and report, one HTML page.
-
-One file: a fleet's result and the page that shows it.
-"""
+"""Result of a fleet: parameters of each robot, summary, file and report, one HTML page."""
 
 from __future__ import annotations
 
@@ -19,11 +15,8 @@ from ..config.experiment import FleetSettings
 from ..config.problem import IdentificationProblem
 from ..estimation import Estimate, Fit, QRFactor
 from ..estimation.tables import number, percent, rule, wrapped
-from ..options.document import plain
-from ..options.fields import to_mapping
-from ..regressor.base_parameters import BaseStructure
-from ..results import report
-from ..results.figure import (
+from ..figures import page
+from ..figures.figure import (
     BELOW,
     CARD,
     escaped,
@@ -37,6 +30,9 @@ from ..results.figure import (
     ROW,
     TEXT,
 )
+from ..options.document import plain
+from ..options.fields import to_mapping
+from ..regressor.base_parameters import BaseStructure
 from ..version import __version__
 from .comparison import DAY, Difference, Drift, FleetComparison
 from .store import FleetRecording
@@ -312,8 +308,8 @@ def _table(
 
 def fleet_html(result: FleetResult) -> str:
     """Return the report as an HTML document."""
-    figures, missing = report.figure_store()
-    return report.render(
+    figures, missing = page.figure_store()
+    return page.render(
         'fleet.html',
         result=result,
         warnings=(*result.warnings, *missing),
@@ -328,28 +324,28 @@ def fleet_html(result: FleetResult) -> str:
     )
 
 
-def _tiles(result: FleetResult) -> Iterator[report.Tile]:
-    yield report.Tile(
+def _tiles(result: FleetResult) -> Iterator[page.Tile]:
+    yield page.Tile(
         'recordings',
         f'{result.n_recordings}',
         f'{result.factor.raw_rows:,} samples'.replace(',', '\u202f'),
     )
-    yield report.Tile(
+    yield page.Tile(
         'robots', f'{len(result.robots)}', f'{len(result.estimate)} base parameters each'
     )
     rejected = len(result.rejected)
     note = 'recordings that cannot be used' if rejected else 'every recording was used'
-    yield report.Tile('rejected', f'{rejected}', note, 'poor' if rejected else 'good')
-    yield report.Tile(
+    yield page.Tile('rejected', f'{rejected}', note, 'poor' if rejected else 'good')
+    yield page.Tile(
         'relative error',
-        f'{report.percent(result.estimate.fit.relative_error)} %',
+        f'{page.percent(result.estimate.fit.relative_error)} %',
         'with the same parameters for all',
     )
     if result.comparison is None:
         return
     for label, serials in (('differ', result.different), ('drift', result.drifting)):
         note = f'significance {result.settings.significance:g}, all tests together'
-        yield report.Tile(label, f'{len(serials)}', note, 'poor' if serials else 'good')
+        yield page.Tile(label, f'{len(serials)}', note, 'poor' if serials else 'good')
 
 
 def _robot_rows(result: FleetResult) -> Iterator[dict[str, Any]]:
@@ -389,10 +385,10 @@ def _efficiency(result: FleetResult) -> str:
     """Return text on the run times."""
     timing = result.timing
     fresh = result.n_recordings + len(result.rejected) - result.kept
-    text = f'{fresh} recordings in {report.seconds(timing.reducing)} by {result.scheduler}'
+    text = f'{fresh} recordings in {page.seconds(timing.reducing)} by {result.scheduler}'
     if result.kept:
         text += f', {result.kept} kept from an earlier run'
-    opening, comparing = report.seconds(timing.opening), report.seconds(timing.comparing)
+    opening, comparing = page.seconds(timing.opening), page.seconds(timing.comparing)
     return f'{text}; workers {opening}, comparison {comparing}'
 
 

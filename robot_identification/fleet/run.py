@@ -21,11 +21,11 @@ from ..errors import (
     unique_texts,
 )
 from ..estimation import essential, Estimate, evaluate, LinearSystem
+from ..estimation.estimators import EstimationTask, run_estimator
+from ..estimation.factor_file import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX
 from ..estimation.least_squares import joint_weights
-from ..estimators import EstimationTask, run_estimator
 from ..options.document import dump
-from ..progress import no_progress, Progress, subrange
-from ..results.factor_file import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX
+from ..support.progress import no_progress, Progress, subrange
 from .comparison import compare, FleetComparison, Series
 from .executor import Executor, open_executor
 from .result import fleet_html, FleetResult, RobotResult, Timing

@@ -33,12 +33,11 @@ from typing import Any, BinaryIO
 from ..config.experiment import FleetSettings
 from ..data.recording import recording_error
 from ..errors import IdentificationError, RecordingError
+from ..estimation.factor_file import FACTOR_SIZE, SUFFIX
 from ..options.document import dump, plain
-from ..results.factor_file import FACTOR_SIZE, SUFFIX
-from ..results.saving import reported_failures
 from ..untrusted.files import read_bytes
 from ..untrusted.names import has_control, REMEDY
-from ..untrusted.writing import encoded, open_own, write_whole
+from ..untrusted.writing import encoded, open_own, reported_failures, write_whole
 
 SUFFIXES = ('.mcap', '.db3', '.csv', '.tsv', '.npz')
 """Suffixes of the recordings that are found in folders."""

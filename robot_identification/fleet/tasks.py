@@ -29,15 +29,15 @@ from ..data.bag import bag_info
 from ..data.recording_config import RecordingEntry
 from ..errors import collected_warnings, IdentificationError, RecordingError, SettingsError
 from ..estimation.bootstrap import least_squares_covariance
+from ..estimation.factor_file import merge_stored, pack, StoredFactor, SUFFIX, unpack
 from ..estimation.least_squares import identifiability, solve
 from ..identification.reduction import FactorBuilder, require_factors, settings_of
 from ..model.parameters import ParameterLayout
 from ..options.document import plain
 from ..options.fields import to_mapping
-from ..progress import no_progress, Progress
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import structure
-from ..results.factor_file import merge_stored, pack, StoredFactor, SUFFIX, unpack
+from ..support.progress import no_progress, Progress
 from ..untrusted.writing import encoded
 from ..version import __version__
 from .executor import Executor, Task

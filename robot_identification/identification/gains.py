@@ -21,12 +21,12 @@ from ..data.recording import RecordingSource, source_name
 from ..errors import RecordingError, SettingsError
 from ..estimation import LinearSystem, RowBlock, system_of
 from ..estimation.bootstrap import variance_inflation
+from ..estimation.drive_gains import drive_gains, DriveGains, GAINS, load_on
+from ..estimation.gain_ratios import gain_ratios
 from ..estimation.rows import row_blocks
-from ..loads.drive_gains import drive_gains, DriveGains, GAINS, load_on
-from ..loads.gain_ratios import gain_ratios
-from ..progress import no_progress, Progress, subrange
 from ..regressor import Regressor
 from ..regressor.base_search import structure
+from ..support.progress import no_progress, Progress, subrange
 from .reduction import is_factor, recordings_among
 
 _ON_SCALE = (

@@ -12,10 +12,8 @@ import warnings
 
 import numpy as np
 
-from ..config.entry_guess import guess_entry, merge_signal_tables, with_time_unit
 from ..config.experiment import Experiment
 from ..config.experiment_file import experiment_from
-from ..config.servo_draft import command_entry
 from ..config.sources import ArrayEntry
 from ..data.commands import CommandRecording
 from ..data.drives import Drives
@@ -23,18 +21,20 @@ from ..data.recognition import ColumnGuess, guess_by_name
 from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import FACTOR, RecordingEntry, TIME_UNITS
 from ..data.sampling import likely_unit
+from ..drafting.entry_guess import guess_entry, merge_signal_tables, with_time_unit
+from ..drafting.servo_draft import command_entry
 from ..errors import IdentificationWarning, one_of, SettingsError, unique_texts
 from ..model.robot import Robot
+from ..model.urdf_repair import robot_with_inertia
 from ..options.fields import from_mapping, to_mapping
-from ..progress import no_progress, Progress
 from ..results.result import Result
-from ..results.urdf_export import robot_with_inertia
 from ..servo.settings import SERVO_COMMAND
-from ..threads import on_one_thread
+from ..support.progress import no_progress, Progress
+from ..support.threads import on_one_thread
 from . import pipeline
 
 if TYPE_CHECKING:
-    from ..results.servo_result import ServoResult
+    from ..verdict.servo_result import ServoResult
 
 Data = Any
 """A recording: `Recording`, data frame, arrays or columns by name, entry of a file, or path."""

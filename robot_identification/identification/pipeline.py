@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-The whole way from recordings to identified, checked and validated parameters, on one page.
-
-One file: it is the page on which the whole way stands.
-"""
+"""The whole way from recordings to identified, checked and validated parameters, on one page."""
 
 from __future__ import annotations
 
@@ -47,9 +43,7 @@ from ..estimation import (
     standard_essential,
 )
 from ..estimation.energy import ENERGY
-from ..estimation.residuals import residual_colour, ResidualColour
-from ..estimation.validation import validate, Validation, validation_of
-from ..estimators import (
+from ..estimation.estimators import (
     EstimationSettings,
     EstimationTask,
     require_bounds_kept,
@@ -57,22 +51,24 @@ from ..estimators import (
     RowBuilder,
     run_estimator,
 )
+from ..estimation.factor_file import StoredFactor
+from ..estimation.residuals import residual_colour, ResidualColour
+from ..estimation.validation import validate, Validation, validation_of
 from ..loads.payload import Payload, payload
 from ..model.consistency import check
 from ..model.parameters import ParameterSet
 from ..model.plausibility import plausibility, robot_reach, robot_shapes
 from ..options.fields import to_mapping
-from ..progress import no_progress, Progress, subrange
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import structure
-from ..results.factor_file import StoredFactor
 from ..results.result import RecordingSummary, Result
 from ..results.tables import ResultSettings
 from ..selection.friction_slopes import find_slopes, open_slopes
 from ..selection.model_selection import can_choose, choose_model, ModelSelection
 from ..signals import recording_clock, RecordingSource, source_name
-from ..threads import on_one_thread
+from ..support.progress import no_progress, Progress, subrange
+from ..support.threads import on_one_thread
 from .gains import gains_by_load, with_gains
 from .reduction import (
     FactorBuilder,

@@ -24,15 +24,8 @@ from ..data.recording_config import FACTOR, RecordingEntry
 from ..errors import SettingsError
 from ..estimation import combine, LinearSystem, ModelSignature
 from ..estimation.energy import ENERGY, require_movers
-from ..estimators import EstimationSettings, ESTIMATORS, RowBuilder
-from ..excitation.criteria import EarlierInformation, ROW_RATE
-from ..model.friction import SLOPES
-from ..model.robot import robot_document
-from ..progress import no_progress, Progress, subrange
-from ..regressor import Regressor
-from ..regressor.base_parameters import BaseStructure
-from ..regressor.base_search import drawn_states, structure
-from ..results.factor_file import (
+from ..estimation.estimators import EstimationSettings, ESTIMATORS, RowBuilder
+from ..estimation.factor_file import (
     FactorSettings,
     merge_error,
     merge_stored,
@@ -40,8 +33,15 @@ from ..results.factor_file import (
     StoredFactor,
     warn_repeated,
 )
+from ..excitation.criteria import EarlierInformation, ROW_RATE
+from ..model.friction import SLOPES
+from ..model.robot import robot_document
+from ..regressor import Regressor
+from ..regressor.base_parameters import BaseStructure
+from ..regressor.base_search import drawn_states, structure
 from ..selection.friction_slopes import open_slopes
 from ..signals import recording_clock, RecordingSource, source_name
+from ..support.progress import no_progress, Progress, subrange
 
 _MOTIONS = 4
 """Fixed motions at which regressors are held together."""

@@ -6,8 +6,6 @@ Results are compared with the first one: under the hypothesis of equal parameter
 over its standard deviation is normal.  Probabilities are corrected for the number of tests (Holm,
 "A simple sequentially rejective multiple test procedure", Scand. J. Statist. 6, 1979): of equal
 robots the probability of any reported difference is at most the significance.
-
-One file: all uses of a stored result rebuild the same problem.
 """
 
 from __future__ import annotations
@@ -37,14 +35,14 @@ from ..estimation.validation import (
     Validation,
     validation_of,
 )
-from ..online import MomentumObserver, ObserverSettings
-from ..progress import no_progress, Progress
+from ..loads.momentum_observer import MomentumObserver, ObserverSettings
 from ..regressor import build, Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import structure
 from ..results.result import Result
 from ..results.stored_result import StoredResult
 from ..signals import recording_clock, SignalSettings, source_name
+from ..support.progress import no_progress, Progress
 from .reduction import FactorBuilder, is_factor, recordings_among
 
 MANY = 1e6

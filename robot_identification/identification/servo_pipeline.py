@@ -14,16 +14,16 @@ from ..config.commands import read_commands
 from ..config.experiment import Experiment
 from ..data.commands import CommandRecording
 from ..errors import collected_warnings, unique_texts
-from ..estimators import ROLLOUT
+from ..estimation.estimators import ROLLOUT
 from ..model.robot import Robot
 from ..model.urdf_files import mjcf_facts
-from ..progress import no_progress, Progress, subrange
-from ..results.servo_replay import motion_trace
-from ..results.servo_result import ServoResult
 from ..servo.identification import fit_servo, rollout_errors
 from ..servo.parameter_sets import coverage, parameter_sets
 from ..servo.parameters import ServoParameters
 from ..servo.settings import INTEGRATORS, SimulatorSettings
+from ..support.progress import no_progress, Progress, subrange
+from ..verdict.servo_result import ServoResult
+from .servo_replay import motion_trace
 
 COVERAGE_SETS = 20
 """Parameter sets of which the coverage is measured."""

@@ -19,7 +19,7 @@ from ..loads.tool import Tool, tool
 from ..model.robot import read_robot, Robot, robot_document
 from ..options.document import dump, plain
 from ..results.result import MARK
-from ..threads import on_one_thread
+from ..support.threads import on_one_thread
 from ..untrusted.files import load_yaml, read_text
 from ..untrusted.writing import write_named
 from ..version import __version__

@@ -13,8 +13,6 @@ own uncertainty, and the covariance of p is right although beta is not known exa
 comes from the R factors of the two systems.  The approach with all rows in one system is that of
 Khalil, Gautier and Lemoine, "Identification of the payload inertial parameters of industrial
 manipulators" (ICRA 2007).
-
-One file: runs, solution and consistency of one estimator.
 """
 
 from __future__ import annotations

@@ -16,8 +16,6 @@ parameters using a recursive total least-squares approach", IROS 2008).
 R enters by Gauss-Newton steps: turned by a small d, the wrench changes by ``d x (Y p)``.  They
 start from the rotation nearest to the matrix that takes the measured force to gravity and
 acceleration at the frame.
-
-One file: rows, rotation and solution of one estimator.
 """
 
 from __future__ import annotations
@@ -161,7 +159,7 @@ class Tool:
 
     @property
     def level(self) -> str:
-        """Verdict, as of `robot_identification.results.verdict.LEVELS`."""
+        """Verdict, as of `robot_identification.verdict.verdict.LEVELS`."""
         load = self.load
         if not (load.determined[:4].all() and load.physical) or self.error > THRESHOLDS.poor_error:
             return 'do_not_use'

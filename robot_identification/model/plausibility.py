@@ -15,8 +15,6 @@ gyration does not fit either, is a placeholder and no evidence.
 A prior body that is impossible keeps its mass and centre of mass; of the second moments about it,
 the nearest positive definite ones are taken (Frobenius norm).  A missing one, or one without a
 positive mass, is made of the link's shapes at a common density, or is small beside its neighbours.
-
-One file: findings and repair hold bodies against the same bounds.
 """
 
 from __future__ import annotations

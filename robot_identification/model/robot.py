@@ -6,8 +6,6 @@ The identified joints stand in the order that the caller gives; Pinocchio's own 
 this module (`Robot.configuration`, `Robot.columns`).
 
 Inertial parameters of the links of a URDF, each in its own frame or in that of its joint.
-
-One file: a robot and the ways to read and write it.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ Of MJCF, each body becomes a link, whose frame is the body's moved to the anchor
 a body with k joints has k - 1 links without inertia before it.  Reference positions (``ref``) turn
 into the joints' origins, so that positions mean the same.  Meshes are left out, and so is what a
 URDF has no element for.
-
-One file: each source of a URDF ends in the same text.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Client of the nodes' services, actions and status topics, typed by the message d
 
 It does what `ros2 service call`, `ros2 action send_goal` and `ros2 topic echo` do, without
 ros2cli. On Ctrl-C it cancels the goal and waits until the motion has come to rest.
-
-One file: services, actions and topics are waited for in one way.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ The ``excitation`` node: plans exciting trajectories and has them executed.
 One single-threaded executor runs everything that waits, as coroutines, so nothing needs a lock and
 joint states cost a third of what they cost on several threads.  What computes, planning and
 checking, runs in a worker thread meanwhile.
-
-One file: one node, its goals and services.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 
 from ..errors import ExcitationError, IdentificationError, ModelError, SettingsError
+from ..estimation.factor_file import read_factor
 from ..excitation.planner import plan
 from ..excitation.plans import Plan, PlanningCanceled
 from ..excitation.settings import PlannerSettings
@@ -38,7 +37,6 @@ from ..identification.reduction import earlier_information
 from ..model.robot import Robot
 from ..options.fields import from_mapping
 from ..regressor import ModelSettings
-from ..results.factor_file import read_factor
 from .common import declare_options, explain, read_options, run, serve_action, steady_timer
 from .common.robot_description import RobotDescription
 from .excitation.calibration import CalibrationService

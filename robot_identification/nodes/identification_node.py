@@ -5,8 +5,6 @@ Node ``identification``: identification from recordings on request.
 Requests wait for each other in a thread beside the executor, so that the node answers parameter
 requests and publishes its state meanwhile.  Those that take long are actions, too.  For live
 identification see `online_service`.
-
-One file: one node, its requests and their state.
 """
 
 from __future__ import annotations
@@ -49,19 +47,19 @@ from ..errors import (
     SettingsError,
     unique_texts,
 )
-from ..estimators import without_unkept_bounds
+from ..estimation.estimators import without_unkept_bounds
+from ..exports.saving import require_writable, save
+from ..exports.urdf_export import identified_urdf
 from ..identification import pipeline
 from ..identification.revalidation import add_validation
 from ..identification.tool_pipeline import identify_tool, save_tool
 from ..model.consistency import check
-from ..progress import no_progress, Progress, subrange
-from ..results.headline import figures_of, headline
+from ..pages.headline import figures_of, headline
 from ..results.result import Result
-from ..results.saving import require_writable, save
-from ..results.urdf_export import identified_urdf
-from ..results.verdict import verdict
+from ..support.progress import no_progress, Progress, subrange
 from ..untrusted.directories import given_path
 from ..untrusted.writing import write_named
+from ..verdict.verdict import verdict
 from .common import explain, LATCHED, run, serve, serve_action, steady_timer
 from .common.messages import (
     base_parameters_message,

@@ -23,7 +23,7 @@ from ..config.requests import entry_like, experiment_of, named_files, restrict_f
 from ..data.drives import EFFORT_KINDS
 from ..data.recording_config import MotorSide, RecordingEntry, unusable
 from ..errors import RecordingError
-from ..estimators import EstimationSettings
+from ..estimation.estimators import EstimationSettings
 from ..model.robot import Robot
 from ..options.document import override
 from ..options.fields import option, to_mapping

@@ -26,9 +26,9 @@ from ..data.joint_state import shape_of, STAMP, STAMP_PLACE
 from ..data.joint_state_stream import ForeignStateError, JointStateStream, require_numbers
 from ..errors import RecordingError
 from ..identification.revalidation import observer_of
-from ..live.settings import require_a_value_a_joint
-from ..online import EffortWatch, Observation, ObserverSettings
+from ..loads.momentum_observer import EffortWatch, Observation, ObserverSettings
 from ..online.filters import BEYOND
+from ..online.settings import require_a_value_a_joint
 from ..options.fields import option
 from ..results.stored_result import read_result
 from ..signals.windows import too_sparse

@@ -32,17 +32,17 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
 from ..errors import IdentificationError
-from ..live.counts import MessageCounts
-from ..live.follower import ChangeWatch, Follower, Snapshot
-from ..live.settings import OnlineTask
-from ..live.status import rate_between, StatusSample, troubles_between
+from ..estimation.recursive.elimination import ACCEPTED, WEAK
 from ..online import DelayRows, DelayWatch
-from ..processes import prioritise
-from ..receive_buffers import enlarge_receive_buffers, prefer_sockets
-from ..recursive.elimination import ACCEPTED, WEAK
+from ..online.counts import MessageCounts
+from ..online.follower import ChangeWatch, Follower, Snapshot
+from ..online.settings import OnlineTask
+from ..online.status import rate_between, StatusSample, troubles_between
+from ..support.processes import prioritise
 from .common import explain, LATCHED, run, steady_timer
 from .common.messages import diagnostic_status, diagnostics, parameter_set_message, time_message
 from .common.processes import EXIT_USER_ERROR
+from .common.receive_buffers import enlarge_receive_buffers, prefer_sockets
 from .player import follower_name
 
 DEPTH = 5000

@@ -19,9 +19,9 @@ from std_srvs.srv import SetBool, Trigger
 
 from ..config.problem import IdentificationProblem
 from ..errors import IdentificationError, ModelError
-from ..live.process import OnlineProcess, STOP_SECONDS
-from ..live.saving import fresh_folder, save_live
-from ..live.settings import OnlineOptions, OnlineTask, require_live
+from ..online.process import OnlineProcess, STOP_SECONDS
+from ..online.saving import fresh_folder, save_live
+from ..online.settings import OnlineOptions, OnlineTask, require_live
 from .common import declare_options, LATCHED, serve, steady_timer
 from .common.messages import diagnostics
 from .common.requests import RequestQueue, SERVICES

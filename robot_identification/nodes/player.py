@@ -31,8 +31,8 @@ from sensor_msgs.msg import JointState
 
 from ..data.replay import part_length, part_of_bag
 from ..errors import IdentificationError, SettingsError
-from ..processes import terminate_with_parent
-from ..progress import no_progress, Progress
+from ..support.processes import terminate_with_parent
+from ..support.progress import no_progress, Progress
 from .client import ServiceCaller
 from .common import LATCHED
 from .common.joint_states import names_of

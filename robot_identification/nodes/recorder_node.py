@@ -31,10 +31,9 @@ from ..data.bag_writer import Qos, Topic
 from ..data.joint_state import JOINT_STATE
 from ..data.wrench_messages import WRENCH_STAMPED
 from ..errors import RecordingError, SettingsError
-from ..live.counts import LostMessageCounter
+from ..online.counts import LostMessageCounter
 from ..options.fields import option
-from ..processes import prioritise
-from ..receive_buffers import enlarge_receive_buffers, overflowed_packets, prefer_sockets
+from ..support.processes import prioritise
 from ..untrusted.directories import given_path
 from ..untrusted.files import plain_name
 from .common import (
@@ -46,6 +45,7 @@ from .common import (
     serve,
     steady_timer,
 )
+from .common.receive_buffers import enlarge_receive_buffers, overflowed_packets, prefer_sockets
 from .common.requests import data_directories
 
 _CLASSES = {JOINT_STATE: JointState, WRENCH_STAMPED: WrenchStamped}

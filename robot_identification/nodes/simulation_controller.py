@@ -26,7 +26,7 @@ from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ..errors import ExcitationError, IdentificationError
-from ..results.joint_trajectory import state_of, STATES
+from ..excitation.joint_trajectory import state_of, STATES
 from ..simulation import SimulatedSample, Simulator, Waypoints
 from ..simulation.controller import Constraints, Goal, Outcome, Tolerances, TrajectoryController
 from .common import explain, steady_timer

@@ -4,13 +4,7 @@
 from .change_detector import Change, ChangeDetector, ChangeSettings
 from .delay import DelayRows, DelayWatch
 from .filters import StreamCounts
-from .identifier import OnlineIdentifier, Update
-from .momentum_observer import (
-    EffortWatch,
-    MomentumObserver,
-    Observation,
-    ObserverSettings,
-)
+from .identifier import identifier_of, OnlineIdentifier, Update
 
 __all__ = [
     'Change',
@@ -18,11 +12,8 @@ __all__ = [
     'ChangeSettings',
     'DelayRows',
     'DelayWatch',
-    'EffortWatch',
-    'MomentumObserver',
-    'Observation',
-    'ObserverSettings',
     'OnlineIdentifier',
     'StreamCounts',
     'Update',
+    'identifier_of',
 ]

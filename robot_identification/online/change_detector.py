@@ -27,8 +27,6 @@ was met while learning.
 waited for.  Where a test over these three is exceeded, the change lasts: it is the hypothesis that
 explains most, with ``c_h k_h log(rows)`` counted against its k_h parameters (Schwarz), unless that
 is less than half of what there is to explain.  Where none is, but a level was, it was a collision.
-
-One file: one detector, its settings and findings.
 """
 
 from __future__ import annotations

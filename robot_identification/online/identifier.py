@@ -8,8 +8,6 @@ squares, and out comes the estimate of all rows so far.  The steps are those of 
 ``mrls`` with signals by ``polynomial_approximation``, by composition, and so are the numbers; but
 every parameter is solved for after each sample.  No step reads a clock, so the same samples give
 the same estimates, to the last bit.
-
-One file: one identifier, with its saved state.
 """
 
 from __future__ import annotations
@@ -22,17 +20,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..config.problem import IdentificationProblem
 from ..data.recording import Motion
 from ..errors import IdentificationError, ModelError, SettingsError
 from ..estimation import ModelSignature
 from ..estimation.factor import fixed_test_vector
 from ..estimation.least_squares import prior_base
+from ..estimation.recursive.mrls import learner_of
+from ..estimation.recursive.rls import RecursiveEstimate, RecursiveSettings, RecursiveState
 from ..estimation.rows import driven_rows
 from ..model.parameters import ParameterLayout, ParameterSet
-from ..recursive.mrls import learner_of
-from ..recursive.rls import RecursiveEstimate, RecursiveSettings, RecursiveState
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
+from ..regressor.base_search import structure
 from ..regressor.inverse_dynamics import entries, row_pattern, RowPattern
 from ..regressor.joint_terms import DryFriction
 from ..regressor.projection import forms
@@ -487,4 +487,50 @@ def _require_online(signals: SignalSettings) -> None:
         key=key,
         value=value,
         remedy=f'online it has to be {wanted}',
+    )
+
+
+def identifier_of(
+    problem: IdentificationProblem,
+    period: float,
+    *,
+    base: BaseStructure | None = None,
+    weights: np.ndarray | None = None,
+    memory: float | None = None,
+) -> OnlineIdentifier:
+    """
+    Return what identifies the robot of a problem from a stream of samples.
+
+    Parameters
+    ----------
+    problem:
+        Robot, model and settings.
+    period:
+        Usual time between samples [s].
+    base:
+        The base parameters, where they have been found already.
+    weights:
+        (n,) factor of each joint's rows; ones where None.
+    memory:
+        Time after which a row counts 1/e of a new one [s]; None for all alike.
+
+    Raises
+    ------
+    SettingsError
+        where the settings ask for what cannot be had sample by sample.
+
+    """
+    regressor = problem.regressor()
+    if base is None:
+        base = structure(regressor, problem.robot, grouping=problem.model.grouping)
+    return OnlineIdentifier(
+        regressor,
+        base,
+        getattr(regressor, 'joints', problem.robot.joints),
+        problem.signals,
+        problem.estimation.mrls,
+        period=period,
+        prior=problem.prior(),
+        weights=weights,
+        memory=memory,
     )

@@ -9,8 +9,6 @@ and a date is text.  A key that occurs twice in a mapping is an error, where YAM
 keep the last one in silence.
 
 Files are written with full precision, one line an entry, whole or not at all.
-
-One file: reading, overriding and writing keep the same keys.
 """
 
 from __future__ import annotations

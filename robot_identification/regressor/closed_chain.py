@@ -23,8 +23,6 @@ samples.  With J = dc/dq, velocities and accelerations follow from
 where J_p^+ is the pseudo-inverse: mechanisms such as planar linkages have more equations than
 passive joints, and the surplus ones agree.  Joint positions are compared in metres: angles times
 the robot's size.
-
-One file: closure, its derivatives and the columns that they give.
 """
 
 from __future__ import annotations

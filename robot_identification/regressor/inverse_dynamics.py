@@ -6,8 +6,6 @@ Its columns are those of rigid bodies, rotor inertia, friction, springs and coup
 adjoint turns gradients by the rows into gradients by the motion.  Of open chains it is exact, and
 costs about as much as two evaluations of the rows (`kernel`); of mechanisms and without Numba it
 comes from differences.
-
-One file: rows, their entries and their adjoint have to agree.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..compiled import available
 from ..data.recording import Motion
 from ..errors import ModelError
 from ..model.friction import friction_symbols, POSITIVE
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.robot import Robot
+from ..support.compiled import available
 from .closed_chain import ClosedBodies
 from .delta import DeltaBodies
 from .elastic import build_elastic

@@ -43,8 +43,6 @@ own acceleration, ``r_j^2 Iam ddq_j``, acts as the joint's own rotor inertia doe
 belongs to its ``Ia``, as in their equation (35): ``Ia_j = own rotor + r_j^2 Iam``.  What remains
 is the coupling, ``r_j Iam sum_{k != j} r_k ddq_k``.  For the motor's own joint nothing but this
 motor is in ``Ia``; ``tied`` uses that it is the same number and ``separate`` leaves both free.
-
-One file: each term is a short function in one table.
 """
 
 from __future__ import annotations

@@ -10,8 +10,6 @@ first two caches.  Slices are made outside of the innermost loops: each costs so
 The robot is data (`KernelData`): one machine code serves all robots.
 
 A motion is a spatial vector (w, l) in the link's frame, as in `rigid`.
-
-One file: functions of one compiled pass and of its adjoint.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import math
 from numba import boolean, float64, int64
 import numpy as np
 
-from ..compiled import compiled, constant
+from ..support.compiled import compiled, constant
 
 BLOCK = 72
 """Samples of a block; nine lines of a cache, since a power of two would use few of its sets."""

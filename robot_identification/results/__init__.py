@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results: files that programs, simulators and people read, and the report."""
+"""Results as values, and their files."""

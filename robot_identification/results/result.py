@@ -13,12 +13,12 @@ import numpy as np
 
 from ..diagnosis.recording_faults import RecordingFault
 from ..errors import IdentificationError
+from ..estimation.drive_gains import DriveGains
 from ..estimation.energy import ENERGY
 from ..estimation.estimate import Estimate
 from ..estimation.residuals import EffortDelay, ResidualColour
 from ..estimation.system import LinearSystem
 from ..estimation.validation import Validation
-from ..loads.drive_gains import DriveGains
 from ..loads.payload import Payload
 from ..model.consistency import ConsistencyReport
 from ..model.parameters import ParameterSet
@@ -275,7 +275,7 @@ class Result(ResultView):
             if the result is of factors, which have no samples to plot, or plotly is not installed.
 
         """
-        from .fit_plots import effort_figure
+        from ..figures.fit_plots import effort_figure
 
         if not len(self.system.trace):
             raise IdentificationError(
@@ -286,7 +286,7 @@ class Result(ResultView):
 
     def plot_parameters(self) -> Figure:
         """Plot base parameters with two standard deviations beside the prior's."""
-        from .parameter_plots import prior_figure
+        from ..figures.parameter_plots import prior_figure
 
         return prior_figure(self.estimate, self.structure.project(self.prior)).to_plotly()
 

@@ -16,7 +16,7 @@ import yaml
 from ..data.drives import Drives
 from ..errors import IdentificationError, reading_failure, SettingsError
 from ..estimation.estimate import Fit, JointFit
-from ..estimators import EstimationSettings
+from ..estimation.estimators import EstimationSettings
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..model.robot import read_robot, Robot
 from ..options.fields import from_mapping, LARGEST

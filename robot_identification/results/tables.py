@@ -5,8 +5,6 @@ Tables of a result: links before and after as text, links and fits as HTML and d
 Masses, centres of mass c = h / m and principal moments of I_c = I - (h'h 1 - h h') / m come from
 the parameters m, h, I at the joint's frame, their standard deviations from the covariance of these
 to first order: a principal moment with the direction v changes by v' dI_c v.
-
-One file: the tables of results and stored results are of the same rows.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ from numpy.typing import ArrayLike
 from ..data.drives import Drives
 from ..data.recording import Motion
 from ..errors import importing, one_of, SettingsError
+from ..estimation.estimators import EstimationSettings
 from ..estimation.tables import rule, WIDTH
-from ..estimators import EstimationSettings
 from ..model.consistency import inertia_at_com
 from ..model.parameters import body_links, INERTIAL_SYMBOLS, ParameterSet
 from ..model.robot import Robot

@@ -4,8 +4,6 @@ Cross-validation over contiguous stretches of the recordings.
 
 The rows of the recordings are cut into stretches.  Base parameters are fitted to all but one and
 predict that one; normal matrices of each stretch and joint make that cheap.
-
-One file: stretches and scores of one comparison.
 """
 
 from __future__ import annotations

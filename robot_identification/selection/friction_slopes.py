@@ -34,12 +34,12 @@ from ..estimation.rows import driven_rows, require_order, row_blocks
 from ..estimation.system import reported_blocks
 from ..model.friction import arctan_shape, SLOPES
 from ..model.parameters import ParameterLayout
-from ..progress import no_progress, Progress
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.joint_terms import slopes_of, SYMBOLS
 from ..regressor.settings import ModelSettings
 from ..signals import RecordingSource, SignalSettings
+from ..support.progress import no_progress, Progress
 
 RANGE = (0.5, 5000.0)
 """

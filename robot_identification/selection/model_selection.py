@@ -25,8 +25,6 @@ to single joints:
 
 The fit is weighted least squares, its weights iterated from the residuals of the joint fit, with a
 weak pull towards the prior.
-
-One file: the choices are steps of one search.
 """
 
 from __future__ import annotations
@@ -42,13 +40,13 @@ import numpy as np
 from ..errors import IdentificationError
 from ..model.friction import SELECTED
 from ..model.robot import Robot, tilted_gravity
-from ..progress import no_progress, Progress
 from ..regressor import build, ModelSettings
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import structure
 from ..regressor.rigid import tree_of
 from ..signals import RecordingSource, SignalSettings
 from ..signals.decimation import thinned
+from ..support.progress import no_progress, Progress
 from .cross_validation import (
     better,
     COMPARISON,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from ..progress import no_progress, Progress
+from ..support.progress import no_progress, Progress
 from .parameters import FreeParameters, KINDS, ServoParameters
 from .settings import ServoSettings
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..data.commands import CommandRecording, stretches_of
-from ..estimators import ROLLOUT
+from ..estimation.estimators import ROLLOUT
 from ..model.robot import Robot
-from ..progress import no_progress, Progress, subrange
+from ..support.progress import no_progress, Progress, subrange
 from .fit import fit, ServoFit
 from .model import ServoModel
 from .parameters import free_kinds, FreeParameters, ServoParameters

@@ -19,8 +19,6 @@ and derivatives there are what a Savitzky-Golay filter of order 2 gives, without
 samples at any times.  A causal filter would give position, velocity, acceleration and effort with
 four different delays, which a regressor turns into an error; here all four belong to one moment,
 and the stamp shows the delay of half the window.
-
-One file: recordings and streams go through the same windows.
 """
 
 from __future__ import annotations

@@ -15,8 +15,6 @@ the URDF's bodies, with the acceleration of the step before; springs act at the 
 Coulomb friction sticks truly: there is no velocity below which it fades out.  Static friction
 (Szabo and Szadeczky-Kardoss) is a steep but smooth function of the velocity, and so is the mean
 over a step of Dahl's friction, whose direction follows the displacement.
-
-One file: mechanism and friction are integrated together.
 """
 
 from __future__ import annotations

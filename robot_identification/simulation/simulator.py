@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-A simulated robot with its servo and its sensors, period by period, and its recordings.
-
-One file: servo, plant and sensors of one period.
-"""
+"""A simulated robot with its servo and its sensors, period by period, and its recordings."""
 
 from __future__ import annotations
 
@@ -25,8 +21,7 @@ from ..model.robot import Robot, tilted_gravity
 from ..regressor import ModelSettings, prior
 from ..regressor.joint_terms import slopes_of
 from ..regressor.rigid import tree_of
-from ..results.saving import reported_failures
-from ..untrusted.writing import write_whole
+from ..untrusted.writing import reported_failures, write_whole
 from .elastic import ElasticPlant, ElasticServo, require_rotors
 from .plant import Plant
 from .servo import Servo, TrajectoryFollower, Waypoints

@@ -3,8 +3,6 @@
 Settings and true parameters of a simulated robot: drives, deviation from its URDF, measurement.
 
 The truth is the URDF's, as bodies differ from their drawings.
-
-One file: settings of the simulated robot, and the parameters that they make.
 """
 
 from __future__ import annotations

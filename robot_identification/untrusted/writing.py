@@ -197,3 +197,16 @@ def _require_regular(found: os.stat_result, path: Path) -> None:
 def _remove(path: Path) -> None:
     with suppress(OSError):
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def reported_failures(folder: Path, *, remedy: str = 'choose another folder') -> Iterator[None]:
+    """Raise `IdentificationError` for a file that cannot be written into a folder."""
+    try:
+        yield
+    except OSError as error:
+        raise IdentificationError(
+            f"cannot write results to '{folder}': {error.strerror or error}",
+            file=str(folder),
+            remedy=f'{remedy}, or make room',
+        ) from error

@@ -22,15 +22,15 @@ from robot_identification.errors import (
     IdentificationWarning,
     RecordingError,
 )
+from robot_identification.estimation.factor_file import read_factor, write_factor
+from robot_identification.excitation.plan_file import read_plan
 from robot_identification.excitation.settings import PlannerSettings
+from robot_identification.exports import saving
 from robot_identification.identification.reduction import FactorBuilder
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.regressor.base_search import structure
-from robot_identification.results import saving
-from robot_identification.results.factor_file import read_factor, write_factor
-from robot_identification.results.plan_file import read_plan
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import SimulationSettings, truth
 from robot_identification.simulation.simulator import SimulatedExecutor

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Recordings in text files.
-
-One file: each test is a text and what is read of it, or said against it.
-"""
+"""Recordings in text files."""
 
 import tracemalloc
 

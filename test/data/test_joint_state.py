@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from mcap.writer import Writer
 import numpy as np
 import pytest
-from robot_identification.config.entry_guess import guess_entry
 from robot_identification.data.bag import joint_state_messages
 from robot_identification.data.joint_state import decode
 from robot_identification.data.joint_state_stream import JointStateStream
+from robot_identification.drafting.entry_guess import guess_entry
 from robot_identification.errors import RecordingError
 from rosbags.typesys import get_typestore, Stores
 

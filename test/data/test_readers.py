@@ -8,11 +8,11 @@ import sys
 
 import numpy as np
 import pytest
-from robot_identification.config.entry_guess import guess_entry
 from robot_identification.config.sources import open_recording
 from robot_identification.data import readers as module
 from robot_identification.data.readers import read_parquet_head, read_tables
 from robot_identification.data.recording_config import RecordingEntry
+from robot_identification.drafting.entry_guess import guess_entry
 from robot_identification.errors import IdentificationError, RecordingError
 from robot_identification.options.fields import from_mapping
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Recordings in rosbag2 files, written by rosbags.
-
-One file: each test is a bag and what is read of it, or said against it.
-"""
+"""Recordings in rosbag2 files, written by rosbags."""
 
 import time
 import warnings

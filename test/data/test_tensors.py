@@ -7,8 +7,8 @@ import zipfile
 
 import numpy as np
 import pytest
-from robot_identification.config.servo_draft import has_commands
 from robot_identification.data.readers import array_shapes, read_arrays
+from robot_identification.drafting.servo_draft import has_commands
 from robot_identification.errors import RecordingError
 
 JOINTS = ('a', 'b')

@@ -7,8 +7,8 @@ from robot_identification.config.problem import IdentificationProblem
 from robot_identification.diagnosis.diagnose import diagnose
 from robot_identification.diagnosis.recording_faults import forgotten_loads, LIMITS
 from robot_identification.identification.pipeline import identify_sources
-from robot_identification.results.verdict import DO_NOT_USE, USABLE, verdict
 from robot_identification.signals import SignalSettings
+from robot_identification.verdict.verdict import DO_NOT_USE, USABLE, verdict
 
 from benchmarks.faulty_arms import arm
 

@@ -15,7 +15,7 @@ from robot_identification.diagnosis.recording_faults import (
     in_seconds,
     recording_faults,
 )
-from robot_identification.estimators import EstimationSettings
+from robot_identification.estimation.estimators import EstimationSettings
 from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (

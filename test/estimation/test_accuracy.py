@@ -5,9 +5,9 @@ from mpmath import mp
 import numpy as np
 import pytest
 from robot_identification.estimation import from_rows, ols, wls
+from robot_identification.estimation.recursive.mrls import mrls
+from robot_identification.estimation.recursive.rls import RecursiveSettings
 from robot_identification.estimation.rows import RowBlock
-from robot_identification.recursive.mrls import mrls
-from robot_identification.recursive.rls import RecursiveSettings
 
 from .conftest import plain_structure
 

@@ -14,8 +14,8 @@ from robot_identification.estimation.bounds import (
     read_boxes,
     standard_box,
 )
+from robot_identification.estimation.recursive.elimination import within
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
-from robot_identification.recursive.elimination import within
 from scipy.optimize import nnls
 
 LAYOUT = ParameterLayout(

@@ -16,13 +16,13 @@ from robot_identification.estimation import (
 )
 from robot_identification.estimation.bootstrap import with_bootstrap
 from robot_identification.estimation.energy import quadrature_weights, require_movers
-from robot_identification.estimation.validation import validate
-from robot_identification.estimators import (
+from robot_identification.estimation.estimators import (
     EstimationSettings,
     EstimationTask,
     ESTIMATORS,
     RowBuilder,
 )
+from robot_identification.estimation.validation import validate
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (

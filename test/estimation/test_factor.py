@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Factors merge like the rows that they stand for, in whatever order and grouping.
-
-One file: sums, merges and changes of the same factors.
-"""
+"""Factors merge like the rows that they stand for, in whatever order and grouping."""
 
 from dataclasses import fields, replace
 from fractions import Fraction

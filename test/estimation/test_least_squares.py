@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-OLS and WLS against dense algebra, their statistics against simulation, and their refusals.
-
-One file: one estimator, on the same systems of random rows.
-"""
+"""OLS and WLS against dense algebra, their statistics against simulation, and their refusals."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

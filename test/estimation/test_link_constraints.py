@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Constraints of links: kept to rounding, at the minimum that other formulations find.
-
-One file: all constraints are tried on one arm.
-"""
+"""Constraints of links: kept to rounding, at the minimum that other formulations find."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +11,11 @@ from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
 from robot_identification.estimation import from_rows
 from robot_identification.estimation.bounds import standard_box
+from robot_identification.estimation.estimators import (
+    EstimationSettings,
+    require_bounds_kept,
+    without_unkept_bounds,
+)
 from robot_identification.estimation.link_constraints import (
     LinkConstraint,
     PhysicalSettings,
@@ -25,11 +26,7 @@ from robot_identification.estimation.link_constraints import (
 )
 from robot_identification.estimation.log_det import LogDetProblem, minimise
 from robot_identification.estimation.physical import physical
-from robot_identification.estimators import (
-    EstimationSettings,
-    require_bounds_kept,
-    without_unkept_bounds,
-)
+from robot_identification.exports.urdf_export import identified_urdf
 from robot_identification.model.consistency import check, from_pseudo_inertia, pseudo_inertia
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
@@ -37,7 +34,6 @@ from robot_identification.options.fields import from_mapping
 from robot_identification.regressor import build
 from robot_identification.regressor import prior as urdf_prior
 from robot_identification.regressor.base_search import structure
-from robot_identification.results.urdf_export import identified_urdf
 from scipy.optimize import minimize
 
 URDF = (Path(__file__).parents[2] / 'urdf' / 'szabo_3r.urdf').read_text()

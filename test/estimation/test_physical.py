@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Physically consistent fit: the stated objective, the truth, its uncertainty, constraints.
-
-One file: one fit, on recordings of the same arms.
-"""
+"""Physically consistent fit: the stated objective, the truth, its uncertainty, constraints."""
 
 from dataclasses import replace
 from pathlib import Path

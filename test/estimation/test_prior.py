@@ -21,7 +21,7 @@ from robot_identification.estimation import (
     standard_essential,
 )
 from robot_identification.estimation.bounds import read_boxes
-from robot_identification.estimators import EstimationSettings
+from robot_identification.estimation.estimators import EstimationSettings
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping

@@ -16,7 +16,7 @@ from robot_identification.estimation import (
     system_of,
     wls,
 )
-from robot_identification.estimators import EstimationTask, ESTIMATORS
+from robot_identification.estimation.estimators import EstimationTask, ESTIMATORS
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (

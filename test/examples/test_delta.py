@@ -13,14 +13,14 @@ import pytest
 from robot_identification.config.experiment_file import experiment_from, load_experiment
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.errors import SettingsError
+from robot_identification.estimation.factor_file import pack, unpack
+from robot_identification.exports.saving import save
 from robot_identification.identification.pipeline import identify, identify_factors
 from robot_identification.identification.reduction import FactorBuilder
 from robot_identification.identification.revalidation import validate_stored
 from robot_identification.model.robot import Robot
 from robot_identification.options.document import read_document
 from robot_identification.regressor.delta import delta_urdf
-from robot_identification.results.factor_file import pack, unpack
-from robot_identification.results.saving import save
 from robot_identification.results.stored_result import read_result
 
 ROOT = Path(__file__).resolve().parents[2]

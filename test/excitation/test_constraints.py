@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-The last check: limits between samples, collisions between looks, and what errors name.
-
-One file: one check, on ways of the same arm.
-"""
+"""The last check: limits between samples, collisions between looks, and what errors name."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Plans: within the limits, at rest at both ends, better than chance, the same each time.
-
-One file: plans of the same two arms, which take the time.
-"""
+"""Plans: within the limits, at rest at both ends, better than chance, the same each time."""
 
 from dataclasses import replace
 from pathlib import Path

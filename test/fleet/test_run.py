@@ -18,12 +18,12 @@ from robot_identification.errors import (
     RecordingError,
     SettingsError,
 )
+from robot_identification.estimation.factor_file import read_factor
 from robot_identification.fleet import identify_fleet, save_fleet
 from robot_identification.fleet import result as fleet_result
 from robot_identification.fleet import tasks as fleet_tasks
 from robot_identification.fleet.tasks import ReductionPlan
 from robot_identification.identification.pipeline import identify_sources
-from robot_identification.results.factor_file import read_factor
 from robot_identification.untrusted.files import load_yaml
 
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-The launch files: as Python sources, and, where launch_ros is installed, started for real.
-
-One file: all launch files are held to the same rules, and started alike.
-"""
+"""The launch files: as Python sources, and, where launch_ros is installed, started for real."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ import sys
 
 from node_interfaces import INTERFACES
 import pytest
-from robot_identification import launching
+from robot_identification.nodes import launching
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -478,7 +474,7 @@ def test_two_arms_by_inclusion_each_in_its_namespace_with_parameters_of_its_own(
 def test_the_full_name_of_the_namespace(pushed, given, full):
     pytest.importorskip('launch_ros', reason='needs ROS 2 with launch_ros: no wheels exist')
     from launch import LaunchContext
-    from robot_identification.launching import full_namespace
+    from robot_identification.nodes.launching import full_namespace
 
     context = LaunchContext()
     context.launch_configurations['namespace'] = given

@@ -10,7 +10,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from robot_identification.results.exports import plotjuggler_layout
+from robot_identification.exports.robot_export import plotjuggler_layout
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 

@@ -9,9 +9,9 @@ import pytest
 from robot_identification.cli.main import main
 from robot_identification.data.recording import Recording
 from robot_identification.errors import IdentifiabilityError, ModelError
+from robot_identification.excitation.plan_file import as_points, read_plan
 from robot_identification.loads.tool import tool, with_wrench
 from robot_identification.model.robot import Robot
-from robot_identification.results.plan_file import as_points, read_plan
 from robot_identification.signals import SignalSettings
 from scipy.signal import lfilter
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Clients of the nodes: requests typed by the messages, answers as text, canceled goals.
-
-One file: one client, whose requests are answered by the same few stand-ins.
-"""
+"""Clients of the nodes: requests typed by the messages, answers as text, canceled goals."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from robot_identification import demo as demonstration
 from robot_identification.config.sources import open_recording
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.demo import run_demo
-from robot_identification.processes import NodeStoppedError
+from robot_identification.support.processes import NodeStoppedError
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]

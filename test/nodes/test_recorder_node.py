@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-The recorder over DDS: what it writes, what it refuses, how it ends.
-
-One file: all recordings are made by the same running node.
-"""
+"""The recorder over DDS: what it writes, what it refuses, how it ends."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ from builtin_interfaces.msg import Time
 from mcap.exceptions import McapError
 from mcap.reader import NonSeekingReader
 from robot_identification.data.bag_writer import type_hash
-from robot_identification.receive_buffers import profile_variables
+from robot_identification.nodes.common.receive_buffers import profile_variables
 from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from rosbags.highlevel import AnyReader

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.estimators import EstimationSettings
+from robot_identification.estimation.estimators import EstimationSettings
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.options.fields import from_mapping
 from robot_identification.signals.settings import SignalSettings

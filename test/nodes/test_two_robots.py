@@ -15,8 +15,8 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from rclpy.action import ActionClient
 from robot_identification.config.sources import open_recording
 from robot_identification.data.recording_config import RecordingEntry
-from robot_identification.results.comparison import compare
 from robot_identification.results.stored_result import read_result
+from robot_identification.simulation.comparison import compare
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Identify
 from rosbags.highlevel import AnyReader

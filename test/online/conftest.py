@@ -9,9 +9,10 @@ import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.estimation import row_blocks, system_of
+from robot_identification.estimation.recursive.mrls import mrls
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
-from robot_identification.recursive.mrls import mrls
+from robot_identification.online import identifier_of
 from robot_identification.regressor import Regressor
 from robot_identification.regressor.base_parameters import BaseStructure
 from robot_identification.regressor.base_search import structure
@@ -48,7 +49,7 @@ class Case:
         return motion_of(time, n)
 
     def online(self, **keys):
-        return self.problem.online(1e-3, base=self.base, **keys)
+        return identifier_of(self.problem, 1e-3, base=self.base, **keys)
 
     def with_signals(self, **changes):
         signals = replace(self.problem.signals, **changes)

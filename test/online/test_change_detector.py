@@ -8,7 +8,7 @@ import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion
 from robot_identification.errors import ModelError
-from robot_identification.online import ChangeDetector, ChangeSettings, Update
+from robot_identification.online import ChangeDetector, ChangeSettings, identifier_of, Update
 from robot_identification.regressor.inverse_dynamics import entries, predict
 from robot_identification.signals.settings import PolynomialApproximation
 from scipy.signal import lfilter
@@ -58,7 +58,7 @@ class Stream:
     def watch(self, parts, *, hit=None, settings=SETTINGS, link=None, frozen=True, memory=None):
         """Return the detector, and changes with when they were found."""
         case, step = self.case, 1.0 / RATE
-        online = case.problem.online(step, base=case.base, memory=memory)
+        online = identifier_of(case.problem, step, base=case.base, memory=memory)
         online.reset(case.truth)
         if frozen:
             online.freeze()
@@ -206,7 +206,7 @@ def test_without_a_change_nothing_is_found(stream):
 
 
 def test_a_link_that_is_not_there_is_refused(stream):
-    online = stream.case.problem.online(1.0 / RATE, base=stream.case.base)
+    online = identifier_of(stream.case.problem, 1.0 / RATE, base=stream.case.base)
     with pytest.raises(ModelError, match='elbow'):
         ChangeDetector(online, link='elbow')
 

@@ -8,7 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from robot_identification.data.recording import Recording
-from robot_identification.online import delay, DelayWatch
+from robot_identification.online import delay, DelayWatch, identifier_of
 from robot_identification.regressor.inverse_dynamics import predict
 from scipy.signal import lfilter
 
@@ -37,7 +37,7 @@ def followed(case, recording, seed=0, noise=0.02, memory=0.1):
     coloured = lfilter([np.sqrt(1.0 - kept**2)], [1.0, -kept], white, axis=0)
     size = noise * recording.effort.std(axis=0)
     noisy = replace(recording, effort=recording.effort + size * coloured)
-    online = case.problem.online(1.0 / RATE, base=case.base)
+    online = identifier_of(case.problem, 1.0 / RATE, base=case.base)
     watch = DelayWatch(online)
     for update in case.run(online, noisy):
         watch.push(update)
@@ -62,7 +62,7 @@ def test_what_another_process_finds_is_the_same(case, slow):
 
 def test_only_the_newest_rows_count_in_memory_that_does_not_grow(case, slow, monkeypatch):
     monkeypatch.setattr(delay, 'ROWS', 300)
-    online = case.problem.online(1.0 / RATE, base=case.base)
+    online = identifier_of(case.problem, 1.0 / RATE, base=case.base)
     updates = case.run(online, slow.rows(0, 5000))
     watch = DelayWatch(online)
     for update in updates[:3000]:
@@ -84,7 +84,7 @@ def test_only_the_newest_rows_count_in_memory_that_does_not_grow(case, slow, mon
 
 
 def test_a_gap_and_a_step_back_begin_stretches_of_their_own(case, slow):
-    online = case.problem.online(1.0 / RATE, base=case.base)
+    online = identifier_of(case.problem, 1.0 / RATE, base=case.base)
     updates = case.run(online, slow.rows(0, 4000))
     watch = DelayWatch(online)
     for update in (*updates[:1000], *updates[1300:2500], *updates[:1000]):
@@ -95,7 +95,7 @@ def test_a_gap_and_a_step_back_begin_stretches_of_their_own(case, slow):
 
 
 def test_few_rows_tell_nothing(case, slow):
-    online = case.problem.online(1.0 / RATE, base=case.base)
+    online = identifier_of(case.problem, 1.0 / RATE, base=case.base)
     watch = DelayWatch(online)
     assert watch.rows() is None
     for update in case.run(online, slow.rows(0, 500)):

@@ -10,6 +10,7 @@ import pytest
 from robot_identification.data.recording import Recording
 from robot_identification.data.sampling import GAP, on_grid
 from robot_identification.estimation import row_blocks
+from robot_identification.online import identifier_of
 from robot_identification.online.filters import OnlineGrid
 
 PERIOD = 1e-3
@@ -117,7 +118,7 @@ def test_it_runs_at_the_rates_of_robots(case, rate):
     every = round(1000.0 / rate)
     window = replace(case.problem.signals.polynomial_approximation, window=max(0.044, 6.0 / rate))
     case = case.with_signals(polynomial_approximation=window)
-    online = case.problem.online(1.0 / rate, base=case.base)
+    online = identifier_of(case.problem, 1.0 / rate, base=case.base)
     signals = (case.recording.time, case.recording.position, case.recording.effort)
     for sample in zip(*(signal[::every] for signal in signals), strict=True):
         online.push(*sample)

@@ -8,10 +8,10 @@ import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
 from robot_identification.estimation import row_blocks
+from robot_identification.estimation.recursive import rls as recursive
+from robot_identification.estimation.recursive.rls import RecursiveSettings
 from robot_identification.model.robot import Robot
-from robot_identification.online import OnlineIdentifier
-from robot_identification.recursive import rls as recursive
-from robot_identification.recursive.rls import RecursiveSettings
+from robot_identification.online import identifier_of, OnlineIdentifier
 from robot_identification.signals.settings import PolynomialApproximation
 
 
@@ -232,7 +232,7 @@ def test_what_cannot_be_had_online_is_refused(case):
 )
 def test_times_and_weights_that_make_no_sense_are_named(case, key, value):
     with pytest.raises(SettingsError, match=f"'{key}' is ") as caught:
-        case.problem.online(**{'period': 1e-3, key: value})
+        identifier_of(case.problem, **{'period': 1e-3, key: value})
     assert caught.value.key == key
 
 
@@ -294,13 +294,13 @@ def test_a_state_of_another_problem_is_refused(case, tmp_path):
     online.save(file)
     other = Robot.from_urdf(case.urdf.with_name('szabo_3r.urdf'))
     with pytest.raises(ModelError, match='another model'):
-        IdentificationProblem(other, signals=case.problem.signals).online(1e-3).load(file)
+        identifier_of(IdentificationProblem(other, signals=case.problem.signals), 1e-3).load(file)
     with pytest.raises(SettingsError, match='weighted differently'):
         case.online(weights=np.full(6, 2.0)).load(file)
     for change in ({'rotor_inertia': not case.problem.model.rotor_inertia}, {'breakaway': 0.01}):
         model = replace(case.problem.model, **change)
         with pytest.raises(ModelError, match='another model'):
-            replace(case.problem, model=model).online(1e-3).load(file)
+            identifier_of(replace(case.problem, model=model), 1e-3).load(file)
 
 
 def test_files_that_are_no_states_are_refused(case, tmp_path):

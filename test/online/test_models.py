@@ -10,6 +10,7 @@ from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Recording
 from robot_identification.estimation import row_blocks, rows
 from robot_identification.model.robot import Robot
+from robot_identification.online import identifier_of
 from robot_identification.regressor import DeltaSettings, ElasticJoints, ModelSettings
 from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.delta import delta_robot
@@ -57,7 +58,7 @@ def test_rows_are_those_of_the_offline_method(name, hold):
         effort=random.normal(size=(300, n)),
         joints=tuple(joints),
     )
-    online = problem.online(1.0 / RATE, base=base)
+    online = identifier_of(problem, 1.0 / RATE, base=base)
     samples = zip(recording.time, recording.position, recording.effort, strict=True)
     updates = [u for u in (online.push(*sample) for sample in samples) if u is not None]
     blocks = list(row_blocks(recording, regressor, base, problem.signals))
@@ -100,7 +101,7 @@ def _compared(file, model, *, samples=600, **signals):
         effort=random.normal(size=(samples, n)),
         joints=tuple(getattr(regressor, 'joints', robot.joints)),
     )
-    online = problem.online(1.0 / RATE, base=base)
+    online = identifier_of(problem, 1.0 / RATE, base=base)
     samples = zip(recording.time, recording.position, recording.effort, strict=True)
     updates = [u for u in (online.push(*sample) for sample in samples) if u is not None]
     blocks = list(row_blocks(recording, regressor, base, problem.signals))
@@ -183,7 +184,7 @@ def test_gaps_begin_anew_with_breakaway_and_channel():
     problem = IdentificationProblem(robot, DRY, settings)
     time = np.arange(400) / RATE
     position = 0.3 * np.sin(np.array([3.0, 4.0, 5.0]) * time[:, None])
-    late, fresh = problem.online(1.0 / RATE), problem.online(1.0 / RATE)
+    late, fresh = identifier_of(problem, 1.0 / RATE), identifier_of(problem, 1.0 / RATE)
     for sample in zip(time[:200], position[:200], position[:200], strict=True):
         late.push(*sample)
     after = list(zip(time[200:] + 1.0, position[200:], position[200:], strict=True))

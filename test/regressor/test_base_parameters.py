@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Base parameters against published tables, closed forms and the law that defines them.
-
-One file: one law, on robots of which most are a few lines.
-"""
+"""Base parameters against published tables, closed forms and the law that defines them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Regressors of robots with closed loops, against MuJoCo's constraints and closed forms.
-
-One file: one regressor, on mechanisms that are written here.
-"""
+"""Regressors of robots with closed loops, against MuJoCo's constraints and closed forms."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-The regressor of elastic joints against robots whose rotors are bodies of their own.
-
-One file: one regressor, on the same robots with rotors as bodies.
-"""
+"""The regressor of elastic joints against robots whose rotors are bodies of their own."""
 
 from __future__ import annotations
 

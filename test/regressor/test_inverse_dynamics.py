@@ -5,8 +5,6 @@ The regressor against Pinocchio's, against RNEA and against the written equation
 Entries of a regressor's rows that are not zero for every motion.
 
 Adjoint of the regressor: the gradients are those of differences, for all kinds of columns.
-
-One file: one regressor, whose rows, pattern and adjoint are held to the same robots.
 """
 
 from __future__ import annotations

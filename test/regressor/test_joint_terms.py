@@ -3,8 +3,6 @@
 Friction: columns, slopes, dry friction along a motion, and settings that cannot be.
 
 Springs, cables and counterweights at joints: columns, base parameters, priors, export.
-
-One file: one table of columns, on the same arm.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification import compiled
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentificationWarning, SettingsError
 from robot_identification.estimation import (
@@ -26,6 +23,7 @@ from robot_identification.estimation import (
     system_of,
     wls,
 )
+from robot_identification.exports.urdf_export import identified_urdf
 from robot_identification.model.consistency import check
 from robot_identification.model.friction import FRICTION, SLOPES
 from robot_identification.model.parameters import ParameterSet
@@ -41,8 +39,8 @@ from robot_identification.regressor import (
 )
 from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.joint_terms import DryFriction, slopes_of
-from robot_identification.results.urdf_export import identified_urdf
 from robot_identification.signals import SignalSettings
+from robot_identification.support import compiled
 import scipy
 
 FOLDER = Path(__file__).resolve().parents[2] / 'urdf'

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import IdentificationError
-from robot_identification.estimators import EstimationSettings
+from robot_identification.estimation.estimators import EstimationSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.options.document import dump
 from robot_identification.regressor import build

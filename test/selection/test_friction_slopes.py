@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import RecordingError
-from robot_identification.estimators import EstimationSettings
+from robot_identification.estimation.estimators import EstimationSettings
 from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (

@@ -11,7 +11,7 @@ import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
-from robot_identification.estimators import EstimationSettings
+from robot_identification.estimation.estimators import EstimationSettings
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.robot import Robot, tilted_gravity
 from robot_identification.regressor import build, ElasticJoints, ModelSettings, predict, prior

@@ -23,8 +23,8 @@ from robot_identification.data.csv import estimated_rows
 from robot_identification.data.mcap_storage import records_of
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.errors import IdentificationError, IdentificationWarning, RecordingError
+from robot_identification.estimation.factor_file import unpack
 from robot_identification.options.fields import from_mapping
-from robot_identification.results.factor_file import unpack
 from robot_identification.untrusted.compressed import (
     ArrayArchive,
     DAMAGED,

@@ -16,9 +16,9 @@ from robot_identification.data.bag import (
 )
 from robot_identification.errors import IdentificationError, SettingsError
 from robot_identification.estimation.bounds import read_boxes
+from robot_identification.estimation.factor_file import read_factor
 from robot_identification.model.urdf_files import read_urdf
 from robot_identification.options.document import parse_document, parse_scalar, read_document
-from robot_identification.results.factor_file import read_factor
 from robot_identification.results.stored_result import read_result
 from robot_identification.untrusted.files import (
     load_yaml,

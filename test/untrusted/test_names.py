@@ -17,11 +17,11 @@ from robot_identification.errors import (
     RecordingError,
 )
 from robot_identification.estimation.validation import PredictedEfforts
+from robot_identification.excitation.plan_file import points_csv
 from robot_identification.excitation.trajectories import PointTrajectory
+from robot_identification.exports.robot_export import parameters_csv
+from robot_identification.exports.saving import write_predictions
 from robot_identification.model.robot import Robot
-from robot_identification.results.exports import parameters_csv
-from robot_identification.results.plan_file import points_csv
-from robot_identification.results.saving import write_predictions
 from robot_identification.untrusted.names import csv_cell, has_control
 
 URDF = (Path(__file__).parents[2] / 'urdf' / 'zollo_planar_2r.urdf').read_text()

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-The robots that come with the package say what their papers say, and tools can read them.
-
-One file: each robot is held to its paper by a few lines.
-"""
+"""The robots that come with the package say what their papers say, and tools can read them."""
 
 from __future__ import annotations
 

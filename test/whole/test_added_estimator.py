@@ -48,8 +48,8 @@ def ridge(system: LinearSystem, settings: RidgeSettings, robot: str) -> Estimate
 
 TABLE = (
     (
-        'from .estimation.rows import',
-        'from .estimation.ridge import ridge, RidgeSettings\nfrom .estimation.rows import',
+        'from .rows import',
+        'from .ridge import ridge, RidgeSettings\nfrom .rows import',
     ),
     (
         "    'mrls': Estimator(",
@@ -102,7 +102,7 @@ def place(tmp_path_factory, make_workspace):
     # with the machine code in __pycache__, which would take ten seconds to make anew
     shutil.copytree(ROOT / 'robot_identification', package)
     (package / 'estimation' / 'ridge.py').write_text(RIDGE)
-    table = package / 'estimators.py'
+    table = package / 'estimation' / 'estimators.py'
     text = table.read_text()
     for old, new in TABLE:
         assert text.count(old) == 1, old

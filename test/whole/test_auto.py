@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from robot_identification.cli.main import main
 from robot_identification.config.experiment_file import load_experiment
+from robot_identification.exports.saving import save
 from robot_identification.identification.pipeline import identify
-from robot_identification.results.saving import save
 from robot_identification.results.stored_result import read_result
 import yaml
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from robot_identification.cli.main import main
-from robot_identification.results import saving
+from robot_identification.exports import saving
 import yaml
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'zollo_planar_2r.urdf'

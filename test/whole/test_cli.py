@@ -13,8 +13,8 @@ import pytest
 from robot_identification.cli import experiment
 from robot_identification.cli.main import main
 from robot_identification.errors import ConsistencyError
+from robot_identification.exports import saving
 from robot_identification.identification import pipeline
-from robot_identification.results import saving
 import yaml
 
 from .conftest import make_recording

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import SettingsError
+from robot_identification.estimation.drive_gains import load_on
 from robot_identification.identification.pipeline import identify
-from robot_identification.loads.drive_gains import load_on
 from robot_identification.model.parameters import INERTIAL_SYMBOLS
 import yaml
 

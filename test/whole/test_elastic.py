@@ -13,14 +13,14 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Recording
 from robot_identification.errors import SettingsError
-from robot_identification.estimators import ESTIMATORS
+from robot_identification.estimation.estimators import ESTIMATORS
+from robot_identification.estimation.factor_file import pack, unpack
 from robot_identification.identification.pipeline import identify, identify_factors
 from robot_identification.identification.reduction import FactorBuilder
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ElasticJoints
 from robot_identification.regressor import prior as urdf_prior
 from robot_identification.regressor.base_search import structure
-from robot_identification.results.factor_file import pack, unpack
 from robot_identification.results.stored_result import read_result
 from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
 from robot_identification.simulation.truth import true_model

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from robot_identification.data.recording import Recording
 from robot_identification.estimation import EnergySettings
-from robot_identification.estimators import EstimationSettings
+from robot_identification.estimation.estimators import EstimationSettings
 from robot_identification.excitation import plan, PlannerSettings
 from robot_identification.excitation.settings import PointSettings
+from robot_identification.exports.saving import save
 from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, predict, prior
-from robot_identification.results.saving import save
 from robot_identification.results.stored_result import read_result
 from robot_identification.signals import SignalSettings
 import yaml

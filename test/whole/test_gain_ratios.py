@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import SettingsError
+from robot_identification.estimation.drive_gains import load_on
+from robot_identification.exports.saving import save
 from robot_identification.identification.gains import with_gains
 from robot_identification.identification.pipeline import identify
-from robot_identification.loads.drive_gains import load_on
 from robot_identification.model.parameters import INERTIAL_SYMBOLS
-from robot_identification.results.saving import save
 from robot_identification.results.stored_result import read_result
 
 from .conftest import make_recording, Workspace

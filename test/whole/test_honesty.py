@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from robot_identification.estimators import EstimationSettings
+from robot_identification.estimation.estimators import EstimationSettings
 from robot_identification.identification.pipeline import identify_sources
 
 from benchmarks import honesty

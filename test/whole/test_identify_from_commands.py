@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-From files with commands to servos: experiment, result, exports, and what is refused.
-
-One file: one experiment of servos, which is identified once.
-"""
+"""From files with commands to servos: experiment, result, exports, and what is refused."""
 
 import ast
 from dataclasses import asdict, make_dataclass, replace
@@ -22,12 +18,12 @@ from robot_identification.cli.servo import _recordings
 from robot_identification.config.commands import read_commands
 from robot_identification.config.experiment_file import experiment_from, load_experiment
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
+from robot_identification.exports.formats import export
+from robot_identification.exports.servo_exports import sets_document
 from robot_identification.identification.servo_pipeline import identify_servo
 from robot_identification.model.robot import Robot
-from robot_identification.results.formats import export
-from robot_identification.results.servo_exports import sets_document
-from robot_identification.results.servo_result import read_servo_result
 from robot_identification.results.stored_result import read_result
+from robot_identification.verdict.servo_result import read_servo_result
 import yaml
 
 from benchmarks.two_legs import (

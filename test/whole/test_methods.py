@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from robot_identification.cli import main
-from robot_identification.estimators import ESTIMATORS
+from robot_identification.estimation.estimators import ESTIMATORS
 from robot_identification.results.stored_result import read_result
 import yaml
 

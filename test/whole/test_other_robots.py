@@ -6,9 +6,9 @@ import pinocchio as pin
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.excitation import plan, PlannerSettings
+from robot_identification.exports.saving import save
 from robot_identification.identification.pipeline import identify
 from robot_identification.model.robot import Robot
-from robot_identification.results.saving import save
 from robot_identification.simulation import simulate, SimulationSettings, truth, Waypoints
 
 pytestmark = pytest.mark.filterwarnings(

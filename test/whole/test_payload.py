@@ -8,8 +8,8 @@ import pinocchio as pin
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import SettingsError
+from robot_identification.exports.saving import save
 from robot_identification.identification.pipeline import identify
-from robot_identification.results.saving import save
 import yaml
 
 from .conftest import make_recording

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Identification from factors gives what identification from the recordings gives.
-
-One file: one promise, held by library, reducer and command line on the same recordings.
-"""
+"""Identification from factors gives what identification from the recordings gives."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +12,14 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Recording
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
-from robot_identification.estimators import EstimationSettings
+from robot_identification.estimation.estimators import EstimationSettings
+from robot_identification.estimation.factor_file import (
+    merge_stored,
+    pack,
+    read_factor,
+    unpack,
+    write_factor,
+)
 from robot_identification.excitation.criteria import covariance
 from robot_identification.identification.pipeline import (
     identify,
@@ -28,13 +31,6 @@ from robot_identification.identification.reduction import (
     FactorBuilder,
     problem_of,
     with_factors,
-)
-from robot_identification.results.factor_file import (
-    merge_stored,
-    pack,
-    read_factor,
-    unpack,
-    write_factor,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -258,7 +254,7 @@ def test_physical_fit_of_a_factor_finds_the_strength_of_the_prior(workspace):
 
 
 def test_result_of_factors_is_saved_without_plots_of_samples(workspace, reduced):
-    from robot_identification.results.saving import save
+    from robot_identification.exports.saving import save
 
     *_, first = reduced
     saved = save(identify_factors([first]), workspace.folder / 'results')

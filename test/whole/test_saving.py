@@ -6,10 +6,10 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import IdentificationError
+from robot_identification.exports.saving import save
+from robot_identification.figures import parameter_plots
 from robot_identification.identification.pipeline import identify
 from robot_identification.model.robot import Robot
-from robot_identification.results import parameter_plots
-from robot_identification.results.saving import save
 from robot_identification.results.stored_result import read_result
 
 NAMES = {'joint_1': r'$\frac{1$', 'joint_2': 'a---b', 'link_3': '-->--$_{', 'link_2': '<&"%$$'}
@@ -74,7 +74,7 @@ def test_the_numbers_are_there_whatever_fails_after_them(
         assert read_result(tmp_path / 'result.yaml').base  # written before
         raise RuntimeError('out of ideas')
 
-    monkeypatch.setattr(f'robot_identification.results.saving.{name}', fail)
+    monkeypatch.setattr(f'robot_identification.exports.saving.{name}', fail)
     saved = save(result, tmp_path)
     assert saved.warnings == (f'{lost} is not written: RuntimeError: out of ideas',)
     assert saved.warnings[0] in read_result(saved.result).document['warnings']

@@ -79,7 +79,7 @@ def message_of(trajectory: PointTrajectory, stamp: Time | None = None) -> JointT
 
 def trajectory_points(message: JointTrajectory, joints: Sequence[str]) -> PointTrajectory:
     """Return a trajectory, its columns in the order of ``joints``; raises `ExcitationError`."""
-    from ...results.joint_trajectory import point_trajectory, STATES
+    from ...excitation.joint_trajectory import point_trajectory, STATES
 
     time = [seconds(point.time_from_start) for point in message.points]
     states = {state: [getattr(point, state) for point in message.points] for state in STATES}

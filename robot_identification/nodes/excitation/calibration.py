@@ -34,13 +34,13 @@ from ...errors import collected_warnings, IdentificationError, ModelError, Setti
 from ...excitation.plans import Plan
 from ...excitation.settings import PlannerSettings
 from ...excitation.trajectories import PointTrajectory
+from ...exports.saving import require_writable
 from ...model.robot import Robot
 from ...options.fields import from_mapping, option
 from ...regressor import ModelSettings
-from ...results.saving import require_writable
-from ...results.verdict import verdict
 from ...untrusted.directories import given_path
 from ...untrusted.files import plain_name
+from ...verdict.verdict import verdict
 from ..client import ServiceCaller
 from ..common import declare_options, explain, read_options, serve, serve_action
 from ..common.messages import message_of

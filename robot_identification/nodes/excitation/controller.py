@@ -4,8 +4,6 @@ The robot's trajectory controller: who commands it, the one goal of a motion, an
 
 The controller follows the goal by its own clock and watches the goal's tolerances at its own rate.
 Nothing but a goal and its cancel is ever sent.
-
-One file: its states, goal and cancel are those of one controller.
 """
 
 from __future__ import annotations

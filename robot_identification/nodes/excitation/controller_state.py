@@ -12,7 +12,7 @@ import numpy as np
 from rclpy.node import Node
 from rclpy.serialization import deserialize_message
 
-from ...live.latest_states import LATEST
+from ...online.latest_states import LATEST
 from ..common.joint_states import FetchedMessages, waited
 from ..common.messages import seconds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from rclpy.node import Node
 
-from ...live.latest_states import LatestStates
+from ...online.latest_states import LatestStates
 from ..common.joint_states import FetchedMessages, names_of, waited
 
 QUEUE = 50

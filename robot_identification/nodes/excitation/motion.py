@@ -18,7 +18,7 @@ from action_msgs.msg import GoalStatus
 import numpy as np
 from rclpy.node import Node
 
-from ...live.latest_states import Patience
+from ...online.latest_states import Patience
 from .controller import Controller, REFUSES, SentGoal
 from .controller_state import ControllerRest, Ending
 from .joint_state_watch import StateWatch

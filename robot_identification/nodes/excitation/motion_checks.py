@@ -4,8 +4,6 @@ All checks of one motion, the way to its start included.
 
 Executing, a dry run and the preview pass through here, so that what one of them allows the others
 allow, too.
-
-One file: one check of a motion and of the way to its start.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Watch on a motion and on its client: the reasons for which it has to end.
 
 Where the motion is, the controller reports: the state that it wants is a place on the trajectory
 that was sent.  So no clock is compared with another.
-
-One file: each reason to end a motion is a short method on the same state.
 """
 
 from __future__ import annotations

@@ -23,10 +23,10 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from ...errors import IdentificationError
 from ...excitation.constraints import CollisionError, LimitViolation, Nearest
+from ...excitation.plan_file import points_csv
 from ...excitation.settings import Obstacle
 from ...excitation.trajectories import PointTrajectory, Trajectory
-from ...results.link_paths import link_paths, LinkPaths
-from ...results.plan_file import points_csv
+from ...exports.link_paths import link_paths, LinkPaths
 from ...untrusted.writing import write_named
 from ..common import declare_options, explain, LATCHED, read_options, steady_timer
 from ..common.messages import message_of

@@ -8,8 +8,8 @@ import time
 import numpy as np
 
 from ...errors import RecordingError
-from ...live.latest_states import LATEST, Patience
 from ...model.robot import Robot
+from ...online.latest_states import LATEST, Patience
 from .controller import Controller
 from .controller_state import ControllerRest, ControllerState
 from .joint_state_watch import StateWatch

@@ -14,8 +14,8 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
-from robot_identification import receive_buffers
-from robot_identification.receive_buffers import (
+from robot_identification.nodes.common import receive_buffers
+from robot_identification.nodes.common.receive_buffers import (
     BUFFER_SIZE,
     enlarge_receive_buffers,
     overflowed_packets,

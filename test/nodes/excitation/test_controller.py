@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Questions to a controller and its manager, its goals, and their cancels.
-
-One file: one stand-in for a controller answers all of it.
-"""
+"""Questions to a controller and its manager, its goals, and their cancels."""
 
 import itertools
 import os

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from rclpy.serialization import serialize_message
-from robot_identification.live import latest_states
 from robot_identification.nodes.excitation import joint_state_watch as excitation_states
+from robot_identification.online import latest_states
 from sensor_msgs.msg import JointState
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from robot_identification.receive_buffers import profile_variables
+from robot_identification.nodes.common.receive_buffers import profile_variables
 
 PROFILE = """<?xml version="1.0" encoding="UTF-8"?>
 <dds xmlns="http://www.eprosima.com">

@@ -22,7 +22,7 @@ from robot_identification import demo
 from robot_identification.model.urdf_files import resolve_package_path
 from robot_identification.nodes.client import RequestFailedError
 from robot_identification.nodes.common.processes import client_node
-from robot_identification.processes import NodeProcesses, NodeStoppedError
+from robot_identification.support.processes import NodeProcesses, NodeStoppedError
 from robot_identification_msgs.action import Excite
 from robot_identification_msgs.srv import StopRecording
 

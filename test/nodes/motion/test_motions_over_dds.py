@@ -5,8 +5,6 @@ Motions over DDS on a path at 95 % of the limits, what goes wrong with them, and
 One simulated arm and one excitation node serve all tests.  The node's joint states pass through
 this process, which may spoil them; the arm's true motion is held to the limits in every test.
 What a motion does in its time is tested on a driven clock, in the other files here.
-
-One file: all motions are of one running cell.
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ from robot_identification.data.bag import bag_info
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.trajectories import point_to_point, to_points
 from robot_identification.nodes.common.messages import message_of, seconds
+from robot_identification.nodes.common.receive_buffers import profile_variables
 from robot_identification.nodes.common.requests import SERVICES
-from robot_identification.receive_buffers import profile_variables
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import StartRecording, StopRecording
 from rosbags.highlevel import AnyReader

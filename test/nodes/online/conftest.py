@@ -16,12 +16,12 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.live.follower import Follower
-from robot_identification.live.settings import online_signals, OnlineOptions
-from robot_identification.live.status import StatusSample
 from robot_identification.nodes.common.messages import time_message
 from robot_identification.nodes.online_process import status_message
 from robot_identification.online import OnlineIdentifier
+from robot_identification.online.follower import Follower
+from robot_identification.online.settings import online_signals, OnlineOptions
+from robot_identification.online.status import StatusSample
 from robot_identification.regressor import ModelSettings
 from robot_identification.regressor.base_search import structure
 from robot_identification.signals import SignalSettings

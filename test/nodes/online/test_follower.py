@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.live.counts import Durations, LostMessageCounter
-from robot_identification.live.follower import Follower
-from robot_identification.live.settings import OnlineOptions
+from robot_identification.online.counts import Durations, LostMessageCounter
+from robot_identification.online.follower import Follower
+from robot_identification.online.settings import OnlineOptions
 from robot_identification.signals import SignalSettings
 
 RATE = 250.0

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drafts of an experiment file from what recordings and robots show."""

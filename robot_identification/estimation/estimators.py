@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The table of estimators, `ESTIMATORS`, the settings of an estimation, and the rows that it takes.
+
+Whoever adds an estimator enters it here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+
+import numpy as np
+
+from ..errors import one_of, SettingsError
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
+from ..options.fields import option
+from ..regressor import Regressor
+from ..regressor.base_parameters import BaseStructure
+from ..regressor.settings import ModelSettings
+from ..signals import RecordingSource, SignalSettings
+from ..support.progress import Progress
+from .bootstrap import BootstrapSettings, with_bootstrap
+from .bounds import stated_boxes
+from .energy import ENERGY, energy_blocks, EnergySettings
+from .estimate import Estimate
+from .irls import irls, IrlsSettings
+from .least_squares import ols, wls
+from .link_constraints import PhysicalSettings
+from .physical import physical
+from .plot_samples import TRACE_ROWS
+from .recursive.mrls import mrls
+from .recursive.rls import RecursiveSettings
+from .rows import Repair, row_blocks, RowBlock
+from .system import LinearSystem, system_of
+
+BOUNDS = (
+    *('mrls.bounds', 'mrls.bounds_file'),
+    *('physical.total_mass', 'physical.relative_mass', 'physical.links'),
+    'physical.center_of_mass',
+)
+"""Keys of `EstimationSettings` that state bounds."""
+
+DRAWN, SCALED, OWN = 'drawn', 'scaled', 'own'
+"""Ways to the bootstrap's standard deviations, see `Estimator`."""
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """
+    Member of the table of estimators.
+
+    Its settings, if it has any, are the field of `EstimationSettings` of its name.
+
+    Attributes
+    ----------
+    title:
+        Its name in full, for summaries and reports.
+    doc:
+        What it does, for the description of `EstimationSettings.method`.
+    run:
+        Returns the estimate, with classical standard deviations unless ``bootstrap`` is `OWN`.
+    from_factors:
+        True if the factors of recordings are enough for it, without their rows one by one.
+    bounds:
+        The `BOUNDS` that it keeps.
+    bootstrap:
+        Where its standard deviations come from if a bootstrap is asked for: `DRAWN`, for the least
+        squares solution by the weights of the joints; `SCALED`, its classical ones by what those
+        of weighted least squares grow by; `OWN`, its function does that itself.
+
+    """
+
+    title: str
+    doc: str
+    run: Callable[[EstimationTask], Estimate]
+    from_factors: bool = False
+    bounds: tuple[str, ...] = ()
+    bootstrap: str = SCALED
+
+
+def _irls(task: EstimationTask) -> Estimate:
+    return irls(
+        task.system,
+        task.rows,
+        task.settings.irls,
+        prior=task.prior,
+        robot=task.robot.name,
+        repaired=task.rows,
+    )
+
+
+def _mrls(task: EstimationTask) -> Estimate:
+    return mrls(
+        task.system, task.rows(), task.settings.mrls, prior=task.prior, robot=task.robot.name
+    )
+
+
+def _physical(task: EstimationTask) -> Estimate:
+    try:
+        return physical(
+            task.system,
+            task.robot,
+            task.prior,
+            task.settings.physical,
+            model=task.model,
+            boxes=stated_boxes(task.settings.mrls.bounds, task.settings.mrls.bounds_file),
+            drawing=task.settings.bootstrap,
+        )
+    except (np.linalg.LinAlgError, ValueError) as error:
+        estimate = run_estimator(replace(task, settings=replace(task.settings, method='wls')))
+        remark = f'the physical fit fails ({error}): weighted least squares takes its place'
+        return replace(estimate, warnings=(*estimate.warnings, remark))
+
+
+ESTIMATORS: dict[str, Estimator] = {
+    'ols': Estimator(
+        'ordinary least squares',
+        'least squares with all rows alike',
+        lambda task: ols(task.system, prior=task.prior, robot=task.robot.name),
+        from_factors=True,
+        bootstrap=DRAWN,
+    ),
+    'wls': Estimator(
+        'weighted least squares',
+        'least squares with the rows of each joint weighted by its residual',
+        lambda task: wls(task.system, prior=task.prior, robot=task.robot.name),
+        from_factors=True,
+        bootstrap=DRAWN,
+    ),
+    'irls': Estimator(
+        'iteratively reweighted least squares',
+        'least squares with each row weighted by its own residual, robust against outliers',
+        _irls,
+    ),
+    'mrls': Estimator(
+        'modified recursive least squares',
+        'recursively from the prior',
+        _mrls,
+        bounds=('mrls.bounds', 'mrls.bounds_file'),
+    ),
+    'physical': Estimator(
+        'maximum a posteriori over physical bodies',
+        'the most probable parameters that real bodies can have, from recordings and prior',
+        _physical,
+        from_factors=True,
+        bounds=BOUNDS,
+        bootstrap=OWN,
+    ),
+}
+"""Estimators by the name that `EstimationSettings.method` gives them."""
+
+ROLLOUT = 'rollout'
+"""Method for recordings of commands (`servo`), which is none of the estimators."""
+
+SERVO_METHODS = (ROLLOUT, 'ols')
+"""Methods for recordings of commands."""
+
+STANDARD = ('nearest', 'base_columns', 'essential')
+"""Ways from base parameters to standard ones, as `EstimationSettings.standard` names them."""
+
+
+@dataclass(frozen=True)
+class EssentialSettings:
+    """Settings of the elimination of uncertain base parameters."""
+
+    max_relative_std: float = option(
+        30.0,
+        doc='Parameters are dropped one by one until no relative standard deviation exceeds this',
+        unit='%',
+        minimum=0.0,
+    )
+
+
+@dataclass(frozen=True)
+class EstimationSettings:
+    """
+    Settings of the estimation of base parameters.
+
+    Raises
+    ------
+    SettingsError
+        where standard parameters are asked for in a way that the other settings do not allow.
+
+    """
+
+    method: str = option(
+        'physical',
+        doc='How parameters are estimated: '
+        + '; '.join(f'{each.doc} ({name})' for name, each in ESTIMATORS.items())
+        + '; for servos (robot.effort_kind servo_command) from rollouts in a simulator (rollout), '
+        'or ols on the efforts that their gains imply; left out, ols where no simulator is named',
+        choices=(*ESTIMATORS, ROLLOUT),
+    )
+    equations: str = option(
+        'inverse_dynamics',
+        doc='What the rows are: inverse_dynamics, the efforts of all joints at each instant; '
+        'energy, the work of all efforts over intervals, which takes no accelerations',
+        choices=('inverse_dynamics', 'energy'),
+    )
+    energy: EnergySettings = option(
+        factory=EnergySettings, doc='Of the energy equations, where equations is energy'
+    )
+    essential: EssentialSettings | None = option(
+        doc='How to find the essential parameters; null keeps all base parameters',
+        factory=EssentialSettings,
+    )
+    bootstrap: BootstrapSettings | None = option(
+        factory=BootstrapSettings,
+        doc='Standard deviations and intervals that hold where noise is coloured, by drawing '
+        'stretches of the recordings anew; null gives the classical ones, which take rows for '
+        'independent',
+    )
+    prior: str = option(
+        'urdf',
+        doc='Where standard parameters start from: none (zero), urdf, or a YAML of parameters',
+    )
+    distance: str = option(
+        'body',
+        doc="How far standard parameters are from the prior: body measures each link's in its own "
+        'mass and radius of gyration, si counts kg, kg m and kg m^2 alike, as Gautier and Venture '
+        'do',
+        choices=('body', 'si'),
+    )
+    standard: str = option(
+        'nearest',
+        doc='What the data change in the prior: nearest, all standard parameters as little as '
+        'possible (30); base_columns, only those that base parameters are named after; essential, '
+        'only those of essential parameters (32). With the last two, method physical gives way '
+        'to wls',
+        choices=STANDARD,
+    )
+    irls: IrlsSettings = option(
+        factory=IrlsSettings, doc='Of the reweighted least squares, for method irls'
+    )
+    mrls: RecursiveSettings = option(
+        factory=RecursiveSettings, doc='Of the recursive estimator, for method mrls'
+    )
+    physical: PhysicalSettings = option(
+        factory=PhysicalSettings, doc='Of the fit that real bodies can have, for method physical'
+    )
+
+    def __post_init__(self) -> None:
+        if self.standard == 'essential' and self.essential is None:
+            raise SettingsError(
+                "standard is 'essential', but essential parameters are not asked for",
+                key='standard',
+                value=self.standard,
+                remedy='give estimation.essential, or another estimation.standard',
+            )
+
+
+def require_bounds_kept(settings: EstimationSettings) -> None:
+    """
+    Check that the method keeps all bounds that the settings state.
+
+    Raises
+    ------
+    SettingsError
+        naming the key of bounds that the method does not keep.
+
+    """
+    for key in _unkept(settings):
+        raise SettingsError(
+            f"'{key}' is given, and method {settings.method} does not keep it",
+            key=key,
+            value=settings.method,
+            remedy='leave it out, or set estimation.method to physical, which keeps all bounds',
+        )
+
+
+def without_unkept_bounds(
+    settings: EstimationSettings, asked: Collection[str] = ()
+) -> tuple[EstimationSettings, tuple[str, ...]]:
+    """
+    Leave out the bounds that the method does not keep.
+
+    Parameters
+    ----------
+    settings:
+        Settings for several requests with methods of their own, such as a node's parameters.
+    asked:
+        Dotted keys of a single request; bounds among them stay, for `require_bounds_kept` to
+        refuse.
+
+    Returns
+    -------
+    tuple
+        The settings, and a remark for each key that is left out.
+
+    """
+    remarks = []
+    for key in _unkept(settings):
+        if any(f'{key}.'.startswith(f'{one}.') or one.startswith(f'{key}.') for one in asked):
+            continue
+        _, section, name = key.split('.')
+        values = getattr(settings, section)
+        values = replace(values, **{name: getattr(type(values)(), name)})
+        settings = replace(settings, **{section: values})
+        remarks.append(f"'{key}' is not used: method {settings.method} does not keep it")
+    return settings, tuple(remarks)
+
+
+def _unkept(settings: EstimationSettings) -> list[str]:
+    """Return the keys of bounds that are stated and that the method does not keep."""
+    kept = () if settings.method == ROLLOUT else ESTIMATORS[settings.method].bounds
+    return [
+        f'estimation.{key}'
+        for key in BOUNDS
+        if key not in kept and (value := attrgetter(key)(settings)) and value != 'free'
+    ]
+
+
+@dataclass(frozen=True)
+class RowBuilder:
+    """Builder of rows from recordings: inverse dynamics or energy equations, as settings say."""
+
+    settings: EstimationSettings
+
+    @property
+    def by_energy(self) -> bool:
+        """True if the rows are energy equations."""
+        return self.settings.equations == 'energy'
+
+    def blocks(
+        self,
+        source: RecordingSource,
+        regressor: Regressor,
+        structure: BaseStructure,
+        signals: SignalSettings,
+        repair: Repair | None = None,
+    ) -> Iterator[RowBlock]:
+        """
+        Iterate over the rows of a recording, see `row_blocks` and `energy_blocks`.
+
+        A repair of the efforts sample by sample is for inverse dynamics: over an interval, a spike
+        is one part of a sum.
+        """
+        if self.by_energy:
+            return energy_blocks(source, regressor, structure, signals, self.settings.energy)
+        return row_blocks(source, regressor, structure, signals, repair=repair)
+
+    def system(
+        self,
+        sources: RecordingSource | Sequence[RecordingSource],
+        regressor: Regressor,
+        structure: BaseStructure,
+        signals: SignalSettings,
+        *,
+        progress: Progress | None = None,
+        trace_points: int = TRACE_ROWS,
+    ) -> LinearSystem:
+        """
+        Return the linear system of recordings, see `system_of`.
+
+        Energy equations have one 'joint', whose effort is work [J].
+        """
+        return system_of(
+            sources,
+            regressor,
+            structure,
+            signals,
+            progress=progress,
+            trace_points=trace_points,
+            read=self.blocks,
+            names=(ENERGY,) if self.by_energy else None,
+            timed=True,
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the figures of the fit."""
+        if not self.by_energy:
+            return ()
+        return (
+            f'rows are energy equations over {self.settings.energy.interval:g} s: what the fit '
+            'calls effort is the work of all joints [J]',
+        )
+
+
+@dataclass(frozen=True)
+class EstimationTask:
+    """
+    Input of an estimator.
+
+    Attributes
+    ----------
+    system:
+        The rows of all recordings, folded into factors; enough for most estimators.
+    robot:
+        The robot, for its name and the sizes of its links.
+    prior:
+        Standard parameters, over the layout of ``system.structure``.
+    settings:
+        How to estimate.
+    rows:
+        Starts a fresh pass over the same rows, recording by recording, for estimators that have to
+        see them one by one; given a `Repair`, with other efforts at some samples.
+    model:
+        Terms of the dynamic model.
+
+    """
+
+    system: LinearSystem
+    robot: Robot
+    prior: ParameterSet
+    settings: EstimationSettings = field(default_factory=EstimationSettings)
+    rows: Callable[..., Iterator[RowBlock]] = field(default=lambda repair=None: iter(()))
+    model: ModelSettings = field(default_factory=ModelSettings)
+
+
+def resolve_method_conflict(
+    settings: EstimationSettings,
+) -> tuple[EstimationSettings, tuple[str, ...]]:
+    """
+    Return settings that can be met together, and remarks on what had to give way.
+
+    Method physical, the default, finds standard parameters itself; where other ones are asked
+    for, weighted least squares takes its place.
+    """
+    if settings.method != 'physical' or settings.standard == 'nearest':
+        return settings, ()
+    remark = (
+        f"'estimation.standard' is {settings.standard}, which method physical does not have: "
+        'weighted least squares (wls) takes its place'
+    )
+    return replace(settings, method='wls'), (remark,)
+
+
+def run_estimator(task: EstimationTask) -> Estimate:
+    """Return the estimate by the method of the settings, with its standard deviations."""
+    if task.settings.method == ROLLOUT:
+        raise SettingsError(
+            "'estimation.method' is rollout, but the recordings have efforts",
+            key='estimation.method',
+            value=ROLLOUT,
+            remedy=f'set it to one of {one_of(ESTIMATORS)}, or robot.effort_kind to servo_command',
+        )
+    estimator, drawing = ESTIMATORS[task.settings.method], task.settings.bootstrap
+    estimate = estimator.run(task)
+    if drawing is None or estimator.bootstrap == OWN:
+        return estimate
+    return with_bootstrap(task.system, estimate, drawing, drawn=estimator.bootstrap == DRAWN)

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Robots, their shapes and their motions as the data of a page's 3D scene.
+
+``templates/robot_scene.js`` draws it with WebGL: joints and positions are in the page, so
+the browser computes the forward kinematics.  Arrays are little-endian and base64.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import coal
+import numpy as np
+import pinocchio as pin
+
+from ..figures.link_shapes import link_shapes, mesh_of, thinned
+from ..model.robot import Robot
+from .settings import Obstacle
+
+MOST_TRIANGLES = 20_000
+"""Triangles of a robot's shapes, all together; meshes with more lose detail."""
+
+
+def packed(values: np.ndarray, kind: str = '<f4') -> str:
+    """Return an array as base64 text of little-endian numbers of a NumPy type."""
+    return base64.b64encode(np.asarray(values, dtype=kind).tobytes()).decode('ascii')
+
+
+def scene(
+    robots: Sequence[Mapping[str, Any]],
+    duration: float,
+    obstacles: Sequence[Mapping[str, Any]] = (),
+    lines: np.ndarray | None = None,
+) -> dict[str, Any]:
+    """
+    Return the data of a scene.
+
+    Parameters
+    ----------
+    robots:
+        From `scene_robot`; samples of each are at equal steps from 0 to the duration.
+    duration:
+        [s].
+    obstacles:
+        Shapes that stand still (`obstacle_shapes`).
+    lines:
+        (n_samples, 2, 3) ends of a line at equal steps, NaN where there is none [m].
+
+    """
+    boxes = np.array([robot['box'] for robot in robots])
+    low, high = boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)
+    return {
+        'duration': duration,
+        'robots': list(robots),
+        'shapes': list(obstacles),
+        'lines': None if lines is None else packed(lines),
+        'centre': _rounded(0.5 * (low + high)),
+        'radius': round(0.5 * float(np.linalg.norm(high - low)), 4),
+    }
+
+
+def scene_robot(
+    robot: Robot, position: np.ndarray, tools: Sequence[Obstacle] = (), opacity: float = 1.0
+) -> dict[str, Any]:
+    """
+    Return a robot and its motion for `scene`.
+
+    Links are drawn by their visual shapes; those that have none, or whose meshes are not found, by
+    their collision shapes.
+
+    Parameters
+    ----------
+    robot:
+        The robot.
+    position:
+        (n_samples, n_joints) at equal steps [rad or m].
+    tools:
+        Obstacles that move with a link.
+    opacity:
+        Of the whole robot, from 0 to 1.
+
+    """
+    frames = robot.link_frames
+    held = [o for o in tools if o.link]
+    carried = [
+        _drawn(o.shape(), frames[o.link].placement * o.placement, frames[o.link].parentJoint)
+        for o in held
+    ]
+    shapes = _robot_shapes(robot) + [{**shape, 'obstacle': True} for shape in carried]
+    return {
+        'joints': _joints(robot),
+        'position': packed(position),
+        'columns': robot.n_joints,
+        'shapes': shapes,
+        'opacity': opacity,
+        'box': _box(robot, position),
+    }
+
+
+def obstacle_shapes(obstacles: Sequence[Obstacle]) -> list[dict[str, Any]]:
+    """Return the shapes of the obstacles that stand still, for `scene`."""
+    return [
+        {**_drawn(o.shape(), o.placement), 'plane': o.kind == 'plane'}
+        for o in obstacles
+        if not o.link
+    ]
+
+
+def _joints(robot: Robot) -> list[dict[str, Any]]:
+    """Return the tree: parent, placement, axis (rotation, then translation) and column."""
+    model, columns = robot.model, {index: i for i, index in enumerate(robot.joint_ids)}
+    neutral, joints = pin.neutral(model), []
+    for index in range(1, model.njoints):
+        joint = model.joints[index]
+        data = joint.createData()
+        joint.calc(data, neutral[joint.idx_q : joint.idx_q + joint.nq])
+        axis = np.asarray(data.S).ravel()
+        joints.append(
+            {
+                'parent': int(model.parents[index]),
+                'placement': _matrix(model.jointPlacements[index]),
+                'turn': _rounded(axis[3:]),
+                'slide': _rounded(axis[:3]),
+                'column': columns[index],
+            }
+        )
+    return joints
+
+
+def _box(robot: Robot, position: np.ndarray) -> list[list[float]]:
+    """Return the corners of a box around the joints along the motion, with room for a link."""
+    model, data = robot.model, robot.model.createData()
+    rows = position[:: max(1, len(position) // 50)]
+    places = [np.zeros(3)]
+    for q in robot.configuration(rows):
+        pin.forwardKinematics(model, data, q)
+        places += [data.oMi[i].translation.copy() for i in range(1, model.njoints)]
+    low, high = np.min(places, axis=0), np.max(places, axis=0)
+    room = 0.1 * np.linalg.norm(high - low) + 0.05
+    return [_rounded(low - room), _rounded(high + room)]
+
+
+def _robot_shapes(robot: Robot) -> list[dict[str, Any]]:
+    """Return the shapes of all links, each with the index of the joint that moves it."""
+    found = link_shapes(robot)
+    most = max(100, MOST_TRIANGLES // max(1, len(found)))
+    return [
+        _drawn(shape.geometry, shape.placement, shape.parentJoint, most, _colour(shape, kind))
+        for shape, kind in found
+    ]
+
+
+def _colour(shape: pin.GeometryObject, kind: str) -> list[float] | None:
+    """Return red, green and blue of a URDF's material; None where there is none."""
+    if kind == 'collision' or not shape.overrideMaterial:
+        return None
+    return [round(float(value), 3) for value in shape.meshColor[:3]]
+
+
+def _drawn(
+    shape: coal.CollisionGeometry,
+    placement: pin.SE3,
+    joint: int = 0,
+    most: int = MOST_TRIANGLES,
+    colour: list[float] | None = None,
+) -> dict[str, Any]:
+    """Return a shape for the page: vertices are whole numbers in its box, scaled by its matrix."""
+    vertices, faces = thinned(*mesh_of(shape), most)
+    low = vertices.min(axis=0) if len(vertices) else np.zeros(3)
+    size = np.maximum(np.ptp(vertices, axis=0), 1e-9) if len(vertices) else np.ones(3)
+    matrix = placement.homogeneous @ np.block(
+        [[np.diag(size), low[:, None]], [np.zeros(3), np.ones(1)]]
+    )
+    return {
+        'joint': int(joint),
+        'matrix': [float(f'{value:.7g}') for value in matrix.T.ravel()],
+        'colour': colour,
+        'vertices': packed(np.round(65535.0 * (vertices - low) / size), '<u2'),
+        'faces': packed(faces, '<u2'),
+    }
+
+
+def _matrix(placement: pin.SE3) -> list[float]:
+    """Return a pose column by column, as WebGL has it."""
+    return [float(f'{value:.7g}') for value in placement.homogeneous.T.ravel()]
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [round(float(value), 6) + 0.0 for value in values]

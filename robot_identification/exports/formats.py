@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Formats of exports: the table that the library, the command line and pages read.
+
+Writers are imported when they are used: the names alone are read by each start of a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import one_of, SettingsError, suggestion
+
+
+@dataclass(frozen=True)
+class Format:
+    """
+    A format of exports.
+
+    Attributes
+    ----------
+    doc:
+        What it is, in a few words.
+    write:
+        Returns the text of a `Result` or `StoredResult`; None where only servos have it.
+    write_servos:
+        Returns the text of servos that were identified from commands; None where they have none.
+    write_load:
+        Returns the text of the load of a result, in the frame of a link, or of that it was
+        identified in; None for formats of robots.
+    suffix:
+        Of its files; empty for that of its name.
+
+    """
+
+    doc: str
+    write: Callable[[Any], str] | None = None
+    write_servos: Callable[[Any], str] | None = None
+    write_load: Callable[[Any, str | None], str] | None = None
+    suffix: str = ''
+
+
+def _urdf(result: Any) -> str:
+    from .urdf_export import identified_urdf
+
+    return identified_urdf(result.robot, result.standard, result.settings.model)
+
+
+def _mjcf(result: Any) -> str:
+    # MuJoCo is an extra
+    from .mjcf_export import mjcf
+
+    return mjcf(result.robot, result.standard, result.settings.model)
+
+
+def _sdf(result: Any) -> str:
+    from .sdf_export import sdf
+
+    return sdf(_urdf(result))
+
+
+def _c(result: Any) -> str:
+    from .c_export import c_code
+
+    return c_code(result.robot, result.standard, result.settings.model)
+
+
+def _yaml(result: Any) -> str:
+    from .robot_export import parameters_yaml
+
+    return parameters_yaml(result.to_document())
+
+
+def _csv(result: Any) -> str:
+    from .robot_export import parameters_csv
+
+    return parameters_csv(result.to_document())
+
+
+def _plotjuggler(result: Any) -> str:
+    from .robot_export import plotjuggler_layout
+
+    return plotjuggler_layout(result.robot.joints)
+
+
+def _moveit(result: Any) -> str:
+    from .joint_limits import moveit_limits
+
+    return moveit_limits(result)
+
+
+def _isaaclab(result: Any) -> str:
+    from .actuators import isaaclab_efforts
+
+    return isaaclab_efforts(result.robot, result.standard, result.settings.model)
+
+
+def _servo(name: str) -> Callable[[Any], str]:
+    def write(result: Any) -> str:
+        from . import servo_exports
+
+        text: str = getattr(servo_exports, name)(result)
+        return text
+
+    return write
+
+
+def _load(name: str) -> Callable[[Any, str | None], str]:
+    def write(result: Any, frame: str | None) -> str:
+        from .load_exports import FlangeLoad, WRITERS
+
+        return WRITERS[name](FlangeLoad.from_result(result, frame))
+
+    return write
+
+
+FORMATS = {
+    'urdf': Format(
+        "the robot's URDF with its <inertial> and <dynamics> elements replaced; all else stays "
+        'as it is, comments included',
+        _urdf,
+        _servo('servo_urdf'),
+    ),
+    'mjcf': Format(
+        'a model for MuJoCo: armature, damping, frictionloss, coupled drives, loops; of servos, '
+        'with actuators',
+        _mjcf,
+        _servo('servo_mjcf'),
+        suffix='xml',
+    ),
+    'sdf': Format('a model for Gazebo', _sdf),
+    'c': Format('inverse dynamics, gravity and friction as C functions for a controller', _c),
+    'yaml': Format('a table of the parameters', _yaml),
+    'csv': Format('a table of the parameters', _csv),
+    'plotjuggler': Format(
+        'a layout for PlotJuggler that shows what the nodes publish of the robot', _plotjuggler
+    ),
+    'moveit': Format(
+        "MoveIt's joint_limits.yaml, with accelerations that efforts allow over the workspace",
+        _moveit,
+    ),
+    'isaaclab': Format('joints as actuators of Isaac Lab', _isaaclab, _servo('isaaclab')),
+    'mjlab': Format('servos as actuators of mjlab', write_servos=_servo('mjlab')),
+    'ur': Format('a load as set_target_payload of URScript, with inertia', write_load=_load('ur')),
+    'franka': Format(
+        "a load as a call of franka_ros2's set_load, and of libfranka", write_load=_load('franka')
+    ),
+    'xarm': Format('a load as set_tcp_load of xArm-Python-SDK', write_load=_load('xarm')),
+    'kuka': Format('a load as LOAD_DATA of KRL', write_load=_load('kuka')),
+    'gravity': Format(
+        "a tool as parameters of ros2_control's gravity compensation filter and "
+        'admittance_controller',
+        write_load=_load('gravity'),
+    ),
+    'urdf_link': Format('a load as a link of the URDF', write_load=_load('urdf_link')),
+}
+"""Formats by their names."""
+
+
+def export(result: Any, format: str = 'urdf', frame: str | None = None) -> str:
+    """
+    Return an identified robot as text for simulators, controllers and other programs.
+
+    Parameters
+    ----------
+    result:
+        Of `identify` or `read_result`; or of servos that were identified from commands.
+    format:
+        One of `FORMATS`.
+    frame:
+        Of a load: link of the URDF whose frame is the flange's; None for the one that the load
+        was identified in.
+
+    Raises
+    ------
+    SettingsError
+        if such results have no such format, or there is no load.
+    IdentificationError
+        if the format cannot express the robot or the load.
+
+    """
+    servos = hasattr(result, 'servo')  # their classes need MuJoCo, an extra
+    known = FORMATS.get(format)
+    if known is not None and known.write_load is not None and not servos:
+        return known.write_load(result, frame)
+    if hasattr(result, 'tool'):
+        loads = [name for name, each in FORMATS.items() if each.write_load]
+        raise SettingsError(
+            f"'{format}' is no format of an export of a tool",
+            key='format',
+            value=format,
+            remedy=f'{suggestion(format, loads)}give one of {one_of(loads)}',
+        )
+    if frame is not None:
+        loads = [name for name, each in FORMATS.items() if each.write_load]
+        raise SettingsError(
+            f"'{format}' is no format of a load",
+            key='frame',
+            value=frame,
+            remedy=f'leave the frame out, or give one of {one_of(loads)}',
+        )
+    writers = {name: each.write_servos if servos else each.write for name, each in FORMATS.items()}
+    write = writers.get(format)
+    if write is None:
+        of = ' of servos that were identified from commands' if servos else ''
+        valid = [name for name, each in writers.items() if each]
+        raise SettingsError(
+            f"'{format}' is no format of an export{of}",
+            key='format',
+            value=format,
+            remedy=f'{suggestion(format, valid)}give one of {one_of(valid)}',
+        )
+    return write(result)
+
+
+def format_of(suffix: str) -> str | None:
+    """Return the format whose files have a suffix without its dot, or None."""
+    names = (name for name, each in FORMATS.items() if suffix in (name, each.suffix or name))
+    return next(names, None)
