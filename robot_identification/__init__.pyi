@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 from .config.experiment_file import load_experiment as load_experiment
+from .config.problem import IdentificationProblem as IdentificationProblem
 from .data.recording import Recording as Recording
 from .errors import IdentificationError as IdentificationError
 from .estimation.estimators import EstimationSettings as EstimationSettings
@@ -13,7 +14,6 @@ from .exports.formats import export as export
 from .exports.saving import save as save
 from .exports.urdf_export import identified_urdf as identified_urdf
 from .identification.library import identify as identify
-from .identification.pipeline import IdentificationProblem as IdentificationProblem
 from .identification.pipeline import identify_factors as identify_factors
 from .identification.pipeline import identify_sources as identify_sources
 from .identification.reduction import FactorBuilder as FactorBuilder

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,21 @@ joints at 1 kHz.  A part takes 60 MB, and what is made of it about 150 MB.
 
 _SHORTEST_PART = 0.1
 """Share of a part below which what is left of a recording belongs to the part before."""
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRecording(Recording):
+    """
+    A recording in memory that keeps the samples of the filter that it was last read with.
+
+    Attributes
+    ----------
+    filtered:
+        Settings by which samples were made, and the samples; empty at first.
+
+    """
+
+    filtered: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
 
 def read_parts(source: RecordingSource) -> Iterator[Recording]:
@@ -66,7 +83,7 @@ def in_memory(source: RecordingSource, room: int) -> RecordingSource:
         if room < 0:
             return source
         held.append(block)
-    return Recording.concatenate(held) if held else source
+    return KeptRecording(**vars(Recording.concatenate(held))) if held else source
 
 
 def _take_rows(held: list[Recording], rows: int) -> Recording:

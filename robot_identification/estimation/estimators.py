@@ -34,7 +34,7 @@ from .plot_samples import TRACE_ROWS
 from .recursive.mrls import mrls
 from .recursive.rls import RecursiveSettings
 from .rows import Repair, row_blocks, RowBlock
-from .system import LinearSystem, system_of
+from .system import combine, LinearSystem, systems_of
 
 BOUNDS = (
     *('mrls.bounds', 'mrls.bounds_file'),
@@ -357,7 +357,30 @@ class RowBuilder:
 
         Energy equations have one 'joint', whose effort is work [J].
         """
-        return system_of(
+        several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
+        return combine(
+            self.systems(
+                several,
+                regressor,
+                structure,
+                signals,
+                progress=progress,
+                trace_points=trace_points,
+            )
+        )
+
+    def systems(
+        self,
+        sources: Sequence[RecordingSource],
+        regressor: Regressor,
+        structure: BaseStructure,
+        signals: SignalSettings,
+        *,
+        progress: Progress | None = None,
+        trace_points: int = TRACE_ROWS,
+    ) -> Iterator[LinearSystem]:
+        """Iterate over the linear systems of the recordings, one each, as `system` has them."""
+        return systems_of(
             sources,
             regressor,
             structure,

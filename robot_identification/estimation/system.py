@@ -143,27 +143,51 @@ def system_of(
 
     """
     several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
+    return combine(
+        systems_of(
+            several,
+            regressor,
+            structure,
+            signals,
+            progress=progress,
+            trace_points=trace_points,
+            read=read,
+            names=names,
+            timed=timed,
+        )
+    )
+
+
+def systems_of(
+    sources: Sequence[RecordingSource],
+    regressor: Regressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+    *,
+    progress: Progress | None = None,
+    trace_points: int = TRACE_ROWS,
+    read: Callable[..., Iterator[RowBlock]] = row_blocks,
+    names: tuple[str, ...] | None = None,
+    timed: bool = False,
+) -> Iterator[LinearSystem]:
+    """Iterate over the linear systems of recordings, one each; see `system_of`."""
     driven = driven_rows(regressor) if names is None else None
-
-    def systems() -> Iterator[LinearSystem]:
-        for number, source in enumerate(several):
-            require_order(source, structure, regressor)
-            blocks = read(source, regressor, structure, signals)
-            if progress is not None:
-                part = subrange(progress, number / len(several), (number + 1) / len(several))
-                blocks = reported_blocks(blocks, source, part)
-            collector = BlockCollector()
-            system = accumulate(
-                collector.watched(blocks) if timed else blocks,
-                structure,
-                source.joints if names is None else names,
-                source=source_name(source),
-                trace_points=trace_points,
-                driven=driven,
-            )
-            yield replace(system, blocks=collector.blocks()) if timed else system
-
-    return combine(systems())
+    for number, source in enumerate(sources):
+        require_order(source, structure, regressor)
+        blocks = read(source, regressor, structure, signals)
+        if progress is not None:
+            part = subrange(progress, number / len(sources), (number + 1) / len(sources))
+            blocks = reported_blocks(blocks, source, part)
+        collector = BlockCollector()
+        system = accumulate(
+            collector.watched(blocks) if timed else blocks,
+            structure,
+            source.joints if names is None else names,
+            source=source_name(source),
+            trace_points=trace_points,
+            driven=driven,
+        )
+        yield replace(system, blocks=collector.blocks()) if timed else system
 
 
 def reported_blocks(

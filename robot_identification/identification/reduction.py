@@ -146,16 +146,14 @@ class FactorBuilder:
     def _systems(
         self, sources: Sequence[Source], progress: Progress | None
     ) -> Iterator[LinearSystem]:
-        """Iterate over the system of the recordings and those of the factors."""
-        recordings = recordings_among(sources)
-        if recordings:
-            recorded = RowBuilder(self.problem.estimation).system(
-                recordings,
-                self.regressor,
-                self.structure,
-                self.problem.signals,
-                progress=progress,
-            )
+        """Iterate over the systems of the recordings, then of the factors."""
+        for recorded in RowBuilder(self.problem.estimation).systems(
+            recordings_among(sources),
+            self.regressor,
+            self.structure,
+            self.problem.signals,
+            progress=progress,
+        ):
             factor = replace(recorded.factor, fingerprint=self.fingerprint)
             yield replace(recorded, factor=factor)
         origins: list[Origin] = []

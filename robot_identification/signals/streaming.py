@@ -17,12 +17,12 @@ signals are equal, the filter cancels out of the equation ``tau = W X``, even if
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import warnings
 
 import numpy as np
 
-from ..data.parts import read_parts
+from ..data.parts import KeptRecording, read_parts
 from ..data.recording import recording_error, RecordingSource, Samples, source_name
 from ..data.sampling import CLOCK, GAP, on_grid, sample_rate
 from ..errors import IdentificationWarning
@@ -50,7 +50,7 @@ def stretches(
     Parameters
     ----------
     source:
-        The recording; read once to the end.
+        The recording; read once to the end, and not at all where it keeps these samples.
     settings:
         Method, cut-off frequency, rate and trim.
     driven:
@@ -69,6 +69,23 @@ def stretches(
         of a joint does not change at all.
 
     """
+    if not isinstance(source, KeptRecording):
+        yield from _stretches(source, settings, driven)
+        return
+    key = (
+        replace(settings, dead_zone=0.0, effort_delay=0.0, effort_low_pass=0.0),
+        None if driven is None else tuple(driven.tolist()),
+    )
+    if key not in source.filtered:
+        found = list(_stretches(source, settings, driven))
+        source.filtered.clear()
+        source.filtered[key] = found
+    yield from source.filtered[key]
+
+
+def _stretches(
+    source: RecordingSource, settings: SignalSettings, driven: np.ndarray | None
+) -> Iterator[Samples]:
     name, plan = source_name(source), None
     longest, left_out = 0, []
     lowest, highest = np.full((2, len(source.joints)), [[np.inf], [-np.inf]])

@@ -3,14 +3,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from robot_identification.cli import main
 from robot_identification.config.experiment_file import load_experiment
-from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.identification.pipeline import (
+    check,
+    choose,
+    estimate,
+    explain,
+    identify,
+    identify_sources,
+    prepare,
+)
 from robot_identification.results.stored_result import read_result
+from robot_identification.signals import SignalSettings, stretches
+from robot_identification.signals.methods import LowPass
 import yaml
 
 
@@ -91,3 +102,40 @@ def test_the_bootstrap_is_in_result_summary_and_report(folder, capsys):
     page = (results / 'report.html').read_text()
     assert 'id="bootstrap"' in page
     assert '60 replicates of' in page
+
+
+def test_a_stage_can_be_stopped_at_looked_at_and_gone_on_from(folder):
+    experiment = load_experiment(folder.experiment)
+    prepared = prepare(experiment)
+    assert prepared.recordings.identification and not prepared.locked
+    chosen = choose(prepared)
+    assert chosen.prior.values.size == chosen.builder.structure.n_standard
+    estimated = estimate(chosen)
+    assert estimated.system.factor.n_base == chosen.builder.structure.n_base
+    checked = check(estimated)
+    assert checked.consistency.physical and len(checked.validations) == 1
+    by_stages, at_once = explain(checked).to_document(), identify(experiment).to_document()
+    del by_stages['timing'], at_once['timing']
+    assert by_stages == at_once
+
+
+def test_samples_of_a_small_recording_are_filtered_once_for_each_filter(folder, monkeypatch):
+    filtered = []
+    samples = LowPass.samples
+
+    def counted(self, stretch, ends):
+        filtered.append(self)
+        return samples(self, stretch, ends)
+
+    monkeypatch.setattr(LowPass, 'samples', counted)
+    (recording,) = prepare(load_experiment(folder.experiment)).recordings.identification
+    settings = SignalSettings()
+    for changed in (settings, settings, replace(settings, dead_zone=0.1, effort_delay=1e-3)):
+        list(stretches(recording, changed))
+    assert len(filtered) == 1
+    list(stretches(recording, replace(settings, cutoff=0.5 * settings.cutoff)))
+    assert len(filtered) == 2
+    again = list(stretches(recording, settings))
+    assert len(filtered) == 3 and len(recording.filtered) == 1
+    (fresh,) = stretches(recording.rows(None, None), settings)
+    assert (fresh.position == again[0].position).all()

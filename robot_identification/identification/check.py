@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks: bodies, other recordings, gains by a known load, the load, and what residuals show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from ..errors import collected_warnings, Notes
+from ..estimation import effort_delay, EffortDelay
+from ..estimation.drive_gains import DriveGains
+from ..estimation.energy import ENERGY
+from ..estimation.residuals import residual_colour, ResidualColour
+from ..estimation.validation import validate, Validation, validation_of
+from ..loads.payload import Payload, payload
+from ..model.consistency import check as check_bodies
+from ..model.consistency import ConsistencyReport
+from ..model.plausibility import plausibility, PlausibilityReport, robot_reach, robot_shapes
+from ..signals import source_name
+from ..support.progress import no_progress, Progress, subrange
+from .estimate import Estimated
+from .gains import gains_by_load
+from .reduction import is_factor, recordings_among
+from .stopwatch import Stopwatch
+
+_GAIN_ERROR = (
+    'an error of the gains of the drives goes one to one into the mass of the load, and is not in '
+    'its standard deviation: gains that are 10 % too large make it 10 % too heavy'
+)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """
+    Estimate, and what it was held against.
+
+    Attributes
+    ----------
+    estimated:
+        The estimate.
+    consistency, plausibility:
+        Whether its standard parameters can belong to real bodies, and to those of this robot.
+    validations:
+        Held against recordings that were not used.
+    gains:
+        Gains of the drives by a known load; None where there is none.
+    payload:
+        The load that was to be identified; None where there is none.
+    delay:
+        How much later efforts were recorded than positions; None without rows.
+    colour:
+        How long residuals stay alike; None without rows.
+    notes:
+        Warnings.
+    seconds:
+        Duration by step.
+
+    """
+
+    estimated: Estimated
+    consistency: ConsistencyReport
+    plausibility: PlausibilityReport
+    validations: tuple[Validation, ...] = ()
+    gains: DriveGains | None = None
+    payload: Payload | None = None
+    delay: EffortDelay | None = None
+    colour: ResidualColour | None = None
+    notes: Notes = field(default_factory=Notes)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def implausible_masses(self) -> int:
+        """Number of links whose mass cannot be this robot's."""
+        return sum(finding.quantity == 'mass' for finding in self.plausibility.findings)
+
+
+def check(estimated: Estimated, *, progress: Progress = no_progress) -> Checked:
+    """Hold an estimate against bodies and other recordings; errors as of `prepare.prepare`."""
+    chosen, watch = estimated.chosen, Stopwatch()
+    problem, recordings = chosen.problem, chosen.prepared.recordings
+    with collected_warnings() as notes:
+        validations = tuple(_validations(estimated, progress))
+        watch.lap('validation')
+        gains = gains_by_load(problem, recordings, chosen.builder.regressor, estimated.system)
+        watch.lap('drive gains')
+        carried = _payload(estimated)
+        watch.lap('payload')
+    return Checked(
+        estimated,
+        check_bodies(estimated.standard),
+        plausibility(
+            estimated.standard,
+            None if problem.robot.bodies_alike else chosen.prior,
+            robot_shapes(problem.robot),
+            reach=robot_reach(problem.robot),
+            masses=problem.estimation.physical.masses,
+            total_mass=problem.estimation.physical.total_mass_interval,
+        ),
+        validations,
+        gains,
+        carried,
+        _delay(estimated),
+        _colour(estimated),
+        notes,
+        watch.laps,
+    )
+
+
+def _validations(estimated: Estimated, progress: Progress) -> Iterator[Validation]:
+    """Hold the estimate against each recording that it has not seen."""
+    chosen = estimated.chosen
+    builder, sources = chosen.builder, chosen.prepared.recordings.validation
+    for number, source in enumerate(sources):
+        part = subrange(progress, number / len(sources), (number + 1) / len(sources))
+        part(0.0, f'validating {source_name(source)}')
+        if is_factor(source):
+            yield validation_of(estimated.estimate, builder.system([source]))
+            continue
+        (recording,) = recordings_among([source])
+        yield validate(
+            estimated.estimate,
+            recording,
+            builder.regressor,
+            builder.structure,
+            chosen.problem.signals,
+            progress=part,
+        )
+
+
+def _payload(estimated: Estimated) -> Payload | None:
+    """Identify the load of the recordings that have one."""
+    chosen = estimated.chosen
+    problem, carrying = chosen.problem, chosen.prepared.recordings.payload
+    wanted = problem.payload
+    if wanted is None or not carrying:
+        return None
+    loaded = chosen.builder.system(carrying)
+    found = payload(estimated.system, loaded, problem.robot, frame=wanted.frame, settings=wanted)
+    if problem.effort_kind == 'joint_torque':
+        return found
+    return replace(found, warnings=(*found.warnings, _GAIN_ERROR))
+
+
+def _delay(estimated: Estimated) -> EffortDelay | None:
+    """Find how late efforts are, where there are samples that show it."""
+    system = estimated.system
+    if not len(system.trace) or ENERGY in system.factor.joints:
+        return None
+    return effort_delay(
+        system.analysed,
+        estimated.estimate.base.values,
+        system.factor.joints,
+        system.factor.independent_rows,
+    )
+
+
+def _colour(estimated: Estimated) -> ResidualColour | None:
+    """Find the colour of the residuals, where there are samples that show it."""
+    system, base = estimated.system, estimated.estimate.base
+    if not len(system.trace):
+        return None
+    return residual_colour(system.analysed, base.values, system.factor.joints, base.layout.names)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explanation: what is wrong with the recordings, and the result with all that was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..config.experiment_file import reproducible_content
+from ..diagnosis.diagnose import diagnose
+from ..diagnosis.recording_faults import estimate_faults, RecordingFault, revolute
+from ..errors import collected_warnings, Notes, unique_texts
+from ..estimation import standard_covariance
+from ..options.fields import to_mapping
+from ..results.result import RecordingSummary, Result
+from ..results.tables import ResultSettings
+from ..selection.model_selection import ModelSelection
+from ..selection.springs import find_spring, Trial, UNEXPLAINED
+from ..signals import recording_clock
+from ..support.progress import no_progress, Progress
+from .check import check, Checked
+from .choose import Chosen, settle
+from .estimate import estimate
+from .reduction import recordings_among
+from .stopwatch import Stopwatch
+
+
+@dataclass(frozen=True)
+class _Diagnosed:
+    """A checked estimate, what is wrong with its recordings, and how long that took."""
+
+    checked: Checked
+    faults: tuple[RecordingFault, ...]
+    notes: Notes
+    seconds: float
+
+
+def explain(checked: Checked, *, progress: Progress = no_progress) -> Result:
+    """
+    Say what is wrong with the recordings, and bring everything that was found into one result.
+
+    Where masses of links are implausible and the settings were chosen, a spring at a joint is
+    tried, see `robot_identification.selection.springs`.  Errors are those of `prepare.prepare`.
+    """
+    found = _diagnosed(checked, progress)
+    unexplained: tuple[str, ...] = ()
+    if _lacks_a_spring(found):
+        sprung = _with_spring(found.checked)
+        if sprung is None:
+            unexplained = (UNEXPLAINED,)
+        else:
+            found = _diagnosed(sprung, progress)
+    progress(1.0, 'done')
+    return _result(found, unexplained)
+
+
+def _diagnosed(checked: Checked, progress: Progress) -> _Diagnosed:
+    """Find what is wrong with the recordings."""
+    estimated, watch = checked.estimated, Stopwatch()
+    problem, found = estimated.chosen.problem, estimated.estimate
+    known = found.standard_covariance
+    with collected_warnings() as notes:
+        explained = diagnose(
+            problem.robot,
+            recordings_among(estimated.chosen.prepared.recordings.identification),
+            problem.model,
+            estimated.chosen.prior,
+            problem.signals.effort_delay,
+            None if known is None else found.standard,
+            0.0 if known is None else np.sqrt(np.diag(known)),
+            progress=progress,
+        )
+        faults = (*explained, *estimate_faults(problem.robot, estimated.system, found))
+    watch.lap('diagnosis')
+    return _Diagnosed(checked, faults, notes, watch.laps['diagnosis'])
+
+
+def _lacks_a_spring(found: _Diagnosed) -> bool:
+    """Return whether settings were chosen, nothing is wrong, and masses are implausible yet."""
+    chosen = found.checked.estimated.chosen
+    experiment = chosen.prepared.experiment
+    if chosen.selection is None or experiment is None:
+        return False
+    faulty = any(fault.change and not fault.slight for fault in found.faults)
+    return (
+        'robot.joint_springs' not in experiment.given
+        and found.checked.estimated.estimate.standard is not None
+        and not faulty
+        and found.checked.implausible_masses > 0
+    )
+
+
+def _with_spring(checked: Checked) -> Checked | None:
+    """Return the identification with a spring that explains the masses; None if there is none."""
+    chosen = checked.estimated.chosen
+    prepared, selection, robot = chosen.prepared, chosen.selection, chosen.problem.robot
+    assert selection is not None
+
+    def tried(selection: ModelSelection) -> Trial[Checked]:
+        settled = replace(settle(prepared, selection), choosing=chosen.choosing)
+        other = check(estimate(settled))
+        return Trial(other.estimated.estimate, other.implausible_masses, other)
+
+    turning = () if robot.passive else revolute(robot)
+    springs = selection.model.joint_springs
+    free = [j for j, turns in zip(robot.joints, turning) if turns and j not in springs]
+    error = checked.estimated.estimate.fit.relative_error
+    return find_spring(selection, error, robot.joints, free, tried)
+
+
+def _result(found: _Diagnosed, unexplained: tuple[str, ...]) -> Result:
+    """Return the result of all stages."""
+    checked = found.checked
+    estimated = checked.estimated
+    chosen = estimated.chosen
+    prepared, problem = chosen.prepared, chosen.problem
+    recordings, gains = prepared.recordings, prepared.gains or checked.gains
+    notes = (
+        *(prepared.notes, found.notes, chosen.choosing),
+        *(chosen.notes, estimated.notes, checked.notes),
+    )
+    known = estimated.estimate.standard_covariance
+    return Result(
+        name=problem.name or problem.robot.name,
+        robot=problem.robot,
+        settings=ResultSettings(
+            model=problem.model,
+            signals=problem.signals,
+            estimation=problem.estimation,
+            effort_kind=problem.effort_kind,
+            drives=problem.drives,
+        ),
+        prior=chosen.prior,
+        structure=chosen.builder.structure,
+        system=estimated.system,
+        estimate=estimated.estimate,
+        essential=estimated.essential,
+        standard=estimated.standard,
+        standard_covariance=standard_covariance(estimated.estimate, chosen.builder.structure)
+        if known is None
+        else known,
+        consistency=checked.consistency,
+        plausibility=checked.plausibility,
+        validations=checked.validations,
+        recorded=RecordingSummary(
+            names=estimated.system.sources,
+            clocks=tuple(
+                map(
+                    recording_clock,
+                    recordings_among((*recordings.identification, *recordings.validation)),
+                )
+            ),
+            effort_delay=checked.delay,
+            residuals=checked.colour,
+            diagnosis=(*prepared.locked, *found.faults),
+        ),
+        timing={
+            **chosen.seconds,
+            **estimated.seconds,
+            **checked.seconds,
+            'diagnosis': found.seconds,
+        },
+        drive_gains=gains,
+        payload=checked.payload,
+        warnings=unique_texts(
+            prepared.notes,
+            tuple(map(str, prepared.locked)),
+            gains.warnings if gains else (),
+            tuple(map(str, found.faults)),
+            *notes[1:],
+            estimated.estimate.warnings,
+            checked.payload.warnings if checked.payload else (),
+            unexplained,
+        ),
+        omissions=unique_texts(*(each.omissions for each in notes)),
+        selection=chosen.selection,
+        experiment=_repeating(chosen),
+    )
+
+
+def _repeating(chosen: Chosen) -> dict[str, Any] | None:
+    """Return the content of an experiment file that repeats the run; None without a file."""
+    experiment, gains = chosen.prepared.experiment, chosen.prepared.gains
+    if experiment is None or not experiment.content:
+        return None
+    settings = {} if chosen.selection is None else chosen.selection.settings()
+    if gains is not None:
+        settings['robot.drives'] = to_mapping(experiment.robot.drives)
+    return reproducible_content(experiment, settings)
