@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,11 +48,11 @@ def explain(checked: Checked, *, progress: Progress = no_progress) -> Result:
     found = _diagnosed(checked, progress)
     unexplained: tuple[str, ...] = ()
     if _lacks_a_spring(found):
-        sprung = _with_spring(found.checked)
-        if sprung is None:
+        other = _with_spring(found.checked)
+        if other is None:
             unexplained = (UNEXPLAINED,)
         else:
-            found = _diagnosed(sprung, progress)
+            found = _diagnosed(other, progress)
     progress(1.0, 'done')
     return _result(found, unexplained)
 
@@ -116,11 +117,6 @@ def _result(found: _Diagnosed, unexplained: tuple[str, ...]) -> Result:
     estimated = checked.estimated
     chosen = estimated.chosen
     prepared, problem = chosen.prepared, chosen.problem
-    recordings, gains = prepared.recordings, prepared.gains or checked.gains
-    notes = (
-        *(prepared.notes, found.notes, chosen.choosing),
-        *(chosen.notes, estimated.notes, checked.notes),
-    )
     known = estimated.estimate.standard_covariance
     return Result(
         name=problem.name or problem.robot.name,
@@ -144,39 +140,56 @@ def _result(found: _Diagnosed, unexplained: tuple[str, ...]) -> Result:
         consistency=checked.consistency,
         plausibility=checked.plausibility,
         validations=checked.validations,
-        recorded=RecordingSummary(
-            names=estimated.system.sources,
-            clocks=tuple(
-                map(
-                    recording_clock,
-                    recordings_among((*recordings.identification, *recordings.validation)),
-                )
-            ),
-            effort_delay=checked.delay,
-            residuals=checked.colour,
-            diagnosis=(*prepared.locked, *found.faults),
-        ),
+        recorded=_recorded(found),
         timing={
             **chosen.seconds,
             **estimated.seconds,
             **checked.seconds,
             'diagnosis': found.seconds,
         },
-        drive_gains=gains,
+        drive_gains=prepared.gains or checked.gains,
         payload=checked.payload,
-        warnings=unique_texts(
-            prepared.notes,
-            tuple(map(str, prepared.locked)),
-            gains.warnings if gains else (),
-            tuple(map(str, found.faults)),
-            *notes[1:],
-            estimated.estimate.warnings,
-            checked.payload.warnings if checked.payload else (),
-            unexplained,
-        ),
-        omissions=unique_texts(*(each.omissions for each in notes)),
+        warnings=unique_texts(*_warnings(found), unexplained),
+        omissions=unique_texts(*(each.omissions for each in _notes(found))),
         selection=chosen.selection,
         experiment=_repeating(chosen),
+    )
+
+
+def _recorded(found: _Diagnosed) -> RecordingSummary:
+    """Return the recordings that were used, and what they show of themselves."""
+    prepared = found.checked.estimated.chosen.prepared
+    sources = (*prepared.recordings.identification, *prepared.recordings.validation)
+    return RecordingSummary(
+        names=found.checked.estimated.system.sources,
+        clocks=tuple(map(recording_clock, recordings_among(sources))),
+        effort_delay=found.checked.delay,
+        residuals=found.checked.colour,
+        diagnosis=(*prepared.locked, *found.faults),
+    )
+
+
+def _notes(found: _Diagnosed) -> tuple[Notes, ...]:
+    """Return the warnings of all stages; faults are found before what follows from them."""
+    estimated = found.checked.estimated
+    chosen = estimated.chosen
+    first = (chosen.prepared.notes, found.notes, chosen.choosing)
+    return (*first, chosen.notes, estimated.notes, found.checked.notes)
+
+
+def _warnings(found: _Diagnosed) -> tuple[Sequence[str], ...]:
+    """Return warnings and faults, in the order in which they are read."""
+    checked = found.checked
+    prepared = checked.estimated.chosen.prepared
+    gains, (first, *others) = prepared.gains or checked.gains, _notes(found)
+    return (
+        first,
+        tuple(map(str, prepared.locked)),
+        gains.warnings if gains else (),
+        tuple(map(str, found.faults)),
+        *others,
+        checked.estimated.estimate.warnings,
+        checked.payload.warnings if checked.payload else (),
     )
 
 
