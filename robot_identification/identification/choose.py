@@ -60,10 +60,10 @@ def choose(prepared: Prepared, *, progress: Progress = no_progress) -> Chosen:
     """Choose what the experiment leaves to its recordings; errors as of `prepare`."""
     with collected_warnings() as notes:
         selection = _selection(prepared, progress)
-    return replace(settle(prepared, selection), choosing=notes)
+    return replace(apply_choice(prepared, selection), choosing=notes)
 
 
-def settle(
+def apply_choice(
     prepared: Prepared,
     selection: ModelSelection | None = None,
     *,

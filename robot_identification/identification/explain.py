@@ -22,7 +22,7 @@ from ..selection.springs import find_spring, Trial, UNEXPLAINED
 from ..signals import recording_clock
 from ..support.progress import no_progress, Progress
 from .check import check, Checked
-from .choose import Chosen, settle
+from .choose import apply_choice, Chosen
 from .estimate import estimate
 from .reduction import recordings_among
 from .stopwatch import Stopwatch
@@ -100,8 +100,8 @@ def _with_spring(checked: Checked) -> Checked | None:
     assert selection is not None
 
     def tried(selection: ModelSelection) -> Trial[Checked]:
-        settled = replace(settle(prepared, selection), choosing=chosen.choosing)
-        other = check(estimate(settled))
+        completed = replace(apply_choice(prepared, selection), choosing=chosen.choosing)
+        other = check(estimate(completed))
         return Trial(other.estimated.estimate, other.implausible_masses, other)
 
     turning = () if robot.passive else revolute(robot)

@@ -24,7 +24,7 @@ from ..results.result import Result
 from ..support.progress import no_progress, Progress, subrange
 from ..support.threads import on_one_thread
 from .check import check
-from .choose import choose, Chosen, settle
+from .choose import apply_choice, choose, Chosen
 from .estimate import estimate
 from .explain import explain
 from .prepare import prepare, Prepared
@@ -101,7 +101,7 @@ def identify_recordings(
     problem: IdentificationProblem, recordings: Recordings, *, progress: Progress = no_progress
 ) -> Result:
     """Do what `identify_sources` does, with all recordings of a problem."""
-    chosen = settle(Prepared(problem, recordings), progress=subrange(progress, 0.0, _CHOICE))
+    chosen = apply_choice(Prepared(problem, recordings), progress=subrange(progress, 0.0, _CHOICE))
     return _identified(chosen, subrange(progress, _CHOICE, 1.0))
 
 
