@@ -46,7 +46,7 @@ def check_commands(
     if entry.effort is not None:
         text, remedy = "is given, but 'robot.effort_kind' is servo_command", 'leave it out'
         raise key_error(key_path(path, 'effort'), text, remedy)
-    bag = not entry.is_factor and entry.kind(base, path) == 'rosbag2'
+    bag = entry.file_format(base, path).topics
     if entry.command is None and not bag:
         remedy = 'name the columns of the commanded positions'
         raise key_error(key_path(path, 'command'), 'is missing', remedy)
@@ -85,12 +85,13 @@ def read_commands(
 
     """
     drives = drives or Drives()
-    if entry.kind(base) == 'rosbag2':
+    form = entry.file_format(base)
+    if form.topics:
         return _from_bag(entry, joints, drives, base)
     signals: dict[str, np.ndarray] = {}
     for name, part in _signals_as_efforts(entry):
         tables = list(read_tables(part, joints, drives.recorded(len(joints)), base, READ_ROWS))
-        if tables and entry.kind(base) == 'parquet':
+        if tables and form.episodes:
             tables = _one_after_another(tables)
         tables = list(checked(tables, entry))
         values = np.concatenate([table.effort for table in tables])

@@ -9,10 +9,9 @@ import re
 
 import numpy as np
 
-from ..data.csv import read_head
-from ..data.readers import array_shapes, read_parquet_head, read_tables
-from ..data.recognition import named_by_cells, position_columns
-from ..data.recording_config import columns_of
+from ..data.column_names import position_columns
+from ..data.columns import columns_of
+from ..data.readers import read_head, read_tables
 from ..diagnosis.recording_faults import RecordingFault
 from ..errors import IdentificationError, one_of
 from ..model.robot import Robot
@@ -51,14 +50,13 @@ def recorded_joints(source: FileSource, robot: Robot, wanted: Sequence[str]) -> 
     entry, base = source.entry, source.base
     known = robot.contents.moving
     try:
-        if entry.kind(base) == 'rosbag2':
+        if entry.file_format(base).topics:
             names, columns = _in_bag(source), {joint: joint for joint in wanted}
             columns = {joint: name for joint, name in columns.items() if name in names}
             others = [name for name in names if name not in known]
         else:
-            names, spelled = _in_table(source)
-            plain = dict(zip(spelled, names, strict=True))
-            found, left = position_columns(spelled, list(known))
+            plain = read_head(entry.files(base)['position'], 1).by_spelling
+            found, left = position_columns(list(plain), list(known))
             columns = {joint: plain[found[joint]] for joint in wanted if joint in found}
             others = [plain[name] for name in left]
         positions = dict(_positions(source, robot, columns))
@@ -81,22 +79,6 @@ def _in_bag(source: FileSource) -> list[str]:
     if messages is None:
         return []
     return list(decode(messages.select(slice(0, _ROWS)), dict.fromkeys(SIGNALS, ())).names)
-
-
-def _in_table(source: FileSource) -> tuple[list[str], list[str]]:
-    """Return the names of a table's columns, and the same with joints in place of numbers."""
-    file, kind = source.entry.files(source.base)['position'], source.entry.kind(source.base)
-    if kind == 'parquet':
-        names = list(read_parquet_head(file, 1))
-        return names, names
-    if kind == 'npz':
-        names = [name for name, shape in array_shapes(file).items() if len(shape) == 1]
-        return names, names
-    labels, _, cells = read_head(file, 1)
-    if isinstance(labels[0], int):
-        return [], []
-    names = [str(label) for label in labels]
-    return names, named_by_cells(names, cells)
 
 
 def _positions(

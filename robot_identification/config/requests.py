@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..data.formats import suffixes
 from ..data.recognition import require_kind
 from ..data.recording import source_name
 from ..data.recording_config import RecordingEntry
@@ -25,9 +26,6 @@ SETTINGS_FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     'estimation.mrls.bounds_file': ('bounds', ()),
 }
 """Settings that name files: the kind of file, and values that are none."""
-
-_SUFFIXES = ('.csv', '.txt', '.dat', '.tsv', '.npz', '.mcap', '.db3')
-
 
 MOST_OPTIONS, LONGEST_OPTIONS = 1000, 2_000_000
 """Options of a request, and characters of all of them: a URDF may be among them."""
@@ -115,19 +113,19 @@ def entry_like(
 
     """
     entry = RecordingEntry(file=str(path))
-    kind = entry.kind()
-    alike = [e for e in known if e.file is not None and e.kind(base) == kind]
+    form = entry.file_format()
+    alike = [e for e in known if e.file is not None and e.file_format(base) is form]
     if alike:
         _require_one_file(alike[0])
         entry = replace(alike[0], file=str(path), rows=None, time_range=None)
-    elif kind != 'rosbag2':
+    elif not form.topics:
         raise RecordingError(
             f"the columns of '{path}' are not given",
             file=str(path),
-            remedy=f'name an experiment file with a recording of format {kind} in the '
+            remedy=f'name an experiment file with a recording of format {form.name} in the '
             'parameter experiment, or give a bag',
         )
-    require_kind(path, kind, 'source')
+    require_kind(path, form.name, 'source')
     return entry, bool(alike)
 
 
@@ -145,5 +143,5 @@ def _require_one_file(entry: RecordingEntry) -> None:
 def result_name(source: Source, method: str) -> str:
     """Return the name of the folder for a result: that of the recording, and the method."""
     name = Path(source_name(source)).name
-    name = name.removesuffix(Path(name).suffix) if Path(name).suffix in _SUFFIXES else name
+    name = name.removesuffix(Path(name).suffix) if Path(name).suffix in suffixes() else name
     return f'{name or "recording"}_{method}'

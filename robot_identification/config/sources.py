@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..data.csv import estimated_rows
+from ..data.columns import TIME_UNITS
 from ..data.drives import Drives, elastic_blocks, link_and_motor_sides
 from ..data.frozen import warn_of_frozen_efforts
 from ..data.readers import checked, read_tables
 from ..data.recording import READ_ROWS, Recording, SIGNALS
-from ..data.recording_config import RecordingEntry, TIME_UNITS
+from ..data.recording_config import RecordingEntry
 from ..data.sampling import Clock, clock_of, ClockWatch
 from ..data.unwrapping import Unwrapper
 from ..errors import one_of, RecordingError
@@ -73,15 +73,12 @@ class FileSource:
     @property
     def duration(self) -> float:
         """Approximate length of the recording [s] for progress; 0 if unknown."""
-        kind = self.entry.kind(self.base)
+        form = self.entry.file_format(self.base)
         file = self.entry.files(self.base)['position']
-        if kind == 'rosbag2':
-            from ..data.bag import bag_duration  # with mcap and sqlite3: slow to import
-
-            duration = bag_duration(file)
-        elif kind == 'csv':
-            rate = self.entry.rate or sample_rate(cast(RecordingSource, self))
-            duration = estimated_rows(file) / rate
+        if form.duration is not None:
+            duration = form.duration(file)
+        elif rows := form.rows(file):
+            duration = rows / (self.entry.rate or sample_rate(cast(RecordingSource, self)))
         else:
             return 0.0
         begin, end = self.entry.time_range or (None, None)

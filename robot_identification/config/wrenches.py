@@ -42,7 +42,7 @@ def check_wrench(
     if entry.is_factor:
         text = 'is a factor, which has no wrenches'
         raise key_error(key_path(path, 'format'), text, 'give the recording')
-    bag = entry.kind(base, path) == 'rosbag2'
+    bag = entry.file_format(base, path).topics
     if bag and entry.effort is not None:
         remedy = 'leave it out: data.tool.topic names the wrenches'
         raise key_error(key_path(path, 'effort'), 'is given for a bag', remedy)
@@ -62,7 +62,7 @@ def read_wrench(
     ``topic`` is that of the wrenches in a bag.  Raises RecordingError naming file, row, column or
     topic that cannot be used.
     """
-    bag = entry.kind(base) == 'rosbag2'
+    bag = entry.file_format(base).topics
     counts = _counts(drives, joints, bag)
     tables = list(checked(read_tables(entry, joints, counts, base, READ_ROWS), entry))
     if bag:

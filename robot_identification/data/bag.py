@@ -18,11 +18,10 @@ import yaml
 
 from ..errors import IdentificationWarning, Omission, one_of, RecordingError
 from ..untrusted.compressed import decompress_file, decompress_message
-from ..untrusted.files import load_yaml, read_text, require_regular
+from ..untrusted.files import load_yaml, read_text, require_regular, unusable
 from ..untrusted.names import has_control
 from .joint_state import from_json, JOINT_STATE, JSON_KINDS, Messages
 from .recording import damage_named, recording_error
-from .recording_config import unusable
 from .storage import channel_publishers, storage_info, stored_messages
 from .storage_kinds import begins_as_mcap, has_end, parse_errors, require_all, Select
 

@@ -31,10 +31,10 @@ from ..errors import Omission, one_of, RecordingError
 from ..options.fields import key_error
 from .alignment import Follower
 from .bag import joint_state_messages, publisher_names
+from .columns import Wanted
 from .delivery_order import DeliveryOrder
 from .joint_state import decode, JointStates, Messages
 from .recording import recording_error, SIGNALS, Table
-from .recording_config import columns_of, Counts, RecordingEntry
 
 _NANOSECOND = 1e-9  # s
 _NEEDED = ('position', 'effort')
@@ -71,11 +71,9 @@ ColumnsBySignal = dict[str, tuple[str, ...]]
 """Names of the columns by signal."""
 
 
-def read_rosbag(
-    entry: RecordingEntry, joints: tuple[str, ...], counts: Counts, base: Path, size: int
-) -> Iterator[Table]:
+def read_rosbag(recording: Wanted, size: int) -> Iterator[Table]:
     """
-    Read a recording from a bag in blocks; parameters as for `readers.read_tables`.
+    Read a recording from a bag in blocks of up to ``size`` rows.
 
     Raises
     ------
@@ -85,21 +83,21 @@ def read_rosbag(
         if the names of the drives' signals are needed and not given.
 
     """
-    bag = entry.files(base)['position']
-    wanted = _wanted(entry, joints, counts)
-    parts, zeros = _publishers(bag, entry.topic, wanted)
+    bag, topic = recording.files['position'], recording.topic
+    wanted = _wanted(recording)
+    parts, zeros = _publishers(bag, topic, wanted)
     if len(parts) == 1:
-        yield from _read(bag, entry.topic, wanted, size, zeros)
+        yield from _read(bag, topic, wanted, size, zeros)
         return
     names = [one_of(dict.fromkeys(part['position'] + part['effort'])) for part in parts]
     warnings.warn(
         Omission(
-            f"{bag}: topic '{entry.topic}' has {len(parts)} publishers with stamps of their own; "
+            f"{bag}: topic '{topic}' has {len(parts)} publishers with stamps of their own; "
             f'{"; ".join(names[1:])} are interpolated at the stamps of {names[0]}'
         ),
         stacklevel=2,
     )
-    yield from _by_time(bag, entry.topic, wanted, parts, size)
+    yield from _by_time(bag, topic, wanted, parts, size)
 
 
 def _publishers(
@@ -292,18 +290,19 @@ def _decoded(
         ) from error
 
 
-def _wanted(entry: RecordingEntry, joints: tuple[str, ...], counts: Counts) -> ColumnsBySignal:
+def _wanted(recording: Wanted) -> ColumnsBySignal:
     wanted: ColumnsBySignal = {}
     for name in SIGNALS:
-        if counts[name] == 0:
+        count = recording.counts[name]
+        if count == 0:
             wanted[name] = ()
             continue
-        columns = columns_of(getattr(entry, name))
+        columns = recording.columns.get(name)
         if columns is None:
-            columns = wanted['position'] if name == 'velocity' else joints
+            columns = wanted['position'] if name == 'velocity' else recording.joints
         names = tuple(map(str, columns))
-        if len(names) != counts[name]:
-            text = f'of {entry.name} has {len(names)} names, expected {counts[name]}'
+        if len(names) != count:
+            text = f'of {recording.source} has {len(names)} names, expected {count}'
             remedy = "list the messages' names in the order of the drives' matrix columns"
             raise key_error(name, text, remedy, value=names)
         wanted[name] = names

@@ -25,9 +25,10 @@ from ..errors import IdentificationWarning
 from ..model.mechanisms import ElasticJoints
 from ..options.fields import key_error, key_path, option
 from .alignment import Follower
+from .columns import Counts
 from .readers import no_samples, read_tables
 from .recording import Recording, recording_error, Table
-from .recording_config import Counts, MotorSide, RecordingEntry
+from .recording_config import MotorSide, RecordingEntry
 
 EFFORT_KINDS = ('joint_torque', 'motor_torque', 'motor_current')
 """Kinds of recorded efforts."""
@@ -185,7 +186,7 @@ def link_and_motor_sides(
     """Return the links' and the motors' side; raises SettingsError if both have an effort."""
     motor, recorded = entry.motor or MotorSide(), drives.recorded(len(joints))
     motors = elastic.motor_names(joints)
-    in_bag = entry.kind(base, path) == 'rosbag2'
+    in_bag = entry.file_format(base, path).topics
     key = key_path(path, 'motor')
     if entry.effort is not None and motor.effort is not None:
         text = "is given, and the recording's own effort, too"

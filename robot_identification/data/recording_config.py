@@ -3,57 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-import os
 from pathlib import Path
-import stat
 
 import numpy as np
 
 from ..errors import one_of, RecordingError, SettingsError
 from ..options.fields import key_error, key_path, option
-from ..untrusted.compressed import COMPRESSED_TEXT
-from ..untrusted.files import user_path
-from .file_heads import kind_by_content
+from ..untrusted.files import unusable, user_path
+from .columns import Column, columns_of, Counts, Signal, SignalColumns, TIME_UNITS, Wanted
+from .formats import FACTOR, foreign_of, Format, format_of, FORMATS, KNOWN, told_by_head
 from .recording import SIGNALS
-
-FORMATS = ('csv', 'npz', 'parquet', 'rosbag2')
-"""Kinds of recording files."""
-
-TENSORS = '.pt'
-"""Suffix of files of torch.save."""
-
-TIME_UNITS = {'s': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9}
-"""Units of time stamps in tables [s]."""
-
-FACTOR = 'factor'
-"""Kind of files with a QR factor (`results.factor_file`)."""
-
-Column = int | str
-"""A column by its 0-based index, or by its name in the file's header."""
-
-
-@dataclass(frozen=True)
-class SignalColumns:
-    """A signal in a file of its own."""
-
-    file: str | None = option(
-        None, doc="File that holds the signal; null for the recording's own file"
-    )
-    columns: tuple[Column, ...] | None = option(
-        None, doc='Columns by name or 0-based index, in the order of the joints; null for all'
-    )
-
-
-Signal = str | tuple[Column, ...] | SignalColumns | None
-"""One column or array, several columns, or columns of another file."""
-
-
-def columns_of(signal: Signal | Column) -> tuple[Column, ...] | None:
-    """Return the columns of a signal, None for those that the file implies."""
-    columns = signal.columns if isinstance(signal, SignalColumns) else signal
-    return (columns,) if isinstance(columns, (str, int)) else columns
 
 
 @dataclass(frozen=True)
@@ -72,7 +32,7 @@ class MotorSide:
         doc="Topic with the motors' joint states (rosbag2); null for the recording's own topic",
     )
     time: Column | None = option(
-        None, doc='Column or array with the time stamps of that file in seconds (csv, npz)'
+        None, doc='Column or array with the time stamps of that file in seconds (not in a bag)'
     )
     rate: float | None = option(
         None, doc='Sampling rate where that file has no time column', unit='Hz', minimum=1e-3
@@ -92,48 +52,6 @@ class MotorSide:
     )
 
 
-Counts = Mapping[str, int]
-"""Number of columns by signal (``position``, ``velocity``, ``effort``)."""
-
-Block = tuple[dict[str, np.ndarray], dict[str, tuple[str, ...]]]
-"""Consecutive rows of a table: (n, k) numbers and the k names of their columns, by signal."""
-
-_SUFFIXES = {
-    '.csv': 'csv',
-    '.txt': 'csv',
-    '.dat': 'csv',
-    '.tsv': 'csv',
-    '.npz': 'npz',
-    TENSORS: 'npz',  # arrays by name, too
-    '.parquet': 'parquet',
-    '.mcap': 'rosbag2',
-    '.db3': 'rosbag2',
-    '.factor': FACTOR,
-}
-
-
-_SHEET = 'save its sheet as CSV (UTF-8)'
-_HDF = 'write its arrays with numpy.savez, or its table as CSV'
-_FOREIGN = {
-    '.bag': (
-        'a bag of ROS 1',
-        "convert it: 'rosbags-convert --src {file} --dst {stem}' (of the package rosbags, which "
-        'is installed), and give the folder {stem}',
-    ),
-    **dict.fromkeys(('.xlsx', '.xls', '.ods'), ('a spreadsheet', _SHEET)),
-    '.mat': (
-        'a file of MATLAB',
-        'in MATLAB: writetable(array2table([t q tau]), "{stem}.csv"); in Python: '
-        'numpy.savez("{stem}.npz", **scipy.io.loadmat("{file}"))',
-    ),
-    **dict.fromkeys(('.h5', '.hdf5'), ('an HDF5 file', _HDF)),
-    **dict.fromkeys(('.pkl', '.pickle', '.feather'), ('a data frame of pandas', _HDF)),
-    '.npy': ('a single array', 'write it by name: numpy.savez("{stem}.npz", position=..., ...)'),
-    '.ulg': ('a log of PX4', "convert it: 'ulog2csv {file}' (of the package pyulog)"),
-}
-"""Kinds of files that others write, and the way from them to one of `FORMATS`."""
-
-
 @dataclass(frozen=True)
 class RecordingEntry:
     """Location of a recording and layout of its columns."""
@@ -147,7 +65,7 @@ class RecordingEntry:
         None,
         doc="Kind of file; null for the one by the file's name; a factor is a recording that "
         '`robot-identification reduce` has reduced already',
-        choices=(*FORMATS, FACTOR),
+        choices=KNOWN,
     )
     topic: str = option(
         '/joint_states',
@@ -156,16 +74,17 @@ class RecordingEntry:
     )
     time: Column | tuple[Column, Column] | None = option(
         None,
-        doc='Column or array with the time stamps, or two of seconds and nanoseconds (csv, npz)',
+        doc='Column or array with the time stamps, or two of seconds and nanoseconds (not in a '
+        'bag)',
     )
     time_unit: str = option(
         's',
-        doc='Unit of the time stamps, if they are one column (csv, npz)',
+        doc='Unit of the time stamps, if they are one column (not in a bag)',
         choices=tuple(TIME_UNITS),
     )
     rate: float | None = option(
         None,
-        doc='Sampling rate where there is no time column (csv, npz)',
+        doc='Sampling rate where there is no time column (not in a bag)',
         unit='Hz',
         minimum=1e-3,
         maximum=1e7,
@@ -214,34 +133,26 @@ class RecordingEntry:
         files = (signal.file for signal in signals if isinstance(signal, SignalColumns))
         return self.file if self.file is not None else next(filter(None, files), 'recording')
 
-    def kind(self, base: Path = Path('.'), path: str = '') -> str:
-        """Return one of `FORMATS`, or `FACTOR`; parameters and errors as of `check`."""
+    def file_format(self, base: Path = Path('.'), path: str = '') -> Format:
+        """Return the format, or that of factors; parameters and errors as of `check`."""
         if self.format is not None:
-            return self.format
-        file = base / self.name
-        if os.path.isdir(file):  # unlike Path.is_dir, it holds where one may not look
-            return 'rosbag2'
-        if file.suffix.lower() in COMPRESSED_TEXT:
-            file = file.with_suffix('')
-        try:
-            return _SUFFIXES[file.suffix.lower()]
-        except KeyError:
-            if (foreign := _FOREIGN.get(file.suffix.lower())) is not None:
-                title, remedy = foreign
-                raise RecordingError(
-                    f"'{self.name}' is {title}, which is not read",
-                    file=self.name,
-                    remedy=remedy.format(file=self.name, stem=file.stem),
-                ) from None
-            text = f"is missing and the name of '{self.name}' does not imply it"
-            remedy = f'set it to one of {one_of((*FORMATS, FACTOR))}'
-            _, remedy = kind_by_content(file) or ('', remedy)
-            raise key_error(key_path(path, 'format'), text, remedy, file=self.name) from None
+            return KNOWN[self.format]
+        if (found := format_of(base / self.name)) is not None:
+            return found
+        if (foreign := foreign_of(Path(self.name))) is not None:
+            title, remedy = foreign
+            text = f"'{self.name}' is {title}, which is not read"
+            raise RecordingError(text, file=self.name, remedy=remedy)
+        text = f"is missing and the name of '{self.name}' does not imply it"
+        remedy = f'set it to one of {one_of(KNOWN)}'
+        _, remedy = told_by_head(base / self.name) or ('', remedy)
+        raise key_error(key_path(path, 'format'), text, remedy, file=self.name)
 
     @property
     def is_factor(self) -> bool:
         """True if the file is a QR factor."""
-        return (self.format or _SUFFIXES.get(Path(self.name).suffix.lower())) == FACTOR
+        suffix = Path(self.name).suffix.lower()
+        return suffix in FACTOR.suffixes if self.format is None else self.format == FACTOR.name
 
     def stamps(self, rows: np.ndarray) -> np.ndarray:
         """Return the times of (n,) 0-based rows by the sampling rate [s]."""
@@ -266,12 +177,6 @@ class RecordingEntry:
             files.setdefault('time', files['position'])
         return files
 
-    def count_of(self, name: str, counts: Counts) -> int:
-        """Return the number of columns of a signal, or of the time."""
-        if name == 'time':
-            return len(columns_of(self.time) or ())
-        return counts[name]
-
     def seconds(self, stamps: np.ndarray) -> np.ndarray:
         """Return (n,) times [s] of (n, 1) stamps, or of (n, 2) seconds and nanoseconds."""
         if stamps.shape[1] == 2:
@@ -279,10 +184,19 @@ class RecordingEntry:
         unit = TIME_UNITS[self.time_unit]
         return np.asarray(stamps[:, 0] if unit == 1.0 else stamps[:, 0] * unit)
 
-    def wanted(self, counts: Counts) -> dict[str, Signal]:
-        """Return the signals that are named and counted, and the time."""
+    def wanted(self, joints: tuple[str, ...], counts: Counts, base: Path = Path('.')) -> Wanted:
+        """Return what is to be read: the signals that are named and counted, and the time."""
         signals = {name: getattr(self, name) for name in ('time', *counts)}
-        return {n: s for n, s in signals.items() if s is not None and counts.get(n) != 0}
+        times = columns_of(self.time) or ()
+        return Wanted(
+            self.name,
+            joints,
+            self.files(base),
+            {n: columns_of(s) for n, s in signals.items() if s is not None and counts.get(n) != 0},
+            {**counts, 'time': len(times)},
+            self.topic,
+            self.delimiter,
+        )
 
     def check(
         self, joints: tuple[str, ...], counts: Counts, base: Path = Path('.'), path: str = ''
@@ -309,8 +223,8 @@ class RecordingEntry:
             naming a file that does not exist.
 
         """
-        kind = self.kind(base, path)
-        if kind == 'rosbag2':
+        form = self.file_format(base, path)
+        if form.topics:
             if self.file is None:
                 raise _missing(path, 'file', 'name the bag')
         else:
@@ -322,14 +236,16 @@ class RecordingEntry:
                 remedy = 'name the time column, or give the sampling rate if there is none'
                 raise key_error(key_path(path, 'time'), text, remedy)
         for name, count in counts.items():
-            columns = getattr(self, name)
-            columns = columns.columns if isinstance(columns, SignalColumns) else columns
-            if count and columns is None and kind == 'rosbag2' and name != 'velocity':
+            signal = getattr(self, name)
+            columns = columns_of(signal)
+            # one array has as many columns as are in the file
+            whole = form.wide and not isinstance(signal, tuple) and len(columns or ()) == 1
+            if count and columns is None and form.topics and name != 'velocity':
                 given = len(joints)  # the joints' own names
-            elif columns is None or (isinstance(columns, str) and kind in ('npz', 'parquet')):
-                continue  # the number of columns is that of the file
+            elif columns is None or whole:
+                continue
             else:
-                given = 1 if isinstance(columns, str) else len(columns)
+                given = len(columns)
             if count and given != count:
                 remedy = (
                     'give one column a joint, in the order of robot.joints '
@@ -375,17 +291,6 @@ class RecordingEntry:
             if name == 'rows' and any(row is not None and row < 0 for row in cut):
                 remedy = 'count the rows from 0 at the start; null leaves an end open'
                 raise key_error(key, f'is {list(cut)}', remedy, value=cut)
-
-
-def unusable(file: Path) -> str | None:
-    """Return why a path cannot be a recording, None if it may be; reading a pipe may never end."""
-    try:
-        mode = file.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return 'does not exist'
-    except (OSError, ValueError) as error:
-        return f'cannot be opened ({getattr(error, "strerror", None) or error})'
-    return None if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else 'is neither a file nor a folder'
 
 
 def _require_file(file: Path, why: str | None, base: Path, path: str) -> None:

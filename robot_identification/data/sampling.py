@@ -24,9 +24,9 @@ import warnings
 import numpy as np
 
 from ..errors import IdentificationWarning
+from .columns import TIME_UNITS
 from .parts import head
 from .recording import Recording, recording_error, RecordingSource, SIGNALS, source_name
-from .recording_config import TIME_UNITS
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ import warnings
 
 import numpy as np
 
+from ..data.columns import TIME_UNITS
 from ..data.parts import head
 from ..data.recording import Motion, Recording, RecordingSource, Samples
-from ..data.recording_config import TIME_UNITS
 from ..data.sampling import clock_of, likely_unit, sample_rate
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from ..estimation.estimate import Estimate

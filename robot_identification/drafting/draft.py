@@ -19,11 +19,13 @@ import yaml
 from ..config.experiment_file import DRAFT_HEAD
 from ..config.locked import recorded_joints, remarks_on_locked
 from ..config.sources import FileSource, open_recording
+from ..data.column_names import ColumnGuess
+from ..data.columns import columns_of, SignalColumns
 from ..data.commands import CommandRecording
 from ..data.drives import Drives, EffortDrive, PositionDrive
-from ..data.recognition import ColumnGuess
+from ..data.formats.arrays import column_name
 from ..data.recording import Recording, recording_error, SIGNALS
-from ..data.recording_config import columns_of, RecordingEntry, SignalColumns
+from ..data.recording_config import RecordingEntry
 from ..data.sampling import clock_of
 from ..diagnosis.recording_faults import (
     gravity_sizes,
@@ -210,9 +212,9 @@ class Draft:
         if entry.file is not None:
             lines.append(f'file: {relative_path(Path(entry.file), folder)}{comment}')
             comment = ''
-        kind = entry.kind()
-        lines.append(f'format: {kind}{comment}')
-        if kind == 'rosbag2':
+        form = entry.file_format()
+        lines.append(f'format: {form.name}{comment}')
+        if form.topics:
             lines.append(f'topic: {flow(entry.topic)}')
         if entry.time is not None:
             if isinstance(entry.time, tuple):
@@ -376,11 +378,13 @@ def _entry_of(entry: RecordingEntry, chosen: Sequence[int]) -> RecordingEntry:
     parts: dict[str, Any] = {}
     for name in SIGNALS:
         signal = getattr(entry, name)
-        if isinstance(signal, SignalColumns) and signal.columns is not None:
-            columns = tuple(signal.columns[j] for j in chosen)
-            parts[name] = replace(signal, columns=columns)
-        elif isinstance(signal, tuple):
-            parts[name] = tuple(signal[j] for j in chosen)
+        columns = columns_of(signal)
+        if columns is None:
+            continue
+        # one name of several columns is an array
+        array = str(columns[0]) if len(columns) == 1 else None
+        left = tuple(columns[j] if array is None else column_name(array, j) for j in chosen)
+        parts[name] = replace(signal, columns=left) if isinstance(signal, SignalColumns) else left
     return replace(entry, **parts)
 
 

@@ -10,17 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..data.csv import read_head
-from ..data.readers import array_shapes, read_parquet_head, read_tables
-from ..data.recognition import (
-    ColumnGuess,
-    counted_joints,
-    guess_by_content,
-    guess_by_name,
-    named_by_cells,
-)
+from ..data.column_names import ColumnGuess, counted_joints, guess_by_content, guess_by_name
+from ..data.columns import columns_of, SignalColumns
+from ..data.formats import Head
+from ..data.formats.arrays import ALL
+from ..data.readers import read_head, read_tables
 from ..data.recording import recording_error
-from ..data.recording_config import RecordingEntry, SignalColumns
+from ..data.recording_config import RecordingEntry
 from ..data.sampling import likely_unit
 from ..errors import one_of, SettingsError
 from ..version import page
@@ -56,23 +52,14 @@ def guess_entry(
 
     """
     entry = RecordingEntry(file=str(file))
-    kind, whole = entry.kind(), ColumnGuess()
-    if kind == 'rosbag2':
+    form = entry.file_format()
+    if form.topics:
         topic, guess = _of_bag(file, joints)
         return replace(entry, topic=topic), guess
-    if kind == 'npz':
-        names, whole = _of_arrays(file, joints)
-        guess = guess_by_name(names, joints, file.name)
-        columns: dict[str, Any] = {**guess.columns, **whole.columns}
-        guess = replace(whole if whole.columns else guess, time=guess.time, columns=columns)
-    elif kind == 'csv':
-        guess = _of_table(file, joints)
-    elif kind == 'parquet':
-        guess = _of_parquet(file, joints)
-    else:
-        raise SettingsError(
-            f"'{file}' is a {kind}", file=str(file), remedy='give the recording that it is made of'
-        )
+    if form.head is None:
+        remedy = 'give the recording that it is made of'
+        raise SettingsError(f"'{file}' is {form.title}", file=str(file), remedy=remedy)
+    guess, whole = _of_columns(read_head(file, _HEAD), file, joints)
     if not guess.columns:
         count = counted_joints(signal_names(file))
         text = f'its columns cannot be assigned to the {len(joints)} joints {one_of(joints)}'
@@ -80,7 +67,7 @@ def guess_entry(
             text += f': its positions are numbered for {count}'
         raise recording_error(file, text, _BY_HAND)
     signals: dict[str, Any] = {
-        s: columns[0] if s in whole.columns else columns for s, columns in guess.columns.items()
+        s: columns[0] if s in whole else columns for s, columns in guess.columns.items()
     }
     if guess.time is not None:
         rate = None
@@ -113,53 +100,47 @@ def _of_bag(file: Path, joints: tuple[str, ...]) -> tuple[str, ColumnGuess]:
     return best[0], ColumnGuess(joints=best[1])
 
 
-def _of_table(file: Path, joints: tuple[str, ...]) -> ColumnGuess:
-    """Return the columns by their names, or by their content where these mean nothing."""
-    labels, head, cells = read_head(file, _HEAD)
-    guess = ColumnGuess()
-    if not isinstance(labels[0], int):
-        names = [str(label) for label in labels]
-        plain = dict(zip(named_by_cells(names, cells), names, strict=True))
-        guess = guess_by_name(list(plain), joints, file.name)
-        columns = {s: tuple(plain[str(c)] for c in found) for s, found in guess.columns.items()}
-        guess = replace(guess, columns=columns)
-    if guess.columns or head is None:
-        return guess
-    return guess_by_content(head, labels, joints)
-
-
-def _of_arrays(file: Path, joints: tuple[str, ...]) -> tuple[list[str], ColumnGuess]:
-    """Return the names of arrays of one column, and the signals that are whole arrays."""
-    single, columns = [], {}
-    for name, shape in array_shapes(file).items():
-        if len(shape) == 1:
-            single.append(name)
-        elif len(shape) == 2 and shape[1] == len(joints):
-            one = guess_by_name([f'{name}_{k}' for k in range(shape[1])], joints)
-            columns.update(dict.fromkeys(one.columns, (name,) * len(joints)))
-    return single, ColumnGuess(columns=columns, joints=joints if columns else ())
-
-
-def _of_parquet(file: Path, joints: tuple[str, ...]) -> ColumnGuess:
+def _of_columns(head: Head, file: Path, joints: tuple[str, ...]) -> tuple[ColumnGuess, set[str]]:
     """
-    Return the columns, with LeRobot's ``observation.state`` for the positions.
+    Return the columns by their names, or by their content where these mean nothing.
 
-    A list may have a gripper behind the joints.
+    The other value are the signals that are whole arrays.  A list may have a gripper behind the
+    joints.
     """
-    head = read_parquet_head(file, _HEAD)
-    episodes = np.unique(head.get('episode_index', ()))
-    if len(episodes) > 1:
+    if head.several:
         remedy = f"write an entry for each, with its 'rows' ({page('reference/experiment')})"
         raise recording_error(file, 'has several episodes', remedy)
-    gripper = f'[{len(joints)}]'
-    plain = {
-        name.replace('observation.state', 'position'): name
-        for name in head
-        if not name.endswith(gripper)
-    }
+    plain, gripper = head.by_spelling, f'[{len(joints)}]'
+    if head.lists:
+        plain = {word: name for word, name in plain.items() if not name.endswith(gripper)}
     guess = guess_by_name(list(plain), joints, file.name)
     columns = {s: tuple(plain[str(c)] for c in found) for s, found in guess.columns.items()}
-    return replace(guess, columns=columns)
+    whole = _whole_arrays(head, file, joints)
+    if whole:
+        columns.update({signal: (name,) * len(joints) for signal, name in whole.items()})
+        guess = replace(guess, joints=joints, effort_name='', by_content=False)
+    guess = replace(guess, columns=columns)
+    if not columns and head.rows is not None:
+        guess = guess_by_content(head.rows, head.labels, joints)
+    return guess, set(whole)
+
+
+def _whole_arrays(head: Head, file: Path, joints: tuple[str, ...]) -> dict[str, str]:
+    """Return the arrays of one column a joint by the signals that they are named after."""
+    found: dict[str, str] = {}
+    for column, shape in head.shapes.items():
+        if shape is None or len(shape) != 2 or shape[1] != len(joints):
+            continue
+        name = str(column)
+        words = [f'{name.removesuffix(ALL)}_{k}' for k in range(shape[1])]
+        stem = file.name if name == ALL else ''
+        for signal in guess_by_name(words, joints, stem).columns:
+            group, other = name.rpartition('/')[0], found.get(signal, name).rpartition('/')[0]
+            if group != other:
+                text = f"has several recordings, '{found[signal]}' and '{name}'"
+                raise recording_error(file, text, _BY_HAND)
+            found[signal] = name
+    return found
 
 
 def merge_signal_tables(
@@ -174,8 +155,9 @@ def merge_signal_tables(
         naming a table whose positions or efforts are nowhere.
 
     """
-    alone = [(e, g) for e, g in found if g.complete or e.kind() == 'rosbag2']
-    parts = [(e, g) for e, g in found if not (g.complete or e.kind() == 'rosbag2')]
+    whole = [guess.complete or entry.file_format().topics for entry, guess in found]
+    alone = [each for each, is_whole in zip(found, whole, strict=True) if is_whole]
+    parts = [each for each, is_whole in zip(found, whole, strict=True) if not is_whole]
     if not parts:
         return alone
     signals = [signal for _, guess in parts for signal in guess.columns]
@@ -185,10 +167,11 @@ def merge_signal_tables(
         text = f'has no columns of {one_of(missing)} that can be recognised'
         raise recording_error(entry.name, text, _BY_HAND)
     first, guess = parts[0]
-    one = RecordingEntry(format=first.kind(), time=None, rate=first.rate)
+    one = RecordingEntry(format=first.file_format().name, time=None, rate=first.rate)
     for entry, each in parts:
         for signal, columns in each.columns.items():
-            part: dict[str, Any] = {signal: SignalColumns(entry.file, columns)}
+            given = columns_of(getattr(entry, signal))
+            part: dict[str, Any] = {signal: SignalColumns(entry.file, given)}
             one = replace(one, **part)
             guess = replace(guess, columns={**guess.columns, signal: columns})
         guess = replace(guess, effort_name=guess.effort_name or each.effort_name)
@@ -198,12 +181,8 @@ def merge_signal_tables(
 
 
 def signal_names(file: Path) -> dict[str, tuple[int, ...] | None]:
-    """Return the columns of a table by name, with the shapes of arrays of an npz."""
-    if RecordingEntry(file=str(file)).kind() == 'npz':
-        return dict(array_shapes(file))
-    if file.suffix == '.parquet':
-        return dict.fromkeys(read_parquet_head(file, _FIRST))
-    return {str(name): None for name in read_head(file, _FIRST)[0]}
+    """Return the columns of a table, and the arrays with their shapes, by name."""
+    return {str(name): shape for name, shape in read_head(file, _FIRST).shapes.items()}
 
 
 def with_time_unit(

@@ -20,11 +20,12 @@ from ..config.commands import read_commands
 from ..config.experiment import RobotSettings
 from ..config.experiment_file import DRAFT_HEAD
 from ..config.target import check_target
+from ..data.columns import Signal
 from ..data.commands import CommandRecording
 from ..data.drives import Drives
-from ..data.readers import array_shapes, read_arrays
+from ..data.readers import read_head
 from ..data.recording import recording_error
-from ..data.recording_config import RecordingEntry, Signal
+from ..data.recording_config import RecordingEntry
 from ..errors import collected_warnings, one_of, SettingsError
 from ..model.targets import TARGETS
 from ..model.urdf_files import mjcf_facts
@@ -86,7 +87,7 @@ class ServoDraft:
         lines = [f'commands of {len(self.joints)} joints: {one_of(self.joints)}']
         for entry in self.entries:
             found = {name: getattr(entry, name) for name in _KEYS if getattr(entry, name)}
-            texts = [f'topic {entry.topic}'] if entry.kind() == 'rosbag2' else []
+            texts = [f'topic {entry.topic}'] if entry.file_format().topics else []
             texts += [f'{name} {_shown(columns)}' for name, columns in found.items()]
             lines.append(f'{entry.name}: {"; ".join(texts)}')
         return '\n'.join([*lines, *(f'remark: {text}' for text in self.remarks)])
@@ -271,11 +272,7 @@ def _delays(recording: CommandRecording) -> list[str]:
 
 
 def _is_bag(file: Path) -> bool:
-    return RecordingEntry(file=str(file)).kind() == 'rosbag2'
-
-
-def _has_arrays(file: Path) -> bool:
-    return RecordingEntry(file=str(file)).kind() == 'npz'
+    return RecordingEntry(file=str(file)).file_format().topics
 
 
 def _kind(words: Sequence[str]) -> str:
@@ -364,11 +361,12 @@ def _bag_entry(file: Path, joints: Sequence[str]) -> RecordingEntry:
 
 def _gains(file: Path, count: int) -> dict[str, list[float]]:
     """Return the arrays ``kp`` and ``kd`` of a file of arrays."""
-    if not _has_arrays(file):
+    form = RecordingEntry(file=str(file)).file_format()
+    if form.arrays is None:
         return {}
-    shapes = array_shapes(file)
+    shapes = read_head(file, 1).shapes
     wanted = [name for name in ('kp', 'kd') if shapes.get(name) in ((), (1,), (count,))]
-    arrays = read_arrays(file, wanted).items()
+    arrays = form.arrays(file, wanted).items()
     return {name: np.atleast_1d(values).astype(float).tolist() for name, values in arrays}
 
 

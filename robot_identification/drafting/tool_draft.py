@@ -10,9 +10,10 @@ import re
 
 from ..config.experiment_file import DRAFT_HEAD
 from ..config.wrenches import read_wrench
+from ..data.columns import Signal
 from ..data.drives import Drives
 from ..data.recording import recording_error
-from ..data.recording_config import RecordingEntry, Signal
+from ..data.recording_config import RecordingEntry
 from ..errors import collected_warnings, IdentificationError
 from ..loads.tool import CHANNELS
 from ..model.robot import Robot
@@ -148,7 +149,7 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
         if guess.joints != robot.joints:
             robot = robot_with_inertia(str(urdf), guess.joints)
         check_settings(replace(settings, gains=None), robot.joints)
-        if entry.kind() == 'rosbag2':
+        if entry.file_format().topics:
             topic, frame = _wrenches_of(file)
             topics.add(topic)
             frames.append(frame)
@@ -186,7 +187,7 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
 def has_wrenches(file: Path) -> bool:
     """Return whether wrenches are recognised in a table or a bag; False for damaged ones."""
     try:
-        if RecordingEntry(file=str(file)).kind() == 'rosbag2':
+        if RecordingEntry(file=str(file)).file_format().topics:
             return bool(_wrenches_of(file))
         return wrench_columns(signal_names(file).items()) is not None
     except IdentificationError:  # whoever reads it says what is wrong

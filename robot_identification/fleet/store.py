@@ -31,6 +31,7 @@ import socket
 from typing import Any, BinaryIO
 
 from ..config.experiment import FleetSettings
+from ..data.formats import suffixes
 from ..data.recording import recording_error
 from ..errors import IdentificationError, RecordingError
 from ..estimation.factor_file import FACTOR_SIZE, SUFFIX
@@ -38,9 +39,6 @@ from ..options.document import dump, plain
 from ..untrusted.files import read_bytes
 from ..untrusted.names import has_control, REMEDY
 from ..untrusted.writing import encoded, open_own, reported_failures, write_whole
-
-SUFFIXES = ('.mcap', '.db3', '.csv', '.tsv', '.npz')
-"""Suffixes of the recordings that are found in folders."""
 
 _DATES = {8: '%Y%m%d', 12: '%Y%m%d%H%M', 14: '%Y%m%d%H%M%S'}
 
@@ -77,7 +75,8 @@ def find_recordings(arguments: Iterable[str | os.PathLike]) -> tuple[str, ...]:
                 raise RecordingError(
                     f"folder '{match}' holds no recording",
                     file=match,
-                    remedy=f'recordings are bags and files that end in {", ".join(SUFFIXES)}',
+                    remedy='recordings are bags and files that end in '
+                    f'{", ".join(suffixes(common=False))}',
                 )
             found.update(inside)
     return tuple(sorted(found))
@@ -94,7 +93,7 @@ def _below(folder: str) -> Iterator[str]:
                 continue
             if entry.is_dir():
                 yield from _below(entry.path)
-            elif entry.name.lower().endswith(SUFFIXES):
+            elif entry.name.lower().endswith(suffixes(common=False)):
                 yield entry.path
 
 

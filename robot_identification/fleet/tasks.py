@@ -25,7 +25,6 @@ import numpy as np
 from ..config.experiment import Experiment, FleetSettings
 from ..config.problem import IdentificationProblem
 from ..config.sources import FactorSource, open_recording
-from ..data.bag import bag_info
 from ..data.recording_config import RecordingEntry
 from ..errors import collected_warnings, IdentificationError, RecordingError, SettingsError
 from ..estimation.bootstrap import least_squares_covariance
@@ -138,7 +137,7 @@ def reduce_recording(payload: bytes, path: str) -> tuple[FleetRecording, bytes] 
         path=path,
         began=origin.start,
         duration=origin.duration,
-        custom=bag_info(Path(path)).custom if entry.kind() == 'rosbag2' else {},
+        custom=entry.file_format().origin(Path(path))[1],
         samples=stored.factor.raw_rows,
         seconds=time.perf_counter() - began,
         warnings=tuple(dict.fromkeys(notes)),

@@ -15,11 +15,12 @@ import numpy as np
 from ..config.experiment import Experiment
 from ..config.experiment_file import experiment_from
 from ..config.sources import ArrayEntry
+from ..data.column_names import ColumnGuess, guess_by_name
+from ..data.columns import TIME_UNITS
 from ..data.commands import CommandRecording
 from ..data.drives import Drives
-from ..data.recognition import ColumnGuess, guess_by_name
 from ..data.recording import Recording, recording_error, SIGNALS
-from ..data.recording_config import FACTOR, RecordingEntry, TIME_UNITS
+from ..data.recording_config import RecordingEntry
 from ..data.sampling import likely_unit
 from ..drafting.entry_guess import guess_entry, merge_signal_tables, with_time_unit
 from ..drafting.servo_draft import command_entry
@@ -268,7 +269,7 @@ def _is_bare(entry: RecordingEntry) -> bool:
     return (
         entry.file is not None
         and all(columns is None for columns in named)
-        and entry.kind() not in ('rosbag2', FACTOR)
+        and entry.file_format().head is not None
     )
 
 

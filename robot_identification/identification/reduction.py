@@ -20,7 +20,8 @@ import numpy as np
 from ..config.experiment import Experiment
 from ..config.problem import IdentificationProblem
 from ..config.sources import FactorSource, Source
-from ..data.recording_config import FACTOR, RecordingEntry
+from ..data.formats import FACTOR
+from ..data.recording_config import RecordingEntry
 from ..errors import SettingsError
 from ..estimation import combine, LinearSystem, ModelSignature
 from ..estimation.energy import ENERGY, require_movers
@@ -225,7 +226,8 @@ def with_factors(experiment: Experiment, files: Sequence[str | os.PathLike]) -> 
     """
     if not files:
         return experiment
-    entries = tuple(RecordingEntry(file=os.path.abspath(file), format=FACTOR) for file in files)
+    paths = map(os.path.abspath, files)
+    entries = tuple(RecordingEntry(file=path, format=FACTOR.name) for path in paths)
     for entry in entries:
         entry.check_factor()
     return replace(experiment, data=replace(experiment.data, identification=entries))
@@ -334,11 +336,11 @@ def _start(source: RecordingSource) -> float | None:
     """Return the start of a bag [s since 1970]; None for other files, whose clock is unknown."""
     entry = getattr(source, 'entry', None)
     base = getattr(source, 'base', Path())
-    if entry is None or entry.kind(base) != 'rosbag2':
+    if entry is None:
         return None
-    from ..data.bag import bag_info
-
-    return bag_info(cast(Path, entry.files(base)['position'])).start
+    start: float | None
+    start, _ = entry.file_format(base).origin(entry.files(base)['position'])
+    return start
 
 
 def earlier_information(factors: Sequence[StoredFactor]) -> EarlierInformation:

@@ -83,7 +83,7 @@ def identify_tool(experiment: Experiment) -> ToolResult:
     for path, entry in experiment.data.entries('tool'):
         check_wrench(entry, robot.joints, drives, experiment.base, path)
         recordings.append(read_wrench(entry, robot.joints, drives, experiment.base, section.topic))
-        if entry.kind(experiment.base) == 'rosbag2':
+        if entry.file_format(experiment.base).topics:
             bag = entry.files(experiment.base)['position']
             _compare_frames(bag, section.topic, robot, section.frame)
     signals, turned = experiment.signals, section.rotation

@@ -21,7 +21,7 @@ from ..config.experiment import DataSettings, Experiment, ToolRecordings
 from ..config.experiment_file import experiment_from
 from ..config.requests import entry_like, experiment_of, named_files, restrict_files
 from ..data.drives import EFFORT_KINDS
-from ..data.recording_config import MotorSide, RecordingEntry, unusable
+from ..data.recording_config import MotorSide, RecordingEntry
 from ..errors import RecordingError
 from ..estimation.estimators import EstimationSettings
 from ..model.robot import Robot
@@ -30,6 +30,7 @@ from ..options.fields import option, to_mapping
 from ..regressor.settings import ModelSettings
 from ..signals.settings import SignalSettings
 from ..untrusted.directories import given_path
+from ..untrusted.files import unusable
 from .common import declare_options, read_options
 from .common.requests import data_directories
 from .common.robot_description import RobotDescription, RobotOptions
@@ -184,7 +185,7 @@ class Settings:
 
     def _with_motors(self, entry: RecordingEntry) -> RecordingEntry:
         """Add the topic of the motors' states in a bag."""
-        if entry.kind(self._base) != 'rosbag2':
+        if not entry.file_format(self._base).topics:
             return entry
         topic = read_options(self._node, IdentificationOptions).motor_topic
         if entry.motor is not None and not topic:
@@ -251,7 +252,7 @@ class Settings:
             )
         entry, is_alike = entry_like(path, known, self._base)
         topic = read_options(self._node, IdentificationOptions).topic
-        if entry.kind() == 'rosbag2' and (topic or not is_alike):
+        if entry.file_format().topics and (topic or not is_alike):
             topic = topic or 'joint_states'
             entry = replace(entry, topic=self._node.resolve_topic_name(topic))
         return entry

@@ -8,7 +8,7 @@ command line's help and the tables in the documentation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, MISSING
 import types
 import typing
@@ -72,7 +72,7 @@ def option(
     unit: str = '',
     minimum: float | None = None,
     maximum: float | None = None,
-    choices: Sequence | None = None,
+    choices: Collection | None = None,
     read_only: bool = False,
     factory: Any = MISSING,
 ) -> Any:
@@ -98,7 +98,7 @@ def option(
         'unit': unit,
         'minimum': minimum,
         'maximum': maximum,
-        'choices': None if choices is None else tuple(choices),
+        'choices': choices,
         'read_only': read_only,
     }
     if factory is not MISSING:
@@ -115,7 +115,10 @@ def describe(cls: type) -> Iterator[OptionInfo]:
         default = f.default
         if default is MISSING and f.default_factory is not MISSING:
             default = f.default_factory()
-        yield OptionInfo(f.name, default, type=hints[f.name], **f.metadata)
+        # a table may have got more entries since it was declared
+        choices = f.metadata['choices']
+        about = {**f.metadata, 'choices': None if choices is None else tuple(choices)}
+        yield OptionInfo(f.name, default, type=hints[f.name], **about)
 
 
 def key_error(key: str, text: str, remedy: str | None = None, **about: Any) -> SettingsError:

@@ -349,10 +349,15 @@ class ArrayArchive:
 
     def array(self, name: str) -> np.ndarray:
         """Return an array, which cannot be written to; raises one of `DAMAGED`."""
-        return _array(self.read(f'{name}{_SUFFIX}'), name)
+        return array_of(self.read(f'{name}{_SUFFIX}'), name)
 
 
-def _array(data: bytes, name: str) -> np.ndarray:
+def array_of(data: bytes, name: str, *, fields: bool = False) -> np.ndarray:
+    """
+    Return the array in the bytes of an ``.npy`` file, which cannot be written to.
+
+    With ``fields`` it may be a structured one of numbers.  Raises one of `DAMAGED`.
+    """
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     if version not in _HEADERS:
@@ -361,9 +366,11 @@ def _array(data: bytes, name: str) -> np.ndarray:
         shape, in_columns, kind = _HEADERS[version](stream)
     except Exception as error:  # NumPy lets errors of its tokenizer through
         raise ValueError(f"the header of '{name}' cannot be read ({error})") from error
-    if kind.kind not in KINDS:
-        what = 'complex' if kind.kind == 'c' else 'not an array of numbers'
-        raise ValueError(f"'{name}' is {what}")
+    parts = [kind] if not (fields and kind.names) else [kind[n].base for n in kind.names]
+    for part in parts:
+        if part.kind not in KINDS:
+            what = 'complex' if part.kind == 'c' else 'not an array of numbers'
+            raise ValueError(f"'{name}' is {what}")
     size = math.prod(shape)
     if min(shape, default=0) < 0 or size * kind.itemsize != len(data) - stream.tell():
         raise ValueError(f"'{name}' has another size than its header declares")

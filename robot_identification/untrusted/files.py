@@ -119,6 +119,17 @@ def require_regular(path: str | os.PathLike, limit: int | None = None) -> None:
         raise OSError(errno.EINVAL, str(error), os.fspath(path)) from None
 
 
+def unusable(file: Path) -> str | None:
+    """Return why a path is no file or folder, None if it is one: reading a pipe may never end."""
+    try:
+        mode = file.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 'does not exist'
+    except (OSError, ValueError) as error:
+        return f'cannot be opened ({getattr(error, "strerror", None) or error})'
+    return None if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else 'is neither a file nor a folder'
+
+
 def open_regular(
     path: str | os.PathLike, limit: int | None = None, buffering: int = -1
 ) -> BinaryIO:

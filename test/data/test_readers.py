@@ -9,8 +9,8 @@ import sys
 import numpy as np
 import pytest
 from robot_identification.config.sources import open_recording
-from robot_identification.data import readers as module
-from robot_identification.data.readers import read_parquet_head, read_tables
+from robot_identification.data.formats import parquet as module
+from robot_identification.data.readers import read_head, read_tables
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.drafting.entry_guess import guess_entry
 from robot_identification.errors import IdentificationError, RecordingError
@@ -170,7 +170,7 @@ def test_columns_of_numbers_stamps_and_lists_without_a_fixed_length(write):
     np.testing.assert_array_equal(table.position[:, 0], np.arange(ROWS))
     np.testing.assert_array_equal(table.position[:, 1], signals['state'][:, 2] + 1.0)
     np.testing.assert_array_equal(table.effort, signals['effort'][:, [2, 0]])
-    assert 'task' not in read_parquet_head(path, 10)
+    assert 'task' not in read_head(path, 10).shapes
 
 
 def test_what_is_wrong_in_parquet_is_named(write, tmp_path, monkeypatch):

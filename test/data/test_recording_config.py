@@ -33,11 +33,11 @@ def check(folder, entry):
 )
 def test_the_format_is_told_by_the_name(tmp_path, name, kind):
     (tmp_path / 'folder').mkdir()
-    assert RecordingEntry(file=name).kind(tmp_path) == kind
+    assert RecordingEntry(file=name).file_format(tmp_path).name == kind
 
 
 def test_a_format_that_is_given_counts():
-    assert RecordingEntry(file='run.log', format='csv').kind() == 'csv'
+    assert RecordingEntry(file='run.log', format='csv').file_format().name == 'csv'
 
 
 def test_a_complete_entry_passes(tmp_path):
@@ -127,5 +127,5 @@ def test_links_in_a_circle_are_told(tmp_path):
 )
 def test_what_others_write_is_named_with_the_way_out(name, way):
     with pytest.raises(RecordingError, match='is not read') as caught:
-        RecordingEntry(file=name).kind()
+        RecordingEntry(file=name).file_format()
     assert way in caught.value.remedy

@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from robot_identification.data.readers import array_shapes, read_arrays
+from robot_identification.data.formats.npz import FORMAT
 from robot_identification.drafting.servo_draft import has_commands
 from robot_identification.errors import RecordingError
 
@@ -85,8 +85,8 @@ def signals():
 
 def test_tensors_are_read_by_name(tmp_path, signals):
     path = saved(tmp_path / 'run.pt', signals)
-    assert array_shapes(path) == {name: array.shape for name, array in signals.items()}
-    found = read_arrays(path, tuple(signals))
+    assert FORMAT.head(path, 1).shapes == {name: array.shape for name, array in signals.items()}
+    found = FORMAT.arrays(path, tuple(signals))
     for name, array in signals.items():
         np.testing.assert_array_equal(found[name], array)
     assert has_commands(path, JOINTS)
@@ -99,7 +99,7 @@ def test_transposed_tensors_have_their_steps(tmp_path):
         pickled({'x': Tensor(Storage('0', values), (3, 2), (1, 3))}),
         {'0': values},
     )
-    np.testing.assert_array_equal(read_arrays(path, ['x'])['x'], values.reshape(2, 3).T)
+    np.testing.assert_array_equal(FORMAT.arrays(path, ['x'])['x'], values.reshape(2, 3).T)
 
 
 NUMBERS = np.arange(6, dtype=np.float32)
@@ -125,7 +125,7 @@ NUMBERS = np.arange(6, dtype=np.float32)
 def test_hostile_and_damaged_files_are_refused_in_a_line(tmp_path, content, message):
     path = archive(tmp_path / 'run.pt', content, {'0': NUMBERS})
     with pytest.raises(RecordingError, match=message) as caught:
-        array_shapes(path)
+        FORMAT.head(path, 1).shapes
     assert '\n' not in str(caught.value)
     assert not (tmp_path / 'hurt').exists()
 
@@ -134,11 +134,11 @@ def test_other_files_are_refused(tmp_path):
     path = tmp_path / 'run.pt'
     path.write_bytes(pickle.dumps({'x': 1}))
     with pytest.raises(RecordingError, match='cannot be read as tensors'):
-        array_shapes(path)
+        FORMAT.head(path, 1).shapes
     np.savez(path.with_suffix('.npz'), x=NUMBERS)
     path.with_suffix('.npz').rename(path)
     with pytest.raises(RecordingError, match=r'torch\.save'):
-        array_shapes(path)
+        FORMAT.head(path, 1).shapes
 
 
 def test_files_with_a_byte_that_is_wrong_are_read_or_refused(tmp_path, signals):
@@ -149,4 +149,4 @@ def test_files_with_a_byte_that_is_wrong_are_read_or_refused(tmp_path, signals):
         spoilt[random.integers(len(data))] = random.integers(256)
         (tmp_path / 'run.pt').write_bytes(spoilt)
         with suppress(RecordingError):
-            array_shapes(tmp_path / 'run.pt')
+            FORMAT.head(tmp_path / 'run.pt', 1)

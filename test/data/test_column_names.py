@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from robot_identification.data.recognition import (
+from robot_identification.data.column_names import (
     guess_by_content,
     guess_by_name,
     named_by_cells,

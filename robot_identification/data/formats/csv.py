@@ -24,12 +24,13 @@ import re
 
 import numpy as np
 
-from ..errors import one_of, RecordingError
-from ..untrusted.compressed import COMPRESSED_TEXT, DAMAGED_TEXT, open_text_file
-from ..untrusted.names import has_control, REMEDY
-from .file_heads import kind_by_content
-from .recording import damage_named, recording_error, SIGNALS
-from .recording_config import Block, Column, columns_of, Counts, RecordingEntry, Signal
+from ...errors import one_of, RecordingError
+from ...untrusted.compressed import COMPRESSED_TEXT, DAMAGED_TEXT, open_text_file
+from ...untrusted.names import has_control, REMEDY
+from ..column_names import named_by_cells
+from ..columns import Block, Column, Wanted
+from ..recording import damage_named, recording_error, SIGNALS
+from .format import first_bytes, Format, Head
 
 MAX_LINE = 1 << 20
 """Largest length of a line [characters]."""
@@ -40,6 +41,8 @@ MAX_SKIPPED = 100_000
 _COMPRESSION = 4.0
 """Usual ratio of the size of a table of numbers to its compressed size."""
 
+_BEGINNING = 1 << 16  # bytes in which the first lines are
+_NUMBER = r'[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?'
 _COMMENT = '#'
 _BEGINNINGS = frozenset('0123456789-.')  # of lines of numbers
 _QUOTE = '"'
@@ -108,30 +111,22 @@ class _Layout:
         )
 
 
-def read_csv(entry: RecordingEntry, counts: Counts, base: Path, size: int) -> Iterator[Block]:
-    """
-    Read blocks of up to ``size`` rows from text files in parallel.
-
-    Raises
-    ------
-    RecordingError
-        naming the file and the column, row or cell that cannot be read.
-
-    """
-    files, signals = entry.files(base), entry.wanted(counts)
-    layouts = {files[name]: _layout(files[name], entry.delimiter) for name in signals}
+def _read(wanted: Wanted, size: int) -> Iterator[Block]:
+    """Read blocks of up to ``size`` rows from text files in parallel."""
+    files, signals = wanted.files, wanted.columns
+    layouts = {files[name]: _layout(files[name], wanted.delimiter) for name in signals}
     columns = {
-        name: _columns(layouts[files[name]], signal, entry.count_of(name, counts), name)
-        for name, signal in signals.items()
+        name: _columns(layouts[files[name]], given, wanted.counts[name], name)
+        for name, given in signals.items()
     }
     labels = {
         name: tuple(map(layouts[files[name]].label, indices)) for name, indices in columns.items()
     }
-    wanted = {
+    used = {
         file: sorted({i for name in signals if files[name] == file for i in columns[name]})
         for file in layouts
     }
-    readers = [_blocks(layouts[file], wanted[file], size) for file in layouts]
+    readers = [_blocks(layouts[file], used[file], size) for file in layouts]
     nothing = np.empty((0, 0))
     while True:
         parts = {
@@ -146,26 +141,13 @@ def read_csv(entry: RecordingEntry, counts: Counts, base: Path, size: int) -> It
         if not len(parts[short]):
             return
         arrays = {
-            name: parts[files[name]][:, np.searchsorted(wanted[files[name]], columns[name])]
+            name: parts[files[name]][:, np.searchsorted(used[files[name]], columns[name])]
             for name in signals
         }
         yield arrays, labels
 
 
-def read_head(
-    file: Path, rows: int
-) -> tuple[tuple[Column, ...], np.ndarray | None, tuple[str, ...]]:
-    """
-    Return names (or indices) of all columns, the first rows, and the cells of the first row.
-
-    The rows are None if any cell is no number.
-
-    Raises
-    ------
-    RecordingError
-        as `read_csv`.
-
-    """
+def _head(file: Path, rows: int) -> Head:
     layout = _layout(file, None)
     labels = tuple(range(layout.width)) if layout.header is None else layout.header
     wanted = [index for index, label in enumerate(labels) if label != '']
@@ -173,17 +155,17 @@ def read_head(
         head = next(_blocks(layout, wanted, rows), None)
     except RecordingError:
         head = None
-    with _lines(file) as found:
-        first = next(islice(filter(_is_data, found), layout.before, None), '')
-    cells = [*layout.split(first), *[''] * layout.width]
-    return (
-        tuple(labels[index] for index in wanted),
-        head,
-        tuple(cells[index] for index in wanted),
-    )
+    columns = tuple(labels[index] for index in wanted)
+    spelled: tuple[str, ...] = ()
+    if layout.header is not None:
+        with _lines(file) as found:
+            first = next(islice(filter(_is_data, found), layout.before, None), '')
+        cells = [*layout.split(first), *[''] * layout.width]
+        spelled = tuple(named_by_cells(list(map(str, columns)), [cells[i] for i in wanted]))
+    return Head(dict.fromkeys(columns), spelled, rows=head, labels=columns)
 
 
-def estimated_rows(file: Path) -> float:
+def _estimated_rows(file: Path) -> float:
     """Estimate the number of rows of a text file from its size and its first lines."""
     with _named(file), open_text_file(file) as stream:
         lines = stream.read(1 << 16).splitlines(keepends=True)[1:]
@@ -192,8 +174,9 @@ def estimated_rows(file: Path) -> float:
     return size / length if length else 0.0
 
 
-def _columns(layout: _Layout, signal: Signal | Column, count: int, name: str) -> list[int]:
-    columns = columns_of(signal)
+def _columns(
+    layout: _Layout, columns: tuple[Column, ...] | None, count: int, name: str
+) -> list[int]:
     if columns is None:
         columns = tuple(range(layout.width))
     if len(columns) != count:
@@ -236,8 +219,7 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
             _require_rows(file, number)
             if '\0' in line:
                 remedy = 'save it as CSV in UTF-8, or give its real format with the key format'
-                kind, remedy = kind_by_content(file) or ('no text in UTF-8', remedy)
-                raise recording_error(file, f'is {kind}', remedy)
+                raise recording_error(file, 'is no text in UTF-8', remedy)
             if line.lstrip().startswith(_COMMENT) and not lines:
                 comment = line.lstrip().lstrip(_COMMENT)
             elif not lines and (separator := _SEPARATOR.fullmatch(line.strip(' "\r\n'))):
@@ -439,3 +421,26 @@ def _unreadable(
     text = f'rows {row} to {row + len(block) - 1} cannot be read ({cause})'
     remedy = 'write plain numbers with one delimiter'
     return recording_error(layout.file, text, remedy)
+
+
+def _is_table(path: Path) -> bool:
+    """Return true if one of the first lines has several cells, all numbers."""
+    lines = first_bytes(path, _BEGINNING).decode('utf-8-sig', errors='replace').splitlines()
+    rows = [line for line in lines if line.strip() and not line.lstrip().startswith('#')]
+    return any(
+        len(cells := [cell for cell in re.split(r'[\s,;]+', row) if cell]) > 1
+        and all(re.fullmatch(rf'{_NUMBER}|nan|inf', cell.strip('"')) for cell in cells)
+        for row in rows[:3]
+    )
+
+
+FORMAT = Format(
+    'csv',
+    'a table of numbers',
+    ('.csv', '.tsv', '.txt', '.dat'),
+    _is_table,
+    common=('.txt', '.dat'),
+    blocks=_read,
+    head=_head,
+    rows=_estimated_rows,
+)
