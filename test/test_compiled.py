@@ -148,7 +148,7 @@ def test_import_of_the_package_imports_no_numba(folder):
     code = """
     import sys
     import robot_identification, robot_identification.cli, robot_identification.online
-    import robot_identification.regressor, robot_identification.recursive.rls
+    import robot_identification.regressor, robot_identification.estimation.recursive.rls
     assert not [name for name in sys.modules if name.split('.')[0] in ('numba', 'llvmlite')]
     """
     output(run(folder, code))

@@ -19,7 +19,7 @@ import functools
 from importlib import import_module
 from typing import Any
 
-MODULES = ('regressor.kernel', 'recursive.rls_kernel')
+MODULES = ('regressor.kernel', 'estimation.recursive.rls_kernel')
 """Modules with compiled functions."""
 
 _OPTIONS: dict[str, Any] = {
