@@ -13,12 +13,13 @@ from setuptools import find_packages, setup
 
 NAME = 'robot_identification'
 HERE = Path(__file__).resolve().parent
-EXTRAS = ('fast', 'sim', 'fleet', 'notebook', 'parquet')
+EXTRAS = ('fast', 'sim', 'fleet', 'notebook', 'parquet', 'hdf5')
 OLDEST = {
     'coal': '3.0',
     'cryptography': '41.0',
     'dask': '2024.8',
     'distributed': '2024.8',
+    'h5py': '3.10',
     'ipykernel': '6.29',
     'jinja2': '3.1',
     'lxml': '5.2',

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 import gzip
 import io
@@ -25,7 +25,9 @@ from .seeds import (
     DEVICE,
     ENTRY,
     experiment,
+    hdf5_file,
     identified,
+    mat_file,
     npz_file,
     PIPE,
 )
@@ -104,6 +106,59 @@ def npzs() -> Sequence[Case]:
         Case(experiment(entry, run__npz=data), 'run.npz')
         for data in (*archives(), strange, b'PK\x05\x06' + bytes(18), b'', PIPE, DEVICE)
     ]
+
+
+def npys() -> Sequence[Case]:
+    """Return arrays whose headers say what is not there."""
+    columns = 'position: ["[:, 1]", "[:, 2]"], effort: ["[:, 3]", "[:, 4]"]'
+    entry = f'file: run.npy, time: "[:, 0]", {columns}'
+    headers = ('(10**10,)', '(10000000000,)', '(-1, 5)', '(0, 10000000000)', '(' * 900)
+    contents = [npy(shape(header), bytes(64)) for header in headers]
+    return [Case(experiment(entry, run__npy=data), 'run.npy') for data in (*contents, b'', PIPE)]
+
+
+@cache
+def mats() -> Sequence[Case]:
+    """Return files of MATLAB that expand, or declare what is not there, also deep in a struct."""
+    entry = 'file: run.mat, time: t, position: q, effort: log.tau'
+    plain = mat_file(False, cells=np.array([[1.0], ['x']], dtype=object))
+    large = struct.pack('<II', 1 << 30, 1 << 30)
+    places = [
+        plain.index(name) + offset
+        for name, offset in ((b'arm', -32), (b'cells', -16), (b'q\0\0\0', -12))
+    ]
+    contents = [plain[:at] + large + plain[at + 8 :] for at in places]
+    numbers = struct.pack('<II', 9, 6400)
+    contents.append(plain.replace(numbers, struct.pack('<II', 99, 6400)))
+    zeros = mat_file(True, zeros=np.zeros(DEFLATED // 8), more=np.zeros(DEFLATED // 8))
+    nested: dict = {'x': 1.0}
+    for _ in range(40):
+        nested = {'x': nested}
+    contents += [zeros, mat_file(False, deep=nested), plain[:128], plain[:3000], b'MATLAB 5.0']
+    contents.append(plain[:128] + struct.pack('<II', 15, 100) + bytes(100))
+    return [Case(experiment(entry, run__mat=data), 'run.mat') for data in (*contents, PIPE)]
+
+
+@cache
+def hdf5s() -> Sequence[Case]:
+    """Return HDF5 files with links and data elsewhere, circles, and data that are not there."""
+    import h5py
+
+    changes: tuple[Callable, ...] = (
+        lambda file, name: file.create_dataset(name, (10**12,), 'f8', chunks=(1000,)),
+        lambda file, name: file.create_dataset(name, (10**9, 2), 'f8'),
+        lambda file, name: file.create_dataset(name, (10**6,), 'f8', external='/etc/passwd'),
+        lambda file, name: file.__setitem__(name, h5py.ExternalLink('/etc/passwd', '/x')),
+        lambda file, name: file.__setitem__(name, h5py.SoftLink('/nowhere')),
+        lambda file, name: file['log'].__setitem__(name, file['log']),
+    )
+    cases = []
+    for change in changes:
+        data = hdf5_file(q2=change)
+        entry = 'file: run.h5, time: t, position: [q2, q2], effort: log/tau'
+        cases.append(Case(experiment(entry, run__h5=data), 'run.h5'))
+    data = hdf5_file()[:700]
+    return [*cases, Case(experiment(entry, run__h5=data), 'run.h5')]
 
 
 @cache

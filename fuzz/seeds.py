@@ -23,6 +23,7 @@ from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.excitation.trajectories import to_points
 from robot_identification.regressor import ModelSettings
 from robot_identification.results.result import write_result
+from scipy.io import savemat
 
 URDF = Path(__file__).resolve().parents[1] / 'urdf'
 JOINTS = ('joint_1', 'joint_2')
@@ -206,6 +207,39 @@ def npz_file(save: Callable = np.savez, **more: np.ndarray) -> bytes:
     table, stream = samples(), io.BytesIO()
     save(stream, t=table[:, 0], q=table[:, 1:3], tau=table[:, 3:], **more)
     return stream.getvalue()
+
+
+def npy_file() -> bytes:
+    """Return a recording as one array."""
+    stream = io.BytesIO()
+    np.save(stream, samples())
+    return stream.getvalue()
+
+
+def mat_file(compressed: bool = True, **more: object) -> bytes:
+    """Return a recording as arrays of MATLAB, the efforts in a struct with a text."""
+    table, stream = samples(), io.BytesIO()
+    log = {'tau': table[:, 3:], 'name': 'arm', 'inner': {'x': 1.0}}
+    content = {'t': table[:, 0], 'q': table[:, 1:3], 'log': log, **more}
+    savemat(stream, content, do_compression=compressed)
+    return stream.getvalue()
+
+
+def hdf5_file(matlab: bool = False, **more: Callable) -> bytes:
+    """Return a recording as datasets, or as MATLAB 7.3 writes it; ``more`` add to the file."""
+    import h5py
+
+    table, stream = samples(), io.BytesIO()
+    with h5py.File(stream, 'w', userblock_size=512 if matlab else 0) as file:
+        file['t'] = table[:, :1].T if matlab else table[:, 0]
+        for name, columns in (('q', table[:, 1:3]), ('log/tau', table[:, 3:])):
+            data = columns.T if matlab else columns
+            file.create_dataset(name, data=data, chunks=True, compression='gzip')
+        for name, change in more.items():
+            change(file, name)
+    data = stream.getvalue()
+    head = b'MATLAB 7.3 MAT-file'.ljust(124) + b'\0\2IM'
+    return head + data[len(head) :] if matlab else data
 
 
 @cache

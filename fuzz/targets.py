@@ -51,11 +51,14 @@ from .seeds import (
     csv_file,
     ENTRY,
     experiment,
+    hdf5_file,
     identified,
     json_lines,
     json_mcap,
+    mat_file,
     METHODS,
     MJCF,
+    npy_file,
     npz_file,
     parquet_file,
     plans,
@@ -269,6 +272,25 @@ def _npz_seeds() -> Sequence[Case]:
     ]
 
 
+def _npy_seeds() -> Sequence[Case]:
+    columns = 'position: ["[:, 1]", "[:, 2]"], effort: ["[:, 3]", "[:, 4]"]'
+    entry = f'file: run.npy, time: "[:, 0]", {columns}'
+    return [Case(experiment(entry, run__npy=npy_file()), 'run.npy')]
+
+
+@cache
+def _mat_seeds() -> Sequence[Case]:
+    entry = 'file: run.mat, time: t, position: q, effort: log.tau'
+    contents = (mat_file(), mat_file(False), hdf5_file(matlab=True))
+    return [Case(experiment(entry, run__mat=data), 'run.mat') for data in contents]
+
+
+@cache
+def _hdf5_seeds() -> Sequence[Case]:
+    entry = 'file: run.h5, time: t, position: q, effort: log/tau'
+    return [Case(experiment(entry, run__h5=hdf5_file()), 'run.h5')]
+
+
 @cache
 def _parquet_seeds() -> Sequence[Case]:
     entry = 'file: run.parquet, time: t, position: ["q[0]", "q[1]"], effort: ["tau[0]", "tau[1]"]'
@@ -389,6 +411,9 @@ TARGETS = {
         Target('csv', _csv_seeds, attacks.csvs, _read, mutate_text, 0.08),
         Target('compressed', _compressed_seeds, bombs.texts, _read, mutate_bytes, 0.02),
         Target('npz', _npz_seeds, bombs.npzs, _read, mutate_bytes, 0.08),
+        Target('npy', _npy_seeds, bombs.npys, _read, mutate_bytes, 0.01),
+        Target('mat', _mat_seeds, bombs.mats, _read, mutate_bytes, 0.04),
+        Target('hdf5', _hdf5_seeds, bombs.hdf5s, _read, mutate_bytes, 0.04),
         Target('parquet', _parquet_seeds, tuple, _read, mutate_bytes, 0.04),
         Target('json', _json_seeds, tuple, _json, mutate_text, 0.04),
         Target('mcap', _mcap_seeds, bombs.mcaps, _bag, mutate_bytes, 0.12),

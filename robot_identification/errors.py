@@ -124,6 +124,7 @@ class Notes(list[str]):
 EXTRAS = {
     'cryptography': 'fleet',
     'dask': 'fleet',
+    'h5py': 'hdf5',
     'mujoco': 'sim',
     'numba': 'fast',
     'pandas': 'notebook',

@@ -37,6 +37,7 @@ WHEELS = (
     'fleet.txt',
     'notebook.txt',
     'parquet.txt',
+    'hdf5.txt',
     'dev.txt',
 )
 DISTRIBUTIONS = ('jazzy', 'kilted')

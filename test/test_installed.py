@@ -47,7 +47,7 @@ IN_SOAK = {
 FOREIGN = ('AMENT_', 'CMAKE_PREFIX', 'COLCON_', 'PYTHON', 'ROS_', 'VIRTUAL_ENV', '_ROS_')
 """Beginnings of variables that bring in other packages."""
 
-BARE = ('dask', 'mujoco', 'numba', 'pandas', 'pyarrow', 'rclpy')
+BARE = ('dask', 'h5py', 'mujoco', 'numba', 'pandas', 'pyarrow', 'rclpy')
 """Libraries that the package alone does not bring."""
 
 

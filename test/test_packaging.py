@@ -27,6 +27,7 @@ KEYS = {
     'jinja2': 'python3-jinja2',
     'lxml': 'python3-lxml',
     'markupsafe': 'python3-jinja2',
+    'h5py': 'python3-h5py',
     'matplotlib': 'python3-matplotlib',
     'mpl_toolkits': 'python3-matplotlib',
     'numba': 'python3-numba',
@@ -58,6 +59,7 @@ OPTIONAL = {
     'compression',
     'dask',
     'distributed',
+    'h5py',
     'lz4',
     'matplotlib',
     'mcap',
@@ -77,7 +79,7 @@ report with figures of the other library, the caller's threads), or an error tha
 install.
 """
 
-BY_PIP = OPTIONAL - {'matplotlib', 'mpl_toolkits', 'numba', 'pandas'} | {'mujoco'}
+BY_PIP = OPTIONAL - {'h5py', 'matplotlib', 'mpl_toolkits', 'numba', 'pandas'} | {'mujoco'}
 """
 Without a package of Ubuntu or ROS.
 
@@ -216,7 +218,7 @@ def pins(name):
     return [match.groups() for match in found]
 
 
-EXTRAS = ('fast', 'sim', 'fleet', 'notebook', 'parquet')
+EXTRAS = ('fast', 'sim', 'fleet', 'notebook', 'parquet', 'hdf5')
 RUNTIME = ('runtime.txt', *(f'{extra}.txt' for extra in EXTRAS))
 ROS_WHEELS = ('ros-jazzy-wheels.txt', 'ros-kilted-wheels.txt')
 

@@ -86,14 +86,14 @@ def init(options: argparse.Namespace) -> int:
     r"""
     Write an experiment file from a URDF and recordings.
 
-    Look at recordings (csv, npz, rosbag2), find the columns of time, positions, velocities
+    Look at recordings (bags, tables, arrays), find the columns of time, positions, velocities
     and efforts of the URDF's joints, the unit and rate of the stamps, and write an
     experiment file with comments, from which 'identify' runs. Of several recordings the
     last one is kept for validation. What the effort is (joint torque, motor torque, motor
     current) no recording shows for certain: it is asked for, with what speaks for which.
 
-    Recordings of position servos have commands in place of efforts (csv, npz, pt, parquet,
-    or a bag with the states of a trajectory controller or a topic of commands): give the
+    Recordings of position servos have commands in place of efforts (tables, arrays, or a
+    bag with the states of a trajectory controller or a topic of commands): give the
     servos' gains.
 
     With --tool, recordings of joint states and wrenches make the experiment of 'tool'.

@@ -129,7 +129,7 @@ def _only_topic(bag: Path) -> str:
     remedy = (
         'name one in data.identification[].topic'
         if topics
-        else 'record <controller>/controller_state, or give csv, npz or parquet'
+        else 'record <controller>/controller_state, or give a table or arrays'
     )
     raise recording_error(bag, problem, remedy)
 

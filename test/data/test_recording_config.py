@@ -28,6 +28,9 @@ def check(folder, entry):
         ('run.npz', 'npz'),
         ('run.mcap', 'rosbag2'),
         ('run_0.db3', 'rosbag2'),
+        ('RUN.MAT', 'mat'),
+        ('run.h5', 'hdf5'),
+        ('run.npy', 'npy'),
         ('folder', 'rosbag2'),
     ],
 )
@@ -120,8 +123,7 @@ def test_links_in_a_circle_are_told(tmp_path):
     [
         ('run.bag', 'rosbags-convert --src run.bag --dst run'),
         ('run.xlsx', 'CSV'),
-        ('RUN.MAT', 'writetable'),
-        ('run.h5', 'numpy.savez'),
+        ('RUN.ULG', 'ulog2csv RUN.ULG'),
         ('run.pkl', 'CSV'),
     ],
 )

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from ...untrusted.compressed import COMPRESSED_TEXT
-from . import csv, npy, npz, parquet, rosbag2
+from . import csv, hdf5, mat, npy, npz, parquet, rosbag2
 from .foreign import FOREIGN
 from .format import first_bytes, Format, Head
 
@@ -29,6 +29,8 @@ FORMATS: dict[str, Format] = {
     'csv': csv.FORMAT,
     'npz': npz.FORMAT,
     'npy': npy.FORMAT,
+    'mat': mat.FORMAT,
+    'hdf5': hdf5.FORMAT,
     'parquet': parquet.FORMAT,
     'rosbag2': rosbag2.FORMAT,
 }

@@ -92,7 +92,7 @@ class _Column:
         return (self.array.shape[0],)
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        return np.asarray(self.array[rows])[:, self.column]
+        return np.asarray(self.array[rows, self.column])
 
 
 def _blocks(storage: Storage, wanted: Wanted, size: int) -> Iterator[Block]:
