@@ -114,7 +114,8 @@ class _Layout:
 def _read(wanted: Wanted, size: int) -> Iterator[Block]:
     """Read blocks of up to ``size`` rows from text files in parallel."""
     files, signals = wanted.files, wanted.columns
-    layouts = {files[name]: _layout(files[name], wanted.delimiter) for name in signals}
+    needed = dict.fromkeys(files[name] for name in signals)
+    layouts = {file: _layout(file, wanted.delimiter) for file in needed}
     columns = {
         name: _columns(layouts[files[name]], given, wanted.counts[name], name)
         for name, given in signals.items()
