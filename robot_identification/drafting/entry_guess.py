@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..data.column_names import ColumnGuess, counted_joints, guess_by_content, guess_by_name
-from ..data.columns import columns_of, SignalColumns
+from ..data.columns import Column, columns_of, SignalColumns
 from ..data.formats import Head
-from ..data.formats.arrays import ALL
+from ..data.formats.arrays import ALL, column_name
 from ..data.readers import read_head, read_tables
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry
@@ -113,9 +113,12 @@ def _of_columns(head: Head, file: Path, joints: tuple[str, ...]) -> tuple[Column
     plain, gripper = head.by_spelling, f'[{len(joints)}]'
     if head.lists:
         plain = {word: name for word, name in plain.items() if not name.endswith(gripper)}
-    guess = guess_by_name(list(plain), joints, file.name)
-    columns = {s: tuple(plain[str(c)] for c in found) for s, found in guess.columns.items()}
     whole = _whole_arrays(head, file, joints)
+    guess, columns = _by_name(plain, joints, file)
+    if not whole and not columns:  # arrays of the first joints, as of an arm before its gripper
+        guess, columns = _by_name(
+            {**plain, **_array_columns(head, file, len(joints))}, joints, file
+        )
     if whole:
         columns.update({signal: (name,) * len(joints) for signal, name in whole.items()})
         guess = replace(guess, joints=joints, effort_name='', by_content=False)
@@ -123,6 +126,35 @@ def _of_columns(head: Head, file: Path, joints: tuple[str, ...]) -> tuple[Column
     if not columns and head.rows is not None:
         guess = guess_by_content(head.rows, head.labels, joints)
     return guess, set(whole)
+
+
+def _by_name(
+    plain: Mapping[str, str], joints: tuple[str, ...], file: Path
+) -> tuple[ColumnGuess, dict[str, tuple[Column, ...]]]:
+    """Return a guess by the names of columns, and the columns in it by signal."""
+    guess = guess_by_name(list(plain), joints, file.name)
+    columns = guess.columns.items()
+    return guess, {signal: tuple(plain[str(c)] for c in found) for signal, found in columns}
+
+
+def _array_columns(head: Head, file: Path, most: int) -> dict[str, str]:
+    """Return the columns of arrays that have at most some, by names to guess by."""
+    widths = {
+        str(name): shape[1]
+        for name, shape in head.shapes.items()
+        if shape is not None and len(shape) == 2 and shape[1] <= most
+    }
+    found: dict[str, str] = {}
+    for name in widths:
+        other = found.setdefault(name.rpartition('/')[2], name)
+        if other != name:
+            text = f"has several recordings, '{other}' and '{name}'"
+            raise recording_error(file, text, _BY_HAND)
+    return {
+        f'{name.removesuffix(ALL)}_{k}': column_name(name, k)
+        for name, width in widths.items()
+        for k in range(width)
+    }
 
 
 def _whole_arrays(head: Head, file: Path, joints: tuple[str, ...]) -> dict[str, str]:

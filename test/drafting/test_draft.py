@@ -13,9 +13,11 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.bag_writer import BagWriter, Qos, Topic
 from robot_identification.diagnosis.recording_faults import read_first_rows
 from robot_identification.drafting.draft import draft, DraftSettings, evidence_of_gravity
+from robot_identification.drafting.entry_guess import guess_entry
 from robot_identification.errors import RecordingError, SettingsError
 from robot_identification.identification.pipeline import identify
 from robot_identification.model.robot import Robot
+from scipy.io import savemat
 import yaml
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'
@@ -434,3 +436,73 @@ def test_efforts_in_thousandths_are_named_with_the_way_out(tmp_path, motion):
     settings = DraftSettings(effort_kind='motor_torque', gains=(0.001,) * 3)
     check(written(draft(URDF, [path], settings), tmp_path)[1], motion)
     assert 'mN m' not in draft(URDF, [table(tmp_path / 'b.csv', motion)], KNOWN).summary()
+
+
+@pytest.mark.parametrize('kind', ['npz', 'mat', 'hdf5'])
+def test_arrays_are_read_whole_or_by_the_columns_of_the_first_joints(tmp_path, motion, kind):
+    """The first two joints of three have columns of arrays, all three have whole arrays."""
+    time, *others = motion
+    for count, position in ((3, 'q'), (2, ('q[:, 0]', 'q[:, 1]'))):
+        arrays = dict(zip(('q', 'dq', 'tau'), (o[:, :count] for o in others), strict=True))
+        path = saved(tmp_path / f'run{count}.{kind}', {'t': time, **arrays})
+        entry, guess = guess_entry(path, ('a', 'b', 'c'), None)
+        assert entry.position == position and entry.time == 't'
+        assert guess.joints == ('a', 'b', 'c')[:count]
+
+
+def test_of_several_recordings_in_a_file_none_is_guessed(tmp_path, motion):
+    time, q, _, tau = motion
+    for columns in (slice(None), slice(2)):
+        runs = {f'{run}/q': q[:, columns] for run in ('one', 'two')}
+        path = saved(tmp_path / 'run.hdf5', {'t': time, 'one/tau': tau[:, columns], **runs})
+        with pytest.raises(RecordingError, match="has several recordings, 'one/q' and 'two/q'"):
+            guess_entry(path, ('a', 'b', 'c'), None)
+
+
+def test_one_array_without_names_is_told_apart_by_content(tmp_path, motion):
+    path = tmp_path / 'run.npy'
+    np.save(path, np.column_stack(motion))
+    found = draft(URDF, [path], KNOWN)
+    check(written(found, tmp_path)[1], motion)
+    assert found.entries[0].effort == ('[:, 7]', '[:, 8]', '[:, 9]')
+
+
+def test_arrays_of_one_signal_each_make_one_recording(tmp_path, motion):
+    for name, values in zip(('q', 'tau'), motion[1::2], strict=True):
+        np.save(tmp_path / f'{name}.npy', values)
+    files = [tmp_path / 'q.npy', tmp_path / 'tau.npy']
+    found = draft(URDF, files, replace(KNOWN, rate=250.0))
+    _, block = written(found, tmp_path)
+    np.testing.assert_array_equal(block.position, motion[1])
+    np.testing.assert_array_equal(block.effort, motion[3])
+
+
+@pytest.mark.parametrize('one_file', [True, False])
+def test_a_joint_that_stands_still_is_left_out_of_arrays(tmp_path, motion, one_file):
+    time, q, v, tau = (values.copy() for values in motion)
+    q[:, 2], v[:, 2] = 0.3, 0.0
+    parts = {'q': q, 'tau': tau}
+    files = [tmp_path / f'{name}.npz' for name in parts]
+    if one_file:
+        files = [saved(tmp_path / 'run.npz', {'t': time, 'dq': v, **parts})]
+    else:
+        for path, name in zip(files, parts, strict=True):
+            saved(path, {'t': time, name: parts[name]} if name == 'q' else {name: parts[name]})
+    found = draft(URDF, files, replace(KNOWN, rate=250.0))
+    experiment, block = written(found, tmp_path)
+    assert len(experiment.robot.joints) == 2 and len(found.robot.locked) == 1
+    np.testing.assert_array_equal(block.position, q[:, :2])
+    np.testing.assert_array_equal(block.effort, tau[:, :2])
+
+
+def saved(path, arrays):
+    """Write arrays in the format of the name's ending."""
+    if path.suffix == '.npz':
+        np.savez(path, **arrays)
+    elif path.suffix == '.mat':
+        savemat(path, arrays)
+    else:
+        with pytest.importorskip('h5py').File(path, 'w') as file:
+            for name, values in arrays.items():
+                file[name] = values
+    return path

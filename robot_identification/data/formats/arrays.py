@@ -27,10 +27,13 @@ from .format import Head
 class Arrays(Protocol):
     """Arrays in an open file; raises the errors that `Storage.named` turns into the file's."""
 
-    names: Sequence[str]
-    """Names of the arrays of numbers."""
-    others: Mapping[str, str]
-    """What else there is: name, and what it is with an article."""
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the arrays of numbers."""
+
+    @property
+    def others(self) -> Mapping[str, str]:
+        """What else there is: name, and what it is with an article."""
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an array of `names`."""
@@ -57,7 +60,7 @@ class Storage:
 
     opened: Callable[[Path], AbstractContextManager[Arrays]]
     named: Callable[[Path], AbstractContextManager[None]]
-    first: Callable[[Arrays], tuple[Any, tuple[str, ...]]] | None = None
+    first: Callable[[Any], tuple[Any, tuple[str, ...]]] | None = None
 
 
 _COLUMN = re.compile(r'(.*)\[:, (\d+)\]', re.DOTALL)
