@@ -31,18 +31,8 @@ from .format import first_bytes, Format
 _MAGIC = b'MATLAB '
 _HEADER = 128  # bytes
 _MATRIX, _COMPRESSED = 14, 15  # types of elements
-_TYPES = {
-    1: 'i1',
-    2: 'u1',
-    3: 'i2',
-    4: 'u2',
-    5: 'i4',
-    6: 'u4',
-    7: 'f4',
-    9: 'f8',
-    12: 'i8',
-    13: 'u8',
-}
+_TYPES = {1: 'i1', 2: 'u1', 3: 'i2', 4: 'u2', 5: 'i4', 6: 'u4'}
+_TYPES |= {7: 'f4', 9: 'f8', 12: 'i8', 13: 'u8'}
 _STRUCT, _OPAQUE = 2, 17  # classes of matrices
 _OTHERS = {
     **{1: 'a cell array', 3: 'an object', 4: 'text', 5: 'sparse', 16: 'an object'},
@@ -95,8 +85,8 @@ def _variable(
     ((_, flags),) = islice(parts, 1)
     kind, is_complex = flags[:2] if order == '<' else flags[3:1:-1]
     if kind == _OPAQUE:  # without a shape
-        ((_, name),) = islice(parts, 1)
-        return _text(name), _OTHERS[kind]
+        ((_, letters),) = islice(parts, 1)
+        return _text(letters), _OTHERS[kind]
     (_, extents), (_, letters) = islice(parts, 2)
     shape, name = np.frombuffer(extents, f'{order}i4').tolist(), _text(letters)
     if kind in _NUMBERS:
