@@ -70,7 +70,7 @@ class Verdict:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What speaks against nothing, in words."""
+        """The statements that speak against nothing, in words."""
         return tuple(reason.text for reason in self.reasons if reason.remark)
 
     @property
