@@ -29,7 +29,7 @@ from robot_identification.exports.urdf_export import identified_urdf
 from robot_identification.identification.pipeline import identify
 from robot_identification.results.result import write_result
 from robot_identification.results.stored_result import read_result, StoredResult
-from robot_identification.verdict.verdict import DO_NOT_USE, verdict
+from robot_identification.verdicts.verdict import DO_NOT_USE, verdict
 import yaml
 
 from . import judge

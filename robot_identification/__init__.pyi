@@ -22,9 +22,10 @@ from .model.consistency import check as check
 from .model.parameters import ParameterLayout as ParameterLayout
 from .model.parameters import ParameterSet as ParameterSet
 from .model.robot import Robot as Robot
+from .pages.summary import summary as summary
 from .regressor import ModelSettings as ModelSettings
 from .results.result import Result as Result
 from .results.stored_result import read_result as read_result
 from .signals import SignalSettings as SignalSettings
-from .verdict.verdict import verdict as verdict
+from .verdicts.verdict import verdict as verdict
 from .version import __version__ as __version__

@@ -31,7 +31,7 @@ ROOMS = (
     'config',
     'drafting',
     'results',
-    'verdict',
+    'verdicts',
     'pages',
     'exports',
     'identification',

@@ -34,6 +34,7 @@ def test_no_module_has_the_name_of_what_another_one_offers(package):
     """Importing the module would put it in the name's place."""
     home = ROOT.joinpath(*package.split('.'))
     modules = {path.stem for path in home.glob('*.py')}
+    modules |= {path.parent.name for path in home.glob('*/__init__.py')}
     assert not modules & set(import_module(package).__all__)
 
 

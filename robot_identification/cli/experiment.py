@@ -15,7 +15,6 @@ from importlib.util import find_spec
 import os
 from pathlib import Path
 import sys
-from typing import Any
 
 from ..errors import missing, one_of, SettingsError, suggestion, unique_texts
 from ..support.progress import progress_bar
@@ -399,13 +398,13 @@ def identify(options: argparse.Namespace) -> int:
     robot-identification identify all.factor --out results
     """
     with without_collection():
-        from ..estimation.estimators import EstimationSettings, ESTIMATORS
+        from ..estimation.estimators import EstimationSettings
         from ..estimation.factor_file import read_factor, SUFFIX
         from ..exports.saving import require_writable, save
         from ..identification.pipeline import identify, identify_factors
         from ..identification.reduction import with_factors
         from ..options.document import read_section
-        from ..verdict.verdict import verdict
+        from ..pages.summary import summary
 
     if options.target is not None:
         options.overrides = [*options.overrides, f'simulation.target={options.target}']
@@ -432,25 +431,7 @@ def identify(options: argparse.Namespace) -> int:
         saved = save(result, folder)
     if not options.quiet:
         # warnings are printed in one place, below
-        estimate = replace(result.estimate, warnings=())
-        tables = [
-            estimate.summary(ESTIMATORS[estimate.method].title),
-            result.consistency.summary(),
-            result.plausibility.summary(),
-        ]
-        parts: list[Any] = [
-            *result.validations,
-            result.drive_gains,
-            result.payload,
-            result.link_table(),
-            verdict(result),
-        ]
-        texts = [
-            '' if result.selection is None else result.selection.summary(),
-            *(tables if options.verbose else ()),
-            *(part.summary() for part in parts if part is not None),
-        ]
-        show('\n\n'.join(text for text in texts if text))
+        show(summary(result, verbose=options.verbose))
     warnings = unique_texts(result.warnings, result.estimate.warnings, saved.warnings)
     # the verdict has said what was left out
     said = saved.failures if options.quiet else (*saved.failures, *result.omissions)

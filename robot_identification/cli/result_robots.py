@@ -156,8 +156,8 @@ def export(options: argparse.Namespace) -> int:
     """
     from ..exports.formats import export
     from ..identification.tool_pipeline import read_tool_result
+    from ..results.servo_result import is_servo_result, read_servo_result
     from ..results.stored_result import read_result
-    from ..verdict.servo_result import is_servo_result, read_servo_result
 
     suffix = '' if options.out is None else options.out.suffix.lower().lstrip('.')
     name = options.format or format_of(suffix) or 'urdf'

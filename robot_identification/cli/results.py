@@ -120,8 +120,9 @@ def validate(options: argparse.Namespace) -> int:
     """
     from ..exports.saving import write_predictions
     from ..identification.revalidation import predict_stored, validate_stored
+    from ..pages.estimate_text import validation_summary
     from ..results.stored_result import read_result
-    from ..verdict.verdict import validation_verdict
+    from ..verdicts.verdict import validation_verdict
 
     result = read_result(options.result)
     sources, signals = recordings_of(options, result)
@@ -129,7 +130,7 @@ def validate(options: argparse.Namespace) -> int:
     with progress_bar(enabled=not options.quiet) as progress:
         validations = validate_stored(result, sources, signals=signals, progress=progress)
     judged = validation_verdict(result, validations).summary('Verdict by the validation alone')
-    show('\n\n'.join([judged, *(validation.summary() for validation in validations)]))
+    show('\n\n'.join([judged, *map(validation_summary, validations)]))
     for file, source in zip(files, sources, strict=False):
         write_predictions(file, predict_stored(result, source))
         print(f'wrote {file}: {_channels(result)}')
@@ -208,9 +209,9 @@ def replay(options: argparse.Namespace) -> int:
     robot-identification replay results/result.yaml go2.npz --commands --out motion.html
     """
     from ..identification.reduction import recordings_among
+    from ..results.servo_result import is_servo_result
     from ..results.stored_result import read_result
     from ..simulation.comparison import replay
-    from ..verdict.servo_result import is_servo_result
 
     if is_servo_result(options.result):
         return replay_servo(options)

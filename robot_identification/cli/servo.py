@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ..data.commands import CommandRecording
     from ..drafting.servo_draft import ServoDraft
     from ..identification.servo_planning import ServoPlanning
+    from ..results.servo_result import StoredServoResult
     from ..servo.plan import CommandPlan
-    from ..verdict.servo_result import StoredServoResult
 
 TARGET = argument(
     '--for',
@@ -154,6 +154,7 @@ def identify_commands(options: argparse.Namespace, experiment: Experiment) -> in
     from ..exports.saving import require_writable
     from ..exports.servo_exports import save_servo_result
     from ..identification.servo_pipeline import identify_servo
+    from ..pages.summary import summary
     from ..untrusted.writing import reported_failures
 
     for name, why in (
@@ -174,7 +175,7 @@ def identify_commands(options: argparse.Namespace, experiment: Experiment) -> in
         with reported_failures(folder):
             written = save_servo_result(result, folder)
     if not options.quiet:
-        show(result.summary())
+        show(summary(result))
     warn(result.warnings)
     for path in written:
         print(f'wrote {path}')
@@ -231,7 +232,7 @@ def replay_servo(options: argparse.Namespace) -> int:
     from ..exports.servo_exports import motion_figures
     from ..figures.page import write_figures
     from ..identification.servo_replay import replay_commands
-    from ..verdict.servo_result import read_servo_result
+    from ..results.servo_result import read_servo_result
 
     if options.horizon is not None:
         raise SettingsError(

@@ -42,14 +42,16 @@ def tool(options: argparse.Namespace) -> int:
     """
     from ..exports.saving import require_writable
     from ..identification.tool_pipeline import identify_tool, save_tool
+    from ..pages.summary import summary
+    from ..verdicts.verdict import verdict
 
     experiment = experiment_of(options, check_data=False)
     folder = output_folder(options, experiment)
     require_writable(folder)
     result = identify_tool(experiment)
-    found = result.identified
-    if not options.quiet:
-        show(found.summary())
-    warn(found.load.warnings)
+    if options.quiet:
+        warn(reason.text for reason in verdict(result.identified).reasons)
+    else:
+        show(summary(result.identified))
     print(f'wrote {save_tool(result, folder)}')
     return EXIT_OK

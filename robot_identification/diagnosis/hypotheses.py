@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from ..data.recording import Motion
-from .recording_faults import DiagnosisSamples, LIMITS
+from .recording_faults import DELAYS, DiagnosisSamples
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def hypotheses(gravity: np.ndarray, revolute: tuple[bool, ...]) -> Iterator[Corr
     yield Correction('effort_signs', effort=_scaled(n, every, -1.0))
     for scale in CANDIDATES.common_scales:
         yield effort_scale(n, (), scale)
-    for late in LIMITS.delays:
+    for late in DELAYS:
         yield Correction('effort_delay', size=late)
     if turning:
         yield Correction('degrees', position=_scaled(n, turning, np.pi / 180.0))

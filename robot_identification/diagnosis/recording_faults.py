@@ -34,64 +34,8 @@ from ..regressor.rigid import tree_of
 from ..signals import SignalSettings, stretches
 from ..signals.decimation import thinned
 
-
-@dataclass(frozen=True)
-class FaultLimits:
-    """Constants of the faults of recordings, and of the samples that are looked at."""
-
-    rows: int = 60_000
-    """Rows that are looked at, of all recordings together."""
-    fewest_rows: int = 2_000
-    """Rows that are looked at of each recording, at least."""
-    range_share: float = 1.1
-    """Share of a joint's range of positions that a recording may cover, with rough limits."""
-    still: tuple[float, float] = (0.01, 0.05)
-    """Movement below which little is known of a joint that slides [m] or turns [rad]."""
-    clipped: float = 0.003
-    """Share of samples at the largest effort that is too much."""
-    clipped_run: int = 4
-    """How many of these have to be in a row."""
-    missing: float = 0.02
-    """Share of missing samples that is too much."""
-    late: float = 0.2
-    """Share of late samples that is too much."""
-    other_speed: float = 0.5
-    """Relative misfit of recorded velocities to those of the positions that is too large."""
-    earth: float = 9.81
-    """Gravity [m/s^2]."""
-    gravity_factor: float = 1.5
-    """Factor by which gravity may be another without a word."""
-    load_factor: float = 2.2
-    """Times the URDF's mass from which on that of a last link is taken for a load."""
-    load_share: float = 0.02
-    """Share of all mass by which a last link has to be heavier for that."""
-    load_deviations: float = 2.0
-    """Standard deviations of its mass by which it has to be heavier."""
-    friction_deviations: float = 3.0
-    """Standard deviations below zero from which a friction is taken for negative."""
-    whole_factor: float = 1.5
-    """Times that an explanation fits all efforts together better, from which on it vetoes."""
-    samples: int = 300
-    """Samples of all recordings that explanations are fitted to."""
-    folds: int = 4
-    """Stretches of these that are predicted from the others."""
-    cutoff: float = 8.0
-    """Cut-off frequency of their filter [Hz]."""
-    trim: float = 0.25
-    """Time that is left out at the ends of stretches [s]."""
-    rate: float = 200.0
-    """Rate that they keep at least [Hz]."""
-    delays: tuple[float, ...] = (
-        -0.1, -0.07, -0.05, -0.03, -0.015, 0.015, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2,
-    )  # fmt: skip
-    """By which efforts may be late [s]."""
-    gravity_seen: float = 0.3
-    """Share of a joint's effort above which gravity is seen."""
-    gravity_absent: float = 0.05
-    """Share below which it is absent."""
-
-
-LIMITS = FaultLimits()
+DECISIVE = 1.5
+"""Times that an explanation fits all efforts together better, from which on it vetoes."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +80,7 @@ class RecordingFault:
     @property
     def slight(self) -> bool:
         """True for a load, a gain hardly off, and where all efforts are fitted hardly better."""
-        large = LIMITS.whole_factor
+        large = DECISIVE
         if self.code == 'payload' or (self.whole is not None and self.whole < large):
             return True
         return self.factor is not None and 1.0 / large < self.factor < large
@@ -155,9 +99,15 @@ class RecordingFault:
         return asdict(self)
 
 
+MOST_ROWS = 60_000
+"""Rows that are looked at, of all recordings together."""
+FEWEST_ROWS = 2_000
+"""Rows that are looked at of each recording, at least."""
+
+
 def read_first_rows(sources: Sequence[RecordingSource]) -> tuple[Recording, ...]:
-    """Read the beginnings of recordings: `FaultLimits.rows` of all, unless they are many."""
-    rows = max(LIMITS.fewest_rows, LIMITS.rows // max(1, len(sources)))
+    """Read the beginnings of recordings: `MOST_ROWS` of all, unless they are many."""
+    rows = max(FEWEST_ROWS, MOST_ROWS // max(1, len(sources)))
     return tuple(recording for s in sources if (recording := head(s, rows)) is not None)
 
 
@@ -198,6 +148,10 @@ def recording_faults(robot: Robot, recordings: Sequence[Recording]) -> Iterator[
         yield from _of_velocities(robot, recordings)
 
 
+FRICTION_DEVIATIONS = 3.0
+"""Standard deviations below zero from which a friction is taken for negative."""
+
+
 def estimate_faults(
     robot: Robot, system: LinearSystem, estimate: Estimate
 ) -> Iterator[RecordingFault]:
@@ -208,7 +162,7 @@ def estimate_faults(
     negative = {
         name
         for name, value, std in zip(names, estimate.base.values, estimate.std, strict=True)
-        if value < -LIMITS.friction_deviations * std
+        if value < -FRICTION_DEVIATIONS * std
     }
     joints = dict.fromkeys((*robot.joints, *system.factor.joints))
     braking = friction_symbols(sign=POSITIVE)
@@ -221,6 +175,14 @@ def estimate_faults(
             f'{one_of(driving)}: has the effort the sign of the position, and the right column?',
             remedy='see robot.drives, and data.*.effort',
         )
+
+
+LOAD_FACTOR = 2.2
+"""Times the URDF's mass from which on that of a last link is taken for a load."""
+LOAD_SHARE = 0.02
+"""Share of all mass by which a last link has to be heavier for that."""
+LOAD_DEVIATIONS = 2.0
+"""Standard deviations of its mass by which it has to be heavier."""
 
 
 def forgotten_loads(
@@ -236,9 +198,9 @@ def forgotten_loads(
         if joint in inner or link not in bodies or robot.bodies_alike:
             continue
         before, after = prior[f'{link}.m'], found[f'{link}.m']
-        deviation = LIMITS.load_deviations * deviations[layout.index(f'{link}.m')]
-        least = before + max(LIMITS.load_share * total, deviation)
-        if after > max(LIMITS.load_factor * before, least):
+        deviation = LOAD_DEVIATIONS * deviations[layout.index(f'{link}.m')]
+        least = before + max(LOAD_SHARE * total, deviation)
+        if after > max(LOAD_FACTOR * before, least):
             yield RecordingFault(
                 code='payload',
                 evidence=f'the last link, {link}, has {after:.3g} kg by the efforts, '
@@ -248,17 +210,23 @@ def forgotten_loads(
             )
 
 
+MOST_MISSING = 0.02
+"""Share of missing samples that is too much."""
+MOST_LATE = 0.2
+"""Share of late samples that is too much."""
+
+
 def _of_clock(recording: Recording) -> Iterator[RecordingFault]:
     clock = clock_of([recording.time], recording.source)
     share = clock.missing / max(1, clock.missing + clock.samples)
-    if share > LIMITS.missing:
+    if share > MOST_MISSING:
         yield RecordingFault(
             code='missing_samples',
             evidence=f'{100.0 * share:.2g} % of the samples of {recording.source} are missing, in '
             f'{clock.gaps} gaps of up to {clock.longest:.3g} s',
             remedy='record with less load on the machine, or through a queue that drops nothing',
         )
-    elif clock.late > LIMITS.late and clock.jitter * clock.rate > 0.25:
+    elif clock.late > MOST_LATE and clock.jitter * clock.rate > 0.25:
         yield RecordingFault(
             code='late_samples',
             evidence=f'{100.0 * clock.late:.2g} % of the samples of {recording.source} are late, '
@@ -267,11 +235,15 @@ def _of_clock(recording: Recording) -> Iterator[RecordingFault]:
         )
 
 
+RANGE_SHARE = 1.1
+"""Share of a joint's range of positions that a recording may cover, with rough limits."""
+
+
 def _of_ranges(robot: Robot, ranges: np.ndarray) -> Iterator[RecordingFault]:
     room = robot.limits.upper - robot.limits.lower
     units = ['rad' if turns else 'm' for turns in revolute(robot)]
     for joint, moved, left, unit in zip(robot.joints, ranges, room, units, strict=True):
-        if moved > LIMITS.range_share * left > 0.0:
+        if moved > RANGE_SHARE * left > 0.0:
             yield RecordingFault(
                 code='range',
                 joints=(joint,),
@@ -296,19 +268,33 @@ def _of_stillness(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Rec
         )
 
 
+EARTH = 9.81
+"""Gravity [m/s^2]."""
+GRAVITY_FACTOR = 1.5
+"""Factor by which gravity may be another without a word."""
+
+
 def with_usual_gravity(robot: Robot) -> Robot:
     """Return the robot with a gravity as long as on earth where its own is of another order."""
     size = float(np.linalg.norm(robot.gravity))
-    factor = LIMITS.gravity_factor
-    if size == 0.0 or LIMITS.earth / factor < size < LIMITS.earth * factor:
+    factor = GRAVITY_FACTOR
+    if size == 0.0 or EARTH / factor < size < EARTH * factor:
         return robot
-    return robot.with_gravity((robot.gravity * (LIMITS.earth / size)).tolist())
+    return robot.with_gravity((robot.gravity * (EARTH / size)).tolist())
+
+
+STILL = (0.01, 0.05)
+"""Movement below which little is known of a joint that slides [m] or turns [rad]."""
 
 
 def still_joints(robot: Robot, positions: Iterable[np.ndarray]) -> np.ndarray:
     """Return for each joint whether it hardly moves over any of (m, n) positions [rad or m]."""
     moved = np.max([np.ptp(position, axis=0) for position in positions], axis=0)
-    return np.asarray(moved < [LIMITS.still[int(turning)] for turning in revolute(robot)])
+    return np.asarray(moved < [STILL[int(turning)] for turning in revolute(robot)])
+
+
+CLIPPED_SHARE = 0.003
+"""Share of samples at the largest effort that is too much."""
 
 
 def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
@@ -317,7 +303,7 @@ def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Recor
             pairs = [(sign * r.effort[:, j], r.position[:, j]) for r in recordings]
             most = max(float(effort.max()) for effort, _ in pairs)
             share = sum(_clipped(*pair, most) for pair in pairs) / sum(map(len, recordings))
-            if share > LIMITS.clipped:
+            if share > CLIPPED_SHARE:
                 yield RecordingFault(
                     code='saturation',
                     joints=(joint,),
@@ -328,12 +314,20 @@ def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Recor
                 break
 
 
+CLIPPED_RUN = 4
+"""Samples at the largest effort that have to be in a row."""
+
+
 def _clipped(effort: np.ndarray, position: np.ndarray, most: float) -> int:
     """Count samples in plateaus at the largest effort during motion."""
     at = effort >= most - 1e-6 * np.ptp(effort)
     edges = np.flatnonzero(np.diff(np.concatenate([[0], at.astype(np.int8), [0]])))
-    plateaus = [(a, b) for a, b in edges.reshape(-1, 2) if b - a >= LIMITS.clipped_run]
+    plateaus = [(a, b) for a, b in edges.reshape(-1, 2) if b - a >= CLIPPED_RUN]
     return sum(int(b - a) for a, b in plateaus if np.ptp(position[a:b]) > 0.0)
+
+
+OTHER_SPEED = 0.5
+"""Relative misfit of recorded velocities to those of the positions that is too large."""
 
 
 def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
@@ -350,7 +344,7 @@ def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Re
     missed = np.sqrt(((recorded - speed) ** 2).mean(axis=0))
     still = still_joints(robot, [recording.position for recording in recordings])
     for j, joint in enumerate(robot.joints):
-        if not still[j] and (off := missed[j] / size[j]) > LIMITS.other_speed:
+        if not still[j] and (off := missed[j] / size[j]) > OTHER_SPEED:
             yield RecordingFault(
                 code='velocity',
                 joints=(joint,),
@@ -392,6 +386,17 @@ class DiagnosisSamples:
         return self.moved[0.0]
 
 
+SAMPLES = 300
+"""Samples of all recordings that explanations are fitted to."""
+FOLDS = 4
+"""Stretches of these that are predicted from the others."""
+
+DELAYS = (
+    -0.1, -0.07, -0.05, -0.03, -0.015, 0.015, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2,
+)  # fmt: skip
+"""By which efforts may be late [s]."""
+
+
 def diagnosis_samples(
     recordings: Sequence[Recording], known: np.ndarray | float = 0.0
 ) -> DiagnosisSamples | None:
@@ -404,10 +409,10 @@ def diagnosis_samples(
     total = sum(len(part) for part in parts)
     if not total:
         return None
-    delays = np.array([0.0, *LIMITS.delays])
+    delays = np.array([0.0, *DELAYS])
     states, efforts = [], []
     for part in parts:
-        count = max(2, round(LIMITS.samples * len(part) / total))
+        count = max(2, round(SAMPLES * len(part) / total))
         chosen = np.unique(np.linspace(0, len(part) - 1, count).astype(int))
         states.append([part.position[chosen], part.velocity[chosen], part.acceleration[chosen]])
         wanted = part.time[chosen] + delays[:, None]
@@ -416,20 +421,34 @@ def diagnosis_samples(
         moved = [np.interp(wanted + delay, part.time, column) for delay, column in columns]
         efforts.append(np.stack(moved, axis=-1))
     motion = Motion(*(np.concatenate(arrays) for arrays in zip(*states, strict=True)))
-    fold = np.arange(len(motion)) * LIMITS.folds // len(motion)
+    fold = np.arange(len(motion)) * FOLDS // len(motion)
     moved_by = dict(zip(delays.tolist(), np.concatenate(efforts, axis=1), strict=True))
     return DiagnosisSamples(motion, moved_by, fold)
+
+
+CUTOFF = 8.0
+"""Cut-off frequency of the filter of these samples [Hz]."""
+TRIM = 0.25
+"""Time that is left out at the ends of stretches [s]."""
+LEAST_RATE = 200.0
+"""Rate that the samples keep at least [Hz]."""
 
 
 def _filtered(recording: Recording, method: str = 'butterworth') -> list[Samples]:
     """Return the low-passed stretches of a recording; none where it cannot be filtered."""
     with suppress(RecordingError, SettingsError), warnings.catch_warnings():
         warnings.simplefilter('ignore', IdentificationWarning)  # of stretches that are too short
-        cutoff = min(LIMITS.cutoff, 0.2 * sample_rate(recording))
-        settings = SignalSettings(method=method, cutoff=cutoff, decimate_to=None, trim=LIMITS.trim)
-        source = thinned(recording, LIMITS.rate, np.inf)
+        cutoff = min(CUTOFF, 0.2 * sample_rate(recording))
+        settings = SignalSettings(method=method, cutoff=cutoff, decimate_to=None, trim=TRIM)
+        source = thinned(recording, LEAST_RATE, np.inf)
         return list(stretches(source, settings))
     return []
+
+
+GRAVITY_SEEN = 0.3
+"""Share of a joint's effort above which gravity is seen."""
+GRAVITY_ABSENT = 0.05
+"""Share below which it is absent."""
 
 
 def gravity_sizes(robot: Robot, recordings: Sequence[Recording]) -> dict[str, float]:
@@ -463,6 +482,6 @@ def gravity_sizes(robot: Robot, recordings: Sequence[Recording]) -> dict[str, fl
         rows = np.stack([weight[:, j], inertial[:, j], *friction], axis=1)
         size = float(np.linalg.lstsq(rows, effort, rcond=None)[0][0])
         share = abs(size) * np.std(weight[:, j]) / max(np.std(effort), 1e-300)
-        if share > LIMITS.gravity_seen or share < LIMITS.gravity_absent:
-            found[robot.joints[j]] = size if share > LIMITS.gravity_seen else 0.0
+        if share > GRAVITY_SEEN or share < GRAVITY_ABSENT:
+            found[robot.joints[j]] = size if share > GRAVITY_SEEN else 0.0
     return found

@@ -109,10 +109,11 @@ def _physical(task: EstimationTask) -> Estimate:
             boxes=stated_boxes(task.settings.mrls.bounds, task.settings.mrls.bounds_file),
             drawing=task.settings.bootstrap,
         )
-    except (np.linalg.LinAlgError, ValueError) as error:
+    except np.linalg.LinAlgError as error:
         estimate = run_estimator(replace(task, settings=replace(task.settings, method='wls')))
         remark = f'the physical fit fails ({error}): weighted least squares takes its place'
-        return replace(estimate, warnings=(*estimate.warnings, remark))
+        notes, warnings = (*estimate.notes, remark), (*estimate.warnings, remark)
+        return replace(estimate, notes=notes, warnings=warnings)
 
 
 ESTIMATORS: dict[str, Estimator] = {

@@ -31,7 +31,7 @@ from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..signals import RecordingSource, SignalSettings
 from ..support.progress import no_progress, Progress
-from .estimate import Estimate, Fit, fit_table
+from .estimate import Estimate, Fit
 from .factor import QRFactor
 from .least_squares import evaluate, joint_weights, NEGLIGIBLE_COLUMN, TOLERANCE
 from .plot_samples import FitTrace, read_only
@@ -192,11 +192,6 @@ class Validation(Fit):
     sources: tuple[str, ...] = ()
     highest_speed: tuple[float, ...] = ()
     all_rows: tuple[float, ...] = ()
-
-    def summary(self) -> str:
-        """Return a table for people, 100 columns wide."""
-        title = f'Validation on {", ".join(self.sources)}' if self.sources else 'Validation'
-        return '\n'.join([title, *fit_table(self)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures in the shape of the result file's ``validation``."""

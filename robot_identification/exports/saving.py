@@ -22,12 +22,12 @@ from ..pages.report import html
 from ..results.result import Result
 from ..untrusted.names import csv_cell
 from ..untrusted.writing import reported_failures, whole_file, write_whole
-from ..verdict.verdict import verdict_json
+from ..verdicts.document import verdict_json
 from .formats import export
 from .urdf_export import identified_urdf
 
 if TYPE_CHECKING:
-    from ..verdict.servo_result import ServoResult
+    from ..results.servo_result import ServoResult
 
 KINDS = ('measured', 'predicted')
 """Columns of each joint in a table of predictions, called ``<joint>.<kind>``."""

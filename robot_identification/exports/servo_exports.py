@@ -17,11 +17,14 @@ from ..figures.figure import Figure, headline, MEASURED, PREDICTED, RESIDUAL, SO
 from ..figures.page import write_figures
 from ..model.urdf_elements import set_comment
 from ..options.document import dump, plain
+from ..pages.summary import summary
+from ..results.result import MARK
+from ..results.servo_result import delay_document, MotionTrace, ServoResult, StoredServoResult
 from ..servo.parameter_sets import parameter_sets
 from ..servo.parameters import FreeParameters, ServoParameters
 from ..servo.settings import FRICTION_STIFFNESS
 from ..untrusted.writing import write_whole
-from ..verdict.servo_result import delay_document, MotionTrace, ServoResult, StoredServoResult
+from ..verdicts.verdict import verdict
 from .actuators import actuator_file, EFFORT_LIMIT, ISAACLAB
 from .urdf_export import identified_urdf
 
@@ -288,7 +291,7 @@ def save_servo_result(result: ServoResult, folder: Path) -> tuple[Path, ...]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     files = [
-        ('result.yaml', dump(result.to_document())),
+        ('result.yaml', dump(_with_verdict(result))),
         ('identified.xml', servo_mjcf(result)),
         ('identified.urdf', servo_urdf(result)),
     ]
@@ -302,7 +305,14 @@ def save_servo_result(result: ServoResult, folder: Path) -> tuple[Path, ...]:
     figures = motion_figures(result.traces, result.robot.joints)
     written.append(
         write_figures(
-            folder / 'report.html', title, result.verdict().sentence, figures, result.summary()
+            folder / 'report.html', title, verdict(result).sentence, figures, summary(result)
         )
     )
     return tuple(written)
+
+
+def _with_verdict(result: ServoResult) -> dict[str, Any]:
+    """Return the content of the result's file with the verdict behind its name."""
+    document = result.to_document()
+    head = {MARK: document[MARK], 'name': document['name']}
+    return {**head, 'verdict': plain(verdict(result).to_dict()), **document}

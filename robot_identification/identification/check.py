@@ -23,11 +23,6 @@ from .gains import gains_by_load
 from .reduction import is_factor, recordings_among
 from .stopwatch import Stopwatch
 
-_GAIN_ERROR = (
-    'an error of the gains of the drives goes one to one into the mass of the load, and is not in '
-    'its standard deviation: gains that are 10 % too large make it 10 % too heavy'
-)
-
 
 @dataclass(frozen=True)
 class Checked:
@@ -136,9 +131,7 @@ def _payload(estimated: Estimated) -> Payload | None:
         return None
     loaded = chosen.builder.system(carrying)
     found = payload(estimated.system, loaded, problem.robot, frame=wanted.frame, settings=wanted)
-    if problem.effort_kind == 'joint_torque':
-        return found
-    return replace(found, warnings=(*found.warnings, _GAIN_ERROR))
+    return replace(found, by_gains=problem.effort_kind != 'joint_torque')
 
 
 def _delay(estimated: Estimated) -> EffortDelay | None:

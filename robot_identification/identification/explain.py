@@ -21,6 +21,7 @@ from ..selection.model_selection import ModelSelection
 from ..selection.springs import find_spring, Trial, UNEXPLAINED
 from ..signals import recording_clock
 from ..support.progress import no_progress, Progress
+from ..verdicts.verdict import verdict
 from .check import check, Checked
 from .choose import apply_choice, Chosen
 from .estimate import estimate
@@ -189,7 +190,7 @@ def _warnings(found: _Diagnosed) -> tuple[Sequence[str], ...]:
         tuple(map(str, found.faults)),
         *others,
         checked.estimated.estimate.warnings,
-        checked.payload.warnings if checked.payload else (),
+        [reason.text for reason in verdict(checked.payload).reasons] if checked.payload else (),
     )
 
 

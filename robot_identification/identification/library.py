@@ -35,7 +35,7 @@ from ..support.threads import on_one_thread
 from . import pipeline
 
 if TYPE_CHECKING:
-    from ..verdict.servo_result import ServoResult
+    from ..results.servo_result import ServoResult
 
 Data = Any
 """A recording: `Recording`, data frame, arrays or columns by name, entry of a file, or path."""

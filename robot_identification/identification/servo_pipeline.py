@@ -17,12 +17,12 @@ from ..errors import collected_warnings, unique_texts
 from ..estimation.estimators import ROLLOUT
 from ..model.robot import Robot
 from ..model.urdf_files import mjcf_facts
+from ..results.servo_result import ServoResult
 from ..servo.identification import fit_servo, rollout_errors
 from ..servo.parameter_sets import coverage, parameter_sets
 from ..servo.parameters import ServoParameters
 from ..servo.settings import INTEGRATORS, SimulatorSettings
 from ..support.progress import no_progress, Progress, subrange
-from ..verdict.servo_result import ServoResult
 from .servo_replay import motion_trace
 
 COVERAGE_SETS = 20

@@ -11,10 +11,10 @@ import numpy as np
 from ..data.commands import CommandRecording, stretches_of
 from ..errors import IdentificationError
 from ..estimation.tables import number, rule
+from ..results.servo_result import MotionTrace, StoredServoResult
 from ..servo.identification import rollout_errors
 from ..servo.model import ServoModel
 from ..servo.parameters import ServoParameters
-from ..verdict.servo_result import MotionTrace, StoredServoResult
 
 TRACE_SAMPLES = 3000
 """Samples of the motion that a page shows; of more, every k-th."""

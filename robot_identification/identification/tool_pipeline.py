@@ -22,6 +22,7 @@ from ..results.result import MARK
 from ..support.threads import on_one_thread
 from ..untrusted.files import load_yaml, read_text
 from ..untrusted.writing import write_named
+from ..verdicts.verdict import verdict
 from ..version import __version__
 
 KIND = 'tool'
@@ -88,10 +89,12 @@ def identify_tool(experiment: Experiment) -> ToolResult:
             _compare_frames(bag, section.topic, robot, section.frame)
     signals, turned = experiment.signals, section.rotation
     found = tool(recordings, robot, signals, frame=section.frame, rotation=turned)
+    judged = verdict(found)
     document = {
         MARK: {'kind': KIND, 'version': __version__},
         'robot': robot_document(robot),
-        'tool': found.to_dict(),
+        'verdict': judged.to_dict(),
+        'tool': {'level': judged.level, 'sentence': judged.sentence, **found.to_dict()},
         'payload': found.load.to_dict(),
     }
     return ToolResult(robot, plain(document), found)

@@ -34,7 +34,6 @@ from ..estimation.least_squares import identifiability, joint_weights, range_bas
 from ..estimation.log_det import LogDetProblem, minimise
 from ..estimation.physical_fit import Body, relative_units
 from ..estimation.plot_samples import read_only
-from ..estimation.tables import number, percent
 from ..model.consistency import (
     check,
     from_pseudo_inertia,
@@ -167,8 +166,8 @@ class Payload:
         robot's alone.
     recordings:
         Names of the runs with the load.
-    warnings:
-        In words, what a user should know.
+    by_gains:
+        True for efforts by gains of drives, whose errors are in it.
 
     """
 
@@ -187,7 +186,7 @@ class Payload:
     fit: Fit
     fit_without: Fit
     recordings: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    by_gains: bool = False
 
     def __post_init__(self) -> None:
         read_only(self)
@@ -244,20 +243,21 @@ class Payload:
                 state=NOT_EXCITED if self.reasons[i] else IDENTIFIED,
             )
 
+    def standard_rows(self) -> list[dict[str, Any]]:
+        """Return a row for each of the ten parameters of ``standard``."""
+        keys = ('name', 'unit', 'value', 'determined')
+        names = (f'load.{symbol}' for symbol in INERTIAL_SYMBOLS)
+        columns = (names, INERTIAL_UNITS, self.standard.tolist(), self.determined.tolist())
+        return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, texts and lists in the shape of the result file."""
-        names = [f'load.{symbol}' for symbol in INERTIAL_SYMBOLS]
         return {
             'link': self.link,
             'frame': self.frame,
             'recordings': list(self.recordings),
             'parameters': [parameter.to_dict() for parameter in self],
-            'standard_parameters': [
-                {'name': name, 'unit': unit, 'value': float(value), 'determined': bool(determined)}
-                for name, unit, value, determined in zip(
-                    names, INERTIAL_UNITS, self.standard, self.determined, strict=True
-                )
-            ],
+            'standard_parameters': self.standard_rows(),
             'body': None if self.body is None else self.body.to_dict(),
             'mass_std': plain(self.mass_std),
             'classical_std': plain(self.classical_std),
@@ -265,32 +265,11 @@ class Payload:
             'physical': self.physical,
             'consistency': None if self.consistency is None else asdict(self.consistency),
             'residual_std': plain(self.residual_std),
+            'by_gains': self.by_gains,
             **self.fit.to_dict(),
             'relative_error_without_load': plain(self.fit_without.relative_error),
             'covariance': [plain(row[: i + 1]) for i, row in enumerate(self.covariance)],
-            'warnings': list(self.warnings),
         }
-
-    def summary(self) -> str:
-        """Return tables for people."""
-        lines = [f"Payload in the frame of '{self.frame}' on '{self.link}'"]
-        width = max(len(p.expression) for p in self)
-        lines.append(f'{"parameter":<{width}}{"value":>14}{"std":>13}{"std %":>9}  unit')
-        for p in self:
-            cells = f'{number(p.value):>14}{number(p.std):>13}{percent(p.relative_std):>9}'
-            note = '' if p.state == IDENTIFIED else '  not determined'
-            lines.append(f'{p.expression:<{width}}{cells}  {p.unit}{note}')
-        if self.body is not None:
-            centre = ', '.join(number(float(value)) for value in self.body.center_of_mass)
-            about = ', '.join(number(float(value)) for value in self.body.to_dict()['inertia'])
-            kind = 'body to use' if self.physical else 'body, which is not physical'
-            lines.append(f'{kind}: {self.body.mass:.5g} kg at ({centre}) m')
-            lines.append(f'  inertia about it, Ixx Ixy Iyy Ixz Iyz Izz: {about} kg m^2')
-        lines.append(
-            f'relative error with the load {percent(self.fit.relative_error)} %, as if there were '
-            f'none {percent(self.fit_without.relative_error)} %'
-        )
-        return '\n'.join([*lines, *self.warnings])
 
 
 @dataclass(frozen=True)
@@ -488,7 +467,7 @@ def load_of(
     free[chosen] = solution.base
     consistency = _consistency(free, layout) if determined.all() else None
     noise = max(solution.residual_std, 1e-9 * abs(float(whole[-1, -1])))
-    standard, warnings = _body(whole / noise, free, covariance, chosen, determined, consistency)
+    standard = _body(whole / noise, free, covariance, chosen, determined, consistency)
     fit, fit_without = runs.fits(free, columns @ free)
     return Payload(
         link=link,
@@ -509,7 +488,6 @@ def load_of(
         fit=fit,
         fit_without=fit_without,
         recordings=recordings,
-        warnings=warnings,
     )
 
 
@@ -579,9 +557,9 @@ def _body(
     chosen: np.ndarray,
     determined: np.ndarray,
     consistency: LinkConsistency | None,
-) -> tuple[np.ndarray, tuple[str, ...]]:
+) -> np.ndarray:
     """
-    Return the parameters of the physical body that fits best, and what is to be said of it.
+    Return the parameters of the physical body that fits best.
 
     It has the mass that was found: gravity determines it, while a faulty inertia, which takes
     fast motions, would pull it away by many of its deviations.  All else is as close to what was
@@ -591,7 +569,7 @@ def _body(
     parameters ``chosen``.
     """
     if consistency is not None and consistency.physical:
-        return free, ()
+        return free
     known = bool(determined[0]) and free[0] > 0.0
     ball = Body('load', np.diag([FIT.radius**2] * 3 + [1.0]) * (free[0] if known else 1.0))
     matrix, target = factor[:, :-1], factor[:, -1]
@@ -611,21 +589,7 @@ def _body(
         barrier=0.0,
         directions=np.eye(len(INERTIAL_SYMBOLS))[:, 1:] if known else None,
     )
-    found = minimise(problem, from_pseudo_inertia(ball.pseudo_inertia)).chi
-    layout = ParameterLayout.inertial(('load',))
-    note = ''
-    if not determined.all():
-        names = [name for name, known in zip(layout.names, determined, strict=True) if not known]
-        note = (
-            'not determined by these recordings alone, and taken from a ball of 0.05 m: '
-            + ', '.join(names)
-        )
-    elif consistency is not None:
-        note = (
-            f'the best fit of the load is physically inconsistent ({consistency.message}); the '
-            'body is the nearest consistent one of the same mass'
-        )
-    return found, (note,) if note else ()
+    return np.asarray(minimise(problem, from_pseudo_inertia(ball.pseudo_inertia)).chi)
 
 
 def _whitening(covariance: np.ndarray) -> np.ndarray | None:

@@ -35,7 +35,6 @@ from ..estimation.least_squares import joint_weights, range_basis
 from ..estimation.plot_samples import read_only
 from ..estimation.rows import RowBlock, time_step
 from ..estimation.system import accumulate
-from ..estimation.tables import number
 from ..estimation.time_blocks import BlockCollector
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout
 from ..model.robot import Robot
@@ -78,29 +77,6 @@ FIT = ToolFitConstants()
 
 
 _KINDS = (slice(0, 3), slice(3, 6))
-
-
-@dataclass(frozen=True)
-class ToolThresholds:
-    """Thresholds of the verdict on a tool."""
-
-    fair_error: float = 10.0
-    """Error of the fit [%] up to which nothing is said of it: that of noise."""
-    poor_error: float = 20.0
-    """Error of the fit [%] from which on a tool is of no use."""
-    useless_error: float = 80.0
-    """Error from which on the motion explains next to nothing of the wrench [%]."""
-    mass_std: float = 0.05
-    """Deviation of the mass, as a share of it, from which on it is uncertain."""
-
-
-THRESHOLDS = ToolThresholds()
-
-
-_SUSPECTS = (
-    'another frame (data.tool.frame), turned axes (data.tool.rotation), and units other than N '
-    'and N m'
-)
 
 
 @dataclass(frozen=True)
@@ -157,52 +133,9 @@ class Tool:
         shares = [np.linalg.norm(rmse[k]) / np.linalg.norm(alone[k]) for k in _KINDS]
         return 100.0 * float(max(shares))
 
-    @property
-    def level(self) -> str:
-        """Verdict, as of `robot_identification.verdict.verdict.LEVELS`."""
-        load = self.load
-        if not (load.determined[:4].all() and load.physical) or self.error > THRESHOLDS.poor_error:
-            return 'do_not_use'
-        fair = self._certain and self.error <= THRESHOLDS.fair_error
-        return 'good' if self.inertia_known and fair else 'usable'
-
-    @property
-    def _certain(self) -> bool:
-        return self.load.mass_std <= THRESHOLDS.mass_std * self.load.mass
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in a sentence."""
-        load = self.load
-        error = f'the fit misses {self.error:.3g} % of how the wrench changes'
-        if self.level == 'good':
-            return f'Good for gravity compensation and dynamics; {error}.'
-        if not load.determined[:4].all():
-            why = 'mass and centre of mass were not determined: turn the sensor about two axes'
-        elif not load.physical:
-            why = f'no physical body explains the wrench: look for contact, {_SUSPECTS}'
-        elif self.error > THRESHOLDS.useless_error:
-            why = (
-                f'{error}: look whether its weight was taken off before, by the sensor or the '
-                f'controller, for {_SUSPECTS}'
-            )
-        elif self.error > THRESHOLDS.poor_error:
-            why = f'{error}: look for contact, a delay, {_SUSPECTS}'
-        elif not self._certain:
-            why = f'the mass is uncertain by {100.0 * load.mass_std / load.mass:.2g} %'
-        elif self.inertia_known:
-            why = 'that is more than noise: look for contact, cables and another frame'
-        else:
-            why = 'inertia was not determined: swing the wrist fast for that'
-        if self.level == 'do_not_use':
-            return f'Do not use, because {why}.'
-        return f'Usable for gravity compensation, with a reservation: {why}; {error}.'
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, texts and lists."""
         return {
-            'level': self.level,
-            'sentence': self.sentence,
             'error': self.error,
             'frame': self.load.frame,
             'sign': self.sign,
@@ -212,23 +145,6 @@ class Tool:
             'rotation_std': plain(self.rotation_std),
             'inertia_known': self.inertia_known,
         }
-
-    def summary(self) -> str:
-        """Return tables for people, the verdict last."""
-        lines = [self.load.summary().replace('Payload', 'Tool', 1), 'offsets of the sensor']
-        for name, value, std, unit in zip(
-            CHANNELS, self.offset, self.offset_std, UNITS, strict=True
-        ):
-            lines.append(f'{name:<10}{number(float(value)):>14}{number(float(std)):>13}  {unit}')
-        side = 'it exerts on the tool' if self.sign > 0 else 'the tool exerts on it'
-        lines.append(f'the sensor reports what {side}')
-        if self.rotation_std is not None:
-            angles = ', '.join(f'{a:.4g}' for a in np.degrees(pin.rpy.matrixToRpy(self.rotation)))
-            std = ', '.join(f'{a:.2g}' for a in np.degrees(self.rotation_std))
-            lines.append(
-                f"sensor's axes in the frame, roll pitch yaw: {angles} (+- {std}) degrees"
-            )
-        return '\n'.join([*lines, f'Verdict: {self.sentence}'])
 
 
 def wrench_rows(

@@ -59,7 +59,7 @@ from ..results.result import Result
 from ..support.progress import no_progress, Progress, subrange
 from ..untrusted.directories import given_path
 from ..untrusted.writing import write_named
-from ..verdict.verdict import verdict
+from ..verdicts.verdict import verdict
 from .common import explain, LATCHED, run, serve, serve_action, steady_timer
 from .common.messages import (
     base_parameters_message,
@@ -240,13 +240,14 @@ class IdentificationNode(Node):
         require_writable(folder)
         self._progress(0.0, f'identifying a tool from {source or "the experiment file"}')
         result = identify_tool(experiment)
-        found, remarks = result.identified, list(result.identified.load.warnings)
+        judged = verdict(result.identified)
+        remarks = list(judged.remarks)
         try:
             response.result_path = str(save_tool(result, folder))
         except IdentificationError as error:
             remarks.append(str(error))
-        tool_answer(found, response)
-        return '; '.join([found.sentence, *remarks])
+        tool_answer(result.identified, judged, response)
+        return '; '.join([judged.sentence, *remarks])
 
     def _check_consistency(
         self, request: srv.CheckConsistency.Request, response: srv.CheckConsistency.Response

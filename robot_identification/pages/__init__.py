@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of a result, and its headline."""
+"""Results as text: tables, the headline and the report."""

@@ -22,7 +22,7 @@ from ..figures import fit_plots, parameter_plots
 from ..figures.page import figure_store, number, percent, render, Tile
 from ..options.fields import to_mapping
 from ..results.result import Result
-from ..verdict.verdict import USES, verdict
+from ..verdicts.verdict import verdict
 
 MOST_POINTS = 100_000
 """Points of all joints and recordings on a page, some 2.7 MB; lines of many joints get fewer."""
@@ -49,7 +49,7 @@ def html(result: Result) -> str:
         not_covered=NOT_COVERED,
         method=ESTIMATORS[result.estimate.method].title,
         verdict=verdict(result),
-        uses=USES,
+        payload_verdict=None if result.payload is None else verdict(result.payload),
         bodies=result.link_table(),
         knowledge=[known.sentence for known in result.link_knowledge()],
         tiles=list(_tiles(result)),

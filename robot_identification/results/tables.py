@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Tables of a result: links before and after as text, links and fits as HTML and data frames.
+Tables of a result: links before and after; links and fits as HTML and data frames.
 
 Masses, centres of mass c = h / m and principal moments of I_c = I - (h'h 1 - h h') / m come from
 the parameters m, h, I at the joint's frame, their standard deviations from the covariance of these
@@ -22,18 +22,11 @@ from ..data.drives import Drives
 from ..data.recording import Motion
 from ..errors import importing, one_of, SettingsError
 from ..estimation.estimators import EstimationSettings
-from ..estimation.tables import rule, WIDTH
 from ..model.consistency import inertia_at_com
 from ..model.parameters import body_links, INERTIAL_SYMBOLS, ParameterSet
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, predict
 from ..signals import SignalSettings
-
-_NUMBERS = (9, 9, 9, 9, 9, 10, 10, 10)
-"""Widths of mass and change, and of three columns each of centre of mass and principal moments."""
-
-_KIND = 6
-"""Width of `before`."""
 
 
 @dataclass(frozen=True)
@@ -122,29 +115,6 @@ class LinkTable:
             'links': [asdict(link) for link in self.links],
             'total_mass': {name: getattr(self, name) for name in names},
         }
-
-    def summary(self) -> str:
-        """Return the table as text of 100 columns; empty where there is no whole link."""
-        if not self.links:
-            return ''
-        width = max(WIDTH - _KIND - 1 - sum(_NUMBERS), *(len(link.link) for link in self.links))
-        blank = ' ' * (width + _KIND + 1)
-        lines = [
-            rule('Links: before, after, standard deviation'),
-            f'{blank}{"mass":>9}{"change":>9}{"centre of mass":>27}{"principal inertias":>30}',
-            f'{"link":<{width + _KIND + 1}}{"kg":>9}{"%":>9}{"m":>27}{"kg m^2":>30}',
-        ]
-        for link in self.links:
-            lines += [
-                _line(link.link, 'before', link.before, width),
-                _line('', 'after', link.after, width, _percent(link.change)),
-                _line('', 'std', link.std, width),
-            ]
-        total = (('before', self.before, ''), ('after', self.after, _percent(self.change)))
-        for kind, mass, change in (*total, ('std', self.std, '')):
-            name = 'all links' if kind == 'before' else ''
-            lines.append(_cells(name, kind, width, (_number(mass), change)))
-        return '\n'.join(line.rstrip() for line in lines)
 
 
 def link_table(
@@ -235,34 +205,6 @@ def _deviation(slopes: np.ndarray, covariance: np.ndarray) -> float:
 
 def _change(before: float, after: float) -> float:
     return 100.0 * (after / before - 1.0) if before > 0.0 else float('nan')
-
-
-def _line(name: str, kind: str, body: MassProperties, width: int, change: str = '') -> str:
-    centre = [
-        '-' if np.isnan(value) else f'{value + 0.0:.4f}' for value in body.centre_of_mass.round(4)
-    ]
-    moments = [_number(value) for value in body.principal_inertias]
-    return _cells(name, kind, width, (_number(body.mass), change, *centre, *moments))
-
-
-def _cells(name: str, kind: str, width: int, cells: Sequence[str]) -> str:
-    columns = ''.join(f'{text:>{w}}' for text, w in zip(cells, _NUMBERS, strict=False))
-    return f'{name:<{width}} {kind:<{_KIND}}{columns}'
-
-
-def _number(value: float) -> str:
-    """Return a number with four significant digits in at most 8 characters."""
-    if np.isnan(value):
-        return '-'
-    if value == 0.0:
-        return '0'
-    if 1.0 <= abs(value) < 9999.5:
-        return f'{value:#.4g}'
-    return f'{value:.4f}' if 9.5e-4 <= abs(value) < 1.0 else f'{value:.1e}'
-
-
-def _percent(value: float) -> str:
-    return '-' if np.isnan(value) else f'{round(value, 1) + 0.0:+.1f}'
 
 
 # --------------------------------------------------------------------------- notebooks

@@ -18,7 +18,7 @@ from robot_identification.data.joint_state import typestore
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.identification.pipeline import identify
 from robot_identification.model.robot import Robot
-from robot_identification.verdict.verdict import verdict
+from robot_identification.verdicts.verdict import verdict
 
 KIND = 'sensor_msgs/msg/JointState'
 LINK = (

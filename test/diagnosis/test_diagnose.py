@@ -22,7 +22,7 @@ from robot_identification.errors import Omission
 from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import ModelSettings
-from robot_identification.verdict.verdict import verdict
+from robot_identification.verdicts.verdict import verdict
 
 from benchmarks.faulty_arms import arm, FAULTS, faulty, KINDS
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.diagnosis.diagnose import diagnose
-from robot_identification.diagnosis.recording_faults import forgotten_loads, LIMITS
+from robot_identification.diagnosis.recording_faults import forgotten_loads, LOAD_FACTOR
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.signals import SignalSettings
-from robot_identification.verdict.verdict import DO_NOT_USE, USABLE, verdict
+from robot_identification.verdicts.verdict import DO_NOT_USE, USABLE, verdict
 
 from benchmarks.faulty_arms import arm
 
@@ -67,7 +67,7 @@ def test_what_is_not_sure_or_hardly_counts_is_no_load():
     (finding,) = forgotten_loads(made.robot, prior, found, std)
     assert f'{found.values[place]:.3g} kg' in finding.evidence
     # as heavy, by the prior
-    known = prior.updated({f'{link}.m': found.values[place] / (LIMITS.load_factor - 0.01)})
+    known = prior.updated({f'{link}.m': found.values[place] / (LOAD_FACTOR - 0.01)})
     assert not [*forgotten_loads(made.robot, known, found, std)]
     wide = std.copy()
     wide[place] = found.values[place]

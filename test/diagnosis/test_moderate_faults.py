@@ -10,7 +10,7 @@ from robot_identification.config.problem import IdentificationProblem
 from robot_identification.diagnosis.diagnose import diagnose
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.signals import SignalSettings
-from robot_identification.verdict.verdict import verdict
+from robot_identification.verdicts.verdict import verdict
 
 from benchmarks.faulty_arms import arm
 

@@ -12,6 +12,7 @@ from robot_identification.estimation import (
     wls,
 )
 from robot_identification.estimation.estimate import Uncertainty
+from robot_identification.pages.estimate_text import estimate_summary
 
 
 def test_everything_is_in_the_summary(problem_of):
@@ -20,7 +21,7 @@ def test_everything_is_in_the_summary(problem_of):
     case = problem_of(matrix, np.array([1.5, -2.5, 0.0, 1e-3]), np.array([0.01, 1.0]))
     estimate = wls(case.system, robot='tester')
     reduced = essential(case.system, estimate, 30.0)
-    text = estimate.summary('weighted least squares')
+    text = estimate_summary(estimate, 'weighted least squares')
     assert 'Identification of tester' in text and 'weighted least squares' in text
     assert f'{estimate.fit.relative_error:.2f} %' in text
     assert f'{estimate.rows.condition_number:.4g} (column-scaled)' in text
@@ -34,14 +35,14 @@ def test_everything_is_in_the_summary(problem_of):
         assert (f'{parameter.std:.5g}' in line) == known
         assert ('not excited' in line) == (not known)
     assert '[1] link.p2 is not identified' in text
-    assert 'essential' in reduced.summary() and 'dropped' in reduced.summary()
-    marked = replace(estimate, essential=reduced.essential).summary()
+    assert 'essential' in estimate_summary(reduced) and 'dropped' in estimate_summary(reduced)
+    marked = estimate_summary(replace(estimate, essential=reduced.essential))
     assert 'not essential' in marked
 
 
 def test_notes_stand_before_the_warnings(problem):
     estimate = replace(wls(problem().system), notes=('found this', 'and that'), warnings=('mind',))
-    lines = estimate.summary().splitlines()
+    lines = estimate_summary(estimate).splitlines()
     assert lines[-6:] == ['Notes', '[1] found this', '[2] and that', '', 'Warnings', '[1] mind']
 
 
@@ -49,7 +50,7 @@ def test_lines_fit_a_terminal_and_long_sums_are_wrapped(problem):
     estimate = ols(problem(b=4).system)
     long = ' + '.join(f'0.0506 forearm_link_{i}.Izz' for i in range(30))
     estimate = replace(estimate, expressions=(*estimate.expressions[:3], long))
-    lines = estimate.summary().splitlines()
+    lines = estimate_summary(estimate).splitlines()
     assert max(len(line) for line in lines) <= 100
     assert all(line == line.rstrip() for line in lines)
     text = ' '.join(' '.join(lines).split())
@@ -58,8 +59,8 @@ def test_lines_fit_a_terminal_and_long_sums_are_wrapped(problem):
 
 def test_weights_are_shown_where_there_are_some(problem):
     case = problem()
-    assert 'weight ' not in ols(case.system).summary().split('Fit of the effort')[1]
-    assert 'weight' in wls(case.system).summary().split('Fit of the effort')[1]
+    assert 'weight ' not in estimate_summary(ols(case.system)).split('Fit of the effort')[1]
+    assert 'weight' in estimate_summary(wls(case.system)).split('Fit of the effort')[1]
 
 
 def test_plain_values(problem_of):
@@ -102,6 +103,6 @@ def test_bias_that_is_rounding_error_is_zero(problem):
         for joint, b in zip(estimate.fit.joints, (3e-16, 0.012, -4e-17), strict=True)
     )
     fit = replace(estimate.fit, joints=joints)
-    lines = replace(estimate, fit=fit).summary().splitlines()
+    lines = estimate_summary(replace(estimate, fit=fit)).splitlines()
     start = next(i for i, line in enumerate(lines) if 'Fit of the effort' in line) + 2
     assert [line.split()[3] for line in lines[start : start + 3]] == ['0', '0.012', '0']

@@ -10,7 +10,8 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion
-from robot_identification.estimation import from_rows, standard, wls
+from robot_identification.estimation import estimators, from_rows, standard, wls
+from robot_identification.estimation.estimators import EstimationTask, run_estimator
 from robot_identification.estimation.link_constraints import PhysicalSettings
 from robot_identification.estimation.physical import (
     choose_strength,
@@ -319,6 +320,26 @@ def test_rotors_of_coupled_drives_have_a_positive_definite_inertia():
 def test_notes_say_what_the_prior_did(szabo):
     notes = ' '.join(szabo.physical().notes)
     assert 'standard deviations in all' in notes and 'strength of the prior' in notes
+
+
+@pytest.mark.parametrize('singular', [True, False])
+def test_a_singular_fit_is_replaced_and_says_so_and_other_errors_are_not_hidden(
+    szabo, monkeypatch, singular
+):
+    def fails(*_, **__):
+        raise np.linalg.LinAlgError('Singular matrix') if singular else ValueError('a mistake')
+
+    monkeypatch.setattr(estimators, 'physical', fails)
+    task = EstimationTask(szabo.system, szabo.robot, szabo.prior)
+    assert task.settings.method == 'physical'
+    if not singular:
+        with pytest.raises(ValueError, match='a mistake'):
+            run_estimator(task)
+        return
+    found = run_estimator(task)
+    assert found.method == 'wls'
+    for texts in (found.notes, found.warnings):
+        assert any('the physical fit fails (Singular matrix)' in text for text in texts)
 
 
 def test_the_divergence_does_not_depend_on_frames():

@@ -24,6 +24,7 @@ from robot_identification.estimation import (
 from robot_identification.estimation.validation import validate
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
+from robot_identification.pages.estimate_text import validation_summary
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.regressor import prior as urdf_prior
 from robot_identification.regressor.base_search import structure
@@ -185,7 +186,7 @@ def test_validation_on_another_motion(arm):
     kept = trace.residual[trace.keep]
     total = 100 * np.linalg.norm(kept) / np.linalg.norm(trace.measured[trace.keep])
     assert total == pytest.approx(seen.relative_error, rel=1e-9)
-    text = seen.summary()
+    text = validation_summary(seen)
     assert 'made.csv' in text and f'{seen.relative_error:.2f}' in text
     worse = validate(
         ParameterSet(base.base_layout, 1.2 * estimate.base.values),

@@ -11,6 +11,7 @@ from robot_identification.estimation import f_test_factors, from_rows, ols, syst
 from robot_identification.estimation.least_squares import joint_weights
 from robot_identification.estimation.validation import validate
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
+from robot_identification.pages.estimate_text import validation_summary
 from robot_identification.regressor.base_parameters import BaseStructure
 from robot_identification.signals import SignalSettings
 from scipy import stats
@@ -105,7 +106,7 @@ def test_joint_that_stays_in_the_dead_zone_has_no_figures(estimate):
     seen = validate(estimate, recording(0.8), Wheel(), STRUCTURE, slow)
     assert seen.joints[0].rows == 0 and np.isnan(seen.joints[0].rmse)
     assert seen.to_dict()['joints']['joint']['rmse'] is None
-    assert 'nan' not in seen.summary()
+    assert 'nan' not in validation_summary(seen)
 
 
 def test_errors_with_the_rows_of_the_dead_zone_are_those_without_one(estimate):

@@ -18,9 +18,11 @@ from robot_identification.estimation.time_blocks import BlockCollector
 from robot_identification.loads.payload import payload, PayloadSettings
 from robot_identification.model.mechanisms import ElasticJoints
 from robot_identification.model.robot import Robot
+from robot_identification.pages.summary import summary
 from robot_identification.regressor import build
 from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.settings import ModelSettings
+from robot_identification.verdicts.verdict import verdict
 from scipy.signal import lfilter
 
 URDF = Path(__file__).parents[2] / 'urdf'
@@ -155,7 +157,9 @@ def test_combinations_are_named_where_no_motion_tells_more():
     for parameter in found:
         expected = sum(factor * truth[name] for factor, name in terms(parameter.expression))
         assert abs(parameter.value - expected) < 4.0 * parameter.std, parameter.expression
-    assert any('not determined by these recordings alone' in text for text in found.warnings)
+    assert any(
+        'not determined by these recordings alone' in r.text for r in verdict(found).reasons
+    )
 
 
 SYMBOLS = ('m', 'mx', 'my', 'mz', 'Ixx', 'Ixy', 'Iyy', 'Ixz', 'Iyz', 'Izz')
@@ -190,7 +194,7 @@ def test_the_body_is_physical_where_the_best_fit_is_not(arm):
         arm.run(1, noise=1.0), arm.run(2, on_flange(arm), noise=1.0), arm.robot, frame='flange'
     )
     assert not found.consistency.physical and found.physical
-    assert any('physically inconsistent' in text for text in found.warnings)
+    assert any('physically inconsistent' in reason.text for reason in verdict(found).reasons)
     assert found.standard[0] == pytest.approx(found.mass, rel=1e-12)
     # between the fit that is best and the truth: within what the noise allows
     error = found.standard - found.base.values
@@ -245,7 +249,7 @@ def test_what_cannot_be_is_told(arm, without):
 
 def test_summary_and_plain_data(arm, without):
     found = payload(without, arm.run(2, on_flange(arm)), arm.robot, frame='flange')
-    assert "in the frame of 'flange'" in found.summary() and 'load.Iyz' in found.summary()
+    assert "in the frame of 'flange'" in summary(found) and 'load.Iyz' in summary(found)
     plain = found.to_dict()
     assert plain['body']['mass'] == pytest.approx(2.0, rel=0.02)
     assert len(plain['parameters']) == len(plain['standard_parameters']) == 10

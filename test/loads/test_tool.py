@@ -13,6 +13,7 @@ from robot_identification.excitation.plan_file import as_points, read_plan
 from robot_identification.loads.tool import tool, with_wrench
 from robot_identification.model.robot import Robot
 from robot_identification.signals import SignalSettings
+from robot_identification.verdicts.verdict import verdict
 from scipy.signal import lfilter
 
 URDF = Path(__file__).parents[2] / 'urdf' / 'demo_arm.urdf'
@@ -101,7 +102,8 @@ def test_a_tool_and_the_offsets_are_found(robot):
     assert (np.abs(errors(found)) < 4.5).all()
     assert (np.abs(found.offset - OFFSET) < 4.0 * found.offset_std).all()
     assert (found.offset_std < [0.1, 0.1, 0.1, 0.01, 0.01, 0.01]).all()
-    assert found.level == 'good' and 'Good for gravity compensation' in found.summary()
+    judged = verdict(found)
+    assert judged.level == 'good' and judged.uses == ('gravity_compensation', 'dynamics')
     other = tool([recording(robot, 1, sign=1.0)], robot, SIGNALS, frame='sensor')
     assert other.sign == 1 and other.load.mass == pytest.approx(1.2, rel=0.02)
 
@@ -122,13 +124,16 @@ def test_static_poses_tell_mass_centre_and_offsets_alone(robot):
     assert found.load.mass == pytest.approx(1.2, abs=4.0 * found.load.mass_std)
     np.testing.assert_allclose(found.load.body.center_of_mass, TOOL.lever, atol=5e-3)
     assert (np.abs(found.offset - OFFSET) < 4.5 * found.offset_std).all()
-    assert found.level == 'usable' and 'inertia was not determined' in found.sentence
+    judged = verdict(found)
+    assert judged.level == 'usable' and judged.uses == ('gravity_compensation',)
+    assert 'inertia was not determined' in judged.sentence
 
 
 def test_a_wrench_without_its_weight_is_doubted(robot):
     run = recording(robot, 1, bodies=())
     found = tool([run], robot, SIGNALS, frame='sensor')
-    assert found.level == 'do_not_use' and 'weight was taken off before' in found.sentence
+    judged = verdict(found)
+    assert judged.level == 'do_not_use' and 'weight was taken off before' in judged.sentence
 
 
 def test_inertia_that_no_body_has_is_not_believed(robot):
@@ -136,7 +141,7 @@ def test_inertia_that_no_body_has_is_not_believed(robot):
     large = pin.Inertia(1.2, TOOL.lever, np.diag([0.04, 0.03, 0.03]))
     bodies = ((2.0, TOOL), (-1.0, large))  # moments of -0.032, -0.02 and -0.024 kg m^2
     found = tool([recording(robot, 6, bodies=bodies)], robot, SIGNALS, frame='sensor')
-    assert not found.inertia_known and found.load.physical and found.level != 'good'
+    assert not found.inertia_known and found.load.physical and verdict(found).level != 'good'
     assert found.load.mass == pytest.approx(1.2, rel=0.02)
 
 
@@ -150,7 +155,7 @@ def test_the_rotation_of_the_sensor_is_found(robot):
     assert (np.abs(errors(found)) < 4.5).all()
     assert (np.abs(found.offset - OFFSET) < 4.5 * found.offset_std).all()
     # without it nothing fits
-    assert tool(runs, robot, SIGNALS, frame='sensor').level == 'do_not_use'
+    assert verdict(tool(runs, robot, SIGNALS, frame='sensor')).level == 'do_not_use'
 
 
 def test_what_cannot_be_is_named(robot):
@@ -174,5 +179,5 @@ def test_a_planned_motion_tells_it(robot, tmp_path):
     rest = planned.sample(np.linspace(0.0, planned.duration, 50)).position[:, :2]
     assert np.ptp(rest, axis=0).max() == 0.0
     found = tool([recording(robot, 1, planned=planned)], robot, SIGNALS, frame='sensor')
-    assert found.level == 'good' and found.load.mass == pytest.approx(TOOL.mass, rel=0.01)
+    assert verdict(found).level == 'good' and found.load.mass == pytest.approx(TOOL.mass, rel=0.01)
     assert np.abs(errors(found)).max() < 5.0

@@ -31,7 +31,7 @@ from robot_identification.regressor import (
     prior,
 )
 from robot_identification.signals import SignalSettings
-from robot_identification.verdict.verdict import verdict
+from robot_identification.verdicts.verdict import verdict
 from robot_identification.version import REPOSITORY
 import yaml
 

@@ -9,7 +9,8 @@ from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, prior
 from robot_identification.signals import SignalSettings
-from robot_identification.verdict.verdict import verdict, verdict_document
+from robot_identification.verdicts.document import verdict_document
+from robot_identification.verdicts.verdict import verdict
 
 LINK = (
     '<link name="l{i}"><inertial><origin xyz="0.2 0.05 0.1"/><mass value="{mass}"/>'

@@ -8,6 +8,7 @@ import pinocchio as pin
 import pytest
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
+from robot_identification.pages.link_text import link_summary
 from robot_identification.regressor import prior as urdf_prior
 from robot_identification.results.tables import link_table, mass_deviations, MassProperties
 
@@ -62,13 +63,13 @@ def test_a_link_has_its_values_before_and_after_with_deviations(prior):
     before = prior['link_2.m']
     found = prior.updated({'link_2.m': 1.25 * before, 'link_2.mx': 0.5 * before})
     table = table_of(found, prior, 0.125**2 * np.eye(len(prior.layout)))
-    first, after, std = lines(table.summary(), 'link_2')
+    first, after, std = lines(link_summary(table), 'link_2')
     assert float(first[1]) == pytest.approx(before, rel=1e-3)
     assert float(after[1]) == pytest.approx(1.25 * before, rel=1e-3)
     assert after[2] == '+25.0'
     assert float(after[3]) == pytest.approx(0.5 / 1.25, abs=1e-4)
     assert float(std[1]) == 0.125
-    assert lines(table.summary(), 'link_1')[1][2] == '+0.0'
+    assert lines(link_summary(table), 'link_1')[1][2] == '+0.0'
     assert table.links[1].link == 'link_2' and table.links[1].change == pytest.approx(25.0)
 
 
@@ -79,14 +80,14 @@ def test_the_total_is_that_of_all_links_and_counts_their_correlation(prior):
     table = table_of(prior, prior, covariance)
     assert table.after == table.before == pytest.approx(prior.values[masses].sum(), rel=1e-12)
     assert table.std == pytest.approx(2.0)  # the first two cancel
-    first, after, std = lines(table.summary(), 'all links')
+    first, after, std = lines(link_summary(table), 'all links')
     assert float(first[1]) == pytest.approx(table.after, rel=1e-3)
     assert (after[2], float(std[1])) == ('+0.0', 2.0)
 
 
 def test_what_is_not_known_is_a_dash(prior):
     table = table_of(prior.updated({'link_3.m': 0.0}), prior)
-    text = table.summary()
+    text = link_summary(table)
     assert lines(text, 'link_1')[2] == ['std', *'-------']
     assert lines(text, 'link_3')[1][3:] == [*'------']
     assert np.isnan(table.std)
@@ -102,8 +103,8 @@ def test_what_no_motion_determines_has_no_deviation_whatever_the_prior_says(prio
 
 
 def test_all_lines_fit_and_a_robot_without_whole_links_has_none(prior):
-    text = table_of(prior, prior).summary()
+    text = link_summary(table_of(prior, prior))
     assert max(map(len, text.splitlines())) <= 100
     layout = ParameterLayout(('a.m', 'a.mx'), ('kg', 'kg m'))
     bare = ParameterSet(layout, np.ones(2))
-    assert table_of(bare, bare).summary() == ''
+    assert link_summary(table_of(bare, bare)) == ''

@@ -22,8 +22,9 @@ from robot_identification.exports.formats import export
 from robot_identification.exports.servo_exports import sets_document
 from robot_identification.identification.servo_pipeline import identify_servo
 from robot_identification.model.robot import Robot
+from robot_identification.results.servo_result import read_servo_result
 from robot_identification.results.stored_result import read_result
-from robot_identification.verdict.servo_result import read_servo_result
+from robot_identification.verdicts.verdict import verdict
 import yaml
 
 from benchmarks.two_legs import (
@@ -286,7 +287,7 @@ def test_one_recording_alone_is_validated_on_every_second_block(folder):
     result = identify_servo(alone)
     assert result.held_out
     assert result.total_error() < 0.5 * result.total_error('nominal')
-    assert 'every second block' in result.verdict().sentence
+    assert 'every second block' in verdict(result).sentence
 
 
 def test_coverage_of_sets_is_measured_on_unseen_motion(document):
@@ -390,8 +391,8 @@ def test_doubts_are_remarks(unnamed, monkeypatch, slower, factor, text, step):
     arrays = {'time': r.time, 'position': r.position, 'command': r.command}
     servo = {'stiffness': factor * KP, 'damping': factor * KD}
     settings = {'robot': {'effort_kind': 'servo_command', 'joints': JOINTS, 'servo': servo}}
-    verdict = identify('legs.urdf', arrays, settings=settings).verdict()
-    found = [reason for reason in verdict.reasons if text in reason.text]
+    judged = verdict(identify('legs.urdf', arrays, settings=settings))
+    found = [reason for reason in judged.reasons if text in reason.text]
     assert len(found) == 1 and step in found[0].next_step
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -10,6 +12,7 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import SettingsError
 from robot_identification.exports.saving import save
 from robot_identification.identification.pipeline import identify
+from robot_identification.verdicts.verdict import verdict
 import yaml
 
 from .conftest import make_recording
@@ -57,6 +60,9 @@ def test_the_load_is_in_the_result_its_file_and_the_report(loaded):
     assert document['payload']['body']['mass'] == pytest.approx(2.0, rel=0.03)
     report = saved.report.read_text()
     assert 'id="payload"' in report and 'load.mx' in report
+    judged = json.loads(saved.verdict.read_text())['payload']
+    assert judged['level'] == 'good' and judged['uses'] == ['gravity_compensation', 'dynamics']
+    assert judged['sentence'] == verdict(found).sentence and judged['sentence'] in report
 
 
 def test_the_command_line_prints_it(loaded):

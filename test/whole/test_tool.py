@@ -54,9 +54,15 @@ def folder(tmp_path_factory):
 def test_the_command_prints_and_writes_it(folder, capsys):
     assert main(['tool', str(folder / 'experiment.yaml'), '--out', str(folder)]) == 0
     printed = capsys.readouterr().out
-    assert 'offsets of the sensor' in printed and 'Verdict: Good for' in printed
+    assert (
+        'offsets of the sensor' in printed
+        and 'Good for gravity compensation and dynamics' in printed
+    )
     assert f'wrote {folder / "tool.yaml"}' in printed
     document = yaml.safe_load((folder / 'tool.yaml').read_text())
+    for key in ('level', 'sentence'):
+        assert document['verdict'][key] == document['tool'][key]
+    assert document['verdict']['uses'] == ['gravity_compensation', 'dynamics']
     assert document['payload']['body']['mass'] == pytest.approx(1.2, rel=0.01)
     np.testing.assert_allclose(document['tool']['offset'], wrenches.OFFSET, atol=0.1)
 

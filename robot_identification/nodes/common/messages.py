@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # processes that only need times start quicker
     from ...excitation.trajectories import PointTrajectory
     from ...loads.tool import Tool
     from ...regressor.base_parameters import BaseStructure
+    from ...verdicts.verdict import Verdict
 
 MOST_PARAMETERS = 10_000
 """Parameters that a request may bring."""
@@ -291,9 +292,10 @@ def regressor_message(
     )
 
 
-def tool_answer(tool: Tool, response: Any) -> None:
+def tool_answer(tool: Tool, judged: Verdict, response: Any) -> None:
     """Fill a tool into the answer of ``identify_tool``; what is not known is NaN."""
-    response.level, response.verdict, response.frame = tool.level, tool.sentence, tool.load.frame
+    response.level, response.verdict = judged.level, judged.sentence
+    response.frame = tool.load.frame
     response.inertia_known, response.mass_std = tool.inertia_known, tool.load.mass_std
     mass, x, y, z, *moments = tool.known_body.tolist()
     names = ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')

@@ -40,7 +40,7 @@ from ...options.fields import from_mapping, option
 from ...regressor import ModelSettings
 from ...untrusted.directories import given_path
 from ...untrusted.files import plain_name
-from ...verdict.verdict import verdict
+from ...verdicts.verdict import verdict
 from ..client import ServiceCaller
 from ..common import declare_options, explain, read_options, serve, serve_action
 from ..common.messages import message_of

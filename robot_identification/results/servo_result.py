@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of an identification from commands, its verdict and its file."""
+"""The result of an identification from commands, and its file."""
 
 from __future__ import annotations
 
@@ -12,22 +12,18 @@ from typing import Any
 import numpy as np
 
 from ..errors import IdentificationError
-from ..estimation.estimators import ROLLOUT
-from ..estimation.tables import rule, wrapped
 from ..model.parameters import ParameterSet
 from ..model.robot import read_robot, Robot, robot_document
 from ..options.document import plain
 from ..options.fields import from_mapping, to_mapping
 from ..regressor import prior
-from ..results.result import FORMAT, MARK
 from ..servo.fit import ServoFit
 from ..servo.parameter_sets import Coverage
 from ..servo.parameters import displaced, KINDS, ServoParameters
 from ..servo.settings import ServoSettings, SimulatorSettings
 from ..untrusted.files import load_yaml, read_text
 from ..version import __version__
-from .criteria import COLLISIONS, CONTROL, PREDICTION, Reason, SIMULATION, THRESHOLDS
-from .verdict import Verdict, verdict_from_reasons
+from .result import FORMAT, MARK
 
 SERVO = 'servo'
 """Kind of these results in their files."""
@@ -35,14 +31,8 @@ SERVO = 'servo'
 CORRELATED = 0.9
 """Absolute correlation from which on two parameters are hardly distinguished."""
 
-LARGE_SHARE = 0.1
-"""Error of a joint's position by its motion that rules out simulation."""
-
-COLUMNS = (
-    ('Ia', 'armature', 'armature'),
-    ('fv', 'viscous', 'viscous'),
-    ('fc', 'coulomb', 'Coulomb'),
-)
+FITTED = ('armature', 'viscous', 'coulomb')
+"""Kinds of parameters that the robot's file has, too."""
 
 
 @dataclass(frozen=True)
@@ -149,208 +139,7 @@ class ServoResult:
         """Return the parameters of links and joints as those of the URDF, for exports."""
         return standard_parameters(self.robot, self.parameters)
 
-    def verdict(self) -> Verdict:
-        """Return the verdict, which rests on the error of unseen motion."""
-        seen = 'every second block of the recordings' if self.held_out else 'other recordings'
-        at = '' if self.simulator.named else f' at an assumed step of {self._step()}'
-        return verdict_from_reasons(self._reasons(), f'validated on {seen}, by rollouts{at}')
-
-    def _step(self) -> str:
-        model = self.fit.model
-        return f'{1e3 * model.timestep:g} ms with {model.integrator}'
-
-    def _reasons(self) -> list[Reason]:
-        errors, nominal = self.errors['fit'], self.errors['nominal']
-        share = errors / np.maximum(self.motion, 1e-9)
-        joints = self.robot.joints
-        reasons = [
-            Reason(
-                'efforts',
-                'no efforts were recorded: masses are those of the robot file, and efforts are '
-                'right only up to an error of the gains',
-                (PREDICTION, CONTROL, COLLISIONS),
-            )
-        ]
-        bad = [j for j, s in zip(joints, share, strict=True) if s > LARGE_SHARE]
-        if bad:
-            reasons.append(
-                Reason(
-                    'rollout',
-                    f'rollouts miss up to {100 * share.max():.3g} % of the motion at '
-                    f'{", ".join(bad[:4])}',
-                    (SIMULATION,),
-                    tuple(bad),
-                    100 * float(share.max()),
-                    100 * LARGE_SHARE,
-                    '%',
-                    next_step='check robot.servo (gains, limit) and try friction: '
-                    'coulomb_by_position or gains: scale',
-                    key='robot.servo',
-                )
-            )
-        if self.total_error() > self.total_error('nominal'):
-            reasons.append(
-                Reason(
-                    'rollout',
-                    f'rollouts miss unseen motion by {1e3 * self.total_error():.3g} mrad, those '
-                    f'of the robot file by {1e3 * self.total_error("nominal"):.3g}',
-                    (SIMULATION,),
-                    next_step='record a longer motion with fast and slow parts',
-                    key='data.identification',
-                )
-            )
-        worse = [j for j, a, b in zip(joints, errors, nominal, strict=True) if a > 1.2 * b]
-        if worse and not bad:
-            text = f'worse than the robot file on unseen motion: {", ".join(worse[:4])}'
-            reasons.append(Reason('rollout', text, (), tuple(worse), remark=True))
-        return [*reasons, *self._remarks()]
-
-    def _remarks(self) -> list[Reason]:
-        """Return what the recordings do not determine."""
-        free, remarks = self.fit.free, []
-        if self.method != ROLLOUT:
-            text = f'least squares on the efforts of the servos, simulated at {self._step()}'
-            step = 'leave estimation.method out: parameters are fitted to simulated motion then'
-            key = 'estimation.method'
-            if not self.simulator.named:
-                text = f'no simulator was named: {text}'
-                step = (
-                    'name a simulator (simulation.timestep, simulation.integrator) for parameters '
-                    'that belong to it'
-                )
-                key = 'simulation.timestep'
-            remarks.append(Reason('method', text, remark=True, next_step=step, key=key))
-        edges = [n for n, at in zip(free.names, self.fit.at_bound, strict=True) if at]
-        if edges:
-            text = f'at their bounds: {", ".join(edges[:8])}'
-            text += f' and {len(edges) - 8} more' if len(edges) > 8 else ''
-            remarks.append(Reason('bounds', text, remark=True))
-        pairs = self.correlated()
-        if pairs:
-            first, second, value = pairs[0]
-            others = f' (other pairs above {CORRELATED:g}: {len(pairs) - 1})' if pairs[1:] else ''
-            text = (
-                f'{first} and {second} are correlated by {value:+.2f}{others}: their sum or ratio '
-                'is known better than each'
-            )
-            remarks.append(Reason('correlation', text, remark=True))
-        remarks += self._delay_remarks()
-        moved = float(np.abs(self.parameters.centers).max())
-        share = moved / self.servo.center_of_mass_std
-        if share > THRESHOLDS.significant_stds:
-            text = (
-                f'centres of mass are moved by up to {1e3 * moved:.0f} mm, {share:.0f} times '
-                'center_of_mass_std: masses or gains may be wrong'
-            )
-            step = 'check kp and the masses of the robot file, or try gains: scale'
-            remarks.append(Reason('bodies', text, remark=True, next_step=step, key='robot.servo'))
-        if 'damping' not in free.kinds and self.servo.gains == 'scale':
-            text = 'no velocity is commanded: only the sum of kd and viscous friction is known'
-            remarks.append(Reason('gains', text, remark=True))
-        if 'slope' in free.kinds:
-            text = 'MJCF has no friction that depends on the position: a simulator has to set it'
-            remarks.append(Reason('friction', text, remark=True))
-        return remarks
-
-    def _delay_remarks(self) -> list[Reason]:
-        """Return remarks on delays that cannot be, and on what is confused with a delay."""
-        fit, remarks = self.fit, []
-        early = [
-            f'the delay of {joints} is {1e3 * delay:.3g} +- {1e3 * std:.2g} ms'
-            for joints, delay, std in self._delays()
-            if delay < -THRESHOLDS.significant_stds * std
-        ]
-        if early:
-            text = f'{"; ".join(early)}: they act before their stamps'
-            step = 'stamp commands when they are sent, by the clock of the positions'
-            key = 'data.identification'
-            remarks.append(Reason('delay', text, remark=True, next_step=step, key=key))
-        # a motion that is early by a time has so much more of kp as viscous friction, and of kd
-        # and viscous friction as armature
-        std, model, parameters = fit.std[fit.free.places['delay']], fit.model, self.parameters
-        kp, kd = model.stiffness * parameters.stiffness, model.damping * parameters.damping
-        shares = {}
-        for kind, change in (('viscous', kp), ('armature', kd + parameters.viscous)):
-            inside = ~fit.at_bound[fit.free.places[kind]]
-            values = parameters.values(kind)[inside]
-            shares[kind] = 100 * np.median((change * std)[inside] / values) if inside.any() else 0
-        if max(shares.values()) > THRESHOLDS.known_std:
-            text = (
-                f'the delay is known to {1e3 * std.max():.2g} ms, which are '
-                f'{shares["armature"]:.0f} % of the armature and {shares["viscous"]:.0f} % of the '
-                'viscous friction (medians of the joints): only together are they known better'
-            )
-            step = 'record faster motion: slow motion confuses delay, viscous friction, armature'
-            key = 'data.identification'
-            remarks.append(Reason('delay', text, remark=True, next_step=step, key=key))
-        return remarks
-
-    def table(self) -> str:
-        """Return a table of the joints: parameters with deviations and before, and errors."""
-        std = dict(zip(self.fit.free.names, self.fit.std, strict=True))
-        at_bound = dict(zip(self.fit.free.names, self.fit.at_bound, strict=True))
-        width = max(6, *(len(joint) for joint in self.robot.joints))
-        titles = ''.join(f'{title:>9}{"+-":>8}{"before":>8}' for *_, title in COLUMNS)
-        lines = [rule('Joints'), f'{"joint":{width}}{titles}{"error":>7}{"before":>7}']
-        errors, nominal = self.errors['fit'], self.errors['nominal']
-        for j, joint in enumerate(self.robot.joints):
-            line = f'{joint:{width}}'
-            for symbol, kind, _ in COLUMNS:
-                name = f'{joint}.{symbol}'
-                value, before = self.parameters.values(kind)[j], self.nominal.values(kind)[j]
-                deviation = 'bound' if at_bound[name] else f'{std[name]:.2g}'
-                line += f'{value:9.3g}{deviation:>8}{before:8.3g}'
-            lines.append(f'{line}{1e3 * errors[j]:7.2f}{1e3 * nominal[j]:7.2f}')
-        units = (
-            'armature kg m^2, viscous N m s/rad, Coulomb N m, error of unseen positions mrad '
-            '(slides: kg, N s/m, N, mm)'
-        )
-        return '\n'.join([*lines, *wrapped(units, '')])
-
-    def summary(self) -> str:
-        """Return verdict, table and what the numbers rest on, as text."""
-        free, parameters = self.fit.free, self.parameters
-        others = {'nominal': 'robot file', 'start': 'least squares alone'}
-        beside = [
-            f'{title} {1e3 * self.total_error(name):.2f}'
-            for name, title in others.items()
-            if name in self.errors
-        ]
-        lines = [
-            *(
-                f'delay of {joints} {1e3 * delay:.2f} +- {1e3 * std:.2g} ms'
-                for joints, delay, std in self._delays()
-            ),
-            f'error of unseen motion {1e3 * self.total_error():.2f} mrad; {", ".join(beside)}',
-            f'for a step of {self._step()}: parameters hold for no other; '
-            f'{self.fit.rollouts} rollouts, {self.seconds:.1f} s'
-            if self.method == ROLLOUT
-            else f'least squares; errors are simulated at {self._step()}, {self.seconds:.1f} s',
-            f'{self.coverage.count} sets from the spread over blocks cover '
-            f'{100 * self.coverage.sets:.0f} % of unseen positions where 90 % are wanted, with '
-            f"each joint's residual as noise {100 * self.coverage.with_residual:.0f} %",
-        ]
-        if 'center' in free.kinds:
-            moved = 1e3 * np.abs(parameters.centers).max(axis=1)
-            most = sorted(zip(moved, self.robot.links, strict=True), reverse=True)[:3]
-            lines.append(
-                'centres of mass are moved by up to '
-                + ', '.join(f'{distance:.0f} mm ({link})' for distance, link in most)
-                + '; masses are as in the robot file'
-            )
-        for kind, title in (('stiffness', 'factor on kp'), ('damping', 'factor on kd')):
-            if kind in free.kinds:
-                symbol = KINDS[kind].symbol
-                values = [
-                    f'{joint} {parameters.values(kind)[j]:.3f} +- '
-                    f'{self.fit.std[free.names.index(f"{joint}.{symbol}")]:.2g}'
-                    for j, joint in enumerate(self.robot.joints)
-                ]
-                lines.append(f'{title}: {", ".join(values)}')
-        texts = [line for text in lines for line in wrapped(text, '')]
-        return '\n\n'.join([self.verdict().summary(), self.table(), '\n'.join(texts)])
-
-    def _delays(self) -> list[tuple[str, float, float]]:
+    def delays(self) -> list[tuple[str, float, float]]:
         """Return the joints of each bus in words, its delay [s], and the delay's deviation."""
         found, fit, joints = [], self.fit, self.robot.joints
         for (kind, acting, _), delay, std in zip(fit.free, fit.vector, fit.std, strict=True):
@@ -366,7 +155,6 @@ class ServoResult:
         document = {
             MARK: {'version': __version__, 'format': FORMAT, 'kind': SERVO},
             'name': self.name,
-            'verdict': self.verdict().to_dict(),
             'delay': delay_document(fit.parameters, self.robot.joints),
             'joints': {
                 joint: self._joint_document(j) for j, joint in enumerate(self.robot.joints)
@@ -414,7 +202,7 @@ class ServoResult:
         return dict(plain(document))
 
     def _joint_document(self, j: int) -> dict[str, Any]:
-        before = {kind: float(self.nominal.values(kind)[j]) for _, kind, _ in COLUMNS}
+        before = {kind: float(self.nominal.values(kind)[j]) for kind in FITTED}
         each = {
             kind: float(self.parameters.values(kind)[j])
             for kind in KINDS
@@ -484,7 +272,7 @@ def _nominal(joints: Sequence[Mapping[str, float] | None]) -> ServoParameters | 
     known = [joint for joint in joints if joint is not None]
     if len(known) != len(joints):
         return None
-    values = {kind: np.array([float(j[kind]) for j in known]) for _, kind, _ in COLUMNS}
+    values = {kind: np.array([float(j[kind]) for j in known]) for kind in FITTED}
     return ServoParameters.with_neutral(len(known), **values)
 
 

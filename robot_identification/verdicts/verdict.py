@@ -2,28 +2,24 @@
 """
 Verdict on a result: good, usable for some uses, or not to be used, with reasons and next steps.
 
-`verdict` collects the reasons of the criteria in `verdict_criteria`.  Each reason rules out the
-uses that it speaks against.  A result without a reason against it is good; one that no use is left
-for is not to be used.
+`verdict` asks the criteria in the table of `criteria` that apply to the kind of result: arms,
+servos, tools, payloads.  Each reason rules out the uses that it speaks against.  A result without
+a reason against it is good; one that no use is left for is not to be used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..estimation.tables import rule, wrapped
 from ..estimation.validation import Validation
-from ..options.document import plain
 from ..results.result import Result
 from ..results.stored_result import StoredResult
-from ..version import __version__
-from .criteria import ALL, figures, Reason, reasons, scope, unseen, USES, validation_reasons
-
-SCHEMA = 1
-"""Number of the form of ``verdict.json``; it changes when a key changes its meaning or goes."""
+from .criteria import kind_of, reasons
+from .fit_criteria import validated_speeds, validation_reasons
+from .reason import Reason, USES
 
 GOOD, USABLE, DO_NOT_USE = LEVELS = ('good', 'usable', 'do_not_use')
 
@@ -44,9 +40,9 @@ class Verdict:
     level:
         One of `LEVELS`.
     uses:
-        Those of `USES` that it is fit for.
+        Those of ``possible`` that it is fit for.
     scope:
-        Up to which speeds it was validated, in words.
+        On what it was seen to hold, such as up to which speeds it was validated, in words.
     reasons:
         Those against it first: what rules out all uses, then faults of the recordings, which the
         others may follow from, then the gravest; then remarks.
@@ -54,6 +50,8 @@ class Verdict:
         What was left out, changed or not judged, in sentences.
     links:
         What is known of each link, in sentences.
+    possible:
+        All uses of its kind of results, and what they are called.
 
     """
 
@@ -63,6 +61,7 @@ class Verdict:
     reasons: tuple[Reason, ...] = ()
     omissions: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    possible: Mapping[str, str] = field(default_factory=lambda: USES)
 
     @property
     def against(self) -> tuple[Reason, ...]:
@@ -70,15 +69,20 @@ class Verdict:
         return tuple(reason for reason in self.reasons if not reason.remark)
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """The statements that speak against nothing, in words."""
+        return tuple(reason.text for reason in self.reasons if reason.remark)
+
+    @property
     def sentence(self) -> str:
         """The verdict in a sentence."""
-        fit = _listed([USES[use] for use in self.uses])
+        fit = _listed([self.possible[use] for use in self.uses])
         if self.level == GOOD:
             return f'Good for {fit}; {self.scope}.'
         if self.level == DO_NOT_USE:
             return f'Do not use, because {self._because}.'
         because = self._because
-        out = [USES[use] for use in USES if use not in self.uses]
+        out = [name for use, name in self.possible.items() if use not in self.uses]
         if not out:
             return f'Usable for {fit}, with a reservation: {because}; {self.scope}.'
         return f'Usable for {fit}, not for {_listed(out, "or")}, because {because}; {self.scope}.'
@@ -90,6 +94,9 @@ class Verdict:
             return tuple(reason for reason in self.against if reason.rules_out)[:1]
         chosen = [r for r in self.against if r.rules_out or r.criterion == _CAUSE]
         return tuple((chosen or self.against)[:_NAMED])
+
+    def _useless(self, reason: Reason) -> bool:
+        return {*self.possible} <= {*reason.rules_out}
 
     @property
     def _because(self) -> str:
@@ -104,7 +111,7 @@ class Verdict:
 
         Where recordings are at fault altogether, mending them comes first: all else follows.
         """
-        faults = [r for r in self.reasons if r.criterion == _CAUSE and r.rules_out == ALL]
+        faults = [r for r in self.reasons if r.criterion == _CAUSE and self._useless(r)]
         chosen = {reason.next_step: reason for reason in reversed(faults or self.reasons)}
         steps = (reason for reason in self.reasons if chosen.get(reason.next_step) is reason)
         return tuple(reason for reason in steps if reason.next_step)
@@ -112,20 +119,15 @@ class Verdict:
     def summary(self, title: str = 'Verdict') -> str:
         """Return the sentence, the reasons and the next steps, 100 columns wide."""
         lines = [rule(title, '='), *wrapped(self.sentence, '')]
-        if self.omissions:
-            lines.append('left out or changed')
-            lines += [line for text in self.omissions for line in wrapped(text, '  - ')]
-        for head, chosen in (
-            ('because', self.against if len(self.against) > len(self._named) else ()),
-            ('remarks', tuple(reason for reason in self.reasons if reason.remark)),
+        more = self.against if len(self.against) > len(self._named) else ()
+        for head, texts in (
+            ('left out or changed', self.omissions),
+            ('because', tuple(reason.text for reason in more)),
+            ('remarks', self.remarks),
+            ('links', self.links),
         ):
-            if chosen:
-                lines.append(head)
-                for reason in chosen:
-                    lines += wrapped(reason.text, '  - ')
-        if self.links:
-            lines.append('links')
-            lines += [line for text in self.links for line in wrapped(text, '  - ')]
+            lines += [head] if texts else []
+            lines += [line for text in texts for line in wrapped(text, '  - ')]
         if self.next_steps:
             lines.append('next')
             for number, reason in enumerate(self.next_steps, 1):
@@ -148,28 +150,36 @@ class Verdict:
         }
 
 
-def verdict(result: Result) -> Verdict:
-    """Return the verdict on a result."""
-    found = verdict_from_reasons(
-        reasons(result), scope(result.system.factor.highest_speed, unseen(result))
-    )
+def verdict(result: Any) -> Verdict:
+    """Return the verdict on a result: of an arm, of servos, on a tool or a payload."""
+    kind = kind_of(result)
+    found = verdict_from_reasons(reasons(result), kind.scope(result), kind.uses)
+    if not isinstance(result, Result):
+        return found
     links = tuple(map(str, result.link_knowledge()))
     return replace(found, omissions=result.omissions, links=links)
 
 
-def verdict_from_reasons(found: Iterable[Reason], scope: str) -> Verdict:
-    """Return the verdict that reasons amount to, for validated speeds in words (`scope`)."""
-    found = sorted(found, key=_rank)
+def verdict_from_reasons(
+    found: Iterable[Reason], scope: str, possible: Mapping[str, str] = USES
+) -> Verdict:
+    """
+    Return the verdict that reasons amount to.
+
+    ``scope`` is on what the result was seen to hold, in words, ``possible`` what it may be good
+    for.
+    """
+    found = sorted(found, key=lambda reason: _rank(reason, {*possible} <= {*reason.rules_out}))
     against = [reason for reason in found if not reason.remark]
     out = {use for reason in against for use in reason.rules_out}
-    uses = tuple(use for use in USES if use not in out)
+    uses = tuple(use for use in possible if use not in out)
     level = GOOD if not against else USABLE if uses else DO_NOT_USE
-    return Verdict(level, uses, scope, tuple(found))
+    return Verdict(level, uses, scope, tuple(found), possible=possible)
 
 
-def _rank(reason: Reason) -> tuple[bool, bool, bool, int]:
-    some = reason.rules_out != ALL
-    return reason.remark, some, some and reason.criterion != _CAUSE, -len(reason.rules_out)
+def _rank(reason: Reason, useless: bool) -> tuple[bool, bool, bool, int]:
+    fault = useless or reason.criterion == _CAUSE
+    return reason.remark, not useless, not fault, -len(reason.rules_out)
 
 
 def validation_verdict(stored: StoredResult, validations: Sequence[Validation]) -> Verdict:
@@ -180,29 +190,8 @@ def validation_verdict(stored: StoredResult, validations: Sequence[Validation]) 
     """
     speeds = stored.highest_speed
     found = validation_reasons(stored.identification, speeds, validations)
-    return verdict_from_reasons(found, scope(speeds, validations))
-
-
-def verdict_document(result: Result) -> dict[str, Any]:
-    """Return the content of ``verdict.json``, see docs/reference/verdict.md; not finite: None."""
-    table = result.link_table().to_dict()
-    for entry, known in zip(table['links'], result.link_knowledge(), strict=True):
-        entry |= {'known': known.kind, 'sentence': str(known)}
-    document = {
-        'schema': SCHEMA,
-        'version': __version__,
-        'name': result.name,
-        'robot': result.robot.name,
-        **verdict(result).to_dict(),
-        'figures': figures(result),
-        **table,
-    }
-    return dict(plain(document))
-
-
-def verdict_json(result: Result) -> str:
-    """Return the text of ``verdict.json``, strict JSON."""
-    return json.dumps(verdict_document(result), indent=2, ensure_ascii=False, allow_nan=False)
+    named = (replace(reason, criterion='validation') for reason in found)
+    return verdict_from_reasons(named, validated_speeds(speeds, validations))
 
 
 def _listed(texts: Sequence[str], word: str = 'and') -> str:

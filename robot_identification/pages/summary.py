@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A result as text, its verdict included: what commands print of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ..estimation.estimators import ESTIMATORS
+from ..loads.payload import Payload
+from ..loads.tool import Tool
+from ..results.result import Result
+from ..results.servo_result import ServoResult
+from ..verdicts.verdict import verdict
+from .estimate_text import estimate_summary, validation_summary
+from .link_text import link_summary
+from .load_text import payload_table, tool_table
+from .servo_text import servo_facts, servo_table
+
+
+def summary(result: Result | ServoResult | Tool | Payload, *, verbose: bool = False) -> str:
+    """
+    Return what commands print of a result, 100 columns wide.
+
+    For an arm these are validations, gains, payload, links and, last, the verdict; ``verbose``
+    puts the long tables before them: parameters, fit, consistency, plausibility.
+    """
+    return '\n\n'.join(text for text in _parts(result, verbose) if text)
+
+
+def _parts(result: Any, verbose: bool) -> Iterator[str]:
+    if isinstance(result, Result):
+        yield from _arm(result, verbose)
+    elif isinstance(result, ServoResult):
+        yield from (verdict(result).summary(), servo_table(result), servo_facts(result))
+    elif isinstance(result, Tool):
+        yield from (tool_table(result), verdict(result).summary())
+    else:
+        yield from (payload_table(result), verdict(result).summary('Verdict on the payload'))
+
+
+def _arm(result: Result, verbose: bool) -> Iterator[str]:
+    if result.selection is not None:
+        yield result.selection.summary()
+    if verbose:
+        estimate = replace(result.estimate, warnings=())
+        yield estimate_summary(estimate, ESTIMATORS[estimate.method].title)
+        yield result.consistency.summary()
+        yield result.plausibility.summary()
+    yield from map(validation_summary, result.validations)
+    if result.drive_gains is not None:
+        yield result.drive_gains.summary()
+    if result.payload is not None:
+        yield summary(result.payload)
+    yield link_summary(result.link_table())
+    yield verdict(result).summary()

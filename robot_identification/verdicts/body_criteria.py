@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Criteria of an arm's bodies: their existence, plausibility and masses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..diagnosis.recording_faults import revolute
+from ..model.plausibility import PlausibilityFinding
+from ..results.result import Result
+from ..version import page
+from .reason import and_more, COLLISIONS, CONTROL, MORE, Reason, SIMULATION
+
+MASSES = ('mass', 'total_mass')
+"""Quantities of the plausibility that a simulator's motions depend on most."""
+LARGE_OFFSET = 0.5
+"""Share of a slide's effort that a drive makes as a constant beside friction and gravity."""
+LARGE_TILT = 0.035
+"""Tilt of the base [rad] that no floor has: two degrees move a thirtieth of the weight."""
+UNCONFIRMED_SCALE = 0.1
+"""Relative deviation of a scale that nothing confirms: makers' gains are off by a tenth."""
+KNOWN_GAINS = 0.05
+"""Relative deviation of gains up to which nothing is said: masses are not known better."""
+POOR_GAIN = 0.3
+"""Relative deviation of a joint's gain whose error hides a contact there."""
+
+
+def consistency(result: Result) -> Iterator[Reason]:
+    """Iterate over bodies that cannot exist, which simulators refuse."""
+    report = result.consistency
+    if report.physical:
+        return
+    links = [link.link for link in report.links if not link.pseudo_inertia_positive_definite]
+    where = ', '.join(links) if len(links) <= 3 else f'{len(links)} links'
+    yield Reason(
+        text=f'the parameters of {where or "a joint"} are physically inconsistent',
+        rules_out=(CONTROL, SIMULATION),
+        next_step='identify physically consistent parameters with estimation.method: physical',
+        key='estimation.method',
+    )
+
+
+def plausibility(result: Result) -> Iterator[Reason]:
+    """Iterate over masses, centres of mass and radii of gyration beside prior and shapes."""
+    findings = result.plausibility.findings
+    masses = [finding for finding in findings if finding.quantity in MASSES]
+    shapes = [finding for finding in findings if finding.quantity not in MASSES]
+    if result.robot.bodies_alike and result.settings.estimation.physical.total_mass is None:
+        total = result.link_table().after
+        yield Reason(
+            text=f'nothing confirms the masses, {total:.3g} kg together: the URDF has one and the '
+            'same placeholder for all links',
+            value=total,
+            unit='kg',
+            next_step="compare with the maker's figure; state it in "
+            'estimation.physical.total_mass',
+            key='estimation.physical.total_mass',
+        )
+    if masses:
+        first = max(masses, key=lambda finding: finding.quantity == 'total_mass')
+        yield replace(
+            _implausible(first, len(masses)),
+            rules_out=(CONTROL, SIMULATION) if first.quantity == 'total_mass' else (SIMULATION,),
+            next_step='check the gains of the efforts (robot.effort_kind, data.known_load), or '
+            'state masses that are known in estimation.physical.links',
+            key='robot.effort_kind',
+        )
+    if shapes:
+        yield replace(_implausible(shapes[0], len(shapes)), next_step=MORE['next_step'])
+
+
+def _implausible(first: PlausibilityFinding, count: int) -> Reason:
+    return Reason(
+        text=f'implausible beside prior and shapes: {first.message}{and_more(count)}',
+        value=first.value,
+        threshold=first.upper if first.value > first.upper else first.lower,
+        unit=first.unit,
+    )
+
+
+def offsets(result: Result) -> Iterator[Reason]:
+    """Iterate over constant efforts of slides: they take up a gravity along another direction."""
+    standard = result.estimate.standard
+    if standard is None:
+        return
+    # at a joint that turns, gravity is not constant
+    turning = dict(zip(result.robot.joints, revolute(result.robot)))
+    sizes = np.sqrt((result.system.analysed.effort**2).mean(axis=0))
+    for joint, size in zip(result.estimate.fit.joints, sizes):
+        share = 100.0 * abs(standard.get(f'{joint.joint}.off')) / max(size, 1e-300)
+        if share > 100.0 * LARGE_OFFSET and not turning.get(joint.joint, True):
+            yield Reason(
+                text=f'a constant effort of {joint.joint} is {share:.4g} % of its effort: gravity '
+                'may act along another direction there, or a spring pulls',
+                joints=(joint.joint,),
+                value=share,
+                threshold=100.0 * LARGE_OFFSET,
+                unit='%',
+                next_step='check robot.gravity, and the mounting of the robot',
+                key='robot.gravity',
+            )
+
+
+def mounting(result: Result) -> Iterator[Reason]:
+    """Iterate over a tilt of the base that `auto` has found: the gravity of the URDF lacks it."""
+    choices = () if result.selection is None else result.selection.choices
+    tilts: list[Any] = [choice.value for choice in choices if choice.key == 'robot.base_tilt']
+    tilt = float(np.linalg.norm(tilts))
+    if tilt > LARGE_TILT:
+        yield Reason(
+            text=f'the base is tilted by {np.degrees(tilt):.2g} degrees against robot.gravity, by '
+            'the recordings themselves; robot.base_tilt makes up for it here, the URDF does not',
+            value=tilt,
+            threshold=LARGE_TILT,
+            unit='rad',
+            next_step='check the mounting, and set robot.gravity or mend the base of the URDF',
+            key='robot.gravity',
+            remark=True,
+        )
+
+
+def gains(result: Result) -> Iterator[Reason]:
+    """Iterate over gains of the drives that are not known well, with what they make of masses."""
+    if result.settings.effort_kind != 'motor_current':
+        return
+    found, mass = result.drive_gains, result.link_table().after
+    common, worst, drive = UNCONFIRMED_SCALE, 0.0, ''
+    if found is not None:
+        # a drive that the load does not determine keeps the gain that was assumed
+        spread = np.nan_to_num(found.std / (1.0 if found.reference else found.factors), nan=1.0)
+        worst, drive = float(spread.max()), found.drives[int(spread.argmax())]
+        scale = found.scale_std if found.reference else float(np.median(spread))
+        common = scale if np.isfinite(scale) else UNCONFIRMED_SCALE
+    if max(common, worst) <= KNOWN_GAINS:
+        return
+    text = (
+        f'the scale of the gains is known to {100.0 * common:.2g} %, and so are the masses: '
+        f'{common * mass:.2g} of {mass:.3g} kg'
+    )
+    if common == UNCONFIRMED_SCALE:
+        text += ", as of makers' gains and masses, since no recording confirms it"
+    if worst > max(common, KNOWN_GAINS):
+        text += f'; the gain of {drive}, and its efforts, to {100.0 * worst:.2g} %'
+    yield Reason(
+        text=text,
+        rules_out=(COLLISIONS,) if worst > POOR_GAIN else (),
+        joints=(drive,) if worst > KNOWN_GAINS else (),
+        value=common * mass,
+        unit='kg',
+        next_step='record the same motion with a known load (data.known_load, '
+        f'{page("how_to/currents")})',
+        key='data.known_load',
+    )

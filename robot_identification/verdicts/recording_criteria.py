@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Criteria of an arm's recordings: their faults, delays, and what their motion determines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..diagnosis.recording_faults import DECISIVE, DELAYS
+from ..errors import one_of
+from ..estimation.estimate import Estimate
+from ..estimation.plot_samples import PlotSamples
+from ..results.result import Result
+from .fit_criteria import unseen
+from .reason import ALL, and_more, COLLISIONS, CONTROL, MORE, Reason, SIMULATION, Step
+
+PARTLY: dict[str, tuple[str, ...]] = {
+    'locked_joint': (),
+    'missing_samples': (),
+    'late_samples': (),
+    'range': (),
+    'velocity': (),
+    'saturation': (COLLISIONS,),
+    'still_joint': (CONTROL, COLLISIONS),
+    'negative_friction': (CONTROL, COLLISIONS, SIMULATION),
+}
+"""Findings with which the model holds for some uses; all others make it wrong altogether."""
+LONG_DELAY = 0.015
+"""Delay of most joints [s] that biases parameters: at 2 Hz it turns efforts by 11 degrees."""
+DELAYED_SHARE = 0.05
+"""Share of a joint's effort that its delay moves; less is lost in the error of the fit."""
+SURE_STDS = 3.0
+"""Standard deviations from which on a delay differs from zero."""
+DELAY_IMPROVEMENT = 1.01
+"""Ratio of residuals without and with delays above which these count, as terms of `auto`."""
+POOR_CONDITION = 1000.0
+"""Condition number, column-scaled: relative errors of the effort may grow by as much."""
+FAIR_CONDITION = 200.0
+"""The same for a remark: planned motions have tens."""
+KNOWN_STD = 30.0
+"""Relative standard deviation [%] up to which a parameter is known, as of essential ones."""
+KNOWN_SHARE = 0.25
+"""Share of known base parameters: motions planned for identification reach 40 to 60 %."""
+
+
+def diagnosis(result: Result) -> Iterator[Reason]:
+    """Iterate over faults of the recordings."""
+    compensated = np.any(np.asarray(result.settings.signals.effort_delay) > 0.0)
+    for code in dict.fromkeys(finding.code for finding in result.recorded.diagnosis):
+        alike = [finding for finding in result.recorded.diagnosis if finding.code == code]
+        first, mended = alike[0], code == 'effort_delay' and compensated
+        note = '; signals.effort_delay makes up for it' if mended else ''
+        slight = first.slight
+        if code == 'payload':  # the parameters are those of the robot with it
+            note = '; the parameters are those of the robot with what it carries'
+        elif slight:
+            note = (
+                f'; all efforts together are fitted {first.whole:.3g} times as well, so that the '
+                'model may lack something there instead'
+            )
+        says = (
+            'something may be wrong with the recordings'
+            if slight
+            else 'the recordings are at fault'
+        )
+        yield Reason(
+            text=f'{says} ({code}): {first.statement}{and_more(len(alike))}{note}',
+            rules_out=() if mended or slight else PARTLY.get(code, ALL),
+            joints=tuple(joint for finding in alike for joint in finding.joints),
+            value=first.improvement,
+            next_step=first.remedy,
+        )
+
+
+def delay(result: Result) -> Iterator[Reason]:
+    """Iterate over delays of efforts behind positions that are left, or that were chosen."""
+    yield from _chosen_delay(result)
+    late = result.recorded.effort_delay
+    if late is None or any(
+        finding.code == 'effort_delay' for finding in result.recorded.diagnosis
+    ):
+        return
+    if not late.gain > DELAY_IMPROVEMENT:  # with these delays nothing fits better
+        return
+    with np.errstate(invalid='ignore'):
+        sure = np.abs(late.delay) > SURE_STDS * late.std
+        # what lags longer than any effort is another error of the model
+        sure &= (late.delay > min(DELAYS)) & (late.delay < max(DELAYS))
+    lag = np.where(sure, np.abs(late.delay), 0.0)
+    moved = lag * _effort_rates(result.system.analysed, result.estimate)
+    typical, largest = float(np.median(lag)) if lag.size else 0.0, float(lag.max(initial=0.0))
+    joints = tuple(j for j, share in zip(late.joints, moved) if share > DELAYED_SHARE)
+    remedy = 'record efforts and positions with the same stamps'
+    if result.selection is None:
+        remedy += ', or let `auto` choose signals.effort_delay'
+    step = Step(next_step=remedy, key='signals.effort_delay')
+    falls = f'corrected, the residual falls by {100.0 * (1.0 - 1.0 / late.gain):.2g} %'
+    if typical > LONG_DELAY:
+        slight = late.gain < DECISIVE
+        effect = falls if slight else 'inertia and friction are biased'
+        yield Reason(
+            text=f'efforts and positions are {_milliseconds(typical)} apart (median of the '
+            f'joints): {effect}',
+            rules_out=() if slight else ALL,
+            value=typical,
+            threshold=LONG_DELAY,
+            unit='s',
+            **step,
+        )
+    elif joints:
+        yield Reason(
+            text=f'efforts and positions are up to {_milliseconds(largest)} apart at '
+            f'{one_of(joints)}: {falls}',
+            joints=joints,
+            value=largest,
+            unit='s',
+            **step,
+        )
+
+
+def _chosen_delay(result: Result) -> Iterator[Reason]:
+    """Delay of efforts that `auto` has found and makes up for: recordings are not as they seem."""
+    choices = () if result.selection is None else result.selection.choices
+    largest = float(np.max(result.settings.signals.effort_delay))
+    if largest > LONG_DELAY and 'signals.effort_delay' in {c.key for c in choices}:
+        yield Reason(
+            text=f'the recorded efforts are up to {1e3 * largest:.3g} ms later than the '
+            'positions, by the recordings themselves; signals.effort_delay makes up for it',
+            value=largest,
+            threshold=LONG_DELAY,
+            unit='s',
+            key='signals.effort_delay',
+            remark=True,
+        )
+
+
+def _milliseconds(time: float) -> str:
+    """Return a time [s] in words, with two digits and no exponent."""
+    return f'{1e3 * time:.0f} ms' if time >= 0.01 else f'{1e3 * time:.2g} ms'
+
+
+def _effort_rates(trace: PlotSamples, estimate: Estimate) -> np.ndarray:
+    """Return (n,) root mean square rate of change of the predicted effort by the effort [1/s]."""
+    fitted = trace.fit(estimate.base.values)
+    within = np.diff(trace.segment) == 0
+    steps = np.diff(trace.time)[within]
+    rates = np.diff(fitted.predicted, axis=0)[within] / steps[:, None]
+    size = np.sqrt((fitted.measured**2).mean(axis=0))
+    rate = np.sqrt((rates**2).mean(axis=0))
+    return np.asarray(np.divide(rate, size, out=np.zeros_like(rate), where=size > 0.0))
+
+
+def excitation(result: Result) -> Iterator[Reason]:
+    """Iterate over what the motion does not determine of the parameters."""
+    estimate = result.estimate
+    count, known = len(estimate), known_parameters(estimate)
+    condition = estimate.rows.condition_number
+    poor = condition > POOR_CONDITION
+    if poor or known < KNOWN_SHARE * count:
+        yield Reason(
+            text=f'the motion determines {known} of {count} base parameters to {KNOWN_STD:g} % '
+            f'(condition number {condition:.3g})',
+            rules_out=() if unseen(result) else ALL,
+            value=condition if poor else known / max(count, 1),
+            threshold=POOR_CONDITION if poor else KNOWN_SHARE,
+            **MORE,
+        )
+    elif condition > FAIR_CONDITION:
+        yield Reason(
+            text=f'the condition number is {condition:.3g}: a planned motion has tens',
+            value=condition,
+            threshold=FAIR_CONDITION,
+            remark=True,
+            **MORE,
+        )
+    if missing := count - int(np.count_nonzero(estimate.identifiability.excited)):
+        yield Reason(
+            text=f'{missing} of {count} base parameters are not excited and keep the value of the '
+            'prior',
+            value=float(missing),
+            threshold=0.0,
+            remark=True,
+            **MORE,
+        )
+
+
+def known_parameters(estimate: Estimate) -> int:
+    """Count base parameters that the recording determines."""
+    with np.errstate(invalid='ignore'):
+        return int(np.count_nonzero(estimate.relative_std <= KNOWN_STD))
