@@ -42,7 +42,7 @@ from ..receive_buffers import enlarge_receive_buffers, prefer_sockets
 from ..recursive.elimination import ACCEPTED, WEAK
 from .common import explain, LATCHED, run, steady_timer
 from .common.messages import diagnostic_status, diagnostics, parameter_set_message, time_message
-from .common.processes import EXIT_USER_ERROR
+from .common.processes import EXIT_USER_ERROR, NO_SERVICES
 from .player import follower_name
 
 DEPTH = 5000
@@ -77,8 +77,8 @@ class OnlineNode(Node):
             name,
             namespace=namespace or '/',
             use_global_arguments=False,
-            start_parameter_services=False,
             enable_rosout=True,
+            **NO_SERVICES,
         )
         self._task, self._pipe, self._follower = task, pipe, follower
         self._sending = threading.Lock()

@@ -44,7 +44,7 @@ from ...untrusted.files import plain_name
 from ..client import ServiceCaller
 from ..common import declare_options, explain, read_options, serve, serve_action
 from ..common.messages import message_of
-from ..common.processes import client_node
+from ..common.processes import client_node, NO_SERVICES
 
 GOAL_FIELDS = ('target', 'least_share', 'prediction_error', 'motions')
 """Fields of the goal that are called as the settings of a calibration."""
@@ -226,6 +226,7 @@ class CalibrationService:
 
         client = create_node(
             CLIENT,
+            **NO_SERVICES,
             namespace=node.get_namespace(),
             context=node.context,
             use_global_arguments=False,
