@@ -17,7 +17,7 @@ from robot_identification.config.sources import open_recording
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.results.comparison import compare
 from robot_identification.results.stored_result import read_result
-from robot_identification_msgs.action import Excite, PlanExcitation
+from robot_identification_msgs.action import Calibrate, Excite, PlanExcitation
 from robot_identification_msgs.srv import Identify
 from rosbags.highlevel import AnyReader
 
@@ -135,6 +135,8 @@ def motions(cell):
     """Plan for both arms and move both at once; return what ``excite`` answered, by side."""
     plans = cell.act(PlanExcitation, 'excitation/plan', {s: {'seed': 3} for s in ARMS})
     assert [plan.error_msg for plan in plans.values()] == ['', '']
+    # they are started in one folder, and may plan in the same second
+    assert [Path(plan.path).parent.name for plan in plans.values()] == list(ARMS)
     goals = {
         side: {'plan_id': plan.plan_id, 'record': True, 'recording_name': side}
         for side, plan in plans.items()
@@ -175,6 +177,23 @@ def test_each_arm_is_identified_as_itself_and_not_as_the_other(cell, answers):
         # three standard deviations and what so short a motion leaves of systematic errors
         assert np.median(own.deviation) < 3.0
         assert error(own) < 0.05 < 0.15 < error(other)
+
+
+@pytest.mark.timeout(300)
+def test_both_arms_are_calibrated_at_once_each_by_its_own_recordings(cell, answers):
+    """Into the folder that is so by default, which is the same for all nodes of one shell."""
+    goal = {'motions': 1, 'duration': 5.0, 'target': 10.0}
+    done = cell.act(Calibrate, 'excitation/calibrate', dict.fromkeys(ARMS, goal), 240.0)
+    for side, result in done.items():
+        assert result.motions == 1, result.error_msg
+        folder = Path(result.path).parent
+        assert folder.parent.name == side
+        entry = yaml.safe_load((folder / 'motion_1' / 'recording.yaml').read_text())
+        assert entry['topic'] == f'/{side}/joint_states'
+        assert Path(entry['file']).parent == cell.folder / side / 'recordings'
+        result = read_result(folder / 'results' / 'result.yaml')
+        own, other = (compare(result, cell.truth(each)) for each in (side, OTHER[side]))
+        assert error(own) < error(other)
 
 
 def error(comparison) -> float:
