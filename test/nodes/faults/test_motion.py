@@ -312,6 +312,34 @@ def test_a_description_that_is_replaced_during_a_motion(driver):
     driver.require_no_leap()
 
 
+OTHERS = {
+    'other limits': (TEXT.replace('velocity="3"', 'velocity="0.01"'), 'has changed meanwhile'),
+    'other joints': (TEXT.replace('joint_', 'axis_'), 'has changed meanwhile'),
+    'more joints': ((URDF.parent / 'demo_arm.urdf').read_text(), 'has changed meanwhile'),
+    'nothing': ('', "the text '' is no URDF"),
+    'half of it': (TEXT[: len(TEXT) // 2], 'not well-formed XML'),
+}
+
+
+@pytest.mark.parametrize('kind', OTHERS)
+@pytest.mark.parametrize('after', [0.1, 0.22])  # joint states, and the controller, are awaited
+def test_a_description_that_is_replaced_during_the_checks(driver, after, kind):
+    """Neither a motion nor a preview passes by the checks of the robot of before."""
+    text, words = OTHERS[kind]
+    cell = driver.cell
+    for begin in (cell.begin, cell.begin_preview):
+        request = begin(trajectory=driver.goal())
+        cell.pass_time(after)
+        assert not request.done
+        driver.describe(text)
+        cell.wait_until(lambda: request.done, 'the answer')
+        message = getattr(request.result, 'error_msg', '') or request.result.message
+        assert words in message and 'internal error' not in message
+        driver.describe(TEXT)
+    assert not cell.sent
+    assert driver.move().error_code == Code.NONE
+
+
 def test_two_motions_at_once(driver):
     """One is carried out, the other refused; so it is with a preview during a motion."""
     answers = []
