@@ -288,3 +288,34 @@ def test_a_floor_that_was_raised_since_holds_for_a_kept_plan(driven_cell):
     cell.set(**{'planner.floor': 0.9})
     result = refused(cell, Code.COLLISION, "'floor'", plan_id=made.plan_id)
     assert result.limits_in_force == 'the settings of the plan and the stricter present floor'
+
+
+def cut(path, other):
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def exchange(path, other):
+    path.write_bytes(other.read_bytes())
+
+
+def swap_by_link(path, other):
+    path.unlink()
+    path.symlink_to(other)
+
+
+@pytest.mark.parametrize('harm', [cut, exchange, swap_by_link, lambda path, other: path.unlink()])
+def test_what_is_done_to_the_file_of_a_plan_changes_no_motion(driven_cell, tmp_path, harm):
+    """It is for the user to read: what was checked is carried out."""
+    cell = driven_cell(output=str(tmp_path))
+    made, other = (cell.plan(seed=seed, return_points=True) for seed in (1, 2))
+    checked = cell.preview(plan_id=made.plan_id, return_points=True)
+    assert checked.success, checked.message
+    harm(Path(made.path), Path(other.path))
+    result = cell.excite(plan_id=made.plan_id)[1]
+    assert result.error_code == 0, result.error_msg
+    joints = 'joint_1', 'joint_2'
+    expected, planned = (
+        trajectory_points(each.trajectory, joints).position for each in (checked, made)
+    )
+    np.testing.assert_allclose(cell.sent[0].position, expected, atol=1e-9)
+    np.testing.assert_allclose(cell.sent[0].position[-len(planned) :], planned, atol=1e-9)
