@@ -207,9 +207,9 @@ class Patience:
     """
     Bound on a wait for a robot whose clock may be slower than the wall's, or stand still.
 
-    It is over after ``seconds`` by the joint states' time, of which one look counts a tenth at most
-    since a clock may leap, after 1 / `slowest_time` as long by the wall's, or where no joint state
-    has come for ``still`` seconds.
+    It is over after ``seconds`` by the joint states' time, of which one look counts a tenth at
+    most since a clock may leap, after 1 / `slowest_time` as long by the wall's, or where no joint
+    state has come for ``still`` seconds.
     """
 
     def __init__(self, states: LatestStates, seconds: float, still: float) -> None:

@@ -119,8 +119,8 @@ class ExecutionOptions:
     )
     output: str = option(
         'plans',
-        doc='Folder of the planned motions, a CSV file each, in that of the namespace; empty: none '
-        'is written',
+        doc='Folder of the planned motions, a CSV file each, in that of the namespace; empty: '
+        'none is written',
     )
 
 

@@ -332,7 +332,7 @@ def test_a_description_that_is_replaced_during_the_checks(driver, after, kind):
         cell.pass_time(after)
         assert not request.done
         driver.describe(text)
-        cell.wait_until(lambda: request.done, 'the answer')
+        cell.wait_until(lambda made=request: made.done, 'the answer')
         message = getattr(request.result, 'error_msg', '') or request.result.message
         assert words in message and 'internal error' not in message
         driver.describe(TEXT)

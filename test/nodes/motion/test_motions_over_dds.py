@@ -3,8 +3,8 @@
 Motions over DDS on a path at 95 % of the limits, what goes wrong with them, and deaths.
 
 One simulated arm and one excitation node serve all tests.  The node's joint states pass through
-this process, which may spoil them, but for the deaths: there a busy machine that holds this process
-up delays none of them.  The arm's true motion is held to the limits in every test.
+this process, which may spoil them, but for the deaths: there none is late where a busy machine
+holds this process up.  The arm's true motion is held to the limits in every test.
 What a motion does in its time is tested on a driven clock, in the other files here.
 
 One file: all motions are of one running cell.
