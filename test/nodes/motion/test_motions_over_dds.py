@@ -642,7 +642,7 @@ def test_a_motion_whose_recorder_has_no_room_is_canceled(cell, tmp_path):
     resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (0, endless))
     result = begun.end()[1]
     assert result.error_code == Excite.Result.RECORDER_FAILED
-    assert 'File too large' in result.error_msg and result.at_rest
+    assert 'has ended the recording: cannot write' in result.error_msg and result.at_rest
     assert result.recording_path == str(tmp_path / 'full')
     with pytest.warns(IdentificationWarning, match='mcap recover'):
         assert sum(map(len, joint_state_messages(tmp_path / 'full', '/joint_states')))
