@@ -162,6 +162,14 @@ def test_a_motion_begins_at_the_reference_whatever_the_steady_error(cell, move):
     assert np.abs(np.diff(velocity, axis=0)).max() * rate < 6.0
 
 
+def test_a_robot_that_is_not_where_its_controller_wants_it_is_not_moved(cell, move):
+    cell.world.simulator.disturb(np.array([0.0, -120.0]))
+    cell.pass_time(2.0)
+    cell.set(start_tolerance=2e-3, effort_tolerance=0.0)
+    words = f"{NAME} wants joint 'joint_2' at 0 and measures it at -0.0", 'its drives are on'
+    refused(cell, Code.NOT_AT_START, *words, trajectory=move(0.2 * GOAL))
+
+
 def test_a_reference_that_has_moved_since_the_checks_sends_nothing(cell, move):
     start = cell.node._require_still
 
