@@ -693,7 +693,7 @@ def test_a_node_that_is_killed_leaves_a_controller_that_finishes_the_path(cell, 
     parameters = {'use_sim_time': True, 'output': str(tmp_path)}
     recorder = cell.ros.start('recorder', parameters=parameters)
     cell.listen_directly()
-    kill(cell, 0.2, record=True, recording_name='cut')
+    kill(cell, 0.2, record=True, recording_name='cut', speed=0.5)
     # nobody stops the recorder, so it goes on until it is ended itself
     assert recorder.stop() == 0
     with AnyReader([tmp_path / 'cut']) as bag:
