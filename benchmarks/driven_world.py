@@ -34,8 +34,8 @@ from robot_identification.nodes.common.messages import (
     time_message,
 )
 from robot_identification.nodes.excitation import joint_state_watch as excitation_states
-from robot_identification.nodes.excitation.contract import ask_contract, Contract
-from robot_identification.nodes.excitation.controller import GOAL_SECONDS, SentGoal
+from robot_identification.nodes.excitation.contract import Contract
+from robot_identification.nodes.excitation.controller import Controller, GOAL_SECONDS, SentGoal
 from robot_identification.nodes.excitation.controller_state import ControllerState
 from robot_identification.nodes.excitation.options import Code, MotionError
 from robot_identification.nodes.simulation_controller import (
@@ -249,13 +249,18 @@ class DrivenController:
         self.statuses: dict[bytes, int] = {}
         self.connected = False
         self._notes: set[str] = set()
+        self._node = SimpleNamespace(get_logger=lambda: get_logger('excitation'))
+        self._asked, self._discovered = DrivenParameters(self), 0.0
+        self.uses_sim_time: bool | None = None
         self._waiting: list[Callable[[], None]] = []
 
-    def note(self, text: str) -> None:
-        """Log a text once."""
-        if text and text not in self._notes:
-            self._notes.add(text)
-            get_logger('excitation').warning(text)
+    # the node's own, of what is answered here
+    note: Any = Controller.note
+    contract: Any = Controller.contract
+
+    async def _appear(self, ready: Callable[[], bool], seconds: float, tick: Any) -> None:
+        if not ready():
+            raise MotionError(Code.NO_CONTROLLER, 'there is no controller')
 
     async def connect(self, tick: Any) -> None:
         """Become a client of the action."""
@@ -266,16 +271,6 @@ class DrivenController:
         if self.others is not None:
             raise self.others
         return await self.contract(robot, tick)
-
-    async def contract(self, robot: Robot, tick: Any) -> Contract:
-        """Return what is declared."""
-        if self.gone:
-            raise MotionError(Code.NO_CONTROLLER, 'there is no controller')
-        found = await ask_contract(self.name, DrivenParameters(self), robot, tick)
-        if found.summary not in self._notes:
-            self._notes.add(found.summary)
-            get_logger('excitation').info(found.summary)
-        return found
 
     def shared(self) -> MotionError | None:
         """Return `others`."""

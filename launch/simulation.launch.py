@@ -33,8 +33,12 @@ NODES = {
 }
 """The nodes, and the parameters that arguments set."""
 
-REMAPPINGS = {'/clock': 'clock'}
-"""In a namespace the clock is there too, so that two simulations keep their own time."""
+REMAPPINGS = {'/clock': 'clock', '/tf': 'tf', '/tf_static': 'tf_static'}
+"""
+In a namespace the clock and the preview's frames are there too.
+
+So two simulations keep their own time, and links of one name are not mixed.
+"""
 
 ARGUMENTS = [
     DeclareLaunchArgument(
@@ -52,7 +56,7 @@ ARGUMENTS = [
     DeclareLaunchArgument(
         'namespace',
         default_value='',
-        description='Namespace of all nodes and topics, /clock included',
+        description='Namespace of all nodes and topics, /clock and /tf included',
     ),
     DeclareLaunchArgument(
         'use_sim_time',

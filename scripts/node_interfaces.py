@@ -107,6 +107,11 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
             "The controller's joints and interfaces, how it interpolates and how it stops",
             kind='rcl_interfaces/srv/GetParameters',
         ),
+        _calls(
+            'controller_manager/list_controllers',
+            'Whether the controller is active, where a controller manager of the namespace says',
+            kind='controller_manager_msgs/srv/ListControllers',
+        ),
         _publishes('~/preview/markers', 'Lines of the previewed motion, obstacles, nearest pair'),
         _publishes('~/preview/trajectory', 'The previewed motion, the way to its start included'),
         _publishes('~/preview/joint_states', 'A ghost that goes through it; see preview.ghost'),
@@ -114,6 +119,11 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
         _action('~/plan', 'Plan a motion that excites the parameters, within the limits'),
         _action('~/excite', 'Check a motion, carry it out where execute is true, and record it'),
         _action('~/calibrate', 'Plan, execute and identify until the parameters are known'),
+        _calls(
+            '~/excite',
+            'The motions of ~/calibrate, from a node calibration_client',
+            kind='robot_identification_msgs/action/Excite',
+        ),
         _service('~/confirm', 'Execute the motion that ~/calibrate asks about, or end it'),
         _calls(
             'recorder/start',
@@ -124,6 +134,12 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
             'recorder/stop',
             'End that recording, with a mark where the motion ended early',
             kind='robot_identification_msgs/srv/StopRecording',
+        ),
+        _subscribes(
+            'recorder/status',
+            'Whether it goes on; only while a motion is recorded',
+            kind='robot_identification_msgs/msg/RecorderStatus',
+            qos='reliable, latched, 1',
         ),
     ),
     'recorder': (

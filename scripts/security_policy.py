@@ -20,12 +20,6 @@ ROOT = '/robot_identification'
 OPERATOR = 'operator'
 """Node, and enclave, of who asks the nodes for something."""
 
-CHILDREN = {
-    'excitation': ('calibration_client',),
-    'identification': ('identification_online',),
-}
-"""Nodes in processes that a node starts for itself; they run in its enclave."""
-
 _EVERYWHERE = ('/rosout', '/parameter_events', '/clock')
 
 _PARAMETERS = (
@@ -61,24 +55,20 @@ def policy() -> str:
     document.append(etree.Comment(_HEAD))
     enclaves = etree.SubElement(document, 'enclaves')
     for node in INTERFACES:
-        profiles = _enclave(enclaves, node)
-        _add_profile(profiles, node, _rules(node))
-        for child in CHILDREN.get(node, ()):
-            _add_profile(profiles, child, {('services', 'reply'): ['~/get_type_description']})
-    _add_profile(_enclave(enclaves, OPERATOR), OPERATOR, _operator_rules())
+        # for the nodes in processes that it starts, too, which have no names of their own
+        _add_profile(enclaves, node, _rules(node))
+    _add_profile(enclaves, OPERATOR, _operator_rules())
     etree.indent(document)
     declaration = '<?xml version="1.0" encoding="UTF-8"?>'
     return f'{declaration}\n{etree.tostring(document, encoding="unicode")}\n'
 
 
-def _enclave(enclaves: etree._Element, name: str) -> etree._Element:
-    enclave = etree.SubElement(enclaves, 'enclave', path=f'{ROOT}/{name}')
-    return etree.SubElement(enclave, 'profiles')
-
-
 def _add_profile(
-    profiles: etree._Element, node: str, rules: Mapping[tuple[str, str], Iterable[str]]
+    enclaves: etree._Element, node: str, rules: Mapping[tuple[str, str], Iterable[str]]
 ) -> None:
+    """Add the enclave of a node, with what the rules allow."""
+    enclave = etree.SubElement(enclaves, 'enclave', path=f'{ROOT}/{node}')
+    profiles = etree.SubElement(enclave, 'profiles')
     profile = etree.SubElement(profiles, 'profile', ns='/', node=node)
     for (kind, rule), names in rules.items():
         element = etree.SubElement(profile, kind, {rule: 'ALLOW'})

@@ -297,10 +297,14 @@ class DrivenCell:
         self.wait_until(ended, 'the end of a request')
         return request.goal.status, request.result, request.feedback
 
+    def begin_preview(self, **fields):
+        """Have a preview begin; return its `Resumed`."""
+        (service,) = (s for s in self.node.services if s.srv_type is Preview)
+        return self.start(service.callback(Preview.Request(**fields), Preview.Response()))
+
     def preview(self, **fields):
         """Return the answer of the service."""
-        (service,) = (s for s in self.node.services if s.srv_type is Preview)
-        task = self.start(service.callback(Preview.Request(**fields), Preview.Response()))
+        task = self.begin_preview(**fields)
         self.wait_until(lambda: task.done, 'the preview')
         return task.result
 

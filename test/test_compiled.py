@@ -19,7 +19,7 @@ pytest.importorskip('numba')
 MODULE = """
 from numba import float64
 
-from robot_identification.compiled import compiled, constant
+from robot_identification.support.compiled import compiled, constant
 
 
 @compiled()
@@ -134,12 +134,12 @@ def test_functions_are_compiled_anew_after_a_change_of_their_file(folder):
 
 
 def test_numba_is_not_available_if_it_cannot_be_imported(folder):
-    check = 'from robot_identification import compiled\nassert not compiled.available()\n'
+    check = 'from robot_identification.support import compiled\nassert not compiled.available()\n'
     output(run(folder, BLOCK_NUMBA + check + 'compiled.compile_all()'))
 
 
 def test_functions_run_in_python_if_numba_is_switched_off(folder):
-    check = 'from robot_identification import compiled\nassert not compiled.available()\n'
+    check = 'from robot_identification.support import compiled\nassert not compiled.available()\n'
     output(run(folder, CALL + check, NUMBA_DISABLE_JIT='1'))
     assert not list(folder.rglob('*.nbc'))
 

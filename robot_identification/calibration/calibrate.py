@@ -20,6 +20,7 @@ import numpy as np
 from ..config.experiment_file import load_experiment
 from ..config.problem import IdentificationProblem
 from ..config.sources import open_recording, Source
+from ..data.bag import joint_state_topics
 from ..data.recording_config import RecordingEntry
 from ..errors import ExcitationError, RecordingError
 from ..estimation.factor_file import read_factor, StoredFactor, write_factor
@@ -118,9 +119,15 @@ RECORDING = 'recording.yaml'
 
 
 def keep_recording(folder: Path, bag: Path) -> None:
-    """Keep the path of a motion's bag in its folder; raises `IdentificationError`."""
+    """
+    Keep path and topic of a motion's bag in its folder; raises `IdentificationError`.
+
+    The topic is the first one with joint states, which the recorder has from its namespace.
+    """
+    topic = next(iter(joint_state_topics(bag)), RecordingEntry.topic)
+    entry = {'file': str(bag), 'format': 'rosbag2', 'topic': topic}
     with reported_failures(folder):
-        write_whole(folder / RECORDING, dump({'file': str(bag), 'format': 'rosbag2'}))
+        write_whole(folder / RECORDING, dump(entry))
 
 
 def kept_recording(folder: Path, problem: IdentificationProblem) -> Source | None:

@@ -29,6 +29,7 @@ from .sampling import StampStatistics
 _BATCH_SECONDS = 0.1  # between two looks at what has arrived
 _SCARCE_SECONDS = 600.0  # of recording that are left, below which space is scarce
 _RATE_SECONDS = 5.0  # from which on the rate of writing is known
+_SET_BACK = 10**9  # ns, by which times of reception go back where a clock was set
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,7 @@ class BagRecorder:
         self._queue: deque[tuple[int, int, int, bytes]] = deque()
         self._capacity = capacity
         self._flush_period = flush_period
+        self._received = [(0, 0) for _ in topics]
         self._overflow = self._taken = 0
         self._broken = 0
         self._stop = threading.Event()
@@ -164,8 +166,22 @@ class BagRecorder:
             self._overflow += 1
             return
         self._taken += 1
-        self._queue.append((topic, log_time, publish_time, data))
+        self._queue.append((topic, self._in_order(topic, log_time), publish_time, data))
         self._offered = time.monotonic()
+
+    def _in_order(self, topic: int, log_time: int) -> int:
+        """
+        Return a time of reception [ns] that is not before the last one of the topic.
+
+        Readers sort by it: where a clock was set back, what came after would be among what came
+        before.  So time goes on from there.
+        """
+        last, shift = self._received[topic]
+        if log_time + shift < last - _SET_BACK:
+            shift = last - log_time
+        last = max(last, log_time + shift)
+        self._received[topic] = last, shift
+        return last
 
     def offered(self, topic: int, qos: Sequence[Qos]) -> None:
         """Set the publishers' quality of service of a topic, before its first message."""

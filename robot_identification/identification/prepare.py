@@ -74,6 +74,7 @@ def prepare(experiment: Experiment, *, progress: Progress = no_progress) -> Prep
 
     """
     gains = None
+    progress(0.0, 'opening the recordings')
     with collected_warnings() as notes:
         if experiment.robot.open_gains:
             experiment, gains = with_gains(experiment, progress=progress)

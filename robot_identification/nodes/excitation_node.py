@@ -408,14 +408,16 @@ class ExcitationNode(Node):
             motion = self._wanted(request, robot, options)
             self._states.watch(robot.joints)
             unknown: list[str] = []
-            here = partial(self._start_if_known, options, robot, unknown)
+            here, fault = partial(self._start_if_known, options, robot, unknown), None
             try:
                 await motion.carry_out(self._collisions, here, self._in_worker)
                 motion.remark = '; '.join(filter(None, (motion.remark, *unknown)))
+                self._controller.note(motion.remark)
             except MotionError as error:
-                return motion, error
-            self._controller.note(motion.remark)
-            return motion, None
+                fault = error
+            finally:
+                self._require_still(robot)
+            return motion, fault
         finally:
             self._previewing -= 1
 

@@ -41,7 +41,7 @@ from ..online.status import rate_between, StatusSample, troubles_between
 from ..support.processes import prioritise
 from .common import explain, LATCHED, run, steady_timer
 from .common.messages import diagnostic_status, diagnostics, parameter_set_message, time_message
-from .common.processes import EXIT_USER_ERROR
+from .common.processes import EXIT_USER_ERROR, NO_SERVICES
 from .common.receive_buffers import enlarge_receive_buffers, prefer_sockets
 from .player import follower_name
 
@@ -77,8 +77,8 @@ class OnlineNode(Node):
             name,
             namespace=namespace or '/',
             use_global_arguments=False,
-            start_parameter_services=False,
             enable_rosout=True,
+            **NO_SERVICES,
         )
         self._task, self._pipe, self._follower = task, pipe, follower
         self._sending = threading.Lock()

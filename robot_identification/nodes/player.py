@@ -119,7 +119,7 @@ def play(
         )
     part = partial(part_of_bag, bag, topic, start_offset, duration)
     length = part_length(Path(bag), topic, start_offset, duration)
-    with stop_signals() as stopped, client_node('player', start_parameter_services=False) as node:
+    with stop_signals() as stopped, client_node('player') as node:
         player = _Player(node, to or topic, rate, clock_rate, clock_topic, stopped)
         if follower is not None:
             player.wait_for_follower(Readiness(ServiceCaller(node), follower, stopped), wait)
@@ -336,7 +336,7 @@ def run_when_ready(identification: str, seconds: float, command: Sequence[str]) 
         where it is not ready by then, the command cannot be run, or a player ends before.
 
     """
-    with stop_signals() as stopped, client_node('wait', start_parameter_services=False) as node:
+    with stop_signals() as stopped, client_node('wait') as node:
         caller = ServiceCaller(node)
         readiness = Readiness(caller, identification, stopped)
         readiness.wait(seconds)

@@ -207,19 +207,22 @@ class Patience:
     """
     Bound on a wait for a robot whose clock may be slower than the wall's, or stand still.
 
-    It is over after ``seconds`` by the joint states' time, after 1 / `slowest_time` as long by the
-    wall's, or where no joint state has come for ``still`` seconds.
+    It is over after ``seconds`` by the joint states' time, of which one look counts a tenth at
+    most since a clock may leap, after 1 / `slowest_time` as long by the wall's, or where no joint
+    state has come for ``still`` seconds.
     """
 
     def __init__(self, states: LatestStates, seconds: float, still: float) -> None:
         self._states, self._still = states, still
-        self._until = states.time + seconds
+        self._left, self._longest, self._time = seconds, 0.1 * seconds, states.time
         self._wall = time.monotonic()
         self._latest = self._wall + seconds / LATEST.slowest_time
 
     @property
     def over(self) -> bool:
-        """True if nothing more is to be waited for."""
+        """True if nothing more is to be waited for; looked at again and again."""
         states, wall = self._states, time.monotonic()
+        self._left -= min(states.time - self._time, self._longest)
+        self._time = states.time
         silence = min(states.age, wall - self._wall)
-        return wall > self._latest or states.time >= self._until or silence > self._still
+        return wall > self._latest or self._left <= 0.0 or silence > self._still

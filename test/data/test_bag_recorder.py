@@ -60,6 +60,32 @@ def test_everything_offered_is_written_and_described(tmp_path):
         assert [log for _, log, _ in reader.messages()] == [i for i in range(1000) if i != 500]
 
 
+@pytest.mark.parametrize('back', [3 * 10**8, 5 * 10**9, 17 * 10**17])
+def test_a_clock_that_is_set_back_leaves_messages_in_their_order(tmp_path, back):
+    """
+    Readers sort by the time of reception, which is simulated where use_sim_time is true.
+
+    As where a simulation begins anew, or a /clock comes first after the recording has begun.
+    """
+    begin, step, count = 10**9 + 17 * 10**17, 4 * 10**6, 500
+    moments = begin + np.arange(2 * count) * step - back * (np.arange(2 * count) >= count)
+    recorder = BagRecorder(tmp_path / 'run', [TOPIC])
+    for i, moment in enumerate(moments.tolist()):
+        recorder.offer(0, moment, moment, serialised(moment, [i, -i]))
+    assert recorder.stop().message == '1 stamps are not later than the one before'
+    with AnyReader([tmp_path / 'run']) as reader:
+        found = [(log, reader.deserialize(data, KIND)) for _, log, data in reader.messages()]
+    assert [state.position[0] for _, state in found] == list(range(2 * count))
+    logs = np.array([log for log, _ in found])
+    assert (logs[:count] == moments[:count]).all() and (np.diff(logs) >= 0).all()
+    # a second of it may be lost, no more
+    assert logs[-1] - logs[0] >= (2 * count - 1) * step - 10**9
+    if back > 10**9:
+        entry = RecordingEntry(file=str(tmp_path / 'run'), format='rosbag2', topic=TOPIC.name)
+        with pytest.raises(RecordingError, match='goes back in time: the clock was set back'):
+            list(open_recording(entry, JOINTS).blocks())
+
+
 def test_a_full_queue_drops_and_counts(tmp_path):
     recorder = BagRecorder(tmp_path / 'run', [TOPIC], capacity=10)
     release = threading.Event()

@@ -205,6 +205,9 @@ def test_who_makes_a_clock_has_it_in_the_namespace_and_who_hears_one_leaves_it(n
     ]
     found += remappings(path).items()
     assert (('/clock', 'clock') in found) == moved
+    # frames are the driver's where there is one
+    assert (('/tf', 'tf') in found) == (('/tf_static', 'tf_static') in found)
+    assert (('/tf', 'tf') in found) == (name == 'simulation')
 
 
 def test_what_is_renamed_is_a_name_of_the_nodes_and_what_renames_it_an_argument(file):
@@ -214,7 +217,7 @@ def test_what_is_renamed_is_a_name_of_the_nodes_and_what_renames_it_an_argument(
             for node in constant(file, 'NODES')
             if any(line.name == name for line in INTERFACES[node])
         ]
-        assert used or name == '/clock'
+        assert used or name in ('/clock', '/tf', '/tf_static')
         for argument in arguments_in({'': {name: template}}):
             assert declared(file)[argument]['default_value'].value == ''
 
@@ -699,6 +702,7 @@ def test_a_preview_has_a_robot_and_its_ghost(ros, launch, stand_ins):
     assert words == ['--frame-id', 'base_link', '--child-frame-id', 'preview/base_link']
     _, ros_words = asked(stand_ins, ros, 'preview_state_publisher')
     assert 'joint_states:=excitation/preview/joint_states' in ros_words
+    assert '/tf:=tf' in ros_words and '/tf_static:=tf_static' in ros_words
     text = (stand_ins / 'preview_state_publisher.yaml').read_text()
     assert 'frame_prefix: preview/' in text and 'demo_arm' in text
     assert 'use_sim_time: true' in text

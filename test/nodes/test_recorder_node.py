@@ -365,19 +365,21 @@ def test_every_message_that_the_middleware_lost_is_counted(ros, tmp_path):
     assert stamps[:10] + stamps[-10:] == [*range(1, 11), *range(first, first + 10)]
 
 
-def test_simulated_time_stamps_the_log(ros, tmp_path):
+def test_simulated_time_stamps_the_log_and_goes_on_where_it_is_set_back(ros, tmp_path):
     from rosgraph_msgs.msg import Clock
 
     ros.start('recorder', parameters={'output': str(tmp_path), 'use_sim_time': True})
     clock = ros.publisher(Clock, '/clock', wait_for_subscribers=1)
     publisher = ros.publisher(JointState, 'joint_states', wait_for_subscribers=1)
     path = begin(ros, 'run').path
-    for now in (5, 6):
+    times = [5, 6, 1, 2]
+    for now in times:
         clock.publish(Clock(clock=Time(sec=now)))
         ros.spin(0.2)
         publish(ros, publisher, [now * 10**9])
-    assert end(ros).messages == 2
-    assert [log for _, log, _ in read(path)] == [5 * 10**9, 6 * 10**9]
+    assert end(ros).messages == len(times)
+    assert [log // 10**9 for _, log, _ in read(path)] == [5, 6, 6, 7]
+    assert [stamp_of(message) // 10**9 for *_, message in read(path)] == times
 
 
 def test_a_best_effort_driver_is_recorded_with_the_qos_override(ros, recorder):

@@ -2,13 +2,14 @@
 """The access policy for SROS 2, and nodes that are told to be secure where that is impossible."""
 
 from pathlib import Path
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
 pytest.importorskip('rclpy')
 
-from access_policy import allowed, POLICY
+from access_policy import allowed, POLICY, used
 
 ENCLAVE = '/robot_identification/recorder'
 KEY_FILES = (
@@ -53,11 +54,13 @@ def test_the_policy_has_the_form_that_the_tools_take():
 
 
 def test_only_the_operator_may_move_the_robot_and_identify():
+    """And the excitation node itself, whose calibrations do so."""
     rights = allowed()
     for enclave, owned in rights.items():
         node = enclave.rpartition('/')[2]
+        moves = ('publish', 'rq/excitation/excite/_action/send_goalRequest') in owned
+        assert moves == (node in ('operator', 'excitation')), enclave
         for name in (
-            'rq/excitation/excite/_action/send_goalRequest',
             'rq/excitation/set_parametersRequest',
             'rq/identification/identifyRequest',
             'rq/identification/export_urdfRequest',
@@ -89,6 +92,59 @@ def test_a_node_that_has_to_be_secure_and_cannot_does_not_start(ros, tmp_path, k
     assert process.wait() != 0
     assert 'secur' in process.output.lower()
     assert not any('recorder' in name for name in ros.node.get_node_names())
+
+
+def test_nodes_at_work_and_their_operator_do_no_more_than_they_may(ros, tmp_path):
+    """
+    Compare the policy with what is on the wire from a calibration's first plan to its end.
+
+    Idle nodes are compared in `test_nodes_page`; clients of other nodes exist at work only.
+    """
+    from controller_manager_msgs.srv import ListControllers
+    from robot_identification_msgs.action import Calibrate
+
+    ros.node.create_service(
+        ListControllers, '/controller_manager/list_controllers', lambda _, response: response
+    )
+    robot = {'robot_description': str(POLICY.parents[1] / 'urdf' / 'zollo_planar_2r.urdf')}
+    ros.start('simulation', parameters={**robot, 'rate': 100.0, 'clock_rate': 25.0}, wait=False)
+    ros.start('recorder', parameters={'output': str(tmp_path / 'bags')}, wait=False)
+    moving = {
+        'use_sim_time': True, 'execute': True, 'planner.max_iterations': 5,
+        'planner.duration': 20.0, 'stale_timeout': 5.0,
+        'calibration.output': str(tmp_path / 'calibrations'),
+    }  # fmt: skip
+    ros.start('excitation', parameters=moving)
+    command = [sys.executable, '-m', 'robot_identification.cli', 'node']
+    watch = ros.start_command('watch', [*command, 'watch', 'recorder'], wait=False)
+    stop, found = [], {}
+    enclaves = {
+        'excitation': 'excitation', 'calibration_client': 'excitation', 'recorder': 'recorder',
+        'simulation': 'simulation', 'robot_identification_client': 'operator',
+    }  # fmt: skip
+    rights, names = allowed(), ros.node.get_node_names
+
+    def look():
+        for node in set(enclaves) & set(names()):
+            found.setdefault(node, set()).update(used(ros, node))
+
+    def at_work(feedback):
+        look()
+        started = ('subscribe', 'rt/recorder/status') in found.get('excitation', ())
+        if started and not stop and any('executing' in each.phase for each in feedback):
+            stop.append(ros.start_command('stop', [*command, 'stop', '--all'], wait=False))
+        return False
+
+    result = ros.act(Calibrate, 'excitation/calibrate', 120.0, at_work, duration=60.0)[1]
+    assert 'canceled' in result.error_msg and stop, result.error_msg
+    ros.wait_until(lambda: look() or stop[0].returncode is not None, what='the end of the command')
+    assert stop[0].returncode == 0, stop[0].output
+    watch.stop()
+    asked = 'publish', 'rq/controller_manager/list_controllersRequest'
+    assert asked in found['excitation'], 'the question to the manager was not seen'
+    for node, enclave in enclaves.items():
+        denied = found[node] - rights[f'/robot_identification/{enclave}']
+        assert not denied, f'security/policy.xml denies {node}: {sorted(denied)}'
 
 
 def test_the_documentation_has_the_commands_for_every_enclave():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+import sys
 
 import numpy as np
 import pytest
@@ -14,11 +15,12 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from rclpy.action import ActionClient
 from robot_identification.config.sources import open_recording
+from robot_identification.data.bag import bag_info
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.results.stored_result import read_result
 from robot_identification.simulation.comparison import compare
-from robot_identification_msgs.action import Excite, PlanExcitation
-from robot_identification_msgs.srv import Identify
+from robot_identification_msgs.action import Calibrate, Excite, PlanExcitation
+from robot_identification_msgs.srv import Identify, StopRecording
 from rosbags.highlevel import AnyReader
 
 URDF = Path(__file__).resolve().parents[2] / 'urdf'
@@ -91,16 +93,31 @@ class Cell:
     def truth(self, side: str) -> dict[str, float]:
         return yaml.safe_load((self.folder / side / 'truth.yaml').read_text())
 
-    def act(self, kind, action: str, fields: dict[str, dict], seconds: float = 90.0) -> dict:
-        """Send a goal to both arms, then wait for both; return the results by side."""
-        goals = {}
+    def act(
+        self, kind, action: str, fields: dict[str, dict], seconds: float = 90.0, meanwhile=None
+    ) -> dict:
+        """
+        Send a goal to both arms, then wait for both; return the results by side.
+
+        ``meanwhile`` is called once both are a tenth on their way.
+        """
+        goals, progress = {}, dict.fromkeys(ARMS, 0.0)
+
+        def note(side: str, message) -> None:
+            progress[side] = message.feedback.progress
+
         for side in ARMS:
             client = self._client(partial(ActionClient, self.ros.node), kind, f'{side}/{action}')
             self.ros.wait_until(client.server_is_ready, 60.0, f'{side}/{action}')
-            goals[side] = client.send_goal_async(kind.Goal(**fields[side]))
+            goals[side] = client.send_goal_async(
+                kind.Goal(**fields[side]), meanwhile and partial(note, side)
+            )
         self._wait(goals, seconds, action)
         assert all(goal.result().accepted for goal in goals.values())
         futures = {side: goal.result().get_result_async() for side, goal in goals.items()}
+        if meanwhile is not None:
+            self.ros.wait_until(lambda: min(progress.values()) > 0.1, seconds, action)
+            meanwhile()
         self._wait(futures, seconds, action)
         return {side: future.result().result for side, future in futures.items()}
 
@@ -135,6 +152,8 @@ def motions(cell):
     """Plan for both arms and move both at once; return what ``excite`` answered, by side."""
     plans = cell.act(PlanExcitation, 'excitation/plan', {s: {'seed': 3} for s in ARMS})
     assert [plan.error_msg for plan in plans.values()] == ['', '']
+    # they are started in one folder, and may plan in the same second
+    assert [Path(plan.path).parent.name for plan in plans.values()] == list(ARMS)
     goals = {
         side: {'plan_id': plan.plan_id, 'record': True, 'recording_name': side}
         for side, plan in plans.items()
@@ -175,6 +194,49 @@ def test_each_arm_is_identified_as_itself_and_not_as_the_other(cell, answers):
         # three standard deviations and what so short a motion leaves of systematic errors
         assert np.median(own.deviation) < 3.0
         assert error(own) < 0.05 < 0.15 < error(other)
+
+
+def stop_by_command(ros):
+    words = [sys.executable, '-m', 'robot_identification.cli', 'node', 'stop']
+    assert ros.start_command('stop', [*words, '--namespace', 'left'], wait=False).wait() == 0
+
+
+def stop_the_recording(ros):
+    assert ros.call(StopRecording, 'left/recorder/stop').success
+
+
+@pytest.mark.parametrize(
+    ('end', 'code'),
+    [(stop_by_command, 'CONTROLLER_FAILED'), (stop_the_recording, 'RECORDER_FAILED')],
+)
+def test_what_ends_the_motion_of_one_arm_leaves_that_of_the_other_alone(
+    cell, motions, answers, end, code
+):
+    plans = cell.act(PlanExcitation, 'excitation/plan', {side: {'seed': 4} for side in ARMS})
+    goals = {side: {'plan_id': plan.plan_id, 'record': True} for side, plan in plans.items()}
+    done = cell.act(Excite, 'excitation/excite', goals, meanwhile=lambda: end(cell.ros))
+    assert done['left'].error_code == getattr(Excite.Result, code), done['left'].error_msg
+    assert done['left'].at_rest
+    assert (done['right'].error_code, done['right'].error_msg) == (0, '')
+    marks = {side: bag_info(Path(result.recording_path)).mark for side, result in done.items()}
+    assert marks['right'] == '' and bool(marks['left']) == (end is stop_by_command)
+
+
+@pytest.mark.timeout(300)
+def test_both_arms_are_calibrated_at_once_each_by_its_own_recordings(cell, answers):
+    """Into the folder that is so by default, which is the same for all nodes of one shell."""
+    goal = {'motions': 1, 'duration': 5.0, 'target': 10.0}
+    done = cell.act(Calibrate, 'excitation/calibrate', dict.fromkeys(ARMS, goal), 240.0)
+    for side, result in done.items():
+        assert result.motions == 1, result.error_msg
+        folder = Path(result.path).parent
+        assert folder.parent.name == side
+        entry = yaml.safe_load((folder / 'motion_1' / 'recording.yaml').read_text())
+        assert entry['topic'] == f'/{side}/joint_states'
+        assert Path(entry['file']).parent == cell.folder / side / 'recordings'
+        result = read_result(folder / 'results' / 'result.yaml')
+        own, other = (compare(result, cell.truth(each)) for each in (side, OTHER[side]))
+        assert error(own) < error(other)
 
 
 def error(comparison) -> float:

@@ -26,6 +26,7 @@ from rclpy.callback_groups import CallbackGroup, MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from rclpy.timer import Timer
 
@@ -45,6 +46,12 @@ NAMESAKE_SECONDS = 5.0
 
 SIGNAL_SECONDS = 0.2
 """Most time from a signal to its handling [s]."""
+
+NO_SERVICES: dict[str, Any] = {
+    'start_parameter_services': False,
+    'parameter_overrides': [Parameter('start_type_description_service', value=False)],
+}
+"""Options of a node without services of its own, which an access policy would have to allow."""
 
 EXIT_OK, EXIT_CRASH, EXIT_USER_ERROR = 0, 1, 2
 
@@ -136,7 +143,7 @@ def client_node(name: str, **options: Any) -> Iterator[Node]:
     """
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
-        node = rclpy.create_node(name, **options)
+        node = rclpy.create_node(name, **NO_SERVICES, **options)
         try:
             yield node
         finally:

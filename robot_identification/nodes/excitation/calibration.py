@@ -44,7 +44,7 @@ from ...verdicts.verdict import verdict
 from ..client import ServiceCaller
 from ..common import declare_options, explain, read_options, serve, serve_action
 from ..common.messages import message_of
-from ..common.processes import client_node
+from ..common.processes import client_node, NO_SERVICES
 
 GOAL_FIELDS = ('target', 'least_share', 'prediction_error', 'motions')
 """Fields of the goal that are called as the settings of a calibration."""
@@ -91,7 +91,8 @@ class CalibrationOptions:
     """Parameters of ``~/calibrate``."""
 
     output: str = option(
-        'calibrations', doc='Folder of the calibrations of ~/calibrate, a folder each'
+        'calibrations',
+        doc='Folder of the calibrations of ~/calibrate, a folder each, in that of the namespace',
     )
     experiment: str = option(
         '',
@@ -159,7 +160,7 @@ class CalibrationService:
             if goal.request.duration:
                 changed = {**asdict(planner), 'duration': goal.request.duration}
                 planner = from_mapping(PlannerSettings, changed)
-            folder = _folder(options, goal.request.folder)
+            folder = _folder(options, goal.request.folder, self._node.get_namespace())
             work = partial(
                 self._work, goal, feedback, folder, robot, model, planner, options.experiment
             )
@@ -226,6 +227,7 @@ class CalibrationService:
 
         client = create_node(
             CLIENT,
+            **NO_SERVICES,
             namespace=node.get_namespace(),
             context=node.context,
             use_global_arguments=False,
@@ -267,8 +269,8 @@ class CalibrationService:
         return bool(self._answer)
 
 
-def _folder(options: CalibrationOptions, name: str) -> Path:
-    """Return the folder of a calibration, which is directly below that of all."""
+def _folder(options: CalibrationOptions, name: str, namespace: str) -> Path:
+    """Return the folder of a calibration, which is directly below that of its namespace."""
     name = plain_name(name, "the calibration's folder", 'folder') or 'calibration'
     if not options.output:
         raise SettingsError(
@@ -276,7 +278,7 @@ def _folder(options: CalibrationOptions, name: str) -> Path:
             key='calibration.output',
             remedy='set it to the folder of the calibrations',
         )
-    return given_path(options.output, 'calibration.output') / name
+    return given_path(options.output, 'calibration.output') / namespace.strip('/') / name
 
 
 def _result(ended: Calibration, folder: Path) -> Calibrate.Result:

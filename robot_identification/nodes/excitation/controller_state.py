@@ -126,15 +126,18 @@ class ControllerRest:
         state, since = self._latest(), self._since
         if state is None or max(self._begin, time.monotonic() - STALE) > state.received:
             return False
-        places = ('reference', 'measured')
-        if since is None or any(
-            np.abs(getattr(state, place) - getattr(since, place)).max() > tolerance
-            for place in places
-        ):
+        # a clock that was set back begins anew, as a robot that has moved
+        if since is None or state.time < since.time or _moved(since, state) > tolerance:
             self._since = state
             return False
         passed = min(state.time - since.time, state.received - since.received)
         return passed >= LATEST.rest_seconds
+
+
+def _moved(since: ControllerState, state: ControllerState) -> float:
+    """Return how far the reference or the measured position has moved."""
+    moved = state.reference - since.reference, state.measured - since.measured
+    return float(np.abs(moved).max())
 
 
 def columns_of(theirs: Sequence[str], joints: Sequence[str]) -> list[int] | None:

@@ -118,7 +118,9 @@ class ExecutionOptions:
         minimum=0.0,
     )
     output: str = option(
-        'plans', doc='Folder of the planned motions, a CSV file each; empty: none is written'
+        'plans',
+        doc='Folder of the planned motions, a CSV file each, in that of the namespace; empty: '
+        'none is written',
     )
 
 

@@ -186,7 +186,9 @@ def save_plan(node: Node, name: str, trajectory: PointTrajectory) -> str:
     folder = read_options(node, ExecutionOptions).output
     if not folder:
         return ''
-    path = Path(folder).expanduser().absolute() / f'{name}_{datetime.now():%Y%m%d_%H%M%S}.csv'
+    # several robots' nodes may be started in one folder
+    place = Path(folder).expanduser().absolute() / node.get_namespace().strip('/')
+    path = place / f'{name}_{datetime.now():%Y%m%d_%H%M%S}.csv'
     try:
         write_named(path, points_csv(trajectory), with_folder=True)
     except IdentificationError as error:

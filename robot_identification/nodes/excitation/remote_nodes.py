@@ -102,7 +102,8 @@ class MotionRecording:
 
     def __post_init__(self) -> None:
         self._statuses: Subscription | None = None
-        self._ended: RecorderStatus | None = None
+        self._ended = ''
+        self._others = False
 
     async def start(self) -> None:
         """Start the recording; raise `MotionError` if the recorder does not."""
@@ -123,9 +124,8 @@ class MotionRecording:
         now = time.monotonic()
         self._silence += min(now - self._looked, HELD_UP)
         self._looked = now
-        if self._ended is not None:
-            words = f': {self._ended.message}' if self._ended.message else ', not by this node'
-            text = f"the recorder '{self.recorder}' has ended the recording{words}"
+        if self._ended:
+            text = f"the recorder '{self.recorder}' has ended the recording{self._ended}"
             return MotionError(Code.RECORDER_FAILED, text)
         if self._silence <= RECORDER_SILENT:
             return None
@@ -139,7 +139,9 @@ class MotionRecording:
         self._silence = 0.0
         # the latched one may be of an earlier recording
         if status.path == self.report.result.recording_path and not status.recording:
-            self._ended = status
+            self._ended = f': {status.message}' if status.message else ', not by this node'
+        elif status.path != self.report.result.recording_path and status.recording:
+            self._others, self._ended = True, f", and records into '{status.path}' instead"
 
     async def stop(self, error: Exception | None = None) -> None:
         """
@@ -152,6 +154,10 @@ class MotionRecording:
         if self._statuses is not None:
             self.node.destroy_subscription(self._statuses)
             self._statuses = None
+        if self._others:
+            if error is None:
+                raise MotionError(Code.RECORDER_FAILED, f'the recording is not whole{self._ended}')
+            return  # what it records now is not this node's to end
         self.report.feedback.phase = 'finishing_recording'
         request = StopRecording.Request(mark='' if error is None else self._mark(error))
         try:

@@ -46,18 +46,22 @@ async def find_start(
     found = await controller.prepare(robot, tick)
     await require_state(states, options, tick)
     controller.note(controller.clocks(states.sample().stamp))
-    state = await _resting_state(controller, robot.joints, options, tick)
+    state = await _resting_state(controller, states, robot.joints, options, tick)
     _require_agreement(controller, states, state, options.start_tolerance)
     return Start(state.reference, found.deceleration, found.hold)
 
 
 async def _resting_state(
-    controller: Controller, joints: tuple[str, ...], options: ExecutionOptions, tick: Tick
+    controller: Controller,
+    states: StateWatch,
+    joints: tuple[str, ...],
+    options: ExecutionOptions,
+    tick: Tick,
 ) -> ControllerState:
     """Return the state of a controller that holds the robot."""
     begin = time.monotonic()
     rest = ControllerRest(lambda: controller.state(joints))
-    fresh = None
+    fresh = patience = None
     while True:
         seen = rest.seen(options.rest_tolerance)
         state, heard = controller.state(joints), begin
@@ -65,12 +69,9 @@ async def _resting_state(
             if seen:
                 return state
             fresh, heard = fresh or state, state.received
-            if state.time - fresh.time > options.settle_time:
-                raise MotionError(
-                    Code.NOT_AT_START,
-                    f"by '{controller.name}/controller_state' the robot is moving, though not by "
-                    'the joint states: see who publishes them, or wait until it is at rest',
-                )
+            patience = patience or _patience(states, options)
+            if patience.over:
+                raise _unrested(controller.name, states, options, state.time == fresh.time)
         if time.monotonic() - heard > APPEARS_SECONDS:
             raise MotionError(
                 Code.NO_CONTROLLER,
@@ -79,6 +80,32 @@ async def _resting_state(
                 'controller runs, and publishes that',
             )
         await tick()
+
+
+def _patience(
+    states: StateWatch, options: ExecutionOptions, rest: float = LATEST.rest_seconds
+) -> Patience:
+    """Return the bound on a wait for rest, which shows after the time ``rest``."""
+    return Patience(states, max(options.settle_time, 2.0 * rest), STATE_SECONDS)
+
+
+def _unrested(
+    name: str, states: StateWatch, options: ExecutionOptions, stands: bool
+) -> MotionError:
+    """Return the error for a controller's state that shows no rest, or whose time stands still."""
+    if states.is_silent(options.stale_timeout):
+        return _missing(states)
+    if stands:
+        return MotionError(
+            Code.NO_CONTROLLER,
+            f"the stamps of '{name}/controller_state' stand still, and a motion would with them: "
+            'see whether anything publishes the clock of the controller (use_sim_time)',
+        )
+    return MotionError(
+        Code.NOT_AT_START,
+        f"by '{name}/controller_state' the robot is moving, though not by the joint states: see "
+        'who publishes them, or wait until it is at rest',
+    )
 
 
 def _require_agreement(
@@ -124,7 +151,7 @@ async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tic
         await tick()
     # other publishers may be slow: whether they have the same joints shows after a while
     rest = CONTEST_SECONDS if states.contested else LATEST.rest_seconds
-    patience = Patience(states, max(options.settle_time, 2.0 * rest), STATE_SECONDS)
+    patience = _patience(states, options, rest)
     while not patience.over:
         await tick()
         waited = time.monotonic() - begin

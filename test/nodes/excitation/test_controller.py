@@ -424,6 +424,24 @@ def test_an_answer_that_is_older_than_the_acceptance_ends_no_goal(monkeypatch):
     assert goal.ending.status == GoalStatus.STATUS_UNKNOWN
 
 
+def test_a_goal_whose_acceptance_got_lost_is_known_by_its_status():
+    statuses, clients = {}, SimpleNamespace(send_goal_async=lambda *_: Answer())
+    controller = SimpleNamespace(statuses=statuses)
+    goal = SentGoal(controller, clients, clients, FollowJointTrajectory.Goal(), b'mark')
+    assert goal.accepted is None
+    statuses[bytes(goal._id.uuid)] = GoalStatus.STATUS_EXECUTING
+    assert goal.accepted
+
+
+def test_the_goals_of_a_controller_that_is_gone_hold_up_nobody(ros, arm):
+    stand_in, controller = arm
+    controller.statuses = {b'its last goal': GoalStatus.STATUS_EXECUTING}
+    controller._senders = controller._servers()
+    assert 'a goal is active' in controller.shared().message
+    controller._senders = {b'the one before'}
+    assert controller.shared() is None
+
+
 def test_two_servers_of_the_action_are_named(ros, arm):
     stand_in, controller = arm
     assert controller.shared() is None

@@ -7,7 +7,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 
 from robot_identification.nodes.common import LATCHED
 from robot_identification.nodes.excitation import remote_nodes
-from robot_identification.nodes.excitation.options import Code, Report
+from robot_identification.nodes.excitation.options import Code, MotionError, Report
 from robot_identification.nodes.excitation.remote_nodes import MotionRecording
 from robot_identification_msgs.msg import RecorderStatus
 from robot_identification_msgs.srv import StartRecording, StopRecording
@@ -42,8 +42,8 @@ class Recorder:
         self.ros.spin(0.1)
 
 
-def wait(ros, coroutine):
-    task = ros.executor.create_task(coroutine)
+def wait(ros, coroutine, *arguments):
+    task = ros.executor.create_task(coroutine, *arguments)
     ros.wait_until(task.done, what='the recorder')
     return task.result()
 
@@ -100,3 +100,30 @@ def test_a_recording_that_was_ended_by_others_or_by_a_fault_is_missed(
     recorder.say(recording=False, message=message)
     assert made.failure().code == Code.RECORDER_FAILED
     assert words in made.failure().message
+
+
+def test_the_recording_of_others_in_place_of_the_motions_is_noticed_and_left_alone(
+    ros, tmp_path, monkeypatch
+):
+    """Somebody stops the recorder and starts it anew, so fast that one status replaces another."""
+    note = MotionRecording._note
+    monkeypatch.setattr(
+        MotionRecording, '_note', lambda made, status: status.recording and note(made, status)
+    )
+    ros.start('recorder', parameters={'output': str(tmp_path)})
+    status = ros.latched(RecorderStatus, 'recorder/status')
+    made = MotionRecording(ros.node, tick, 'recorder', 'ours', Report())
+    wait(ros, made.start)
+    assert ros.call(StopRecording, 'recorder/stop').success
+    assert ros.call(StartRecording, 'recorder/start', name='theirs').success
+    ros.wait_until(lambda: status[-1].path.endswith('theirs'), what='the status')
+    ros.wait_until(lambda: made.failure() is not None, what='the error')
+    failure = made.failure()
+    assert failure.code == Code.RECORDER_FAILED
+    assert f"and records into '{tmp_path / 'theirs'}' instead" in failure.message
+    wait(ros, made.stop, failure)
+    # where the motion came to its end before, its recording is not whole all the same
+    with pytest.raises(MotionError, match='not whole, and records into'):
+        wait(ros, made.stop)
+    assert made.report.result.recording_path == str(tmp_path / 'ours')
+    assert ros.call(StopRecording, 'recorder/stop').path == str(tmp_path / 'theirs')

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 import threading
 
@@ -11,11 +12,12 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy)')
 
+from builtin_interfaces.msg import Time
 import rclpy
 from robot_identification.nodes import excitation_node as excitation_node
 from robot_identification_msgs.action import Excite, PlanExcitation
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
+from std_msgs.msg import Header, String
 
 from benchmarks.false_states import changed
 
@@ -83,8 +85,8 @@ def driver(driven_cell, move):
 
 def copy(message, **fields):
     """Return a joint state with other values."""
-    values = {name: getattr(message, name) for name in ('name', 'position', 'velocity', 'effort')}
-    return JointState(header=message.header, **{**values, **fields})
+    names = 'header', 'name', 'position', 'velocity', 'effort'
+    return JointState(**{**{name: getattr(message, name) for name in names}, **fields})
 
 
 SPOILED = {
@@ -115,6 +117,73 @@ def test_a_clock_that_goes_back_stops_nothing(driver):
     result = driver.move(lambda: driver.spoil(back))
     assert (result.error_code, result.error_msg) == (Code.NONE, '')
     driver.require_no_leap()
+
+
+def leap(driver, seconds):
+    """Have the clock of robot and controller leap, as all stamps show from now on."""
+    cell = driver.cell
+    state = cell.controller.state
+
+    def leapt(joints):
+        found = state(joints)
+        return replace(found, time=found.time + seconds)
+
+    def spoil(message):
+        stamp = Time(sec=message.header.stamp.sec + seconds, nanosec=message.header.stamp.nanosec)
+        return [copy(message, header=Header(stamp=stamp))]
+
+    cell.controller.state = leapt
+    driver.spoil(spoil)
+
+
+INSTANTS = {
+    'at once': lambda cell, request: True,
+    'joint states are awaited': lambda cell, request: cell.world.now > 0.45,
+    'the controller is awaited': lambda cell, request: cell.world.now > 0.52,
+    'in the motion': lambda cell, request: request.progress > 0.4,
+    'it settles': lambda cell, request: request.progress == 1.0,
+}
+
+
+@pytest.mark.parametrize('when', INSTANTS)
+@pytest.mark.parametrize('seconds', [10, -5, -900])
+def test_a_clock_that_leaps_stops_nothing_and_holds_up_nothing(driver, seconds, when):
+    """As when a simulation begins anew; for a step back of 900 s nobody waits 900 s."""
+    cell = driver.cell
+    request = cell.begin(trajectory=driver.goal())
+    cell.wait_until(lambda: INSTANTS[when](cell, request), when)
+    assert not request.done
+    assert (cell.controller.goals == []) == ('motion' not in when and 'settles' not in when)
+    leap(driver, seconds)
+    begin = cell.world.wall
+    _, result, _ = cell.finish(request)
+    assert (result.error_code, result.error_msg) == (Code.NONE, '')
+    assert result.at_rest and cell.world.wall - begin < 2.6 + 1.0
+    driver.require_no_leap()
+
+
+def test_a_clock_that_leaps_after_a_cancel_hides_no_rest(driver):
+    request = driver.cell.begin(trajectory=driver.goal())
+    driver.cell.wait_until(lambda: request.progress > 0.4, 'the motion')
+    request.cancel()
+    driver.cell.wait_until(lambda: driver.cell.controller.cancels, 'the cancel')
+    driver.cell.pass_time(0.1)
+    leap(driver, 10)
+    result = driver.cell.finish(request)[1]
+    assert result.error_msg == 'canceled; the robot is at rest' and result.at_rest
+
+
+def test_a_controller_whose_clock_stands_still_moves_nothing(driver):
+    """One that waits for a /clock which never comes; the driver has its own clock."""
+    cell = driver.cell
+    state = cell.controller.state
+    cell.controller.state = lambda joints: replace(state(joints), time=0.0)
+    for dry_run in (True, False):
+        result = cell.excite(trajectory=driver.goal(), dry_run=dry_run)[1]
+        assert result.error_code == Code.NO_CONTROLLER, result.error_msg
+        assert "controller_state' stand still" in result.error_msg
+        assert 'use_sim_time' in result.error_msg
+    assert not cell.sent
 
 
 def moved(offset):
@@ -241,6 +310,34 @@ def test_a_description_that_is_replaced_during_a_motion(driver):
     # and the next one is carried out
     assert driver.move().error_code == Code.NONE
     driver.require_no_leap()
+
+
+OTHERS = {
+    'other limits': (TEXT.replace('velocity="3"', 'velocity="0.01"'), 'has changed meanwhile'),
+    'other joints': (TEXT.replace('joint_', 'axis_'), 'has changed meanwhile'),
+    'more joints': ((URDF.parent / 'demo_arm.urdf').read_text(), 'has changed meanwhile'),
+    'nothing': ('', "the text '' is no URDF"),
+    'half of it': (TEXT[: len(TEXT) // 2], 'not well-formed XML'),
+}
+
+
+@pytest.mark.parametrize('kind', OTHERS)
+@pytest.mark.parametrize('after', [0.1, 0.22])  # joint states, and the controller, are awaited
+def test_a_description_that_is_replaced_during_the_checks(driver, after, kind):
+    """Neither a motion nor a preview passes by the checks of the robot of before."""
+    text, words = OTHERS[kind]
+    cell = driver.cell
+    for begin in (cell.begin, cell.begin_preview):
+        request = begin(trajectory=driver.goal())
+        cell.pass_time(after)
+        assert not request.done
+        driver.describe(text)
+        cell.wait_until(lambda made=request: made.done, 'the answer')
+        message = getattr(request.result, 'error_msg', '') or request.result.message
+        assert words in message and 'internal error' not in message
+        driver.describe(TEXT)
+    assert not cell.sent
+    assert driver.move().error_code == Code.NONE
 
 
 def test_two_motions_at_once(driver):

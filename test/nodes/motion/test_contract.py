@@ -162,6 +162,14 @@ def test_a_motion_begins_at_the_reference_whatever_the_steady_error(cell, move):
     assert np.abs(np.diff(velocity, axis=0)).max() * rate < 6.0
 
 
+def test_a_robot_that_is_not_where_its_controller_wants_it_is_not_moved(cell, move):
+    cell.world.simulator.disturb(np.array([0.0, -120.0]))
+    cell.pass_time(2.0)
+    cell.set(start_tolerance=2e-3, effort_tolerance=0.0)
+    words = f"{NAME} wants joint 'joint_2' at 0 and measures it at -0.0", 'its drives are on'
+    refused(cell, Code.NOT_AT_START, *words, trajectory=move(0.2 * GOAL))
+
+
 def test_a_reference_that_has_moved_since_the_checks_sends_nothing(cell, move):
     start = cell.node._require_still
 
@@ -288,3 +296,34 @@ def test_a_floor_that_was_raised_since_holds_for_a_kept_plan(driven_cell):
     cell.set(**{'planner.floor': 0.9})
     result = refused(cell, Code.COLLISION, "'floor'", plan_id=made.plan_id)
     assert result.limits_in_force == 'the settings of the plan and the stricter present floor'
+
+
+def cut(path, other):
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def exchange(path, other):
+    path.write_bytes(other.read_bytes())
+
+
+def swap_by_link(path, other):
+    path.unlink()
+    path.symlink_to(other)
+
+
+@pytest.mark.parametrize('harm', [cut, exchange, swap_by_link, lambda path, other: path.unlink()])
+def test_what_is_done_to_the_file_of_a_plan_changes_no_motion(driven_cell, tmp_path, harm):
+    """It is for the user to read: what was checked is carried out."""
+    cell = driven_cell(output=str(tmp_path))
+    made, other = (cell.plan(seed=seed, return_points=True) for seed in (1, 2))
+    checked = cell.preview(plan_id=made.plan_id, return_points=True)
+    assert checked.success, checked.message
+    harm(Path(made.path), Path(other.path))
+    result = cell.excite(plan_id=made.plan_id)[1]
+    assert result.error_code == 0, result.error_msg
+    joints = 'joint_1', 'joint_2'
+    expected, planned = (
+        trajectory_points(each.trajectory, joints).position for each in (checked, made)
+    )
+    np.testing.assert_allclose(cell.sent[0].position, expected, atol=1e-9)
+    np.testing.assert_allclose(cell.sent[0].position[-len(planned) :], planned, atol=1e-9)
