@@ -4,9 +4,10 @@ Run benchmarks, each in a process of its own: all of them, or those named.
 
     .venv/bin/python -m benchmarks [regressor streaming_qr ...] [--robots 20]
 
-What they find goes to ``benchmarks/results.json`` and, as tables, to
-``docs/reference/performance.md`` or another page that the section names; naming some renews their
-sections alone.  Those that take a number of robots or cases have a default that takes minutes.
+What they find goes, as tables, to ``docs/reference/performance.md`` or another page that the
+section names; naming some renews their sections alone.  All numbers of this machine's runs are in
+``log/benchmarks.json``.  Those that take a number of robots or cases have a default that takes
+minutes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import time
 from .document import machine, write_pages
 
 FOLDER = Path(__file__).resolve().parent
-RESULTS = FOLDER / 'results.json'
+RESULTS = FOLDER.parent / 'log' / 'benchmarks.json'
 BENCHMARKS = (
     'regressor',
     'streaming_qr',
@@ -67,8 +68,7 @@ def main(names: list[str], robots: int | None = None) -> int:
     if unknown:
         print(f'error: no benchmark {unknown[0]}: there are {", ".join(known)}', file=sys.stderr)
         return 2
-    results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
-    troubles = 0
+    results, troubles = {}, 0
     for name in names or known:
         print(f'\n== {name}', flush=True)
         found = _run(name, robots if name in SIZED else None)
@@ -78,9 +78,10 @@ def main(names: list[str], robots: int | None = None) -> int:
             continue
         troubles += _print_tables(found)
         results[name] = found
-    ordered = {name: results[name] for name in known if name in results}
-    RESULTS.write_text(json.dumps(ordered, indent=1) + '\n')
-    write_pages(ordered)
+    kept = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(kept | results, indent=1) + '\n')
+    write_pages(results, BENCHMARKS)
     return 1 if troubles else 0
 
 

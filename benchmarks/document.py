@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 import os
 from pathlib import Path
 import platform
+import re
 import textwrap
 
 DOCS = Path(__file__).resolve().parents[1] / 'docs' / 'reference'
@@ -16,9 +17,9 @@ _PERFORMANCE = """\
 # How fast it is
 
 Every figure on this page is written by `make bench` (`make bench ARGS=regressor` renews one
-section), and is in `benchmarks/results.json` with the machine that it was measured on. Ways that
-are compared are timed in one run, turn by turn; times are medians unless said otherwise, ratios
-are medians of the rounds' ratios. Linear algebra runs on one thread.
+section); each section names the machine that it was measured on. Ways that are compared are timed
+in one run, turn by turn; times are medians unless said otherwise, ratios are medians of the
+rounds' ratios. Linear algebra runs on one thread.
 """
 
 _REAL_ROBOTS = """\
@@ -91,12 +92,43 @@ def _version(name: str) -> str:
         return 'not installed'
 
 
-def write_pages(results: Mapping[str, dict]) -> None:
-    """Write the pages anew from all that is in ``results``, section by section."""
+_MARK = re.compile(r'^<!-- made by (\w+) -->\n', re.MULTILINE)
+"""Line before a section, with the name of its benchmark."""
+
+
+def write_pages(results: Mapping[str, dict], order: Sequence[str]) -> None:
+    """
+    Write the sections of these benchmarks into their pages; all others stay as they are.
+
+    Parameters
+    ----------
+    results:
+        What was found, by the names of the benchmarks.
+    order:
+        Names of all benchmarks, in the order of their sections.  A section of a page that none of
+        them makes is left out.
+
+    """
     for page, head in HEADS.items():
-        own = [found for found in results.values() if found.get('page', 'performance.md') == page]
+        path = DOCS / page
+        own = {
+            name: _section(found)
+            for name, found in results.items()
+            if found.get('page', 'performance.md') == page
+        }
         if own:
-            (DOCS / page).write_text('\n'.join([head, *map(_section, own)]))
+            sections = (_sections(path.read_text()) if path.is_file() else {}) | own
+            parts = [
+                f'<!-- made by {name} -->\n{sections[name]}' for name in order if name in sections
+            ]
+            path.write_text('\n'.join([head, *parts]))
+
+
+def _sections(page: str) -> dict[str, str]:
+    """Return the sections of a page, by the names of their benchmarks."""
+    _, *parts = _MARK.split(page)
+    texts = (f'{text.rstrip()}\n' for text in parts[1::2])
+    return dict(zip(parts[::2], texts, strict=True))
 
 
 def _section(found: dict) -> str:

@@ -19,7 +19,7 @@ import time
 @dataclass(frozen=True)
 class Figure:
     """
-    One number that a benchmark found, as it is kept in ``results.json``.
+    One number that a benchmark found, as it is kept in ``log/benchmarks.json``.
 
     Attributes
     ----------

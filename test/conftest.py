@@ -112,7 +112,7 @@ checks a lease (https://github.com/eProsima/Fast-DDS/issues/6502); by default, e
 
 def fastdds_profile(folder):
     """Write a profile like that of the suite, with long leases; return its path."""
-    suite = ROOT / 'robot_identification' / 'fastdds_receiver.xml'
+    suite = ROOT / 'robot_identification' / 'nodes' / 'common' / 'fastdds_receiver.xml'
     path = folder / 'profile.xml'
     text = suite.read_text().replace('<rtps>', f'<rtps>{LONG_LEASE}')
     assert LONG_LEASE in text, f'{suite} has no <rtps>'

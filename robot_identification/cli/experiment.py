@@ -9,14 +9,16 @@ they lead to, and ``identify`` carries them out.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 import os
 from pathlib import Path
 import sys
+from typing import TYPE_CHECKING
 
-from ..errors import missing, one_of, SettingsError, suggestion, unique_texts
+from ..errors import missing, one_of, SettingsError, suggestion
 from ..support.progress import progress_bar
 from ..untrusted.writing import encoded
 from ..version import page
@@ -42,6 +44,10 @@ from .command import (
     write,
 )
 from .servo import COMMANDS, drafted_commands, identify_commands, TARGET
+
+if TYPE_CHECKING:
+    from ..config.experiment import Experiment
+    from ..results.result import Result
 
 KINDS = ('joint_torque', 'motor_torque', 'motor_current')
 
@@ -398,30 +404,21 @@ def identify(options: argparse.Namespace) -> int:
     robot-identification identify all.factor --out results
     """
     with without_collection():
-        from ..estimation.estimators import EstimationSettings
-        from ..estimation.factor_file import read_factor, SUFFIX
-        from ..exports.saving import require_writable, save
-        from ..identification.pipeline import identify, identify_factors
-        from ..identification.reduction import with_factors
-        from ..options.document import read_section
+        from ..estimation.factor_file import SUFFIX
+        from ..exports.saving import remarks, require_writable, save
         from ..pages.summary import summary
 
     if options.target is not None:
         options.overrides = [*options.overrides, f'simulation.target={options.target}']
     if options.no_auto:
         options.overrides = [*options.overrides, 'auto=false']
-    if options.experiment.suffix == SUFFIX:
-        factors = [read_factor(path) for path in (options.experiment, *options.factors)]
-        estimation = read_section(EstimationSettings, 'estimation', overrides_of(options))
-        run = partial(identify_factors, factors, estimation)
-        folder = output_folder(options, None)
-    else:
+    experiment = None
+    if options.experiment.suffix != SUFFIX:
         experiment = experiment_of(options, check_data=not options.factors)
         if experiment.robot.servo is not None:
             return identify_commands(options, experiment)
-        experiment = with_factors(experiment, options.factors)
-        run = partial(identify, experiment)
-        folder = output_folder(options, experiment)
+    run = _identification(options, experiment)
+    folder = output_folder(options, experiment)
     require_writable(folder)
     if not options.quiet and find_spec('numba') is None:
         warn([f'{missing("numba")}; without it regressors take longer'])
@@ -430,16 +427,28 @@ def identify(options: argparse.Namespace) -> int:
         progress(1.0, 'writing the results')
         saved = save(result, folder)
     if not options.quiet:
-        # warnings are printed in one place, below
         show(summary(result, verbose=options.verbose))
-    warnings = unique_texts(result.warnings, result.estimate.warnings, saved.warnings)
-    # the verdict has said what was left out
-    said = saved.failures if options.quiet else (*saved.failures, *result.omissions)
-    warn(text for text in warnings if text not in said)
-    for path in (saved.result, saved.verdict, saved.urdf, saved.target, saved.report):
-        if path is not None:
-            print(f'wrote {path}')
+    warn(remarks(result, saved, told=not options.quiet))
+    for path in saved.files:
+        print(f'wrote {path}')
     code = require(
         options.require, physical=result.consistency.physical, plausible=result.plausible
     )
     return fail('; '.join(saved.failures), EXIT_NOT_WRITTEN) if saved.failures else code
+
+
+def _identification(
+    options: argparse.Namespace, experiment: Experiment | None
+) -> Callable[..., Result]:
+    """Return what identifies by an experiment file, or by factors alone."""
+    from ..estimation.estimators import EstimationSettings
+    from ..estimation.factor_file import read_factor
+    from ..identification.pipeline import identify, identify_factors
+    from ..identification.reduction import with_factors
+    from ..options.document import read_section
+
+    if experiment is not None:
+        return partial(identify, with_factors(experiment, options.factors))
+    factors = [read_factor(path) for path in (options.experiment, *options.factors)]
+    estimation = read_section(EstimationSettings, 'estimation', overrides_of(options))
+    return partial(identify_factors, factors, estimation)

@@ -6,13 +6,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 import signal
 from typing import Any, TYPE_CHECKING
 
-from ..errors import collected_warnings, ExcitationError
+from ..errors import collected_warnings
 from ..support.progress import progress_bar
 from ..version import page
 from .command import (
@@ -189,71 +188,19 @@ def preview(options: argparse.Namespace) -> int:
     robot-identification preview plan/plan.yaml --urdf robot.urdf --speed 0.3 \
         --settings nodes.yaml --out slow.html
     """
-    from ..excitation.collisions import planned_collisions
-    from ..excitation.constraints import check_trajectory
-    from ..excitation.limits import motion_limits
-    from ..excitation.plan_file import as_points, read_plan
-    from ..excitation.plan_page import MotionPage, plan_html
-    from ..excitation.stops import check_stops
-    from ..model.robot import Robot
+    from ..excitation.plan_page import plan_html
+    from ..excitation.recheck import recheck
     from ..untrusted.writing import reported_failures, write_whole
 
     settings = planning_of(options).planner
-    stored = read_plan(options.plan)
-    made_for = stored.robot
-    robot = Robot.from_urdf(
-        options.urdf, made_for.joints, locked=made_for.locked, gravity=made_for.gravity
-    )
-    own = {obstacle.name for obstacle in settings.all_obstacles}
-    added = tuple(o for o in stored.obstacles if o.name not in own)
-    settings = replace(
-        settings,
-        obstacles=(*settings.obstacles, *added),
-        tracking_tolerance=stored.tracking_tolerance or settings.tracking_tolerance,
-        stop_deceleration=stored.stop_deceleration or settings.stop_deceleration,
-    )
-    trajectory = as_points(stored.trajectory).slower(options.speed)
-    limits = motion_limits(robot, settings, margin=0.0)
-    collisions = planned_collisions(robot, settings)
-    findings, refusal = None, None
-    try:
-        findings = check_trajectory(
-            robot, trajectory, limits, rate=settings.check_rate, collisions=collisions
-        )
-        if settings.stop_deceleration:
-            deceleration = settings.stop_deceleration
-            stopping = check_stops(robot, trajectory, limits, deceleration, collisions)
-            findings = replace(findings, stopping=stopping)
-    except ExcitationError as error:
-        refusal = error
-    other = () if stored.is_of(robot) else (
-        f"'{options.plan}' was made with another URDF: everything here is by '{options.urdf}'",
-    )  # fmt: skip
-    page = MotionPage(
-        robot,
-        trajectory,
-        limits,
-        findings,
-        refusal='' if refusal is None else str(refusal),
-        refusal_time=getattr(refusal, 'time', None),
-        collisions=collisions,
-        obstacles=settings.all_obstacles,
-        warnings=(*(() if collisions is None else collisions.warnings), *other),
-    )
+    found = recheck(options.plan, options.urdf, settings, options.speed)
     path = options.out or options.plan.with_name('preview.html')
     with reported_failures(path.parent, remedy='choose another file'):
-        write_whole(path, plan_html(page))
-    warn(other)
-    print(
-        f'{trajectory.duration:.4g} s of {", ".join(robot.joints)}; '
-        f'gravity {list(made_for.gravity)}'
-    )
-    for joint, position in robot.locked.items():
-        print(f'held: {joint} at {position:g}')
-    if findings is not None:
-        print(findings.summary())
+        write_whole(path, plan_html(found.page))
+    warn(found.remarks)
+    print(found.summary())
     print(f'wrote {path}')
-    return EXIT_OK if refusal is None else fail(refusal, EXIT_REJECTED)
+    return EXIT_OK if found.refusal is None else fail(found.refusal, EXIT_REJECTED)
 
 
 @command(

@@ -1,157 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-The table of estimators, `ESTIMATORS`, the settings of an estimation, and the rows that it takes.
-
-Whoever adds an estimator enters it here, and nowhere else.
-"""
+"""The settings of an estimation, made from the table of estimators, and the rows it takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ..errors import one_of, SettingsError
-from ..model.parameters import ParameterSet
-from ..model.robot import Robot
-from ..options.fields import option
+from ..options.fields import option, with_fields
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
-from ..regressor.settings import ModelSettings
 from ..signals import RecordingSource, SignalSettings
 from ..support.progress import Progress
-from .bootstrap import BootstrapSettings, with_bootstrap
-from .bounds import stated_boxes
+from .bootstrap import BootstrapSettings
 from .energy import ENERGY, energy_blocks, EnergySettings
 from .estimate import Estimate
-from .irls import irls, IrlsSettings
-from .least_squares import ols, wls
+from .irls import IrlsSettings
 from .link_constraints import PhysicalSettings
-from .physical import physical
 from .plot_samples import TRACE_ROWS
-from .recursive.mrls import mrls
 from .recursive.rls import RecursiveSettings
 from .rows import Repair, row_blocks, RowBlock
 from .system import combine, LinearSystem, systems_of
-
-BOUNDS = (
-    *('mrls.bounds', 'mrls.bounds_file'),
-    *('physical.total_mass', 'physical.relative_mass', 'physical.links'),
-    'physical.center_of_mass',
-)
-"""Keys of `EstimationSettings` that state bounds."""
-
-DRAWN, SCALED, OWN = 'drawn', 'scaled', 'own'
-"""Ways to the bootstrap's standard deviations, see `Estimator`."""
-
-
-@dataclass(frozen=True)
-class Estimator:
-    """
-    Member of the table of estimators.
-
-    Its settings, if it has any, are the field of `EstimationSettings` of its name.
-
-    Attributes
-    ----------
-    title:
-        Its name in full, for summaries and reports.
-    doc:
-        What it does, for the description of `EstimationSettings.method`.
-    run:
-        Returns the estimate, with classical standard deviations unless ``bootstrap`` is `OWN`.
-    from_factors:
-        True if the factors of recordings are enough for it, without their rows one by one.
-    bounds:
-        The `BOUNDS` that it keeps.
-    bootstrap:
-        Where its standard deviations come from if a bootstrap is asked for: `DRAWN`, for the least
-        squares solution by the weights of the joints; `SCALED`, its classical ones by what those
-        of weighted least squares grow by; `OWN`, its function does that itself.
-
-    """
-
-    title: str
-    doc: str
-    run: Callable[[EstimationTask], Estimate]
-    from_factors: bool = False
-    bounds: tuple[str, ...] = ()
-    bootstrap: str = SCALED
-
-
-def _irls(task: EstimationTask) -> Estimate:
-    return irls(
-        task.system,
-        task.rows,
-        task.settings.irls,
-        prior=task.prior,
-        robot=task.robot.name,
-        repaired=task.rows,
-    )
-
-
-def _mrls(task: EstimationTask) -> Estimate:
-    return mrls(
-        task.system, task.rows(), task.settings.mrls, prior=task.prior, robot=task.robot.name
-    )
-
-
-def _physical(task: EstimationTask) -> Estimate:
-    try:
-        return physical(
-            task.system,
-            task.robot,
-            task.prior,
-            task.settings.physical,
-            model=task.model,
-            boxes=stated_boxes(task.settings.mrls.bounds, task.settings.mrls.bounds_file),
-            drawing=task.settings.bootstrap,
-        )
-    except np.linalg.LinAlgError as error:
-        estimate = run_estimator(replace(task, settings=replace(task.settings, method='wls')))
-        remark = f'the physical fit fails ({error}): weighted least squares takes its place'
-        notes, warnings = (*estimate.notes, remark), (*estimate.warnings, remark)
-        return replace(estimate, notes=notes, warnings=warnings)
-
-
-ESTIMATORS: dict[str, Estimator] = {
-    'ols': Estimator(
-        'ordinary least squares',
-        'least squares with all rows alike',
-        lambda task: ols(task.system, prior=task.prior, robot=task.robot.name),
-        from_factors=True,
-        bootstrap=DRAWN,
-    ),
-    'wls': Estimator(
-        'weighted least squares',
-        'least squares with the rows of each joint weighted by its residual',
-        lambda task: wls(task.system, prior=task.prior, robot=task.robot.name),
-        from_factors=True,
-        bootstrap=DRAWN,
-    ),
-    'irls': Estimator(
-        'iteratively reweighted least squares',
-        'least squares with each row weighted by its own residual, robust against outliers',
-        _irls,
-    ),
-    'mrls': Estimator(
-        'modified recursive least squares',
-        'recursively from the prior',
-        _mrls,
-        bounds=('mrls.bounds', 'mrls.bounds_file'),
-    ),
-    'physical': Estimator(
-        'maximum a posteriori over physical bodies',
-        'the most probable parameters that real bodies can have, from recordings and prior',
-        _physical,
-        from_factors=True,
-        bounds=BOUNDS,
-        bootstrap=OWN,
-    ),
-}
-"""Estimators by the name that `EstimationSettings.method` gives them."""
+from .table import BOUNDS, estimate_by, EstimationTask, ESTIMATORS
 
 ROLLOUT = 'rollout'
 """Method for recordings of commands (`servo`), which is none of the estimators."""
@@ -176,6 +48,13 @@ class EssentialSettings:
 
 
 @dataclass(frozen=True)
+@with_fields(
+    {
+        name: (each.settings, option(factory=each.settings, doc=f'Settings of method {name}'))
+        for name, each in ESTIMATORS.items()
+        if each.settings
+    }
+)
 class EstimationSettings:
     """
     Settings of the estimation of base parameters.
@@ -233,15 +112,11 @@ class EstimationSettings:
         'to wls',
         choices=STANDARD,
     )
-    irls: IrlsSettings = option(
-        factory=IrlsSettings, doc='Of the reweighted least squares, for method irls'
-    )
-    mrls: RecursiveSettings = option(
-        factory=RecursiveSettings, doc='Of the recursive estimator, for method mrls'
-    )
-    physical: PhysicalSettings = option(
-        factory=PhysicalSettings, doc='Of the fit that real bodies can have, for method physical'
-    )
+    if TYPE_CHECKING:
+        # sections of the table's members, for those who read them by name
+        irls: IrlsSettings = IrlsSettings()
+        mrls: RecursiveSettings = RecursiveSettings()
+        physical: PhysicalSettings = PhysicalSettings()
 
     def __post_init__(self) -> None:
         if self.standard == 'essential' and self.essential is None:
@@ -404,37 +279,6 @@ class RowBuilder:
         )
 
 
-@dataclass(frozen=True)
-class EstimationTask:
-    """
-    Input of an estimator.
-
-    Attributes
-    ----------
-    system:
-        The rows of all recordings, folded into factors; enough for most estimators.
-    robot:
-        The robot, for its name and the sizes of its links.
-    prior:
-        Standard parameters, over the layout of ``system.structure``.
-    settings:
-        How to estimate.
-    rows:
-        Starts a fresh pass over the same rows, recording by recording, for estimators that have to
-        see them one by one; given a `Repair`, with other efforts at some samples.
-    model:
-        Terms of the dynamic model.
-
-    """
-
-    system: LinearSystem
-    robot: Robot
-    prior: ParameterSet
-    settings: EstimationSettings = field(default_factory=EstimationSettings)
-    rows: Callable[..., Iterator[RowBlock]] = field(default=lambda repair=None: iter(()))
-    model: ModelSettings = field(default_factory=ModelSettings)
-
-
 def resolve_method_conflict(
     settings: EstimationSettings,
 ) -> tuple[EstimationSettings, tuple[str, ...]]:
@@ -462,8 +306,4 @@ def run_estimator(task: EstimationTask) -> Estimate:
             value=ROLLOUT,
             remedy=f'set it to one of {one_of(ESTIMATORS)}, or robot.effort_kind to servo_command',
         )
-    estimator, drawing = ESTIMATORS[task.settings.method], task.settings.bootstrap
-    estimate = estimator.run(task)
-    if drawing is None or estimator.bootstrap == OWN:
-        return estimate
-    return with_bootstrap(task.system, estimate, drawing, drawn=estimator.bootstrap == DRAWN)
+    return estimate_by(task.settings.method, task)

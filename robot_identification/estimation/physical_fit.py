@@ -306,37 +306,20 @@ class PhysicalFit:
             for body in references
             if body.link not in stated.pinned
         )
-        columns = np.arange(len(layout))
-        places = np.array([columns[layout.slice_of(body.link)] for body in bodies], dtype=int)
+        places = np.array([_columns(layout, body.link) for body in bodies], dtype=int)
         places = places.reshape(-1, len(INERTIAL_SYMBOLS))
-        drives = np.ones(len(layout), dtype=bool)
-        for link in layout.links:
-            drives[layout.slice_of(link)] = False
-        fixed = np.zeros(places.shape)
         faces = _centre_faces(robot, bodies, settings)
-        start = np.array(prior.values)
-        for i, (body, place) in enumerate(zip(bodies, places, strict=True)):
-            fixed[i] = stated.fixed.get(body.link, 0.0)
-            start[place] = from_pseudo_inertia(stated.body(body.link, body.pseudo_inertia))
-            if body.link in faces and body.link not in {*stated.fixed, *stated.symmetries}:
-                start[place] = _moved_inside(start[place], faces[body.link])
-            start[place] += fixed[i]
+        start, fixed = _inside(prior, bodies, places, stated, faces)
         box, held = box_bounds(layout, boxes or {}, start)
         bounds = stated.mass_bounds(layout) + box
         for link, planes in faces.items():
             bounds += centre_bounds(link, planes, layout)
-        signs = drive_signs(layout, model)
         unseen = _unseen_masses(system.structure.regrouping, layout, stated, settings)
         held[unseen] = True
+        signs = drive_signs(layout, model)
         signs = signs[(signs[:, ~held] != 0.0).any(axis=1)]
         directions = stated.directions(layout, held)
-        known, values = np.zeros((0, len(layout))), np.zeros(0)
-        if settings.total is not None:
-            mass, std = settings.total
-            stated.require_total(mass, std, prior)
-            known = np.zeros((1, len(layout)))
-            known[0, [layout.slice_of(body.link).start for body in references]] = 1.0 / std
-            values = np.array([mass / std])
+        known, values = _weighed(prior, references, stated, settings)
         return cls(
             regrouping=system.structure.regrouping,
             prior=np.array(prior.values),
@@ -345,7 +328,7 @@ class PhysicalFit:
             signs=signs,
             bounds=bounds,
             spreads=_spreads(system, layout),
-            drives=drives,
+            drives=_of_drives(layout),
             known=known,
             known_values=values,
             unseen=unseen,
@@ -407,6 +390,58 @@ class PhysicalFit:
         problem, inside = self.problem(factor, weight)
         near = start is not None
         return minimise(problem, inside if start is None else start, tolerance, near=near)
+
+
+def _columns(layout: ParameterLayout, link: str) -> np.ndarray:
+    """Return the columns of a link's inertial parameters."""
+    return np.arange(len(layout))[layout.slice_of(link)]
+
+
+def _of_drives(layout: ParameterLayout) -> np.ndarray:
+    """Return which parameters are of no link, (p,) bool."""
+    drives = np.ones(len(layout), dtype=bool)
+    for link in layout.links:
+        drives[layout.slice_of(link)] = False
+    return drives
+
+
+def _inside(
+    prior: ParameterSet,
+    bodies: tuple[Body, ...],
+    places: np.ndarray,
+    stated: StatedLinks,
+    faces: Mapping[str, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return the prior with the bodies moved inside of what is stated of them.
+
+    Beside these (p,) parameters are the (n, 10) that are pinned to the n bodies.
+    """
+    start, fixed = np.array(prior.values), np.zeros(places.shape)
+    for i, (body, place) in enumerate(zip(bodies, places, strict=True)):
+        fixed[i] = stated.fixed.get(body.link, 0.0)
+        start[place] = from_pseudo_inertia(stated.body(body.link, body.pseudo_inertia))
+        if body.link in faces and body.link not in {*stated.fixed, *stated.symmetries}:
+            start[place] = _moved_inside(start[place], faces[body.link])
+        start[place] += fixed[i]
+    return start, fixed
+
+
+def _weighed(
+    prior: ParameterSet,
+    references: tuple[Body, ...],
+    stated: StatedLinks,
+    settings: PhysicalSettings,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `PhysicalFit.known` and `PhysicalFit.known_values`: the total mass, where stated."""
+    layout = prior.layout
+    if settings.total is None:
+        return np.zeros((0, len(layout))), np.zeros(0)
+    mass, std = settings.total
+    stated.require_total(mass, std, prior)
+    known = np.zeros((1, len(layout)))
+    known[0, [layout.slice_of(body.link).start for body in references]] = 1.0 / std
+    return known, np.array([mass / std])
 
 
 def _unseen_masses(

@@ -70,9 +70,27 @@ class SavedFiles:
     warnings: tuple[str, ...] = ()
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that are there, numbers and verdict first."""
+        paths = self.result, self.verdict, self.urdf, self.target, self.report
+        return tuple(path for path in paths if path is not None)
+
+    @property
     def failures(self) -> tuple[str, ...]:
         """Remarks on files that are not written."""
         return tuple(text for text in self.warnings if _NOT_WRITTEN in text)
+
+
+def remarks(result: Result, saved: SavedFiles, *, told: bool) -> tuple[str, ...]:
+    """
+    Return the warnings of a result and its files, each once.
+
+    Failures of files are left out: they are the reason of a command's failure.  If the overview
+    was ``told``, so is what the verdict says was left out.
+    """
+    said = (*saved.failures, *result.omissions) if told else saved.failures
+    texts = unique_texts(result.warnings, result.estimate.warnings, saved.warnings)
+    return tuple(text for text in texts if text not in said)
 
 
 def save(result: Result | ServoResult, folder: Path | str) -> SavedFiles:

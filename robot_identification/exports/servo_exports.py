@@ -43,13 +43,29 @@ def servo_mjcf(result: AnyServoResult) -> str:
     """
     from .mjcf_export import mjcf  # MuJoCo is an extra
 
-    robot, servo, parameters = result.robot, result.servo, result.parameters
     with warnings.catch_warnings():
         # the offset is in the actuators below
         warnings.simplefilter('ignore', IdentificationWarning)
-        document = etree.fromstring(mjcf(robot, result.standard()).encode())
+        document = etree.fromstring(mjcf(result.robot, result.standard()).encode())
     for comment in document.xpath('//comment()'):
         comment.getparent().remove(comment)
+    _set_step(document, result)
+    _set_servos(document.find('actuator'), result)
+    if result.parameters.slope.any():
+        warnings.warn(
+            'MJCF has no friction that depends on the position: it is in a comment alone, and '
+            'rollouts of the file are worse than the result',
+            IdentificationWarning,
+            stacklevel=2,
+        )
+    title = 'robot_identification: parameters without an element in MJCF'
+    set_comment(document, title, _without_element(result))
+    etree.indent(document)
+    return str(etree.tostring(document, encoding='unicode')) + '\n'
+
+
+def _set_step(document: etree._Element, result: AnyServoResult) -> None:
+    """Set the step of the simulation, and joints' friction as stiff as it allows."""
     timestep, integrator = result.simulator.step()
     option = document.find('option')
     option.set('timestep', repr(timestep))
@@ -58,19 +74,21 @@ def servo_mjcf(result: AnyServoResult) -> str:
     for joint in document.iter('joint'):
         if joint.get('frictionloss') is not None:
             joint.set('solreffriction', stiff)
-    actuators = document.find('actuator')
+
+
+def _set_servos(actuators: etree._Element, result: AnyServoResult) -> None:
+    """Replace the actuators by position servos with gains, limits and constant efforts."""
     actuators.clear()
-    kp = servo.per_joint('stiffness', robot.joints) * parameters.stiffness
-    kd = servo.per_joint('damping', robot.joints) * parameters.damping
-    limits = None if servo.limit is None else servo.per_joint('limit', robot.joints)
-    for j, joint in enumerate(robot.joints):
+    kp, kd, limits = _gains(result)
+    offset = result.parameters.offset
+    for j, joint in enumerate(result.robot.joints):
         attributes = {'name': joint, 'joint': joint}
         if limits is not None:
             bound = float(limits[j])
             attributes |= {'forcelimited': 'true', 'forcerange': f'{-bound!r} {bound!r}'}
-        if parameters.offset[j]:
+        if offset[j]:
             # of a position actuator's form, with a constant
-            numbers = (-float(parameters.offset[j]), -float(kp[j]), -float(kd[j]))
+            numbers = (-float(offset[j]), -float(kp[j]), -float(kd[j]))
             attributes |= {
                 'gainprm': repr(float(kp[j])),
                 'biastype': 'affine',
@@ -80,33 +98,38 @@ def servo_mjcf(result: AnyServoResult) -> str:
             continue
         attributes |= {'kp': repr(float(kp[j])), 'kv': repr(float(kd[j]))}
         etree.SubElement(actuators, 'position', attributes)
-    late = delay_document(parameters, robot.joints)
+
+
+def _gains(result: AnyServoResult) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return stiffness and damping of the joints, and the largest efforts where there are any."""
+    servo, joints, parameters = result.servo, result.robot.joints, result.parameters
+    return (
+        servo.per_joint('stiffness', joints) * parameters.stiffness,
+        servo.per_joint('damping', joints) * parameters.damping,
+        None if servo.limit is None else servo.per_joint('limit', joints),
+    )
+
+
+def _without_element(result: AnyServoResult) -> list[str]:
+    """Say what MJCF has no element for, a line each."""
+    joints, parameters = result.robot.joints, result.parameters
+    late = delay_document(parameters, joints)
+    delays = (
+        {f'of {joint} ': delay for joint, delay in late.items()}
+        if isinstance(late, dict)
+        else {'': late}
+    )
     lines = [
-        f'commands {of}act {delay!r} s later than they are sent'
-        for of, delay in (
-            ((f'of {joint} ', delay) for joint, delay in late.items())
-            if isinstance(late, dict)
-            else (('', late),)
-        )
+        f'commands {of}act {delay!r} s later than they are sent' for of, delay in delays.items()
     ]
     if not result.simulator.named:
         lines.append('no simulator was named: the step is that of the errors in the result')
     if parameters.slope.any():
         lines += [
             f'{joint}: Coulomb friction changes by {slope:.6g} N m/rad from position {at:.6g}'
-            for joint, slope, at in zip(
-                robot.joints, parameters.slope, _reference(result), strict=True
-            )
+            for joint, slope, at in zip(joints, parameters.slope, _reference(result), strict=True)
         ]
-        warnings.warn(
-            'MJCF has no friction that depends on the position: it is in a comment alone, and '
-            'rollouts of the file are worse than the result',
-            IdentificationWarning,
-            stacklevel=2,
-        )
-    set_comment(document, 'robot_identification: parameters without an element in MJCF', lines)
-    etree.indent(document)
-    return str(etree.tostring(document, encoding='unicode')) + '\n'
+    return lines
 
 
 def _reference(result: AnyServoResult) -> np.ndarray:
@@ -169,10 +192,8 @@ def _actuators(
     head: Sequence[str],
 ) -> str:
     """Return a file of actuators; names are module, class, and its field for joints."""
-    robot, servo, parameters = result.robot, result.servo, result.parameters
-    kp = servo.per_joint('stiffness', robot.joints) * parameters.stiffness
-    kd = servo.per_joint('damping', robot.joints) * parameters.damping
-    limits = None if servo.limit is None else servo.per_joint('limit', robot.joints)
+    robot, parameters = result.robot, result.parameters
+    kp, kd, limits = _gains(result)
     if not result.simulator.named:
         raise SettingsError(
             f'{names[0]} counts delays in steps, and the parameters are for no simulator',

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 import time
@@ -43,6 +43,9 @@ from .tasks import (
 
 _ESSENTIAL = 30.0
 """Largest relative standard deviation of essential parameters [%] where the settings have none."""
+
+_PARTS = (0.0, 0.9), (0.9, 0.95), (0.95, 0.99)
+"""Parts of the work: reducing, merging, comparing."""
 
 _LISTED_WARNINGS = 20
 """Warnings about recordings that are listed one by one."""
@@ -84,6 +87,7 @@ def identify_fleet(
 
     """
     began = time.perf_counter()
+    reducing, merging, comparing = (subrange(progress, *part) for part in _PARTS)
     with collected_warnings() as notes:
         plan = ReductionPlan.from_experiment(experiment)
     paths = find_recordings(recordings)
@@ -99,55 +103,38 @@ def identify_fleet(
             plan.fingerprint(),
             experiment.fleet,
             keep_going=keep_going,
-            progress=subrange(progress, 0.0, 0.9),
+            progress=reducing,
         )
         reduced = time.perf_counter()
         _require_some(reduction, store)
-        robots = {
-            serial: tuple(group)
-            for serial, group in groupby(reduction.recordings, key=lambda one: one.serial)
-        }
-        files = {s: [store.factor_file(one.key) for one in robots[s]] for s in robots}
-        merged = merge_robots(executor, files, progress=subrange(progress, 0.9, 0.95))
-        total = _keep(store, merged)
+        members = _Members(executor, plan, store, _by_robot(reduction))
+        total = members.merged(merging)
         progress(0.95, 'estimating')
         fleet = _identified(plan, total)
-        comparison, failure = _compared(
-            executor,
-            plan,
-            store,
-            fleet,
-            total,
-            robots,
-            files,
-            experiment.fleet.significance,
-            subrange(progress, 0.95, 0.99),
-        )
-        scheduler = executor.name
+        significance = experiment.fleet.significance
+        comparison, failure = members.compared(fleet, total, significance, comparing)
         timing = Timing(
-            opening=opened - began,
-            reducing=reduced - opened,
-            comparing=time.perf_counter() - reduced,
+            *(opened - began, reduced - opened, time.perf_counter() - reduced),
             work=reduction.seconds,
             workers=executor.workers,
         )
-        results = tuple(_robot(plan, store, s, robots[s], fleet) for s in robots)
+        result = FleetResult(
+            name=experiment.name,
+            problem=plan.problem,
+            settings=experiment.fleet,
+            structure=plan.structure,
+            factor=total.factor,
+            estimate=fleet,
+            robots=members.results(fleet),
+            comparison=comparison,
+            rejected=reduction.rejected,
+            kept=reduction.kept,
+            scheduler=executor.name,
+            timing=timing,
+            warnings=unique_texts(notes, failure, fleet.warnings, _warnings(reduction)),
+        )
     progress(1.0, 'done')
-    return FleetResult(
-        name=experiment.name,
-        problem=plan.problem,
-        settings=experiment.fleet,
-        structure=plan.structure,
-        factor=total.factor,
-        estimate=fleet,
-        robots=results,
-        comparison=comparison,
-        rejected=reduction.rejected,
-        kept=reduction.kept,
-        scheduler=scheduler,
-        timing=timing,
-        warnings=unique_texts(notes, failure, fleet.warnings, _warnings(reduction)),
-    )
+    return result
 
 
 def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
@@ -178,20 +165,6 @@ def save_fleet(result: FleetResult, folder: Path | str) -> tuple[Path, ...]:
     return numbers, report
 
 
-def _keep(store: Store, merged: Iterable[tuple[str, StoredFactor]]) -> StoredFactor:
-    """Write the robots' factors and that of the fleet, one in memory at a time; return it."""
-    serials = []
-    for serial, stored in merged:
-        write_file(store.robot_file(serial), pack(replace(stored, name=serial)))
-        serials.append(serial)
-    # a fleet's factor is made of robots', which name their recordings
-    total = merge_stored(
-        replace(_read(store, serial), origins=(Origin(serial),)) for serial in serials
-    )
-    write_file(store.folder / f'fleet{SUFFIX}', pack(total))
-    return total
-
-
 def _read(store: Store, serial: str) -> StoredFactor:
     return read_factor(store.robot_file(serial))
 
@@ -213,70 +186,111 @@ def _identified(plan: ReductionPlan, stored: StoredFactor) -> Estimate:
     return run_estimator(task)
 
 
-def _robot(
-    plan: ReductionPlan,
-    store: Store,
-    serial: str,
-    recordings: tuple[FleetRecording, ...],
-    fleet: Estimate,
-) -> RobotResult:
-    """Identify one robot, and fit its recordings by the fleet's parameters."""
-    stored = _read(store, serial)
-    by_fleet = evaluate(_system(plan, stored), fleet.base.values)
-    own, failure = None, ''
-    try:
-        own = _identified(plan, stored)
-    except IdentificationError as error:
-        failure = str(error)
-    return RobotResult(serial, recordings, stored.factor.raw_rows, own, by_fleet, failure)
+def _by_robot(reduction: Reduction) -> dict[str, tuple[FleetRecording, ...]]:
+    """Return the recordings of each robot, by its serial number."""
+    groups = groupby(reduction.recordings, key=lambda one: one.serial)
+    return {serial: tuple(group) for serial, group in groups}
 
 
-def _compared(
-    executor: Executor,
-    plan: ReductionPlan,
-    store: Store,
-    fleet: Estimate,
-    total: StoredFactor,
-    robots: Mapping[str, Sequence[FleetRecording]],
-    files: Mapping[str, Sequence[Path]],
-    significance: float,
-    progress: Progress,
-) -> tuple[FleetComparison | None, tuple[str, ...]]:
-    """Compare robots and times by the essential parameters; or return the reason against."""
-    system = _system(plan, total)
-    wanted = plan.problem.estimation.essential
-    limit = _ESSENTIAL if wanted is None else wanted.max_relative_std
-    try:
-        reduced = essential(system, fleet, limit)
-    except IdentifiabilityError as error:
-        return None, (f'robots are not compared: {error}',)
-    assert reduced.essential is not None
-    question = Question(
-        plan.structure.base_layout,
-        joint_weights(system),
-        np.asarray(reduced.essential),
-        np.asarray(reduced.base.values),
-    )
-    found: dict[str, list[np.ndarray]] = {serial: [] for serial in robots}
-    groups = in_groups(
-        executor,
-        estimate_group,
-        files,
-        progress=progress,
-        text='comparing recordings',
-        argument=question,
-    )
-    for serial, estimates in groups:
-        found[serial].extend(estimates)
-    series = []
-    for serial, recordings in robots.items():
-        each = np.array(found[serial])
-        together = estimate_essentials(_read(store, serial), question)
-        stamps = np.array([one.stamp for one in recordings])
-        series.append(Series(stamps, each[:, 0], each[:, 1], *together))
-    layout = question.layout.select(np.flatnonzero(question.essential))
-    tests = compare(series, significance)
-    return FleetComparison(layout, tuple(robots), tuple(series), tests, significance), ()
+@dataclass(frozen=True)
+class _Members:
+    """
+    The robots of a fleet, each by the factors of its recordings in the store.
+
+    Attributes
+    ----------
+    recordings:
+        Of each robot, by its serial number.
+
+    """
+
+    executor: Executor
+    plan: ReductionPlan
+    store: Store
+    recordings: Mapping[str, tuple[FleetRecording, ...]]
+
+    @property
+    def files(self) -> dict[str, list[Path]]:
+        """The factors of each robot's recordings."""
+        return {
+            serial: [self.store.factor_file(one.key) for one in own]
+            for serial, own in self.recordings.items()
+        }
+
+    def merged(self, progress: Progress) -> StoredFactor:
+        """Write the robots' factors and that of the fleet, one in memory at a time; return it."""
+        store, serials = self.store, []
+        for serial, stored in merge_robots(self.executor, self.files, progress=progress):
+            write_file(store.robot_file(serial), pack(replace(stored, name=serial)))
+            serials.append(serial)
+        # a fleet's factor is made of robots', which name their recordings
+        total = merge_stored(
+            replace(_read(store, serial), origins=(Origin(serial),)) for serial in serials
+        )
+        write_file(store.folder / f'fleet{SUFFIX}', pack(total))
+        return total
+
+    def results(self, fleet: Estimate) -> tuple[RobotResult, ...]:
+        """Identify each robot, and fit its recordings by the fleet's parameters."""
+        return tuple(self._result(serial, own, fleet) for serial, own in self.recordings.items())
+
+    def _result(
+        self, serial: str, recordings: tuple[FleetRecording, ...], fleet: Estimate
+    ) -> RobotResult:
+        stored = _read(self.store, serial)
+        by_fleet = evaluate(_system(self.plan, stored), fleet.base.values)
+        own, failure = None, ''
+        try:
+            own = _identified(self.plan, stored)
+        except IdentificationError as error:
+            failure = str(error)
+        return RobotResult(serial, recordings, stored.factor.raw_rows, own, by_fleet, failure)
+
+    def compared(
+        self, fleet: Estimate, total: StoredFactor, significance: float, progress: Progress
+    ) -> tuple[FleetComparison | None, tuple[str, ...]]:
+        """Compare robots and times by the essential parameters; or return the reason against."""
+        plan = self.plan
+        system = _system(plan, total)
+        wanted = plan.problem.estimation.essential
+        limit = _ESSENTIAL if wanted is None else wanted.max_relative_std
+        try:
+            reduced = essential(system, fleet, limit)
+        except IdentifiabilityError as error:
+            return None, (f'robots are not compared: {error}',)
+        assert reduced.essential is not None
+        question = Question(
+            plan.structure.base_layout,
+            joint_weights(system),
+            np.asarray(reduced.essential),
+            np.asarray(reduced.base.values),
+        )
+        series = self._series(question, progress)
+        layout = question.layout.select(np.flatnonzero(question.essential))
+        tests = compare(series, significance)
+        robots = tuple(self.recordings)
+        return FleetComparison(layout, robots, tuple(series), tests, significance), ()
+
+    def _series(self, question: Question, progress: Progress) -> list[Series]:
+        """Return the estimates of each robot's recordings over time, and of all of them."""
+        found: dict[str, list[np.ndarray]] = {serial: [] for serial in self.recordings}
+        groups = in_groups(
+            self.executor,
+            estimate_group,
+            self.files,
+            progress=progress,
+            text='comparing recordings',
+            argument=question,
+        )
+        for serial, estimates in groups:
+            found[serial].extend(estimates)
+        series = []
+        for serial, recordings in self.recordings.items():
+            each = np.array(found[serial])
+            together = estimate_essentials(_read(self.store, serial), question)
+            stamps = np.array([one.stamp for one in recordings])
+            series.append(Series(stamps, each[:, 0], each[:, 1], *together))
+        return series
 
 
 def _require_some(reduction: Reduction, store: Store) -> None:

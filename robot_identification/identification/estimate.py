@@ -21,7 +21,7 @@ from ..estimation import (
     standard_base_columns,
     standard_essential,
 )
-from ..estimation.estimators import EstimationTask, RowBuilder, run_estimator
+from ..estimation.estimators import EstimationSettings, EstimationTask, RowBuilder, run_estimator
 from ..model.parameters import ParameterSet
 from ..support.progress import no_progress, Progress
 from .choose import Chosen
@@ -64,15 +64,15 @@ class Estimated:
 
 def estimate(chosen: Chosen, *, progress: Progress = no_progress) -> Estimated:
     """Estimate the parameters from the recordings; errors as of `prepare.prepare`."""
-    watch = Stopwatch()
+    watch, settings = Stopwatch(), chosen.problem.estimation
     with collected_warnings() as notes:
         task = _task(chosen, chosen.prepared.recordings.identification, progress)
         watch.lap('recordings')
         progress(1.0, 'estimating')
-        found, reduced = _estimates(task)
-        built = RowBuilder(task.settings).notes
+        found, reduced = _estimates(task, settings)
+        built = RowBuilder(settings).notes
         found = replace(found, notes=(*built, *chosen.remarks, *found.notes))
-        closest = found.standard or _standard(task, found, reduced)
+        closest = found.standard or _standard(task, settings, found, reduced)
         watch.lap('estimation')
     return Estimated(chosen, task.system, found, reduced, closest, notes, watch.laps)
 
@@ -99,10 +99,12 @@ def _task(chosen: Chosen, sources: Sequence[Source], progress: Progress) -> Esti
     )
 
 
-def _estimates(task: EstimationTask) -> tuple[Estimate, Estimate | None]:
+def _estimates(
+    task: EstimationTask, settings: EstimationSettings
+) -> tuple[Estimate, Estimate | None]:
     """Return all base parameters and, where asked for, the essential ones alone."""
     found = run_estimator(task)
-    wanted = task.settings.essential
+    wanted = settings.essential
     if wanted is None:
         return found, None
     try:
@@ -114,9 +116,14 @@ def _estimates(task: EstimationTask) -> tuple[Estimate, Estimate | None]:
     return replace(found, essential=reduced.essential), reduced
 
 
-def _standard(task: EstimationTask, found: Estimate, reduced: Estimate | None) -> ParameterSet:
+def _standard(
+    task: EstimationTask,
+    settings: EstimationSettings,
+    found: Estimate,
+    reduced: Estimate | None,
+) -> ParameterSet:
     """Return the prior with what the estimate says, as `EstimationSettings.standard` asks."""
-    settings, base = task.settings, task.system.structure
+    base = task.system.structure
     if settings.standard == 'base_columns':
         return standard_base_columns(found, base, task.prior)
     if settings.standard == 'essential' and reduced is not None:

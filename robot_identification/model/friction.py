@@ -232,6 +232,6 @@ def friction_symbols(*, kind: str = '', sign: str = '', mjcf: str = '') -> tuple
     """Return the symbols of the terms of a kind, of a sign, and with an attribute of MJCF."""
     return tuple(
         term.symbol
-        for term in _TERMS
+        for term in FRICTION.values()
         if kind in ('', term.kind) and sign in ('', term.sign) and mjcf in ('', term.mjcf)
     )

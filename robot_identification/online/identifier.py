@@ -22,35 +22,29 @@ import numpy as np
 
 from ..config.problem import IdentificationProblem
 from ..data.recording import Motion
-from ..errors import IdentificationError, ModelError, SettingsError
+from ..errors import SettingsError
 from ..estimation import ModelSignature
 from ..estimation.factor import fixed_test_vector
 from ..estimation.least_squares import prior_base
 from ..estimation.recursive.mrls import learner_of
-from ..estimation.recursive.rls import RecursiveEstimate, RecursiveSettings, RecursiveState
-from ..estimation.rows import driven_rows
+from ..estimation.recursive.rls import (
+    RecursiveEstimate,
+    RecursiveLeastSquares,
+    RecursiveSettings,
+    RecursiveState,
+)
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import structure
-from ..regressor.inverse_dynamics import entries, row_pattern, RowPattern
+from ..regressor.inverse_dynamics import RowPattern
 from ..regressor.joint_terms import DryFriction
-from ..regressor.projection import forms
 from ..signals import (
-    by_joint,
-    channel_kernel,
-    decimation_factor,
-    independence,
-    ParallelDecimator,
     SignalSettings,
 )
-from ..signals.windows import Windows
-from ..untrusted.compressed import ArrayArchive, DAMAGED
-from ..untrusted.files import open_regular
-from ..untrusted.writing import whole_file
-from .filters import GridRow, OnlineChannel, OnlineGrid, OnlineWindows, StreamCounts
-
-_FORMAT = 'robot_identification online 1'
+from .filters import GridRow, OnlineGrid, StreamCounts
+from .row_filters import FilteredRow, RowFilters
+from .state_file import load_state, save_state
 
 
 class Update(NamedTuple):
@@ -86,6 +80,65 @@ class Update(NamedTuple):
     velocity: np.ndarray
     moving: np.ndarray
     entries: np.ndarray
+
+
+class Learning:
+    """
+    The recursion, with the solution by all rows so far.
+
+    Parameters
+    ----------
+    learner:
+        The recursion itself.
+    pattern:
+        Places of the entries of rows.
+    weights:
+        (n,) factor of each joint's rows.
+    independence:
+        Share of the rows that counts as independent.
+    memory:
+        Factor of what was learned before, at each step.
+
+    """
+
+    def __init__(
+        self,
+        learner: RecursiveLeastSquares,
+        pattern: RowPattern,
+        weights: np.ndarray,
+        *,
+        independence: float,
+        memory: float,
+    ) -> None:
+        self.learner, self._pattern, self._weights = learner, pattern, weights
+        self._independence, self._memory = independence, memory
+        self._none = np.zeros(len(weights), dtype=bool)
+        self.frozen = False
+        self.solution = learner.solution()
+
+    def step(self, row: FilteredRow, kept: np.ndarray) -> np.ndarray:
+        """Learn from the rows that are kept; return the residual of the parameters before."""
+        residual, self.solution = self.learner.step(
+            self._pattern,
+            self._weights,
+            row.entries,
+            row.effort,
+            self._none if self.frozen else kept,
+            self.solution,
+            independence=self._independence,
+            memory=self._memory,
+        )
+        return residual
+
+    def restore(self, state: RecursiveState) -> None:
+        """Go on from a state that was kept."""
+        self.learner.restore(state)
+        self.solution = self.learner.solution()
+
+    def reset(self, initial: np.ndarray | None) -> None:
+        """Forget all rows and start from base parameters; None for those of before."""
+        self.learner.reset(self.learner.initial if initial is None else initial)
+        self.solution = self.learner.solution()
 
 
 class OnlineIdentifier:
@@ -156,49 +209,25 @@ class OnlineIdentifier:
         if len(self.joints) != n:
             raise ValueError(f'there are {len(self.joints)} joints, the regressor has {n}')
         _require_numbers(n, period, memory, weights)
-        self._columns = structure.independent
-        self.pattern: RowPattern = row_pattern(regressor, self._columns)
-        other = forms(regressor, self._columns).other
-        self._filtered = np.flatnonzero(np.isin(self.pattern.places, other))
         self.step = period if signals.sample_rate is None else 1.0 / signals.sample_rate
-        windows = Windows.from_settings(signals, 1.0 / self.step)
         self._grid = OnlineGrid(2 * n, period, self.step)
         self.counts: StreamCounts = self._grid.counts
-        self._windows = OnlineWindows(
-            windows,
-            n,
-            self._filtered.size,
-            trim=signals.ends,
-            breakaway=getattr(regressor, 'breakaway', None),
+        self._filters = filters = RowFilters(
+            regressor, structure.independent, self.joints, signals, self.step
         )
-        self.taps, self.lag = windows.operator.taps, windows.operator.instant
-        kernel = windows.operator.value(hold=signals.polynomial_approximation.effort_hold)
-        factor = decimation_factor(signals, 1.0 / self.step)
-        self._independence = min(independence(factor, kernel), factor * self.step / period)
-        self._factor = factor
-        self._decimator = ParallelDecimator(factor)
-        driven = driven_rows(regressor)
-        self._zones = np.zeros(n)
-        movers = tuple(joint for joint, has in zip(self.joints, driven, strict=True) if has)
-        self._zones[driven] = by_joint(signals, 'dead_zone', movers)
-        delays, low_passes = np.zeros((2, n))
-        delays[driven] = by_joint(signals, 'effort_delay', movers)
-        low_passes[driven] = by_joint(signals, 'effort_low_pass', movers)
-        self._channel = _channel(delays, low_passes, self.step, self.pattern)
-        # what is learned goes through the channel after the decimation, as it does offline
-        self._slow_channel = None
-        if factor > 1:
-            self._slow_channel = _channel(delays, low_passes, factor * self.step, self.pattern)
-        waits = 0 if self._channel is None else self._channel.ahead
-        self._age = self._windows.delay + waits * self.step
-        self.delay = self._age + self._grid.delay
+        self.pattern: RowPattern = filters.pattern
+        self.taps, self.lag = filters.taps, filters.lag
+        self.delay = filters.age + self._grid.delay
         self._weights = np.ones(n) if weights is None else np.array(weights, dtype=float)
-        self._memory = 1.0 if memory is None else math.exp(-0.5 * factor * self.step / memory)
-        self._learner = learner_of(structure, settings, prior)
-        self._sample = np.empty(2 * n)
-        self.frozen = False
-        self._none = np.zeros(n, dtype=bool)
-        self._solution = self._learner.solution()
+        between = filters.factor * self.step
+        self._learning = Learning(
+            learner_of(structure, settings, prior),
+            self.pattern,
+            self._weights,
+            independence=min(filters.independence, between / period),
+            memory=1.0 if memory is None else math.exp(-0.5 * between / memory),
+        )
+        self._sample, self._none = np.empty(2 * n), np.zeros(n, dtype=bool)
 
     # --------------------------------------------------------------------------------- the stream
 
@@ -233,88 +262,55 @@ class OnlineIdentifier:
 
     def _filter(self, row: GridRow) -> Update | None:
         """Pass a row of the grid through the filters, and learn from what is completed."""
-        if row.first:
-            self._windows.restart()
-            self._decimator = ParallelDecimator(self._factor)
-            for channel in (self._channel, self._slow_channel):
-                if channel is not None:
-                    channel.restart()
-        state = self._windows.push(row.values)
-        if state is None:
-            return None
-        found = entries(self._regressor, state.motion, self._columns, self.pattern)
-        now = self._windows.filtered(found, self._filtered)
-        if now is None:
-            return None
-        every = np.concatenate((now, state.effort, state.motion.velocity[0]))
-        delayed = every if self._channel is None else self._channel.push(every)
-        if delayed is not None:
-            rows, effort, velocity = self._separated(delayed)
-            moving = np.abs(velocity) >= self._zones
-            learned = moving if self._factor == 1 else self._none
-            residual = self._learn(rows, effort, learned)
-        if self._factor > 1:
-            self._learn_decimated(every)
-        if delayed is None:
+        now, decimated = self._filters.push(row)
+        residual = None
+        if now is not None:
+            kept = now.moving if self._filters.factor == 1 else self._none
+            residual = self._learning.step(now, kept)
+        for each in decimated:
+            self._learning.step(each, each.moving)
+        if now is None or residual is None:
             return None
         return Update(
-            row.stamp - self._age,
-            self._solution.values,
-            self._solution.flags,
+            row.stamp - self._filters.age,
+            self.values,
+            self.flags,
             residual,
-            effort,
-            velocity,
-            moving,
-            rows,
+            now.effort,
+            now.velocity,
+            now.moving,
+            now.entries,
         )
-
-    def _learn_decimated(self, every: np.ndarray) -> None:
-        """Learn from the row that a sample's entries, effort and velocity complete, if any."""
-        for output in self._decimator.push(every[:, None]).T:
-            joined = output if self._slow_channel is None else self._slow_channel.push(output)
-            if joined is not None:
-                rows, effort, velocity = self._separated(joined)
-                self._learn(rows, effort, np.abs(velocity) >= self._zones)
-
-    def _separated(self, joined: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return entries, effort and velocity of what has been filtered together."""
-        k, n = self.pattern.width, self._n
-        return joined[:k], joined[k : k + n], joined[k + n :]
-
-    def _learn(self, rows: np.ndarray, effort: np.ndarray, kept: np.ndarray) -> np.ndarray:
-        """Learn from the rows that count; return the residual of the parameters before."""
-        residual, self._solution = self._learner.step(
-            self.pattern,
-            self._weights,
-            rows,
-            effort,
-            self._none if self.frozen else kept,
-            self._solution,
-            independence=self._independence,
-            memory=self._memory,
-        )
-        return residual
 
     # -------------------------------------------------------------------------------- the estimate
 
     @property
     def values(self) -> np.ndarray:
         """(b,) base parameters by all rows so far."""
-        return self._solution.values
+        return self._learning.solution.values
 
     @property
     def flags(self) -> np.ndarray:
         """(b,) int: 1 identified; 0 not excited; -1 dependent on the parameters before it."""
-        return self._solution.flags
+        return self._learning.solution.flags
+
+    @property
+    def frozen(self) -> bool:
+        """True if nothing is learned."""
+        return self._learning.frozen
+
+    @frozen.setter
+    def frozen(self, frozen: bool) -> None:
+        self._learning.frozen = frozen
 
     @property
     def rows(self) -> int:
         """Rows that have been learned from."""
-        return self._learner.rows
+        return self._learning.learner.rows
 
     def estimate(self) -> RecursiveEstimate:
         """Return the estimate with its covariance; this takes longer than an update."""
-        return self._learner.estimate()
+        return self._learning.learner.estimate()
 
     # ------------------------------------------------------------------------------------ control
 
@@ -342,7 +338,7 @@ class OnlineIdentifier:
             where the file cannot be written.
 
         """
-        _save(Path(path), self._learner.state, self._signature(), self._weights)
+        save_state(Path(path), self._learning.learner.state, self._signature(), self._weights)
 
     def load(self, path: str | Path) -> None:
         """
@@ -355,9 +351,8 @@ class OnlineIdentifier:
             changed then.
 
         """
-        state = _load(path, self._signature(), self._weights)
-        self._learner.restore(state)
-        self._solution = self._learner.solution()
+        state = load_state(path, self._signature(), self._weights)
+        self._learning.restore(state)
 
     def _signature(self) -> ModelSignature:
         """Return the signature of the model, with the regressor at some fixed states."""
@@ -377,84 +372,8 @@ class OnlineIdentifier:
 
     def reset(self, prior: ParameterSet | None = None) -> None:
         """Forget all rows and start again from a prior; None for the one there was."""
-        initial = self._learner.initial if prior is None else prior_base(self.structure, prior)
-        self._learner.reset(initial)
-        self._solution = self._learner.solution()
-
-
-def _save(
-    path: Path, state: RecursiveState, signature: ModelSignature, weights: np.ndarray
-) -> None:
-    """Write the state of a model with (n,) weights of the joints; the file is replaced at once."""
-    try:
-        with whole_file(path) as file:
-            np.savez(
-                file,
-                format=_FORMAT,
-                joints=signature.joints,
-                parameters=signature.parameters,
-                base=signature.base,
-                regrouping=signature.regrouping,
-                fixed=signature.rows,
-                weights=weights,
-                accumulated=state.accumulated,
-                initial=state.initial,
-                rows=state.rows,
-                independent=state.independent,
-            )
-    except OSError as error:
-        raise IdentificationError(
-            f"cannot write '{path}': {error.strerror or error}",
-            file=str(path),
-            remedy='choose another file, or make room',
-        ) from error
-
-
-def _load(path: str | Path, signature: ModelSignature, weights: np.ndarray) -> RecursiveState:
-    """Read a state that was written for the same model and weights."""
-    try:
-        with open_regular(path) as stream:
-            archive = ArrayArchive(stream)
-            held = {name: archive.array(name) for name in archive.arrays}
-        if str(held['format']) != _FORMAT:
-            raise ValueError(f"its format is '{held['format']}'")
-        joints, parameters, base = (
-            tuple(held[key].tolist()) for key in ('joints', 'parameters', 'base')
-        )
-        found = ModelSignature(joints, parameters, base, held['regrouping'], held['fixed'])
-        state = RecursiveState(
-            held['accumulated'], held['initial'], int(held['rows']), float(held['independent'])
-        )
-    except DAMAGED as error:
-        reason = getattr(error, 'strerror', None) or str(error)
-        raise IdentificationError(
-            f"cannot read '{path}' as the state of an online identification: {reason}",
-            file=str(path),
-            remedy='name a file that the online identification has saved',
-        ) from error
-    other = signature.difference(found)
-    if other is not None:
-        raise ModelError(f"'{path}' is of another model: {other.message}", file=str(path))
-    if not np.array_equal(held['weights'], weights):
-        raise SettingsError(
-            f"the rows in '{path}' were weighted differently",
-            file=str(path),
-            value=held['weights'].tolist(),
-            remedy='use these weights, or start anew',
-        )
-    return state
-
-
-def _channel(
-    delays: np.ndarray, low_passes: np.ndarray, step: float, pattern: RowPattern
-) -> OnlineChannel | None:
-    """Return the effort channel of rows with this step [s]; None where there is none."""
-    if not (delays.any() or low_passes.any()):
-        return None
-    pairs = zip(delays.tolist(), low_passes.tolist(), strict=True)
-    kernels = [channel_kernel(delay, low_pass, 1.0 / step) for delay, low_pass in pairs]
-    columns = [pattern.row_entries(row) for row in range(len(kernels))]
-    return OnlineChannel(kernels, columns, pattern.width + 2 * len(kernels))
+        initial = None if prior is None else prior_base(self.structure, prior)
+        self._learning.reset(initial)
 
 
 def _require_numbers(

@@ -8,7 +8,7 @@ command line's help and the tables in the documentation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, MISSING
 import types
 import typing
@@ -104,6 +104,29 @@ def option(
     if factory is not MISSING:
         return field(default_factory=factory, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def with_fields(more: Mapping[str, tuple[Any, Any]]) -> Callable[[type[Options]], type[Options]]:
+    """
+    Return a decorator that gives a class an option for each member of a family.
+
+    It stands below ``@dataclass``.  Options that the class declares itself stay as they are.
+
+    Parameters
+    ----------
+    more:
+        The annotated type, and what `option` returns, by the names of the members.
+
+    """
+
+    def decorated(cls: type[Options]) -> type[Options]:
+        for name, (kind, declared) in more.items():
+            if name not in cls.__annotations__:
+                cls.__annotations__[name] = kind
+                setattr(cls, name, declared)
+        return cls
+
+    return decorated
 
 
 def describe(cls: type) -> Iterator[OptionInfo]:

@@ -16,10 +16,10 @@ import numpy as np
 
 from ..errors import ModelError, SettingsError
 from ..model.consistency import from_pseudo_inertia, inertia_at_com, pseudo_inertia
-from ..model.friction import DRY, FRICTION, SMOOTH
+from ..model.friction import DRY, FRICTION, POSITIVE, SMOOTH
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from ..options.fields import option
+from ..options.fields import option, with_fields
 from ..regressor import ElasticJoints, ModelSettings, prior
 from ..regressor.joint_terms import slopes_of
 from ..regressor.rigid import tree_of
@@ -46,6 +46,19 @@ def _per_joint(
 
 
 @dataclass(frozen=True)
+@with_fields(
+    {
+        name: (
+            tuple[float, ...],
+            _per_joint(
+                f'True {term.title}; empty: none',
+                unit=term.units[0],
+                minimum=0.0 if term.sign == POSITIVE else None,
+            ),
+        )
+        for name, term in FRICTION.items()
+    }
+)
 class SimulationSettings:
     """
     Drive, truth and measurement of a simulated robot.

@@ -44,13 +44,6 @@ if __name__ == '__main__':
     sys.exit(main())
 '''
 
-LINES = """    'mirror': (
-        _subscribes('joint_states', 'What is published again'),
-        _publishes('~/joint_states', 'The joint states that it receives'),
-    ),
-}
-\"\"\"Interfaces of each node"""
-
 SECTION = '\n## mirror\n\n<!-- made from mirror -->\n<!-- end of mirror -->\n'
 
 ENTRY_POINTS = """
@@ -59,31 +52,45 @@ print(*run_setup('setup.py', stop_after='init').entry_points['console_scripts'],
 """
 
 
+PAGE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from node_interfaces import _publishes, _subscribes, INTERFACES
+INTERFACES['mirror'] = (
+    _subscribes('joint_states', 'What is published again'),
+    _publishes('~/joint_states', 'The joint states that it receives'),
+)
+import nodes_page
+nodes_page.NODES = ('mirror',)  # to make all others takes half a minute
+sys.exit(nodes_page.main(['docs/reference']))
+"""
+
+
 @pytest.fixture(scope='module')
 def place(tmp_path_factory):
-    """Return a copy of the sources with the node; folders that do not change are linked."""
+    """Return a folder with the sources, as links, and the node among them."""
     place = tmp_path_factory.mktemp('mirror')
-    copied, left = {'robot_identification', 'scripts'}, {'docs', 'build', 'log', '.git'}
-    for path in ROOT.iterdir():
-        if path.name in copied:
-            ignored = shutil.ignore_patterns('__pyc*')
-            shutil.copytree(path, place / path.name, ignore=ignored)
-        elif path.is_file():
-            shutil.copy(path, place)
-        elif path.name not in left:
-            (place / path.name).symlink_to(path)
-    (place / 'robot_identification' / 'nodes' / 'mirror_node.py').write_text(NODE)
-    table = place / 'scripts' / 'node_interfaces.py'
-    text = table.read_text()
-    end = '}\n"""Interfaces of each node'
-    assert text.count(end) == 1
-    table.write_text(text.replace(end, LINES))
+    left = {'robot_identification', 'docs', 'build', 'log', '.git', 'setup.py'}
+    shutil.copy(ROOT / 'setup.py', place)  # which goes by its own place
+    _link(place, (path for path in ROOT.iterdir() if path.name not in left))
+    package = ROOT / 'robot_identification'
+    nodes = place / 'robot_identification' / 'nodes'
+    nodes.mkdir(parents=True)
+    _link(nodes.parent, (path for path in package.iterdir() if path.name != 'nodes'))
+    _link(nodes, (package / 'nodes').iterdir())
+    (nodes / 'mirror_node.py').write_text(NODE)
     reference = place / 'docs' / 'reference'
     reference.mkdir(parents=True)
     for name, more in (('nodes.md', SECTION), ('messages.md', '')):
         page = (ROOT / 'docs' / 'reference' / name).read_text()
         (reference / name).write_text(page + more)
     return place
+
+
+def _link(folder, paths):
+    for path in paths:
+        if not path.name.startswith('__pyc'):
+            (folder / path.name).symlink_to(path)
 
 
 @pytest.fixture(scope='module')
@@ -112,7 +119,7 @@ def test_the_set_up_installs_it(python):
 
 
 def test_the_page_of_the_nodes_has_it(place, python):
-    python('scripts/nodes_page.py', 'docs/reference')
+    python('-c', PAGE, ROOT / 'scripts')
     page = (place / 'docs' / 'reference' / 'nodes.md').read_text()
     section = page.partition('<!-- made from mirror -->')[2]
     assert '| subscribes | `joint_states` | `sensor_msgs/msg/JointState` |' in section

@@ -168,7 +168,7 @@ def test_decimated_rows_are_learned_through_the_channel():
     W, y = matrix[:rows_in][keep[:rows_in]], effort[:rows_in][keep[:rows_in]]
     told = online.flags == 1
     assert told.sum() > 15
-    prior = online._learner.initial
+    prior = online._learning.learner.initial
     wanted = np.linalg.lstsq(W[:, told], y - W[:, ~told] @ prior[~told], rcond=None)[0]
     np.testing.assert_allclose(online.values[told], wanted, rtol=1e-6, atol=1e-7)
     # residuals at every sample belong to rows through the channel, too

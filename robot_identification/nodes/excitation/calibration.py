@@ -101,6 +101,137 @@ class CalibrationOptions:
     )
 
 
+class Confirmation:
+    """The answer to whether a motion is to be executed, which a service brings."""
+
+    def __init__(self) -> None:
+        self._asking = self._answer = False
+        self._answered = threading.Event()
+
+    def answer(self, execute: bool) -> None:
+        """Give the answer; raises IdentificationError where no motion waits for it."""
+        if not self._asking:
+            raise IdentificationError(
+                'no motion waits to be confirmed', remedy='send a goal with confirm to ~/calibrate'
+            )
+        self._answer = execute
+        self._answered.set()
+
+    def wait(self, check: Callable[[], None]) -> bool:
+        """Wait for the answer and return it, unless ``check`` raises meanwhile."""
+        self._answered.clear()
+        self._asking = True
+        try:
+            while not self._answered.wait(ASK_SECONDS):
+                check()
+        finally:
+            self._asking = False
+        return self._answer
+
+
+@dataclass(frozen=True)
+class CalibrationRun:
+    """
+    One goal's calibration, as a worker thread carries it out.
+
+    It raises `CalibrationCanceled` at its next step once the goal is canceled or the node ends.
+    """
+
+    node: Node
+    goal: ServerGoalHandle
+    feedback: Calibrate.Feedback
+    confirmation: Confirmation
+    leaving: Callable[[], bool]
+
+    def carry_out(
+        self,
+        folder: Path,
+        robot: Robot,
+        model: ModelSettings,
+        planner: PlannerSettings,
+        experiment: str,
+    ) -> Calibration:
+        """Calibrate by an experiment file, or without one by a robot and its model."""
+        settings, speed = _asked(self.goal.request)
+        require_writable(folder)
+        if experiment:
+            problem, choose = loaded_problem(given_path(experiment, 'experiment'))
+        else:
+            problem = IdentificationProblem(robot, model)
+            choose = automatic_choice(problem)
+        with collected_warnings() as notes, self._executor(problem, speed) as executor:
+            done = calibrate(
+                folder,
+                problem,
+                executor,
+                settings,
+                planner=planner,
+                plan_motion=self._plan_motion,
+                choose=choose,
+                confirm=self._confirmed,
+                report=self._report,
+            )
+        for note in dict.fromkeys(notes):
+            self.node.get_logger().warning(note)
+        self.node.get_logger().info(done.summary())
+        return done
+
+    @contextmanager
+    def _executor(self, problem: IdentificationProblem, speed: float) -> Iterator[ActionExecutor]:
+        """Give an executor by the node's own action, with a node for its client."""
+        node = self.node
+        client = create_node(
+            CLIENT,
+            **NO_SERVICES,
+            namespace=node.get_namespace(),
+            context=node.context,
+            use_global_arguments=False,
+        )
+        action = f'{node.get_fully_qualified_name()}/excite'
+        try:
+            yield ActionExecutor(ServiceCaller(client, self._check), problem, speed, action)
+        finally:
+            client.destroy_node()
+
+    def _ended(self) -> bool:
+        return self.goal.is_cancel_requested or self.leaving()
+
+    def _check(self) -> None:
+        if self._ended():
+            raise CalibrationCanceled('canceled; the robot is at rest')
+
+    def _report(self, text: str) -> None:
+        self._check()
+        self.feedback.phase, self.feedback.progress = text, 0.0
+        self.node.get_logger().info(text)
+
+    def _progress(self, share: float, _: str) -> None:
+        self.feedback.progress = share
+
+    def _plan_motion(self, *arguments: Any) -> Plan:
+        made = next_motion(*arguments, progress=self._progress, canceled=self._ended)
+        self._check()
+        return made
+
+    def _confirmed(self, motion: Path) -> bool:
+        if not self.goal.request.confirm:
+            return True
+        self._report(f'{motion.name}: waits for ~/confirm; see {motion / "plan.html"}')
+        return self.confirmation.wait(self._check)
+
+
+def _asked(request: Calibrate.Goal) -> tuple[CalibrationSettings, float]:
+    """Return the settings that a goal asks for, and the share of the motions' speed."""
+    given = {name: getattr(request, name) for name in GOAL_FIELDS if getattr(request, name)}
+    settings = from_mapping(CalibrationSettings, given)
+    speed = request.speed or 1.0
+    if not 0.0 < speed <= 1.0:
+        raise SettingsError(
+            f"'speed' is {speed:g}", key='speed', value=speed, remedy='give above 0 up to 1'
+        )
+    return settings, speed
+
+
 class CalibrationService:
     """
     Server of the action ``~/calibrate`` and of the service ``~/confirm``.
@@ -129,20 +260,14 @@ class CalibrationService:
         leaving: Callable[[], bool],
     ) -> None:
         self._node, self._robot, self._in_worker, self._leaving = node, robot, in_worker, leaving
-        self._running = self._asking = False
-        self._answer: bool | None = None
-        self._answered = threading.Event()
+        self._running = False
+        self._confirmation = Confirmation()
         declare_options(node, CalibrationOptions, 'calibration')
         serve(node, SetBool, '~/confirm', self._confirm, callback_group=group)
         serve_action(node, Calibrate, '~/calibrate', self._calibrate, group)
 
     def _confirm(self, request: SetBool.Request, response: SetBool.Response) -> str:
-        if not self._asking:
-            raise IdentificationError(
-                'no motion waits to be confirmed', remedy='send a goal with confirm to ~/calibrate'
-            )
-        self._answer = request.data
-        self._answered.set()
+        self._confirmation.answer(request.data)
         return 'the motion is executed' if request.data else 'the calibration ends'
 
     async def _calibrate(self, goal: ServerGoalHandle) -> Calibrate.Result:
@@ -161,9 +286,8 @@ class CalibrationService:
                 changed = {**asdict(planner), 'duration': goal.request.duration}
                 planner = from_mapping(PlannerSettings, changed)
             folder = _folder(options, goal.request.folder, self._node.get_namespace())
-            work = partial(
-                self._work, goal, feedback, folder, robot, model, planner, options.experiment
-            )
+            run = CalibrationRun(self._node, goal, feedback, self._confirmation, self._leaving)
+            work = partial(run.carry_out, folder, robot, model, planner, options.experiment)
             ended = await self._in_worker(work, lambda: goal.publish_feedback(feedback))
             result = _result(ended, folder)
             goal.succeed() if ended.outcome == MET else goal.abort()
@@ -174,99 +298,6 @@ class CalibrationService:
         finally:
             self._running = False
         return result
-
-    def _work(
-        self,
-        goal: ServerGoalHandle,
-        feedback: Calibrate.Feedback,
-        folder: Path,
-        robot: Robot,
-        model: ModelSettings,
-        planner: PlannerSettings,
-        experiment: str,
-    ) -> Calibration:
-        """Calibrate, in a thread of its own."""
-        request, node = goal.request, self._node
-        given = {name: getattr(request, name) for name in GOAL_FIELDS if getattr(request, name)}
-        settings = from_mapping(CalibrationSettings, given)
-        speed = request.speed or 1.0
-        if not 0.0 < speed <= 1.0:
-            raise SettingsError(
-                f"'speed' is {speed:g}", key='speed', value=speed, remedy='give above 0 up to 1'
-            )
-        require_writable(folder)
-        if experiment:
-            problem, choose = loaded_problem(given_path(experiment, 'experiment'))
-        else:
-            problem = IdentificationProblem(robot, model)
-            choose = automatic_choice(problem)
-
-        def ended() -> bool:
-            return goal.is_cancel_requested or self._leaving()
-
-        def check() -> None:
-            if ended():
-                raise CalibrationCanceled('canceled; the robot is at rest')
-
-        def report(text: str) -> None:
-            check()
-            feedback.phase, feedback.progress = text, 0.0
-            node.get_logger().info(text)
-
-        def progress(share: float, text: str) -> None:
-            feedback.progress = share
-
-        def plan_motion(*arguments: Any) -> Plan:
-            made = next_motion(*arguments, progress=progress, canceled=ended)
-            check()
-            return made
-
-        def confirm(motion: Path) -> bool:
-            report(f'{motion.name}: waits for ~/confirm; see {motion / "plan.html"}')
-            return self._ask(check)
-
-        client = create_node(
-            CLIENT,
-            **NO_SERVICES,
-            namespace=node.get_namespace(),
-            context=node.context,
-            use_global_arguments=False,
-        )
-        try:
-            with collected_warnings() as notes:
-                done = calibrate(
-                    folder,
-                    problem,
-                    ActionExecutor(
-                        ServiceCaller(client, check),
-                        problem,
-                        speed,
-                        f'{node.get_fully_qualified_name()}/excite',
-                    ),
-                    settings,
-                    planner=planner,
-                    plan_motion=plan_motion,
-                    choose=choose,
-                    confirm=confirm if request.confirm else lambda folder: True,
-                    report=report,
-                )
-        finally:
-            client.destroy_node()
-        for note in dict.fromkeys(notes):
-            node.get_logger().warning(note)
-        node.get_logger().info(done.summary())
-        return done
-
-    def _ask(self, check: Callable[[], None]) -> bool:
-        """Wait until a motion is confirmed or declined."""
-        self._answered.clear()
-        self._asking = True
-        try:
-            while not self._answered.wait(ASK_SECONDS):
-                check()
-        finally:
-            self._asking = False
-        return bool(self._answer)
 
 
 def _folder(options: CalibrationOptions, name: str, namespace: str) -> Path:
