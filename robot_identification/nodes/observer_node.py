@@ -3,7 +3,7 @@
 Node ``observer``: effort by an identified model, and external efforts, for each joint state.
 
 The model, its uncertainty and the drives' gains are those of a result file.  For the method and
-the threshold see `robot_identification.online.momentum_observer`.
+the threshold see `robot_identification.loads.momentum_observer`.
 """
 
 from __future__ import annotations

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What knows nothing of robots: processes, threads, compiled code, progress, lazy names."""
+"""Tools that know nothing of robots: processes, threads, compiled code, progress, lazy names."""
