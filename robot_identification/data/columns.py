@@ -50,7 +50,7 @@ Block = tuple[dict[str, np.ndarray], dict[str, tuple[str, ...]]]
 @dataclass(frozen=True)
 class Wanted:
     """
-    What is to be read of a recording.
+    Signals and columns that are to be read of a recording.
 
     Attributes
     ----------

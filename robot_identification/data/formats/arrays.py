@@ -33,7 +33,7 @@ class Arrays(Protocol):
 
     @property
     def others(self) -> Mapping[str, str]:
-        """What else there is: name, and what it is with an article."""
+        """Other content by name: what it is, with an article."""
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an array of `names`."""
@@ -45,7 +45,7 @@ class Arrays(Protocol):
 @dataclass(frozen=True)
 class Storage:
     """
-    How the files of a format store arrays.
+    Access to the arrays in files of a format.
 
     Attributes
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a format of recordings is: all that other code asks of one."""
+"""Format of recordings: all that other code asks of one."""
 
 from __future__ import annotations
 
