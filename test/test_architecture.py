@@ -267,7 +267,6 @@ LONGEST = 60
 """Lines of a function, without its docstring."""
 
 LONG = {
-    'config/locked.py:faults_of_locked',
     'drafting/servo_draft.py:draft_servo',
     'regressor/kernel.py:evaluate',
     'regressor/kernel.py:pull_back',

@@ -17,7 +17,7 @@ import numpy as np
 import yaml
 
 from ..config.experiment_file import DRAFT_HEAD
-from ..config.locked import recorded_joints, remarks_on_locked
+from ..config.recorded_joints import recorded_joints
 from ..config.sources import FileSource, open_recording
 from ..data.column_names import ColumnGuess
 from ..data.columns import columns_of, SignalColumns
@@ -27,6 +27,7 @@ from ..data.formats.arrays import column_name
 from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import RecordingEntry
 from ..data.sampling import clock_of
+from ..diagnosis.locked_joints import remarks_on_locked
 from ..diagnosis.recording_faults import (
     gravity_sizes,
     read_first_rows,

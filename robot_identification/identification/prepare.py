@@ -9,10 +9,11 @@ from typing import cast
 import warnings
 
 from ..config.experiment import Experiment
-from ..config.locked import faults_of_locked, recorded_joints
 from ..config.problem import IdentificationProblem, Recordings
+from ..config.recorded_joints import recorded_joints
 from ..config.sources import FileSource, Source
 from ..data.parts import in_memory
+from ..diagnosis.locked_joints import faults_of_locked
 from ..diagnosis.recording_faults import RecordingFault
 from ..errors import collected_warnings, Notes, Omission
 from ..estimation.drive_gains import DriveGains

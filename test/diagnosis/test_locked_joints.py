@@ -6,16 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from robot_identification.config.experiment import DataSettings, Experiment, RobotSettings
-from robot_identification.config.locked import (
-    faults_of_locked,
-    recorded_joints,
-    remarks_on_locked,
-)
+from robot_identification.config.recorded_joints import recorded_joints
 from robot_identification.config.sources import open_recording
 from robot_identification.data.bag_writer import BagWriter, Topic
 from robot_identification.data.drives import Drives, PositionDrive
 from robot_identification.data.joint_state import typestore
 from robot_identification.data.recording_config import RecordingEntry
+from robot_identification.diagnosis.locked_joints import faults_of_locked, remarks_on_locked
 from robot_identification.identification.pipeline import identify
 from robot_identification.model.robot import Robot
 from robot_identification.verdicts.verdict import verdict
