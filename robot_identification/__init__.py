@@ -6,6 +6,6 @@ The names in ``__init__.pyi`` are imported when they are first used, so that imp
 costs nothing.
 """
 
-from .support.lazy_names import lazily
+from .support.lazy_names import lazy_attributes
 
-__getattr__, __dir__, __all__ = lazily(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_attributes(__name__, __file__)

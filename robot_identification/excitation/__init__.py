@@ -5,6 +5,6 @@ Exciting trajectories: planned to distinguish the parameters, checked before a r
 The names in ``__init__.pyi`` are imported when they are first used.
 """
 
-from ..support.lazy_names import lazily
+from ..support.lazy_names import lazy_attributes
 
-__getattr__, __dir__, __all__ = lazily(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_attributes(__name__, __file__)

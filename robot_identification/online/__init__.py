@@ -1,19 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identification beside a running robot: one sample in, one estimate out, in constant time."""
+"""
+Identification beside a running robot: one sample in, one estimate out, in constant time.
 
-from .change_detector import Change, ChangeDetector, ChangeSettings
-from .delay import DelayRows, DelayWatch
-from .filters import StreamCounts
-from .identifier import identifier_of, OnlineIdentifier, Update
+The names in ``__init__.pyi`` are imported when they are first used: who counts messages needs
+nothing to compute with.
+"""
 
-__all__ = [
-    'Change',
-    'ChangeDetector',
-    'ChangeSettings',
-    'DelayRows',
-    'DelayWatch',
-    'OnlineIdentifier',
-    'StreamCounts',
-    'Update',
-    'identifier_of',
-]
+from ..support.lazy_names import lazy_attributes
+
+__getattr__, __dir__, __all__ = lazy_attributes(__name__, __file__)

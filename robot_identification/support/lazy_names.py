@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 
-def lazily(
+def lazy_attributes(
     package: str, file: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """

@@ -10,8 +10,12 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion
-from robot_identification.estimation import estimators, from_rows, standard, wls
-from robot_identification.estimation.estimators import EstimationTask, run_estimator
+from robot_identification.estimation import from_rows, standard, table, wls
+from robot_identification.estimation.estimators import (
+    EstimationSettings,
+    EstimationTask,
+    run_estimator,
+)
 from robot_identification.estimation.link_constraints import PhysicalSettings
 from robot_identification.estimation.physical import (
     choose_strength,
@@ -329,8 +333,8 @@ def test_a_singular_fit_is_replaced_and_says_so_and_other_errors_are_not_hidden(
     def fails(*_, **__):
         raise np.linalg.LinAlgError('Singular matrix') if singular else ValueError('a mistake')
 
-    monkeypatch.setattr(estimators, 'physical', fails)
-    task = EstimationTask(szabo.system, szabo.robot, szabo.prior)
+    monkeypatch.setattr(table, 'physical', fails)
+    task = EstimationTask(szabo.system, szabo.robot, szabo.prior, EstimationSettings())
     assert task.settings.method == 'physical'
     if not singular:
         with pytest.raises(ValueError, match='a mistake'):

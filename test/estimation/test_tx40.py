@@ -16,7 +16,11 @@ from robot_identification.estimation import (
     system_of,
     wls,
 )
-from robot_identification.estimation.estimators import EstimationTask, ESTIMATORS
+from robot_identification.estimation.estimators import (
+    EstimationSettings,
+    EstimationTask,
+    ESTIMATORS,
+)
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
@@ -153,6 +157,7 @@ def samples_of(tx40, effort=None):
         system_of(recording, regressor, base, signals),
         Robot.from_urdf(ROOT / 'urdf' / 'tx40.urdf'),
         prior,
+        EstimationSettings(),
         rows=rows,
     )
 
