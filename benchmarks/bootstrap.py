@@ -34,7 +34,7 @@ ERROR = 1.0
 
 
 class Robot:
-    """A Panda, its known parameters, and a motion to disturb anew."""
+    """A Panda, its known parameters, and a motion to disturb again."""
 
     def __init__(self, seconds: float) -> None:
         self.robot = panda()
@@ -123,7 +123,7 @@ def section() -> Section:
     return Section(
         'Block bootstrap',
         f'A simulated Panda moves for {SECONDS:.0f} s at 1 kHz; stretches of its recording are '
-        'drawn anew.',
+        'drawn again.',
         [first, second],
         [*figures, *more],
     )

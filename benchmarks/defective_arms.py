@@ -30,7 +30,7 @@ NOISE, MEMORY = 0.02, 0.05
 """Standard deviation of the noise by a joint's effort, and how long it stays alike [s]."""
 
 _TILTED = 0.3
-"""Tilt from which on it is a term that is not there [degrees]."""
+"""Tilt above which it is a term that is not there [degrees]."""
 
 _USUAL = ModelSettings()
 _MODEL = ModelSettings(friction=('viscous', 'coulomb', 'offset', 'root', 'load'))

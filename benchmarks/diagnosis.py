@@ -68,7 +68,7 @@ def in_words(found: tuple[RecordingFault, ...]) -> str:
 
 def vetoes(found: tuple[RecordingFault, ...]) -> bool:
     """Return whether a finding rules out uses: it is no reservation."""
-    return any(not each.slight for each in found)
+    return any(not each.minor for each in found)
 
 
 def large(count: int) -> tuple[int, list[str]]:

@@ -28,7 +28,7 @@ SLOW = 300
 """Samples for ways that take long; times are per sample."""
 
 LONG = 100_000
-"""Samples from which on fewer rounds are timed, and no new memory is asked for."""
+"""Samples above which fewer rounds are timed, and no new memory is asked for."""
 
 BY_CPP = 2.5
 """How many times ours the loop in C++ takes at least, on a processor with AVX2 alone, too."""

@@ -67,7 +67,7 @@ def key_tables(cls: type = Experiment) -> str:
 
 def updated(page: str) -> str:
     """
-    Return a page with the tables between its marks made anew.
+    Return a page with the tables between its marks made again.
 
     Raises
     ------

@@ -173,7 +173,7 @@ INTERFACES: dict[str, tuple[Interface, ...]] = {
         _service('~/reset', 'Forget the estimate from recordings'),
         _service('~/online/enable', 'Follow the robot, or leave off (data: true or false)'),
         _service('~/online/freeze', 'Keep the live estimate as it is, or go on (data)'),
-        _service('~/online/reset', 'Forget the live estimate and begin anew'),
+        _service('~/online/reset', 'Forget the live estimate and begin again'),
         _service('~/online/save', 'Write the live estimate into a folder below output'),
     ),
     'observer': (

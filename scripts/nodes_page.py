@@ -162,7 +162,7 @@ def node_reference(name: str) -> str:
 
 def updated(page: str, messages: str) -> tuple[str, str]:
     """
-    Return both pages with what stands between their marks made anew.
+    Return both pages with what stands between their marks made again.
 
     Raises
     ------

@@ -161,7 +161,7 @@ def become(request, output):
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
-    # anew: those of the server remember that they were files, which pipes are not
+    # again: those of the server remember that they were files, which pipes are not
     sys.stdout, sys.stderr = (os.fdopen(number, 'w', 1, closefd=False) for number in (1, 2))
     if not os.environ.get('DRAWS_REPORTS'):
         # a second for each result, and tested elsewhere

@@ -3,7 +3,7 @@
 The package as its users install it: by pip, with the newest of what it needs, and nothing else.
 
 README's ``pip install`` runs in a copy of the sources, into an environment of its own, which is
-made anew each day and where requirements have changed.  All other commands run in empty folders,
+made again each day and where requirements have changed.  All other commands run in empty folders,
 which have neither the sources nor what only developers install.
 """
 

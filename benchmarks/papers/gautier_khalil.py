@@ -88,7 +88,7 @@ a plain multi-start search reaches within the same limits. The noise study shows
 seeds, where the paper has one realisation.
 
 The paper minimises by Powell's method from one start in 30 minutes of a VAX. Here the gradient is
-exact, many descents run at once, and points of the best sequences are drawn anew; more than 30
+exact, many descents run at once, and points of the best sequences are drawn again; more than 30
 equations are no difficulty, but hardly worth their while.
 """
 

@@ -180,7 +180,7 @@ class PointProblem:
         return random.standard_normal((count, int(np.prod(self.shape))))
 
     def renew(self, random: np.random.Generator, flat: np.ndarray) -> None:
-        """Draw some of the points of sequences (count, d) anew, in place."""
+        """Draw some of the points of sequences (count, d) again, in place."""
         renew_points(random, flat.reshape(-1, *self.shape))
 
 

@@ -194,8 +194,8 @@ def position_errors(
     """
     Run each set of parameters forward under the recorded efforts; RMS of |q - q_m| [rad].
 
-    Every recording starts anew each ``seconds`` from what was measured: without any control, small
-    errors grow.
+    Every recording starts again each ``seconds`` from what was measured: without any control,
+    small errors grow.
     """
     pieces = round(seconds / PERIOD)
     starts, speeds, efforts, wanted = [], [], [], []

@@ -250,7 +250,7 @@ class _Run:
         motion = _Motion(trajectory, source, archive)
         if archive.exists() and self.kept:
             if not _made_alike(read_factor(archive), self.problem):
-                self.reduce(motion)  # where it ended while factors were made anew
+                self.reduce(motion)  # where it ended while factors were made again
         elif archive.exists():
             self.problem = _as_reduced(self.problem, read_factor(archive))
         else:

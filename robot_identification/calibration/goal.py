@@ -215,7 +215,7 @@ def unreachable_targets(standings: Sequence[CalibrationProgress]) -> np.ndarray:
     left = last.settings.motions - len(standings)
     with np.errstate(divide='ignore', invalid='ignore'):
         now, known = (np.nan_to_num(1.0 / s.std**2) for s in (last, standings[-2]))
-        # the terms of the model may have been chosen anew
+        # the terms of the model may have been chosen again
         earlier = dict(zip(standings[-2].names, known, strict=True))
         before = np.array([earlier.get(name, 0.0) for name in last.names])
         at_end = now + left * np.maximum(now - before, now / len(standings))

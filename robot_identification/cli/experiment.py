@@ -95,7 +95,7 @@ def init(options: argparse.Namespace) -> int:
     and efforts of the URDF's joints, the unit and rate of the stamps, and write an
     experiment file with comments, from which 'identify' runs. Of several recordings the
     last one is kept for validation. What the effort is (joint torque, motor torque, motor
-    current) no recording shows for certain: it is asked for, with what speaks for which.
+    current) no recording shows for certain: it is asked for, with what suggests which.
 
     Recordings of position servos have commands in place of efforts (tables, arrays, or a
     bag with the states of a trajectory controller or a topic of commands): give the

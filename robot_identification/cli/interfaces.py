@@ -15,7 +15,7 @@ from typing import Any
 from ..model.urdf_files import package_folders
 
 _LONG, _TEXT = 24, 1000
-"""Entries of a list, and characters of a text, from which on they are only counted."""
+"""Entries of a list, and characters of a text, above which they are only counted."""
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def plan(options: argparse.Namespace) -> int:
     ends the search early.
 
     Write into the output folder:
-      plan.yaml         the trajectory, its settings and limits ('preview' checks it anew)
+      plan.yaml         the trajectory, its settings and limits ('preview' checks it again)
       plan.html         curves against limits, and the robot moving in 3D
       trajectory.csv    position, velocity and acceleration, 100 a second or more
       trajectory.yaml   a trajectory_msgs/msg/JointTrajectory, for 'ros2 topic pub' and
@@ -171,7 +171,7 @@ def _speed(text: str) -> float:
 )
 def preview(options: argparse.Namespace) -> int:
     r"""
-    Check a plan anew against a URDF, and draw it.
+    Check a plan again against a URDF, and draw it.
 
     Check a plan.yaml against a URDF as the excitation node does before it moves a robot,
     trusting nothing in the file: limits are those of the URDF and of --settings, efforts

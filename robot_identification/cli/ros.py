@@ -238,7 +238,7 @@ def play(options: argparse.Namespace) -> int:
     is installed with rosbag2, 'ros2 bag play' does the same with options of the same
     names; for --topic and --to it has --topics and --remap.
     """
-    usual = FOLLOWER_WAIT if options.follower else LISTENER_WAIT
+    default_wait = FOLLOWER_WAIT if options.follower else LISTENER_WAIT
     with needing_ros('playing a recording'):
         from ..nodes.player import play
     with progress_bar() as progress:
@@ -249,7 +249,7 @@ def play(options: argparse.Namespace) -> int:
             rate=options.rate,
             clock_rate=options.clock,
             clock_topic=options.clock_topic,
-            wait=usual if options.wait is None else options.wait,
+            wait=default_wait if options.wait is None else options.wait,
             follower=options.follower,
             start_offset=options.start_offset,
             duration=options.playback_duration,

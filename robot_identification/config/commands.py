@@ -112,13 +112,13 @@ def read_commands(
 
 
 def _one_after_another(tables: list[Table]) -> list[Table]:
-    """Return tables with the stamps of episodes that each begin anew one after another."""
+    """Return tables with the stamps of episodes that each begin again one after another."""
     time = np.concatenate([table.time for table in tables])
     steps = np.diff(time, prepend=time[0])
     begins = (steps < 0.0) & (time <= time[0])
     if not begins.any():
         return tables
-    # far enough apart for a gap, after which a rollout begins anew
+    # far enough apart for a gap, after which a rollout begins again
     shifts = np.where(begins, EPISODE_GAP - steps, 0.0)
     later = np.split(np.cumsum(shifts), np.cumsum([len(table) for table in tables])[:-1])
     return [replace(t, time=t.time + more) for t, more in zip(tables, later, strict=True)]

@@ -32,9 +32,9 @@ def limit_to_target(content: dict[str, Any]) -> None:
     if robot.get('effort_kind') == SERVO_COMMAND:
         return
     target = TARGETS[name]
-    usual = ModelSettings().friction
-    lacking = target.lacking(_placed(usual))
-    robot.setdefault('friction', [term for term in usual if term not in lacking])
+    default_terms = ModelSettings().friction
+    lacking = target.lacking(_placed(default_terms))
+    robot.setdefault('friction', [term for term in default_terms if term not in lacking])
     for key, value in _ABSENT.items():
         if target.lacking([key]):
             robot.setdefault(key, value)

@@ -274,7 +274,7 @@ def _named_files(bag: Path, content: Mapping[str, Any]) -> list[Path]:
     warnings.warn(
         Omission(
             f'{bag}: metadata.yaml names {one_of(names)}, and {one_of(there)} is read in place '
-            'of it: `ros2 bag reindex` writes the names anew'
+            'of it: `ros2 bag reindex` writes the names again'
         ),
         stacklevel=2,
     )

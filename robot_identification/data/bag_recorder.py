@@ -28,7 +28,7 @@ from .sampling import StampStatistics
 
 _BATCH_SECONDS = 0.1  # between two looks at what has arrived
 _SCARCE_SECONDS = 600.0  # of recording that are left, below which space is scarce
-_RATE_SECONDS = 5.0  # from which on the rate of writing is known
+_RATE_SECONDS = 5.0  # above which the rate of writing is known
 _SET_BACK = 10**9  # ns, by which times of reception go back where a clock was set
 
 

@@ -55,11 +55,11 @@ class PublisherConstants:
     alternating_step: float = 1e-3
     """Size of their steps [rad or m]."""
     alternating_share: float = 0.05
-    """Share of such steps, from which on there are two states."""
+    """Share of such steps, above which there are two states."""
     soon: int = 5
     """Messages within which a publisher sends again."""
     back_share: float = 0.1
-    """Share of steps of the sequence number that do not count up, from which on two count."""
+    """Share of steps of the sequence number that do not count up, above which two count."""
 
 
 PUBLISHERS = PublisherConstants()
@@ -183,10 +183,10 @@ def _report_alternation(bag: Path, topic: str, states: JointStates) -> bool:
     )
     left = np.min(later, axis=0)
     large = step > PUBLISHERS.alternating_step
-    usual = np.array(
+    typical_step = np.array(
         [np.median(part[at]) if at.any() else 0.0 for part, at in zip(left.T, large.T)]
     )
-    large &= step > PUBLISHERS.alternating_ratio * np.maximum(left, usual)
+    large &= step > PUBLISHERS.alternating_ratio * np.maximum(left, typical_step)
     found = bool((large.mean(axis=0) > PUBLISHERS.alternating_share).any())
     if found:
         warnings.warn(

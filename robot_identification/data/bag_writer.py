@@ -36,7 +36,7 @@ DISTRO = 'jazzy'
 FOREVER = 9223372036854775807
 """RMW_DURATION_INFINITE [ns]."""
 
-_CHUNK_BYTES = 1 << 20  # of messages, from which on a chunk is written
+_CHUNK_BYTES = 1 << 20  # of messages, above which a chunk is written
 
 
 @dataclass(frozen=True)

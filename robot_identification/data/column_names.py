@@ -47,7 +47,7 @@ _MEASURED = {'actual', 'measured', 'meas', 'msr', 'act', 'feedback', 'state', 's
 _MOTOR = {'motor', 'motors', 'drive'}
 _SPLIT = re.compile(r'[A-Z]?[a-z]+|[A-Z]+|\d+')
 _LIKE = 0.9
-"""Correlation from which on a column is taken for the derivative of another one."""
+"""Correlation above which a column is taken for the derivative of another one."""
 
 
 @dataclass(frozen=True)

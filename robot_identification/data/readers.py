@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import RecordingError
 from .columns import Block, Counts
-from .formats import Format, Head, told_by_head
+from .formats import described_by_head, Format, Head
 from .recording import recording_error, Table
 from .recording_config import RecordingEntry
 
@@ -89,8 +89,8 @@ def read_head(file: Path, rows: int) -> Head:
 
 def _require_own(form: Format, file: Path) -> None:
     """Raise `RecordingError` for a file that is known by its first bytes to be something else."""
-    if (told := told_by_head(file, form)) is not None:
-        raise recording_error(file, f'is {told[0]}', told[1])
+    if (described := described_by_head(file, form)) is not None:
+        raise recording_error(file, f'is {described[0]}', described[1])
 
 
 def checked(tables: Iterable[Table], entry: RecordingEntry) -> Iterator[Table]:

@@ -12,7 +12,7 @@ from ..errors import one_of, RecordingError, SettingsError
 from ..options.fields import key_error, key_path, option
 from ..untrusted.files import unusable, user_path
 from .columns import Column, columns_of, Counts, Signal, SignalColumns, TIME_UNITS, Wanted
-from .formats import FACTOR, foreign_of, Format, format_of, FORMATS, KNOWN, told_by_head
+from .formats import described_by_head, FACTOR, foreign_of, Format, format_of, FORMATS, KNOWN
 from .recording import SIGNALS
 
 
@@ -145,7 +145,7 @@ class RecordingEntry:
             raise RecordingError(text, file=self.name, remedy=remedy)
         text = f"is missing and the name of '{self.name}' does not imply it"
         remedy = f'set it to one of {one_of(KNOWN)}'
-        _, remedy = told_by_head(base / self.name) or ('', remedy)
+        _, remedy = described_by_head(base / self.name) or ('', remedy)
         raise key_error(key_path(path, 'format'), text, remedy, file=self.name)
 
     @property

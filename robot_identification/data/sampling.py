@@ -48,7 +48,7 @@ class ClockConstants:
     steps_at_once: int = 256
     """Steps between stamps that are looked at together."""
     set_back: int = -1_000_000_000
-    """Step back from which on a clock was set, or a simulation restarted [ns]."""
+    """Step back above which a clock was set, or a simulation restarted [ns]."""
 
 
 CLOCK = ClockConstants()

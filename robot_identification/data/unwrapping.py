@@ -5,8 +5,8 @@ Whole turns that positions jump by, and steps of another size.
 Drivers of continuous joints report angles from -pi to pi.  A joint does not move by a turn from
 one sample to the next, so that such a step is none of its motion; and at a joint that turns, whole
 turns act in no term of the model.  A step of another size, which stays, is a turn of an encoder
-that was lost, or a zero that was set anew: it is named, since nothing says on which side of it the
-positions are right.
+that was lost, or a zero that was set again: it is named, since nothing says on which side of it
+the positions are right.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class UnwrapConstants:
     """Time between samples in which a joint may move by a turn [s]."""
     fewest_samples: int = 50
     """Samples from which steps are distinguished from motion."""
-    usual_quantile: float = 0.99
+    typical_quantile: float = 0.99
     """Quantile of the changes of steps that is the usual one."""
-    unusual_ratio: float = 30.0
+    jump_ratio: float = 30.0
     """Times the usual change of steps that no motion makes."""
     least_step: float = 1e-3
     """Size [rad or m] of a step that no motion makes."""
@@ -94,8 +94,8 @@ class Unwrapper:
         # the change from the mean of both neighbours: a spike has one of the other sign beside it
         change = step[1:-1] - 0.5 * (step[:-2] + step[2:])
         usable = even[:-2] & even[1:-1] & even[2:]
-        usual = np.quantile(np.abs(change), UNWRAP.usual_quantile, axis=0)
-        least = np.maximum(UNWRAP.unusual_ratio * usual, UNWRAP.least_step)
+        typical = np.quantile(np.abs(change), UNWRAP.typical_quantile, axis=0)
+        least = np.maximum(UNWRAP.jump_ratio * typical, UNWRAP.least_step)
         large = usable[:, None] & (np.abs(change) > least)
         for j in np.flatnonzero(large.any(axis=0)):
             rows = np.flatnonzero(large[:, j])

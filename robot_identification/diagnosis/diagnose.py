@@ -3,7 +3,7 @@
 Diagnosis of recordings: what is wrong with them, and what mends it.
 
 Single explanations (`hypotheses`) are tried one after the other: each changes the samples, gravity
-or the load, and the robot is fitted anew (`hypothesis_fit`), without springs, which could make up
+or the load, and the robot is fitted again (`hypothesis_fit`), without springs, which could make up
 for what is wrong.  An explanation is reported where it fits decisively better than the recordings
 as they are, with the prior's misfit and that of every joint counted, and where stretches of time
 that its fit has not seen say the same.  Beside that there is what needs no model
@@ -47,7 +47,7 @@ from .recording_faults import (
     RecordingFault,
     revolute,
     still_joints,
-    with_usual_gravity,
+    with_default_gravity,
 )
 
 LEAST = {
@@ -57,7 +57,7 @@ LEAST = {
     'position_offset': np.radians(10.0),
     'gravity_direction': np.radians(5.0),
 }
-"""Sizes from which on faults are reported: s, logarithm of a factor, rad."""
+"""Sizes above which faults are reported: s, logarithm of a factor, rad."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ class DiagnosisCriteria:
     """Constants of the comparison of explanations."""
 
     decisive: float = 25.0
-    """Gain from which on an explanation is reported [nats]."""
+    """Gain above which an explanation is reported [nats]."""
     decisive_scale: float = 7.0
     """The same of scales of efforts, which masses show; what one joint's has to be better by."""
-    bodily: float = 0.5
+    inertial_share: float = 0.5
     """Share of a joint's effort that bodies make, below which nothing is known of its gain."""
-    strange: float = 5.0
+    implausible_distance: float = 5.0
     """Median distance of links from the URDF's, above which it tells of no scale [nats]."""
     density: float = 1000.0
     """Mass by the cube of the reach that no robot has, however wrong its URDF is [kg/m^3]."""
@@ -83,7 +83,7 @@ class DiagnosisCriteria:
     close: float = 0.05
     """How close it comes, in its variable."""
     worth_refining: float = 3.0
-    """Gain from which on the size of a change is looked for [nats]."""
+    """Gain above which the size of a change is looked for [nats]."""
     alike: float = 0.1
     """Explanations that gain so much less, relative to the best, are named beside it."""
     same: float = 6.0
@@ -115,7 +115,7 @@ class Explanation:
 
     @property
     def decisive(self) -> float:
-        """Gain from which on it is reported [nats]."""
+        """Gain above which it is reported [nats]."""
         scaled = self.change.code in ('effort_scale', 'effort_kind')
         return CRITERIA.decisive_scale if scaled else CRITERIA.decisive
 
@@ -160,7 +160,7 @@ def diagnose(
     found = list(clocks)
     if model.elastic is None:  # else a recording has the motors, too
         found += recording_faults(robot, recordings)
-    robot = with_usual_gravity(robot)
+    robot = with_default_gravity(robot)
     # explanations are tried on a tree of stiff joints
     closed = robot.passive or model.delta is not None or model.loops or model.elastic is not None
     observed = None if closed else diagnosis_samples(recordings, np.asarray(delay))
@@ -172,7 +172,7 @@ def diagnose(
             explained = comparison.faults()
             fitted = ParameterSet(comparison.prior.layout, comparison.base.chi)
             identified = identified or fitted
-    if identified is not None and all(fault.slight for fault in explained):
+    if identified is not None and all(fault.minor for fault in explained):
         found += forgotten_loads(robot, prior or urdf_prior(robot, model), identified, std)
     return (*explained, *found)
 
@@ -323,34 +323,38 @@ class HypothesisComparison:
         size, ratios = abs(change.size), self.base.chi[self.model.places[:, 0]] / masses
         shown = data_cost(self.base.misfit**2) - data_cost(explanation.fit.misfit**2)
         # bodies that no scale brings near to the URDF's say that the URDF is wrong
-        far = np.median(self.model.distances(explanation.fit.chi)) > CRITERIA.strange
-        strange = self.robot.bodies_alike or far
+        far = np.median(self.model.distances(explanation.fit.chi)) > CRITERIA.implausible_distance
+        implausible = self.robot.bodies_alike or far
         if change.code == 'effort_scale':
-            known = self._bodily(explanation) > CRITERIA.bodily
-            size = abs(np.log(size)) if known and (shown > CRITERIA.decisive or not strange) else 0
+            known = self._inertial_share(explanation) > CRITERIA.inertial_share
+            size = (
+                abs(np.log(size))
+                if known and (shown > CRITERIA.decisive or not implausible)
+                else 0
+            )
         elif change.code == 'effort_kind':
             weight = explanation.fit.chi[self.model.places[:, 0]].sum() / size
-            if strange and weight < CRITERIA.density * robot_reach(self.robot) ** 3:
+            if implausible and weight < CRITERIA.density * robot_reach(self.robot) ** 3:
                 return False
             size = abs(np.log(size))
             if shown < CRITERIA.decisive * self.robot.n_joints:
                 # masses alone tell: those of most links or of all together, not one with a load
-                told = np.log([np.median(ratios), ratios @ masses / masses.sum()])
-                size = min(size, (-np.sign(np.log(change.size)) * told).max())
+                known_ratios = np.log([np.median(ratios), ratios @ masses / masses.sum()])
+                size = min(size, (-np.sign(np.log(change.size)) * known_ratios).max())
         elif change.code == 'position_offset':
             size = abs(np.angle(np.exp(1j * size)))
         elif change.code == 'gravity_direction':
             size = _angle(np.array(change.gravity), self.robot.gravity)
         return bool(size >= LEAST.get(change.code, 0.0))
 
-    def _bodily(self, explanation: Explanation) -> float:
+    def _inertial_share(self, explanation: Explanation) -> float:
         """
         Return the share of a joint's effort that bodies make in an explanation's fit.
 
         Friction and rotor of a joint grow with its effort, and tell nothing of its gain.
         """
         j, change = explanation.change.joints[0], explanation.change
-        bodies = np.where(self.model.bodily, explanation.fit.chi, 0.0)
+        bodies = np.where(self.model.inertial, explanation.fit.chi, 0.0)
         effort = change.efforts(self.observed)[:, j]
         return float(np.std(self._rows(change)[:, j] @ bodies) / max(np.std(effort), 1e-300))
 
@@ -434,7 +438,7 @@ class HypothesisComparison:
         for _ in range(CRITERIA.sizes if size > 0.0 else 0):
             fit, effort = best.fit, self.observed.effort
             unit = np.sqrt(fit.weights / _variances(effort))
-            bodies = np.where(self.model.bodily, fit.chi, 0.0)
+            bodies = np.where(self.model.inertial, fit.chi, 0.0)
             residual = (effort - self._rows(best.change) @ fit.chi) * unit
             columns = (weights @ bodies * unit).reshape(3, -1).T
             turn = np.linalg.lstsq(columns, residual.ravel(), rcond=1e-6)[0]

@@ -54,11 +54,11 @@ class FitConstants:
     """Of the divergence from the prior in a fit."""
     barrier: float = 0.05
     """Of the barrier that keeps rotor inertias and friction positive."""
-    usual: float = 0.2
+    initial_residual: float = 0.2
     """Relative residual that a fit begins from."""
     rounds: int = 6
-    """Fits between which the joints are weighed anew, at most."""
-    settled: float = 0.1
+    """Fits between which the joints are weighed again, at most."""
+    convergence: float = 0.1
     """Change of the logarithm of residual variances at which these end."""
     near: float = 1.0
     """Newton decrement at which a fit ends: half a nat decides nothing."""
@@ -115,7 +115,7 @@ class HypothesisModel:
         self.positive = drive_signs(prior.layout, model)
         # relative pseudo-inertias of a unit of each parameter, (b, 10, 4, 4)
         self.units = relative_units(self.bodies)
-        self.bodily = np.isin(columns, self.places)
+        self.inertial = np.isin(columns, self.places)
 
     def fit(self, grams: np.ndarray, *, free: bool = False) -> HypothesisFit:
         """
@@ -130,13 +130,16 @@ class HypothesisModel:
             Whether without prior and constraints, which costs less.
 
         """
-        variance, chi = np.full(len(grams), FIT.usual**2), self._begin(grams.sum(axis=0))
+        variance, chi = (
+            np.full(len(grams), FIT.initial_residual**2),
+            self._begin(grams.sum(axis=0)),
+        )
         for _ in range(FIT.rounds):
             weights = FIT.rows / variance
             chi = self._solve(np.tensordot(weights, grams, axes=1), chi, free=free)
             square = residual_squares(grams, chi)
             previous, variance = variance, square + FIT.floor**2
-            if np.abs(np.log(variance / previous)).max() < FIT.settled:
+            if np.abs(np.log(variance / previous)).max() < FIT.convergence:
                 break
         cost = data_cost(square) + (0.0 if free else float(self.distances(chi).sum()))
         return HypothesisFit(cost, np.sqrt(square), chi, weights)
@@ -156,7 +159,9 @@ class HypothesisModel:
         p = len(total) - 1
         size = np.diag(total)[:p]
         # a column that nothing moves has to stay somewhere
-        ridge = np.where(self.bodily, 1e-10, FIT.ridge) * np.maximum(size, FIT.unseen * size.max())
+        ridge = np.where(self.inertial, 1e-10, FIT.ridge) * np.maximum(
+            size, FIT.unseen * size.max()
+        )
         scale = np.sqrt(size + ridge)
         scaled = (total[:p, :p] + np.diag(ridge)) / scale[:, None] / scale
         root = np.linalg.cholesky(scaled)  # the ridge keeps it positive definite
@@ -185,7 +190,7 @@ class HypothesisModel:
         size = np.diag(total)[:p]
         scale = np.sqrt(np.maximum(size, FIT.unseen * size.max()))
         typical = 0.01 * np.sqrt(total[p, p]) / scale
-        return signed_start(self.positive, start, typical, ~self.bodily)
+        return signed_start(self.positive, start, typical, ~self.inertial)
 
 
 def data_cost(square: np.ndarray) -> float:

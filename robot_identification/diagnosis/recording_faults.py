@@ -35,7 +35,7 @@ from ..signals import SignalSettings, stretches
 from ..signals.decimation import thinned
 
 DECISIVE = 1.5
-"""Times that an explanation fits all efforts together better, from which on it vetoes."""
+"""Times that an explanation fits all efforts together better, above which it vetoes."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class RecordingFault:
     alternatives: tuple[RecordingFault, ...] = ()
 
     @property
-    def slight(self) -> bool:
+    def minor(self) -> bool:
         """True for a load, a gain hardly off, and where all efforts are fitted hardly better."""
         large = DECISIVE
         if self.code == 'payload' or (self.whole is not None and self.whole < large):
@@ -134,7 +134,7 @@ def in_seconds(
 def recording_faults(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
     """Iterate over what recordings show without a model."""
     size = float(np.linalg.norm(robot.gravity))
-    if with_usual_gravity(robot) is not robot:
+    if with_default_gravity(robot) is not robot:
         yield RecordingFault(
             code='gravity_unit',
             evidence=f'robot.gravity is {size:.4g} m/s^2 long; 9.81 on earth',
@@ -178,7 +178,7 @@ def estimate_faults(
 
 
 LOAD_FACTOR = 2.2
-"""Times the URDF's mass from which on that of a last link is taken for a load."""
+"""Times the URDF's mass above which that of a last link is taken for a load."""
 LOAD_SHARE = 0.02
 """Share of all mass by which a last link has to be heavier for that."""
 LOAD_DEVIATIONS = 2.0
@@ -274,7 +274,7 @@ GRAVITY_FACTOR = 1.5
 """Factor by which gravity may be another without a word."""
 
 
-def with_usual_gravity(robot: Robot) -> Robot:
+def with_default_gravity(robot: Robot) -> Robot:
     """Return the robot with a gravity as long as on earth where its own is of another order."""
     size = float(np.linalg.norm(robot.gravity))
     factor = GRAVITY_FACTOR

@@ -499,7 +499,7 @@ def evidence_of_gravity(sizes: Mapping[str, float]) -> Iterator[str]:
     seen = {joint: size for joint, size in sizes.items() if size}
     if not seen:
         yield (
-            f'gravity does not show at {one_of(list(sizes))}: speaks for efforts that the driver '
+            f'gravity does not show at {one_of(list(sizes))}: suggests efforts that the driver '
             'has cleared of it, which determine no masses'
             if sizes
             else 'gravity shows at no joint: the recordings say nothing on the kind of effort'
@@ -511,7 +511,7 @@ def evidence_of_gravity(sizes: Mapping[str, float]) -> Iterator[str]:
     elif middle > _LIKE_JOINTS[1]:
         what = 'efforts in another unit than N m, or a URDF with too small masses'
     each = ', '.join(f'{size:.2g} at {joint}' for joint, size in seen.items())
-    yield f"gravity in the efforts has this times the URDF's size: {each}; speaks for {what}"
+    yield f"gravity in the efforts has this times the URDF's size: {each}; suggests {what}"
     if _THOUSAND[0] < middle < _THOUSAND[1]:
         yield (
             'it is about a thousand times too large, as in mN m: give --effort-kind motor_torque '

@@ -3,7 +3,7 @@
 Standard deviations and intervals that hold where the noise is coloured, by a block bootstrap.
 
 The classical standard deviations take the errors of the rows for independent.  Here stretches of
-the recording are drawn anew, with all joints' rows and so with whatever correlation is within and
+the recording are drawn again, with all joints' rows and so with whatever correlation is within and
 between them: the circular block bootstrap of Politis and Romano ("A circular block-resampling
 procedure for stationary data", in "Exploring the limits of bootstrap", 1992), on the regression's
 rows.  The rows enter as the R factors of short parts of the recording (`time_blocks`), collected
@@ -70,7 +70,7 @@ def bootstrap(
     system: LinearSystem, estimate: Estimate, settings: BootstrapSettings | None = None
 ) -> Bootstrap:
     """
-    Draw stretches of the recordings anew and estimate again, with the estimate's weights.
+    Draw stretches of the recordings again and estimate again, with the estimate's weights.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ def with_bootstrap(
     settings:
         Of the bootstrap.
     drawn:
-        True if the estimate is the least squares solution by its weights, which is drawn anew.
+        True if the estimate is the least squares solution by its weights, which is drawn again.
         The standard deviations of others are multiplied by what those of weighted least squares
         grow by.
 

@@ -90,7 +90,7 @@ class EstimationSettings:
     bootstrap: BootstrapSettings | None = option(
         factory=BootstrapSettings,
         doc='Standard deviations and intervals that hold where noise is coloured, by drawing '
-        'stretches of the recordings anew; null gives the classical ones, which take rows for '
+        'stretches of the recordings again; null gives the classical ones, which take rows for '
         'independent',
     )
     prior: str = option(

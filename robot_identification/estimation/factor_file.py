@@ -161,7 +161,7 @@ class StoredFactor:
 
     def build_robot(self) -> Robot:
         """
-        Make the robot anew.
+        Make the robot again.
 
         Raises
         ------

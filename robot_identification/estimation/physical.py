@@ -77,7 +77,7 @@ class PhysicalConstants:
     """Distance from the minimum [standard deviations] that is enough to compare strengths."""
     rounds: int = 10
     """Times that fit and noise of the joints are found in turn, at most."""
-    settled: float = 0.005
+    convergence: float = 0.005
     """Change of the logarithm of the noise that ends them."""
 
 
@@ -152,9 +152,9 @@ def physical(
         strength = Strength(weight, weight, np.zeros(0))
     else:
         # the prior's strength depends on the noise of the joints, and that on a sensible fit
-        _, scales = search.settled(PHYSICAL.default_weight, scales)
-        strength = choose_strength(folds, scales, system.factor.driven, search.roughly)
-    minimum, scales = search.settled(strength.weight, scales)
+        _, scales = search.converged(PHYSICAL.default_weight, scales)
+        strength = choose_strength(folds, scales, system.factor.driven, search.approximate)
+    minimum, scales = search.converged(strength.weight, scales)
     estimate = search.estimate(prior, minimum, strength, scales)
     if drawing is None or drawn is None:
         return (
@@ -226,22 +226,22 @@ class _StrengthSearch:
         freedom = max(0.1, 1.0 - system.factor.n_base / system.factor.n_independent)
         rows = np.maximum(1.0, system.factor.independent_rows * freedom)
         noise = np.maximum(residual, PHYSICAL.least_noise * effort) / np.sqrt(rows)
-        usual = free.rows.residual_std / np.asarray(free.rows.weights)
-        noise = np.where(system.factor.driven & (noise > 0.0), noise, usual)
+        fitted_std = free.rows.residual_std / np.asarray(free.rows.weights)
+        noise = np.where(system.factor.driven & (noise > 0.0), noise, fitted_std)
         return 1.0 / (noise * np.sqrt(self.inflation))
 
-    def settled(self, weight: float, scales: np.ndarray) -> tuple[LogDetMinimum, np.ndarray]:
+    def converged(self, weight: float, scales: np.ndarray) -> tuple[LogDetMinimum, np.ndarray]:
         """Return the fit whose residuals have the noise that it assumes, and the rows' scales."""
         start: np.ndarray | None = None
         for _ in range(PHYSICAL.rounds):
             minimum = self.fit.solve(self.system.stacked(scales), weight, start)
             start, used = minimum.chi, scales
             scales = self.row_scales(self.fit.regrouping @ minimum.chi)
-            if np.abs(np.log(scales / used)).max() < PHYSICAL.settled:
+            if np.abs(np.log(scales / used)).max() < PHYSICAL.convergence:
                 break
         return minimum, used
 
-    def roughly(
+    def approximate(
         self, factor: np.ndarray, weight: float, start: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return standard and base parameters, close enough to compare strengths."""
@@ -285,8 +285,8 @@ class _StrengthSearch:
         warnings = [
             text.replace('keeps its prior value', 'is left to the prior') for text in free.warnings
         ]
-        usual = PHYSICAL.contradiction * free.fit.relative_error
-        if error > max(usual, 100.0 * PHYSICAL.least_noise):
+        allowed = PHYSICAL.contradiction * free.fit.relative_error
+        if error > max(allowed, 100.0 * PHYSICAL.least_noise):
             warnings.append(
                 f'the constraints raise the relative error from {free.fit.relative_error:.3g} to '
                 f'{error:.3g} %: what the model lacks does so, such as friction, efforts of '

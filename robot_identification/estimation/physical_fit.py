@@ -468,12 +468,12 @@ def _spreads(system: LinearSystem, layout: ParameterLayout) -> np.ndarray:
     squares = (system.factor.triangles[:, :, -1] ** 2).sum(axis=1) / np.maximum(
         1, system.factor.rows
     )
-    usual = dict(zip(system.factor.joints, np.sqrt(squares).tolist(), strict=True))
+    effort_rms = dict(zip(system.factor.joints, np.sqrt(squares).tolist(), strict=True))
     spreads = np.full(len(layout), np.inf)
     for i, name in enumerate(layout):
         joint, _, symbol = name.rpartition('.')
-        if symbol in SPRING_SYMBOLS and usual.get(joint, 0.0) > 0.0:
-            spreads[i] = usual[joint]
+        if symbol in SPRING_SYMBOLS and effort_rms.get(joint, 0.0) > 0.0:
+            spreads[i] = effort_rms[joint]
         elif symbol == FRICTION['load'].symbol:
             spreads[i] = LOAD_FRICTION_SPREAD
     return spreads

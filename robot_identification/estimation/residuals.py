@@ -43,7 +43,7 @@ class ResidualConstants:
     most_lags: int = 1000
     """Lags of the autocorrelation that are summed at most."""
     fewest_rows: int = 50
-    """Rows of a joint from which on its residuals determine anything."""
+    """Rows of a joint above which its residuals determine anything."""
     slow_share: float = 0.1
     """Share of a joint's usual highest speed below which it is near a reversal."""
     fast_percentile: float = 95.0
@@ -59,7 +59,7 @@ class EffortDelayConstants:
 
     rounds: int = 5
     """Largest number of Gauss-Newton steps."""
-    settled: float = 1e-3
+    convergence: float = 1e-3
     """Share of the rows' distance by which a delay has to change for another one."""
     segment_rows: int = 20
     """Rows of a segment below which it is left out: a delay of a few rows needs some more."""
@@ -243,7 +243,7 @@ def effort_delay(
     trace:
         Rows at even distances within a segment.
     base:
-        (b,) base parameters to begin with; they are estimated anew with the delays.
+        (b,) base parameters to begin with; they are estimated again with the delays.
     joints:
         Names of its n rows.
     independent:
@@ -274,7 +274,7 @@ def effort_delay(
         without = step.without if turn == 0 else without
         base = step.base
         delay = delay + np.nan_to_num(step.delay)
-        if (np.abs(step.delay[step.identified]) < DELAY.settled * spacing).all():
+        if (np.abs(step.delay[step.identified]) < DELAY.convergence * spacing).all():
             break
         rows = _moved(smooth, parts, splines, delay / spacing)
     std = _std(rows, weights, step, np.inf if independent is None else independent)

@@ -237,7 +237,7 @@ NOISELESS = 1e-9
 """Least noise by the size of the efforts."""
 
 UNKNOWN = 1.0
-"""Relative deviation from which on a motion says little about a parameter."""
+"""Relative deviation above which a motion says little about a parameter."""
 
 
 @dataclass(frozen=True)

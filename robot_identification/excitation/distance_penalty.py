@@ -71,7 +71,7 @@ class DistancePenalty:
 
     def buffers(self, buffer: float) -> np.ndarray:
         """
-        Return the distance (n_pairs,) from which on each pair counts as close [m].
+        Return the distance (n_pairs,) above which each pair counts as close [m].
 
         Pairs that never come far apart have one of their own, a little above the clearance: theirs
         would be a penalty that few motions avoid.  Those that are always closer than the buffer,

@@ -42,7 +42,7 @@ from .settings import PlannerSettings
 from .trajectories import Trajectory
 
 EFFORT_SHARE = 0.99
-"""Share of an effort limit from which on the penalty grows."""
+"""Share of an effort limit above which the penalty grows."""
 
 EFFORT_WEIGHT = 1000.0
 """Factor of the mean squared excess over the effort limits."""
@@ -314,7 +314,7 @@ class Objective:
     distances:
         Penalty of links that come close; None leaves distances aside.
     buffer:
-        Distance from which on links count as close [m].
+        Distance above which links count as close [m].
     weight:
         Factor of the penalties.
     every:

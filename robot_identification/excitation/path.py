@@ -279,7 +279,7 @@ class PathProblem:
         return np.hstack([x.reshape(count, -1), np.log(self._usual_times(x))])
 
     def renew(self, random: np.random.Generator, flat: np.ndarray) -> None:
-        """Draw some of the points anew, in place, with the times beside them."""
+        """Draw some of the points again, in place, with the times beside them."""
         size = int(np.prod(self.shape))
         x = flat[:, :size].reshape(-1, *self.shape)
         new = renew_points(random, x)

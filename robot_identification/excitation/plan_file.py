@@ -4,7 +4,7 @@ Plans on disk: ``plan.yaml``, which can be read back, and points for controllers
 
 A Fourier series is stored by its coefficients, every other motion by points with velocities and
 accelerations, between which quintics are the motion itself.  What is read is untrusted: its sizes
-are limited, and limits, obstacles and efforts are to be checked anew against the URDF.
+are limited, and limits, obstacles and efforts are to be checked again against the URDF.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ INNER = 0.8
 """Share of the ranges in which these lie."""
 
 BEYOND = 3.0
-"""Times what the effort limit allows from which on an acceleration limit says nothing."""
+"""Times what the effort limit allows above which an acceleration limit says nothing."""
 
 LEAST = 0.01
 """Least share of velocity and acceleration limits that is planned with."""

@@ -164,7 +164,7 @@ class _Message:
     def _wrong(
         self,
         text: str,
-        remedy: str = 'write the scene anew, with `ros2 topic echo --once --full-length`',
+        remedy: str = 'write the scene again, with `ros2 topic echo --once --full-length`',
     ) -> SettingsError:
         place = f", object '{self._name}'" if self._name else ''
         return SettingsError(

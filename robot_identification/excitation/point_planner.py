@@ -184,7 +184,7 @@ def _obstacles(task: PlanningTask) -> Obstacles:
 
 
 def _free_share(problem: PathProblem, x: np.ndarray) -> float:
-    """Return the share of a motion's excursions from which on down it meets nothing."""
+    """Return the share of a motion's excursions below which it meets nothing."""
     share = 1.0
     while share > 0.02 and problem.penalty(problem.shrunk(x, share))[0] > 1e-4 * problem.weight:
         share *= 0.7

@@ -53,7 +53,7 @@ class Recheck:
 
 def recheck(path: Path, urdf: str, settings: PlannerSettings, speed: float = 1.0) -> Recheck:
     """
-    Check a plan.yaml anew: limits, efforts and distances are those of another URDF.
+    Check a plan.yaml again: limits, efforts and distances are those of another URDF.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class SearchConstants:
     penalty_growth: float = 3.0
     """Factor of the weight of the penalties from one of these to the next."""
     distance_growth: float = 1.3
-    """Factor of the distance from which on links count as close, likewise."""
+    """Factor of the distance above which links count as close, likewise."""
     sharpness_growth: int = 2
     """Factor of the limits' sharpness after the first refined motion and after the second."""
     coarse_stride: int = 4
@@ -154,14 +154,14 @@ class Search:
 
     def run(self) -> None:
         """Search until the work is done; `best` is None where no motion passes the checks."""
-        usual = self.objective
-        self.objective = replace(usual, every=SEARCH.coarse_stride)
+        full_objective = self.objective
+        self.objective = replace(full_objective, every=SEARCH.coarse_stride)
         try:
             first = self._first()
             self._offer(first[0])
             found = [self._descend(x, SEARCH.first_evaluations) for x in first]
             found.sort(key=lambda x: self.objective.value(x).total)
-            self.objective = usual
+            self.objective = full_objective
             best = self._refined(found[0], SEARCH.refining_evaluations[0])
             for _ in range(2):
                 sharper = self.objective.family.sharpened(SEARCH.sharpness_growth)

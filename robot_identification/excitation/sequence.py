@@ -15,7 +15,7 @@ runs its own limited-memory BFGS (Nocedal and Wright 2006, algorithms 7.4 and 7.
 backtracking; they share nothing but the calls of the function.
 
 Where a descent ends depends on its start.  So many are begun and the good ones carried on, and
-then points of the best sequences are drawn anew and the sequences taken down again (`search`).
+then points of the best sequences are drawn again and the sequences taken down again (`search`).
 
 References
 ----------
@@ -34,7 +34,7 @@ import numpy as np
 from ..regressor.energy import EnergyRegressor
 
 NEW_POINTS = 3
-"""Largest number of points that are drawn anew in a sequence."""
+"""Largest number of points that are drawn again in a sequence."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class PointBounds:
 
 def renew_points(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
     """
-    Draw some of the points of sequences anew, in place, and return which, (count, r + 1).
+    Draw some of the points of sequences again, in place, and return which, (count, r + 1).
 
     ``x`` are variables (count, 2, r + 1, n_joints).
     """
@@ -408,7 +408,7 @@ class WaypointProblem(Protocol):
         """Return random starts, (count, d)."""
 
     def renew(self, random: np.random.Generator, flat: np.ndarray) -> None:
-        """Draw some of the points of sequences (count, d) anew, in place."""
+        """Draw some of the points of sequences (count, d) again, in place."""
 
 
 def search(
@@ -433,7 +433,7 @@ def search(
     starts:
         Random starts.
     rounds:
-        Rounds in which points are drawn anew.
+        Rounds in which points are drawn again.
     look:
         Called with the best (smoothed) cost after each step; False ends the search early.
     go_on:

@@ -188,7 +188,7 @@ class PointSettings:
     starts: int = option(32, doc='Random sequences to start from', minimum=1, maximum=10_000)
     rounds: int = option(
         6,
-        doc='Rounds in which points of the best sequences are drawn anew',
+        doc='Rounds in which points of the best sequences are drawn again',
         minimum=0,
         maximum=1000,
     )

@@ -297,7 +297,7 @@ def _running_time(trace: FitTrace) -> np.ndarray:
         return trace.time
     step = np.diff(trace.time)
     border = np.diff(trace.segment) != 0
-    usual = float(np.median(step[~border])) if (~border).any() else 1.0
+    typical_step = float(np.median(step[~border])) if (~border).any() else 1.0
     span = float(np.sum(step[~border]))
     jump = border & ((step <= 0.0) | (step > 0.2 * span))
-    return np.concatenate([[0.0], np.cumsum(np.where(jump, 10.0 * usual, step))])
+    return np.concatenate([[0.0], np.cumsum(np.where(jump, 10.0 * typical_step, step))])

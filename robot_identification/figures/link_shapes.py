@@ -14,7 +14,7 @@ from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
 
 MOST_READ = 400_000
-"""Triangles of a mesh from which on its convex hull is taken."""
+"""Triangles of a mesh above which its convex hull is taken."""
 
 PLANE_WIDTH = 3.0
 """Edge of the square that stands for an endless plane [m]."""

@@ -189,8 +189,8 @@ def scatter(squares: np.ndarray, freedom: np.ndarray) -> tuple[np.ndarray, np.nd
         if not some.size:
             continue
         q, f = squares[some, p], freedom[some, p]
-        usual = max(1.0, float(np.median(q / chi2.median(f))))
-        normal = q <= usual * chi2.isf(_ERRATIC, f)
+        scatter = max(1.0, float(np.median(q / chi2.median(f))))
+        normal = q <= scatter * chi2.isf(_ERRATIC, f)
         common, own = float(q[normal].sum() / f[normal].sum()), q / f
         ratio[:, p] = np.sqrt(max(1.0, common))
         known_by[:, p] = f[normal].sum()

@@ -94,7 +94,7 @@ class DaskExecutor:
         self, client: Any, payload: bytes, retries: int, started: int | None = None
     ) -> None:
         self._client, self._retries, self._started = client, retries, started
-        # a task's result goes to each worker once, and is made anew where it is lost
+        # a task's result goes to each worker once, and is made again where it is lost
         self._payload = client.submit(bytes, payload, pure=False)
         self._seen = time.monotonic()
         self.workers = started or max(1, sum(client.nthreads().values()))

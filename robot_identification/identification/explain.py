@@ -85,7 +85,7 @@ def _lacks_a_spring(found: _Diagnosed) -> bool:
     experiment = chosen.prepared.experiment
     if chosen.selection is None or experiment is None:
         return False
-    faulty = any(fault.change and not fault.slight for fault in found.faults)
+    faulty = any(fault.change and not fault.minor for fault in found.faults)
     return (
         'robot.joint_springs' not in experiment.given
         and found.checked.estimated.estimate.standard is not None

@@ -35,7 +35,7 @@ from ..regressor import Regressor
 from ..signals.windows import LocalFit, LocalState
 
 LONGEST_STEP = 0.1
-"""Time between samples after which the observer starts anew [s]."""
+"""Time between samples after which the observer starts again [s]."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ObserverSettings:
     )
 
     def deviations(self, n_joints: int) -> float:
-        """Return z: standard deviations from which on an effort is an external one."""
+        """Return z: standard deviations above which an effort is an external one."""
         values = 3600.0 * 0.5 * n_joints * self.bandwidth  # independent ones in an hour
         return float(-ndtri(0.5 * min(self.false_alarms / values, 1.0)))
 
@@ -155,12 +155,12 @@ class MomentumObserver:
         self.reset()
 
     def reset(self) -> None:
-        """Start anew with the next sample."""
+        """Start again with the next sample."""
         n = self._regressor.n_joints
         self._stamp: float | None = None
         self._mass = np.zeros((n, n))
         self._velocity, self._net, self._left, self._observed = np.zeros((4, n))
-        self._beyond = np.full(n, np.inf)  # stamp from which on the threshold is exceeded
+        self._beyond = np.full(n, np.inf)  # stamp since which the threshold is exceeded
 
     def push(
         self,

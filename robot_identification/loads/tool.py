@@ -63,7 +63,7 @@ class ToolFitConstants:
 
     steps: int = 10
     """Largest number of Gauss-Newton steps of the sensor's rotation."""
-    settled: float = 1e-6
+    convergence: float = 1e-6
     """Step that is none [rad]."""
     directions_share: float = 0.03
     """Share of the largest singular value below which a direction of gravity was not seen."""
@@ -486,6 +486,6 @@ def _rotation(columns: np.ndarray, wrench: np.ndarray, link: str) -> tuple[int, 
         step = _fitted(columns, here, _fitted(columns, here)[:_SIZE])[-3:]
         # the measured wrench is that in the frame, turned by the step
         turn = pin.exp3(-step) @ turn
-        if np.linalg.norm(step) < FIT.settled:
+        if np.linalg.norm(step) < FIT.convergence:
             break
     return sign, np.asarray(turn)

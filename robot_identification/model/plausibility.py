@@ -239,12 +239,12 @@ def plausibility(
         findings += _implausible(link, checks)
     if links:
         total = sum(parameters[f'{link}.m'] for link in links)
-        usual = 0.0 if prior is None else sum(prior.get(f'{link}.m') for link in links)
+        prior_total = 0.0 if prior is None else sum(prior.get(f'{link}.m') for link in links)
         if total_mass is not None:
             findings += _implausible('', [('total_mass', total, total_mass, 'kg', 'as weighed')])
-        elif usual > 0.0:
+        elif prior_total > 0.0:
             findings += _implausible(
-                '', [_ratio('total_mass', total, usual, bounds.total_mass_ratio)]
+                '', [_ratio('total_mass', total, prior_total, bounds.total_mass_ratio)]
             )
     bare = [link for link in links if link not in shapes]
     remarks = [f'without shapes to compare with: {", ".join(bare)}'] if bare else []
@@ -303,11 +303,11 @@ def _link_checks(
         yield _ratio('mass', mass, before.mass, bounds.mass_ratio)
     if body is None:
         return
-    usual = None if before is None else _gyration(before)
+    prior_gyration = None if before is None else _gyration(before)
     ball = (3.0 * mass / (4.0 * np.pi * bounds.density[1])) ** (1.0 / 3.0)
     longest, words = bounds.widening * reach, f"against the robot's reach of {reach:.3g} m"
-    if usual is not None and usual < reach:
-        longest, words = bounds.widening * usual, "against the prior's"
+    if prior_gyration is not None and prior_gyration < reach:
+        longest, words = bounds.widening * prior_gyration, "against the prior's"
     if shape is not None:
         if shape.volume > 0.0:
             prior_density = None if before is None else before.mass / shape.volume
@@ -320,7 +320,7 @@ def _link_checks(
         beyond = max(0.0, _outside(shape, body.centre))
         yield 'centre_of_mass', beyond, (0.0, upper), 'm', 'outside of the hull of its shapes'
         longest, words = _farthest(shape, body), 'larger than its shapes'
-    lower, upper = bounds.widened((np.sqrt(0.6) * ball, longest), usual)
+    lower, upper = bounds.widened((np.sqrt(0.6) * ball, longest), prior_gyration)
     value = _gyration(body)
     # a shape that cannot even hold a ball of the mass is found by its density
     if value is not None and lower <= upper:

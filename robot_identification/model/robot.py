@@ -369,7 +369,7 @@ def robot_document(robot: Robot) -> dict[str, Any]:
 
 def read_robot(stored: Mapping[str, Any]) -> Robot:
     """
-    Make a robot anew of what `robot_document` gave.
+    Make a robot again of what `robot_document` gave.
 
     Raises SettingsError if the URDF is not the one that was stored; KeyError or TypeError if
     something is missing or of a wrong type.

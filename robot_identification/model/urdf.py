@@ -32,7 +32,7 @@ MAX_LENGTH = 1e6
 """Largest absolute coordinate of an origin, and angle of its orientation [m or rad]."""
 
 UNLIMITED = 1e9
-"""Absolute limit of a joint from which on it counts as none [rad, m, and their rates; N m, N]."""
+"""Absolute limit of a joint above which it counts as none [rad, m, and their rates; N m, N]."""
 
 _WITH_AXIS = ('revolute', 'continuous', 'prismatic', 'planar')
 

@@ -42,7 +42,7 @@ _LATCHED_WAIT = 1.0
 """Time for latched messages to arrive [s]."""
 
 _STATUS_WAIT = 3.5
-"""Time for a controller's latched statuses [s]: Fast DDS sends lost ones anew every 3 s."""
+"""Time for a controller's latched statuses [s]: Fast DDS sends lost ones again every 3 s."""
 
 _REPEAT = 1.0
 """Period of requests to stop [s]."""

@@ -155,7 +155,7 @@ class ExcitationNode(Node):
         """Refuse what was computed for a robot that has been replaced meanwhile."""
         if not self._description.still(robot):
             self._description.robot()  # raises where the new one cannot be read
-            raise ModelError(REPLACED, remedy='plan anew')
+            raise ModelError(REPLACED, remedy='plan again')
 
     # ------------------------------------------------------------------------------------ waiting
 
@@ -385,7 +385,7 @@ class ExcitationNode(Node):
     ) -> MotionCheck:
         """Return the requested motion, as it is sent."""
         if request.plan_id in self._dropped:
-            text = f"'{request.plan_id}' was planned for another robot: {REPLACED}, so plan anew"
+            text = f"'{request.plan_id}' was planned for another robot: {REPLACED}, so plan again"
             raise MotionError(Code.UNKNOWN_PLAN, text)
         settings = read_options(self, PlannerSettings, 'planner')
         return requested_motion(request, self._plans, robot, settings, options)
@@ -448,7 +448,7 @@ class ExcitationNode(Node):
                 return MotionError(Code.EXECUTION_DISABLED, text)
             if not self._description.still(robot):
                 # the checks were those of the other one
-                return MotionError(Code.NO_MODEL, f'{REPLACED}: plan anew')
+                return MotionError(Code.NO_MODEL, f'{REPLACED}: plan again')
             return self._client_watch.reason(options)
 
         return interruption

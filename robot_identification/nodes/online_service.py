@@ -166,7 +166,7 @@ class OnlineService:
                 await self._queue.work('start', self._look)
 
     def _look(self) -> None:
-        """Start as soon as the robot is known, and anew for another robot; publish troubles."""
+        """Start as soon as the robot is known, and again for another robot; publish troubles."""
         try:
             if self._process is not None and self._process.look():
                 self._stop_for_another_robot(self._process.task)
@@ -183,7 +183,7 @@ class OnlineService:
         urdf = self._description()
         if urdf is not None and urdf != task.problem.robot.urdf:
             self._node.get_logger().warning(
-                'robot_description has changed: the live estimate begins anew'
+                'robot_description has changed: the live estimate begins again'
             )
             self.stop()
 

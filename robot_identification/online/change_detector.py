@@ -223,7 +223,7 @@ class ChangeDetector:
         return min(1.0, len(self._learner.parts) * self._quarter / self._settings.learning)
 
     def relearn(self) -> None:
-        """Forget everything; learn the baseline anew."""
+        """Forget everything; learn the baseline again."""
         self._reference: np.ndarray | None = None
         self._in_motion = 0
         self.baseline: Baseline | None = None

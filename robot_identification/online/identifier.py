@@ -239,7 +239,7 @@ class OnlineIdentifier:
         ----------
         stamp:
             When it was taken [s].  Jitter, lost samples and other rates are evened out; a gap of
-            more than five periods or a clock that goes back lets the filters fill anew; samples
+            more than five periods or a clock that goes back lets the filters fill again; samples
             that are not later than the one before, or not finite, are left out and counted.
         position:
             (n,) [rad or m].
@@ -323,14 +323,14 @@ class OnlineIdentifier:
         self.frozen = False
 
     def restart(self) -> None:
-        """Take the next sample for the first of a new stretch: the filters fill anew."""
+        """Take the next sample for the first of a new stretch: the filters fill again."""
         self._grid.restart()
 
     def save(self, path: str | Path) -> None:
         """
         Write what has been learned to a file, a NumPy archive, for `load`.
 
-        The samples in the filters are not kept: they fill anew.
+        The samples in the filters are not kept: they fill again.
 
         Raises
         ------

@@ -197,13 +197,13 @@ class LatestStates:
             return np.mean([effort for _, effort in latest_first], axis=0)
 
     def forget(self) -> None:
-        """Forget the past positions and efforts, so that `at_rest` looks anew."""
+        """Forget the past positions and efforts, so that `at_rest` looks again."""
         self.fetch()  # messages up to now are of the past
         self._past.clear()
         self._efforts.clear()
 
 
-class Patience:
+class WaitLimit:
     """
     Bound on a wait for a robot whose clock may be slower than the wall's, or stand still.
 

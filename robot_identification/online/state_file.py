@@ -75,6 +75,6 @@ def load_state(path: str | Path, signature: ModelSignature, weights: np.ndarray)
             f"the rows in '{path}' were weighted differently",
             file=str(path),
             value=held['weights'].tolist(),
-            remedy='use these weights, or start anew',
+            remedy='use these weights, or start again',
         )
     return state

@@ -12,7 +12,7 @@ from .counts import MessageCounts
 from .follower import Follower
 
 _OTHER_RATE = 0.2  # share by which a rate may differ
-_OFTEN_LATE = 0.1  # share of late updates from which on they are warned of
+_OFTEN_LATE = 0.1  # share of late updates above which they are warned of
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def troubles_between(
     if counts['late'] > 0:
         found.append(f'{counts["late"]} joint states not in order of time')
     if gaps > 0 and not new['jumps']:
-        found.append(f'{gaps} gaps: the filters filled anew')
+        found.append(f'{gaps} gaps: the filters filled again')
     if new['late'] > _OFTEN_LATE * new['updates']:
         deadline = 1e3 * follower.options.deadline
         found.append(f'{new["late"]} updates took longer than {deadline:.3f} ms (online.deadline)')

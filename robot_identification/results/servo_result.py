@@ -29,7 +29,7 @@ SERVO = 'servo'
 """Kind of these results in their files."""
 
 CORRELATED = 0.9
-"""Absolute correlation from which on two parameters are hardly distinguished."""
+"""Absolute correlation above which two parameters are hardly distinguished."""
 
 FITTED = ('armature', 'viscous', 'coulomb')
 """Kinds of parameters that the robot's file has, too."""

@@ -37,7 +37,7 @@ class StoredResult(ResultView):
     name:
         What the identification was called.
     robot:
-        The robot, made anew of the URDF, joints, locked joints and gravity that were stored.
+        The robot, made again of the URDF, joints, locked joints and gravity that were stored.
     settings:
         Those of model, signals and estimation, and the kind of effort.
     base:

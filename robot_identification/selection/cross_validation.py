@@ -41,7 +41,7 @@ class ComparisonConstants:
     """Rate of the rows that are fitted in the end, by the cut-off frequency."""
     term: float = 0.01
     """Cost of a term of one joint: the logarithm of the residual that it has to save."""
-    sure: float = 2.0
+    required_stds: float = 2.0
     """Standard errors by which choices for single joints have to pay."""
     hint: float = 0.5
     """Those by which choices for all joints have to pay."""
@@ -114,7 +114,7 @@ class FoldedRows:
     structure:
         Base parameters of the columns.
     moving:
-        (n,) speed from which on a joint moves for sure [rad/s or m/s].
+        (n,) speed above which a joint moves for sure [rad/s or m/s].
     zone:
         (n,) speed below which rows are not fitted [rad/s or m/s]; all are predicted.
 
@@ -209,7 +209,7 @@ class FoldedRows:
             zone=zone,
         )
 
-    def through(self, delays: np.ndarray, low_passes: np.ndarray) -> FoldedRows:
+    def filtered_by_channel(self, delays: np.ndarray, low_passes: np.ndarray) -> FoldedRows:
         """Pass the columns through the joints' channels."""
         if not (np.any(delays) or np.any(low_passes)):
             return self
@@ -368,7 +368,7 @@ def better(
     terms: float,
     least: float = COMPARISON.least_gain,
     both: bool = True,
-    sure: float = COMPARISON.hint,
+    stds: float = COMPARISON.hint,
 ) -> bool:
     """
     Return whether a cost is lower by some standard errors and that of its terms a joint.
@@ -383,13 +383,13 @@ def better(
         Logarithm of the residual that is to be saved at least.
     both:
         Whether half of the terms' cost has to be saved of all rows, and of those that move.
-    sure:
+    stds:
         Standard errors.
 
     """
     difference = (cost - than).mean(axis=2)  # (2, folds)
     mean, price = difference.mean(axis=0), COMPARISON.term * terms
-    needed = max(sure * float(standard_error(mean)), least, COMPARISON.least_gain) + price
+    needed = max(stds * float(standard_error(mean)), least, COMPARISON.least_gain) + price
     pays = not both or difference.mean(axis=1).max() < -0.5 * price
     return bool(mean.mean() < -needed and pays)
 
@@ -400,7 +400,7 @@ def picked_by_joint(
     """
     Return the best cost, and (n,) which rows each joint takes for it: the first, or what pays.
 
-    All joints are fitted anew beside each; that which saves most is taken first.
+    All joints are fitted again beside each; that which saves most is taken first.
     """
     n, mixed = rows[0].n_joints, replace(rows[0], stretches=())
     price = COMPARISON.term / n
@@ -430,10 +430,10 @@ def picked_by_joint(
     return cost, np.array(picked)
 
 
-def simplest(costs: np.ndarray, sure: float = COMPARISON.hint) -> int:
+def simplest(costs: np.ndarray, stds: float = COMPARISON.hint) -> int:
     """Return the first candidate within some standard errors of the best; costs (c, folds)."""
     difference = costs - costs[np.argmin(costs.mean(axis=1))]
-    needed = np.maximum(sure * standard_error(difference), COMPARISON.least_gain)
+    needed = np.maximum(stds * standard_error(difference), COMPARISON.least_gain)
     return int(np.argmax(difference.mean(axis=1) <= needed))
 
 

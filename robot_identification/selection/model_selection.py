@@ -21,7 +21,7 @@ to single joints:
 5. the tilt of the base, however small;
 6. joints at which springs, cables or counterweights pull;
 7. joints whose efforts are later or smoother than those of all;
-8. at the end, what does not pay any more is left out, and the tilt is estimated anew.
+8. at the end, what does not pay any more is left out, and the tilt is estimated again.
 
 The fit is weighted least squares, its weights iterated from the residuals of the joint fit, with a
 weak pull towards the prior.
@@ -75,7 +75,7 @@ class SearchConstants:
     dead_zone: float = 0.02
     """Dead zone that is taken where it leaves half of a joint's rows [rad/s]."""
     moving: float = 0.1
-    """Speed from which on a joint moves for sure [rad/s]."""
+    """Speed above which a joint moves for sure [rad/s]."""
     lever: float = 0.25
     """Metres of a joint that slides that a radian is compared with [m]."""
     trim: float = 0.05
@@ -302,7 +302,7 @@ class _SettingsSearch:
             self.sources, regressor, base, robot, model, neutral, moving, self.zone
         )
         channel = (np.broadcast_to(getattr(signals, key), robot.n_joints) for key in _CHANNEL)
-        return rows.through(*channel)
+        return rows.filtered_by_channel(*channel)
 
     def choose_filter(self) -> None:
         """Choose cut-off frequency and source of the velocity."""
@@ -330,7 +330,7 @@ class _SettingsSearch:
         kept = None if self.present is None else (self.present.method, self.present.cutoff)
         found.sort(key=lambda one: ((one[1].method, one[1].cutoff) != kept, -one[1].cutoff))
         costs = np.array([candidate[0].mean(axis=1) for candidate in found])
-        best = found[simplest(costs, sure=COMPARISON.alike)]
+        best = found[simplest(costs, stds=COMPARISON.alike)]
         if len(pairs) > 1:
             was, (cost, self.signals, _) = self.signals, best
             default = min(
@@ -355,7 +355,7 @@ class _SettingsSearch:
 
         @cache
         def cost(delay: float) -> np.ndarray:
-            return plain.through(none + delay, none).cost()
+            return plain.filtered_by_channel(none + delay, none).cost()
 
         def mean(delay: float) -> float:
             return float(cost(delay).mean())
@@ -365,7 +365,7 @@ class _SettingsSearch:
             best = min((best - step, best, best + step), key=mean)
         if best and better(cost(best), cost(0.0), 1.0 / none.size, SEARCH.large):
             self.signals = replace(self.signals, effort_delay=best)
-            self._rows = plain.through(none + best, none)
+            self._rows = plain.filtered_by_channel(none + best, none)
             gain = relative_gain(cost(best), cost(0.0))
             self._note('signals.effort_delay', best, gain, _NONE)
             self.late = best
@@ -407,7 +407,9 @@ class _SettingsSearch:
         if 'robot.rotor_inertia' not in self.given and self.model.rotor_inertia:
             poorer = replace(self.model, rotor_inertia=False)
             text = 'against one of every joint'
-            self._offer('robot.rotor_inertia', poorer, text, terms=0.0, sure=COMPARISON.sure)
+            self._offer(
+                'robot.rotor_inertia', poorer, text, terms=0.0, stds=COMPARISON.required_stds
+            )
 
     def choose_springs(self) -> None:
         """Choose the joints at which springs pull."""
@@ -425,7 +427,7 @@ class _SettingsSearch:
         if springs:
             model = replace(self.model, joint_springs=springs)
             terms = 2.0 * len(springs) / plain.n_joints
-            self._offer('robot.joint_springs', model, _NONE, terms, sure=COMPARISON.sure)
+            self._offer('robot.joint_springs', model, _NONE, terms, stds=COMPARISON.required_stds)
 
     def choose_channels(self) -> None:
         """Choose joints whose efforts come later or smoother than those of all."""
@@ -438,16 +440,19 @@ class _SettingsSearch:
         raw = self._read(signals=neutral) if present.any() else self.rows
         # near rest, sticking is smoother than the velocity's sign: it is fitted beyond
         raw = replace(raw, zone=raw.moving)
-        usual = np.where(free, [[self.late], [0.0]], present)
+        common = np.where(free, [[self.late], [0.0]], present)
         # one joint that is late may look like a delay of all: the search starts with and without
-        starts = [np.where(free, [[late], [0.0]], usual) for late in {self.late, 0.0}]
-        plain = raw.through(*usual).cost()
+        starts = [np.where(free, [[late], [0.0]], common) for late in {self.late, 0.0}]
+        plain = raw.filtered_by_channel(*common).cost()
         cost, terms, chosen = min(
             (_channels(raw, start, free) for start in starts),
             key=lambda found: found[0].mean() + COMPARISON.term * found[1],
         )
-        taken, gain = better(cost, plain, terms, sure=COMPARISON.sure), relative_gain(cost, plain)
-        for key, values, was, asked in zip(_CHANNEL, chosen, usual, free[:, 0], strict=True):
+        taken, gain = (
+            better(cost, plain, terms, stds=COMPARISON.required_stds),
+            relative_gain(cost, plain),
+        )
+        for key, values, was, asked in zip(_CHANNEL, chosen, common, free[:, 0], strict=True):
             if not asked:
                 continue
             name, changed = f'signals.{key}', not np.array_equal(values, was)
@@ -482,7 +487,7 @@ class _SettingsSearch:
         return self.model is not model
 
     def choose_tilt(self, least: float = 0.0) -> None:
-        """Estimate the tilt of the base, anew where it is known from a poorer model."""
+        """Estimate the tilt of the base, again where it is known from a poorer model."""
         size = float(np.linalg.norm(self.nominal.gravity))
         if 'robot.base_tilt' in self.given or size == 0.0:
             return
@@ -524,13 +529,13 @@ class _SettingsSearch:
         reference: str,
         terms: float = 1.0,
         both: bool = True,
-        sure: float = COMPARISON.hint,
+        stds: float = COMPARISON.hint,
     ) -> None:
         """Take another model, with so many terms more a joint, where it predicts better."""
         rows, name = self._read(model), key.partition('.')[2]
         plain, rich = self.rows.cost(), rows.cost()
         was, value = getattr(self.model, name), getattr(model, name)
-        if better(rich, plain, terms, both=both, sure=sure):
+        if better(rich, plain, terms, both=both, stds=stds):
             parts = _without(value, *was) if name in _LISTS else ('',)
             if terms:
                 self.taken += [(key, part, terms / len(parts), both) for part in parts]
@@ -561,6 +566,6 @@ def _channels(
         row = np.arange(2)[:, None] == place
         others = [value for value in values if value != start[place, 0]]
         channels += [np.where(row, value, start) for value in others if free[place]]
-    cost, picked = picked_by_joint([raw.through(*channel) for channel in channels])
+    cost, picked = picked_by_joint([raw.filtered_by_channel(*channel) for channel in channels])
     chosen = np.array([channels[i][:, j] for j, i in enumerate(picked)]).T
     return cost, float(np.mean(picked != 0)), chosen

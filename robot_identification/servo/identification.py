@@ -80,7 +80,7 @@ def rollout_errors(
     Return (n,) root mean square errors of simulated positions [rad or m].
 
     They are those on all recordings, or on the samples of them that are held out.  Stretches
-    between gaps begin anew, and the time in which the start is forgotten does not count.
+    between gaps begin again, and the time in which the start is forgotten does not count.
     """
     errors = []
     for stretch in stretches_of(recordings):

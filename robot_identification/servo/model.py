@@ -34,7 +34,7 @@ BATCH = 8_000_000
 """Numbers of the states of rollouts that are held at once."""
 
 FRICTION_STEP = 0.02
-"""Time after which a Coulomb friction that depends on the position is set anew [s]."""
+"""Time after which a Coulomb friction that depends on the position is set again [s]."""
 
 
 class ServoModel:

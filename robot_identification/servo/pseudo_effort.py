@@ -41,7 +41,7 @@ class PseudoEffortConstants:
     creep_share: float = 0.02
     """Share of a joint's root mean square velocity below which it may stick."""
     sure_direction: float = 0.9
-    """Absolute filtered direction of friction from which on a reversal does not disturb a row."""
+    """Absolute filtered direction of friction above which a reversal does not disturb a row."""
     delays: tuple[float, float, float] = (-0.02, 0.121, 0.01)
     """Delays of all commands, of which the best one is the start: first, end and step [s]."""
     delay_step: float = 0.001

@@ -373,7 +373,7 @@ class LocalFit:
 
     def push(self, stamp: int, position: np.ndarray, effort: np.ndarray | None = None) -> None:
         """
-        Take a sample; one that is not later than the one before, or much later, starts anew.
+        Take a sample; one that is not later than the one before, or much later, starts again.
 
         A parabola does not reach over a gap of half a window.  ``stamp`` is in ns, ``position``
         and ``effort`` (n_joints,) are finite [rad or m, N m or N].

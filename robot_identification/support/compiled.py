@@ -8,7 +8,7 @@ another way in NumPy.  ``python -m robot_identification.support.compiled`` compi
 into the cache.
 
 Numba keeps machine code beside the source or in the user's cache; ``NUMBA_CACHE_DIR`` names
-another folder.  It compiles anew after a change of the file that holds the function, not of other
+another folder.  It compiles again after a change of the file that holds the function, not of other
 files: what a function is compiled from must stand in one file, callees first.
 """
 

@@ -112,7 +112,7 @@ def answer_of(
     }
     try:
         done = subprocess.run(
-            # sys.path is passed on, so `site` need not make it anew
+            # sys.path is passed on, so `site` need not make it again
             [sys.executable, '-S', '-c', _PROGRAM],
             input=json.dumps(request).encode(),
             stdout=subprocess.PIPE,

@@ -19,7 +19,7 @@ from .residual_criteria import fit_step
 LARGE_ERROR = 15.0
 """Share of the effort [%] that a feedforward may miss: feedback corrects 10 %, not 30 %."""
 USELESS_ERROR = 50.0
-"""Share of the effort [%] from which on the model explains less than it misses."""
+"""Share of the effort [%] above which the model explains less than it misses."""
 JOINT_ERROR = 30.0
 """The same for one joint, whose residual then hides a contact; those of wrists reach 20 %."""
 FEWEST_ROWS = 50
@@ -29,11 +29,11 @@ SMALL_ERROR = 5.0
 OVERFIT_RATIO = 2.0
 """Ratio of validation to fit error: runs of one robot on different days differ by half."""
 EXTRAPOLATING_SPEED = 1.2
-"""Ratio to the identified speeds from which on a validation extrapolates."""
+"""Ratio to the identified speeds above which a validation extrapolates."""
 WEAK_SPEED = 0.5
 """Ratio to the identified speeds below which a validation is a weak test of the dynamics."""
 MOVING_SPEED = 0.03
-"""Highest speed from which on a joint moves [rad/s or m/s]."""
+"""Highest speed above which a joint moves [rad/s or m/s]."""
 
 
 def fit(result: Result) -> Iterator[Reason]:

@@ -14,11 +14,11 @@ from .reason import ALL_OF_LOADS, DYNAMICS, Reason
 FAIR_ERROR = 10.0
 """Error of a tool's fit [%] up to which nothing is said of it: that of noise."""
 POOR_ERROR = 20.0
-"""The same from which on a tool is of no use."""
+"""The same above which a tool is of no use."""
 HOPELESS_ERROR = 80.0
-"""The same from which on the motion explains next to nothing of the wrench."""
+"""The same above which the motion explains next to nothing of the wrench."""
 MASS_STD = 5.0
-"""Deviation of the mass [%] from which on it is uncertain."""
+"""Deviation of the mass [%] above which it is uncertain."""
 
 _SUSPECTS = (
     'another frame (data.tool.frame), turned axes (data.tool.rotation), and units other than N '

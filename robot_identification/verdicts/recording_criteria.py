@@ -30,8 +30,8 @@ LONG_DELAY = 0.015
 """Delay of most joints [s] that biases parameters: at 2 Hz it turns efforts by 11 degrees."""
 DELAYED_SHARE = 0.05
 """Share of a joint's effort that its delay moves; less is lost in the error of the fit."""
-SURE_STDS = 3.0
-"""Standard deviations from which on a delay differs from zero."""
+SIGNIFICANT_STDS = 3.0
+"""Standard deviations above which a delay differs from zero."""
 DELAY_IMPROVEMENT = 1.01
 """Ratio of residuals without and with delays above which these count, as terms of `auto`."""
 POOR_CONDITION = 1000.0
@@ -51,22 +51,22 @@ def diagnosis(result: Result) -> Iterator[Reason]:
         alike = [finding for finding in result.recorded.diagnosis if finding.code == code]
         first, mended = alike[0], code == 'effort_delay' and compensated
         note = '; signals.effort_delay makes up for it' if mended else ''
-        slight = first.slight
+        minor = first.minor
         if code == 'payload':  # the parameters are those of the robot with it
             note = '; the parameters are those of the robot with what it carries'
-        elif slight:
+        elif minor:
             note = (
                 f'; all efforts together are fitted {first.whole:.3g} times as well, so that the '
                 'model may lack something there instead'
             )
         says = (
             'something may be wrong with the recordings'
-            if slight
+            if minor
             else 'the recordings are at fault'
         )
         yield Reason(
             text=f'{says} ({code}): {first.statement}{and_more(len(alike))}{note}',
-            rules_out=() if mended or slight else PARTLY.get(code, ALL),
+            rules_out=() if mended or minor else PARTLY.get(code, ALL),
             joints=tuple(joint for finding in alike for joint in finding.joints),
             value=first.improvement,
             next_step=first.remedy,
@@ -84,10 +84,10 @@ def delay(result: Result) -> Iterator[Reason]:
     if not late.gain > DELAY_IMPROVEMENT:  # with these delays nothing fits better
         return
     with np.errstate(invalid='ignore'):
-        sure = np.abs(late.delay) > SURE_STDS * late.std
+        significant = np.abs(late.delay) > SIGNIFICANT_STDS * late.std
         # what lags longer than any effort is another error of the model
-        sure &= (late.delay > min(DELAYS)) & (late.delay < max(DELAYS))
-    lag = np.where(sure, np.abs(late.delay), 0.0)
+        significant &= (late.delay > min(DELAYS)) & (late.delay < max(DELAYS))
+    lag = np.where(significant, np.abs(late.delay), 0.0)
     moved = lag * _effort_rates(result.system.analysed, result.estimate)
     typical, largest = float(np.median(lag)) if lag.size else 0.0, float(lag.max(initial=0.0))
     joints = tuple(j for j, share in zip(late.joints, moved) if share > DELAYED_SHARE)
@@ -97,12 +97,12 @@ def delay(result: Result) -> Iterator[Reason]:
     step = Step(next_step=remedy, key='signals.effort_delay')
     falls = f'corrected, the residual falls by {100.0 * (1.0 - 1.0 / late.gain):.2g} %'
     if typical > LONG_DELAY:
-        slight = late.gain < DECISIVE
-        effect = falls if slight else 'inertia and friction are biased'
+        minor = late.gain < DECISIVE
+        effect = falls if minor else 'inertia and friction are biased'
         yield Reason(
             text=f'efforts and positions are {_milliseconds(typical)} apart (median of the '
             f'joints): {effect}',
-            rules_out=() if slight else ALL,
+            rules_out=() if minor else ALL,
             value=typical,
             threshold=LONG_DELAY,
             unit='s',

@@ -15,7 +15,7 @@ from .reason import in_times, MORE, Reason, Step
 COLOURED_ROWS = 10.0
 """Rows that residuals stay alike for; a filter and decimation alone give two or three."""
 ALIKE_ROWS = 2.0
-"""The same from which on classical standard deviations are said to be too small."""
+"""The same above which classical standard deviations are said to be too small."""
 REVERSAL_RATIO = 2.0
 """Ratio of residuals at reversals to others that friction which the model lacks makes."""
 

@@ -14,15 +14,15 @@ from .reason import COLLISIONS, CONTROL, PREDICTION, Reason, SIMULATION
 LARGE_SHARE = 0.1
 """Error of a joint's position by its motion that rules out simulation."""
 WORSE = 1.2
-"""Ratio to the error of the robot file from which on a joint is said to be worse."""
+"""Ratio to the error of the robot file above which a joint is said to be worse."""
 NAMED_JOINTS, NAMED_PARAMETERS = 4, 8
 """Most joints and parameters that a reason names."""
 EARLY_STDS = 3.0
-"""Standard deviations below zero from which on a delay is none."""
+"""Standard deviations below zero above which a delay is none."""
 CONFUSED_SHARE = 30.0
 """Share of armature or viscous friction [%] that the deviation of the delay may make of it."""
 MOVED_STDS = 3.0
-"""Ratio to center_of_mass_std from which on a centre of mass is moved too far."""
+"""Ratio to center_of_mass_std above which a centre of mass is moved too far."""
 
 
 def servo_scope(result: ServoResult) -> str:

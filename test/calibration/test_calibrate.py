@@ -288,7 +288,7 @@ def test_settings_are_chosen_from_all_recordings_and_kept(run, robot, problem, t
     paths = [tmp_path / 'calibration' / f'motion_{k}' / 'motion.factor' for k in (1, 2)]
     assert chosen == [(1, None), (2, 9.0)] and ended.result.settings.signals.cutoff == 8.0
     assert [read_factor(path).settings.signals.cutoff for path in paths] == [8.0, 8.0]
-    # an interruption before the first factor was made anew
+    # an interruption before the first factor was made again
     old = replace(problem, signals=replace(problem.signals, cutoff=9.0))
     source = SimulatedExecutor(robot, SIMULATION).find(paths[1].parent)
     write_factor(FactorBuilder.from_problem(old).reduce(source), paths[1])

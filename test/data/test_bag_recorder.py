@@ -65,7 +65,7 @@ def test_a_clock_that_is_set_back_leaves_messages_in_their_order(tmp_path, back)
     """
     Readers sort by the time of reception, which is simulated where use_sim_time is true.
 
-    As where a simulation begins anew, or a /clock comes first after the recording has begun.
+    As where a simulation begins again, or a /clock comes first after the recording has begun.
     """
     begin, step, count = 10**9 + 17 * 10**17, 4 * 10**6, 500
     moments = begin + np.arange(2 * count) * step - back * (np.arange(2 * count) >= count)

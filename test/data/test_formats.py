@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from robot_identification.data.formats import FORMATS, mat, told_by_head
+from robot_identification.data.formats import described_by_head, FORMATS, mat
 from robot_identification.data.readers import read_head, read_tables
 from robot_identification.data.recording_config import RecordingEntry
 from robot_identification.errors import IdentificationError, RecordingError
@@ -381,4 +381,4 @@ def test_a_file_under_the_name_of_another_format_is_named(tmp_path, signals):
             path.write_bytes((tmp_path / name).read_bytes())
             refused(path, f'{path.name}: is {title}.*{remedy}')
     (tmp_path / 'b.csv').write_text('PAR1,PAR2\n1,2\n')
-    assert told_by_head(tmp_path / 'b.csv', FORMATS['csv']) is None
+    assert described_by_head(tmp_path / 'b.csv', FORMATS['csv']) is None

@@ -38,7 +38,7 @@ START = 1_763_700_000_000_000_000
 
 
 def serialised(stamp, layout, rng, little_endian=True):
-    """Return a message whose values are drawn anew, some of them not finite."""
+    """Return a message whose values are drawn again, some of them not finite."""
     names, frame, counts = layout
     arrays = [rng.choice([0.0, np.nan, np.inf, *rng.normal(size=9)], size=n) for n in counts]
     message = STORE.types[KIND](

@@ -42,7 +42,7 @@ def test_one_joint_s_gain_that_is_moderately_wrong(seed, joint, factor):
     effort[:, joint] *= factor
     (finding,) = diagnose(made.robot, [replace(made.recording, effort=effort)])
     assert (finding.code, finding.joints) == ('effort_scale', (made.robot.joints[joint],))
-    assert finding.slight  # a reservation
+    assert finding.minor  # a reservation
     assert finding.factor == pytest.approx(1.0 / factor, abs=2.0 * finding.deviation)
     assert finding.deviation < 0.1 and f'{finding.deviation:.2g}' in finding.evidence
     assert 'robot.drives.effort.matrix' in finding.remedy

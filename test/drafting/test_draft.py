@@ -75,9 +75,9 @@ def test_a_table_with_names_is_read(tmp_path, motion, robot):
     assert experiment.data.validation[0].file == 'c.csv'
     assert experiment.robot.joints == robot.joints
     summary = found.summary()
-    assert '250 Hz' in summary and 'speaks for joint_torque' in summary
+    assert '250 Hz' in summary and 'suggests joint_torque' in summary
     # what is found out is told beside the key that it is for
-    assert 'speaks for joint_torque' in (tmp_path / 'experiment.yaml').read_text()
+    assert 'suggests joint_torque' in (tmp_path / 'experiment.yaml').read_text()
 
 
 def test_a_table_without_names_is_told_apart_by_content(tmp_path, motion):
@@ -416,9 +416,9 @@ def test_remarks_of_the_urdf_are_told(tmp_path, motion):
 @pytest.mark.parametrize(
     ('sizes', 'text'),
     [
-        ({'a': 1.0, 'b': 0.9}, 'speaks for joint_torque'),
-        ({'a': 1.0 / 12.0}, 'speaks for motor_current or motor_torque'),
-        ({'a': -1.0 / 50.0, 'b': 0.0}, '-0.02 at a; speaks for motor_current or motor_torque'),
+        ({'a': 1.0, 'b': 0.9}, 'suggests joint_torque'),
+        ({'a': 1.0 / 12.0}, 'suggests motor_current or motor_torque'),
+        ({'a': -1.0 / 50.0, 'b': 0.0}, '-0.02 at a; suggests motor_current or motor_torque'),
         ({'a': 1000.0}, 'another unit'),
         ({'a': 0.0, 'b': 0.0}, 'cleared of it'),
         ({}, 'say nothing'),

@@ -94,7 +94,7 @@ def test_a_clock_that_jumps_starts_a_new_stretch(jump):
 
 
 def test_an_identification_goes_on_after_a_gap(case):
-    """The filters fill anew, and what was learned stays."""
+    """The filters fill again, and what was learned stays."""
     whole = case.recording
     time = whole.time.copy()
     time[1000:] += 0.5

@@ -29,8 +29,12 @@ def test_term_has_to_save_its_cost():
 
 def test_better_is_by_two_standard_errors_where_a_coin_must_not_decide():
     plain = np.zeros((2, COMPARISON.folds, 1))
-    assert better(plain + (STRETCHES - 0.016)[:, None], plain, terms=0.0, sure=COMPARISON.sure)
-    assert not better(plain + (STRETCHES - 0.012)[:, None], plain, terms=0.0, sure=COMPARISON.sure)
+    assert better(
+        plain + (STRETCHES - 0.016)[:, None], plain, terms=0.0, stds=COMPARISON.required_stds
+    )
+    assert not better(
+        plain + (STRETCHES - 0.012)[:, None], plain, terms=0.0, stds=COMPARISON.required_stds
+    )
 
 
 def test_better_is_by_half_a_standard_error():

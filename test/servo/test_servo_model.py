@@ -135,7 +135,7 @@ def test_friction_by_position_is_that_of_a_model_that_is_changed_at_each_step():
 
 
 def test_unstable_rollouts_leave_no_log(tmp_path, monkeypatch):
-    """Gains without armature are unstable with explicit steps; MuJoCo then starts anew."""
+    """Gains without armature are unstable with explicit steps; MuJoCo then starts again."""
     monkeypatch.chdir(tmp_path)
     settings = SimulatorSettings(timestep=0.02, integrator='euler')
     model = ServoModel(robot(), ServoSettings(stiffness=5e3, damping=50.0), settings)

@@ -44,7 +44,7 @@ def test_the_file_that_is_written_identifies_the_robot(fresh):
 def test_the_kind_of_effort_is_never_guessed(fresh):
     assert KINDS == EFFORT_KINDS
     done = fresh.run('init', URDF, 'first.csv', expect=2)
-    assert 'speaks for joint_torque' in done.stdout
+    assert 'suggests joint_torque' in done.stdout
     assert done.stderr.count('\n') == 1 and '--effort-kind' in done.stderr
     assert not fresh.experiment.exists()
 
@@ -113,7 +113,7 @@ def test_the_tx40_is_identified_by_its_gears_and_zeros(fresh):
 def test_the_ur10e_needs_nothing_but_the_kind_of_effort(fresh):
     files = [UR10E / 'ur10e.urdf', UR10E / 'excite_30s_a.csv', UR10E / 'point_to_point.csv']
     done = fresh.run('init', *files, '--effort-kind', 'motor_current')
-    assert 'speaks for motor_current' in done.stdout
+    assert 'suggests motor_current' in done.stdout
     fresh.run('identify', 'experiment.yaml')
     assert 'identified.urdf' in {path.name for path in (fresh.folder / 'results').iterdir()}
     assert (

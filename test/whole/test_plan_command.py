@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands ``plan`` and ``preview``: a plan is written, and checked anew against a URDF."""
+"""Commands ``plan`` and ``preview``: a plan is written, and checked again against a URDF."""
 
 from pathlib import Path
 import signal

@@ -22,7 +22,7 @@ __all__ = [
     'foreign_of',
     'format_of',
     'suffixes',
-    'told_by_head',
+    'described_by_head',
 ]
 
 FORMATS: dict[str, Format] = {
@@ -73,7 +73,7 @@ def suffixes(*, common: bool = True) -> tuple[str, ...]:
     )
 
 
-def told_by_head(file: Path, expected: Format | None = None) -> tuple[str, str] | None:
+def described_by_head(file: Path, expected: Format | None = None) -> tuple[str, str] | None:
     """
     Return what a file is by its first bytes, and a remedy; None where they are not known.
 

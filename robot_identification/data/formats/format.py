@@ -81,7 +81,7 @@ class Format:
     wide:
         Whether one name may stand for several columns.
     episodes:
-        Whether recordings may follow each other in a file, with stamps that begin anew.
+        Whether recordings may follow each other in a file, with stamps that begin again.
     blocks:
         Reads blocks of rows of a given size.
     tables:

@@ -168,8 +168,8 @@ class _EstimateHistory:
         if before is not None and now.rows == before.rows:
             return
         identified = now.flags == ACCEPTED
-        anew = identified if before is None else identified & (before.flags != ACCEPTED)
-        self.identified_since[anew] = now.rows
+        again = identified if before is None else identified & (before.flags != ACCEPTED)
+        self.identified_since[again] = now.rows
         if before is not None:
             change = np.abs(now.values - before.values)[identified] / now.std[identified]
             known = change[np.isfinite(change)]

@@ -44,7 +44,7 @@ FORMULATIONS = ('factor', 'gram')
 
 BOUNDED = ('clip', 'least_squares')
 
-_PARTNER = 0.1  # of the largest share in a column, from which on a parameter is named
+_PARTNER = 0.1  # of the largest share in a column, above which a parameter is named
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class RecursiveSettings:
     )
     block: int = option(
         500,
-        doc='Rows after which the parameters are estimated anew',
+        doc='Rows after which the parameters are estimated again',
         minimum=1,
         maximum=1_000_000,
     )

@@ -101,7 +101,7 @@ def names_of(endpoints: Iterable[Any]) -> list[str]:
     return sorted(f'{each.node_namespace.rstrip("/")}/{each.node_name}' for each in endpoints)
 
 
-def waited(info: Mapping[str, int]) -> float:
+def waiting_time(info: Mapping[str, int]) -> float:
     """Return how long a message has waited in the middleware [s]."""
     received = info.get('received_timestamp', 0)
     return max(time.time() - 1e-9 * received, 0.0) if received else 0.0

@@ -53,7 +53,7 @@ RESULT_SECONDS = 1.0
 UNKNOWN_SECONDS = 10.0
 """
 Time for which a controller has to say that it does not know a goal for that to be its end [s]:
-what was lost on its way is sent anew with the next heartbeat, which Fast DDS sends every 3 s.
+what was lost on its way is sent again with the next heartbeat, which Fast DDS sends every 3 s.
 """
 
 NONE = -1.0
@@ -299,7 +299,7 @@ class Controller:
             )
             state = next((c.state for c in answer.controller if c.name == name), 'active')
             if state != 'active':
-                words = REMEDIES.get(state, "see its controller manager's log, and start it anew")
+                words = REMEDIES.get(state, "see its controller manager's log, and start it again")
                 option = '' if manager == USUAL_MANAGER else f' --controller-manager {manager}'
                 raise MotionError(
                     Code.NO_CONTROLLER,

@@ -13,7 +13,7 @@ from rclpy.node import Node
 from rclpy.serialization import deserialize_message
 
 from ...online.latest_states import LATEST
-from ..common.joint_states import FetchedMessages, waited
+from ..common.joint_states import FetchedMessages, waiting_time
 from ..common.messages import seconds
 
 QUEUE = 10
@@ -98,7 +98,7 @@ class PublishedState:
     def latest(self, joints: Sequence[str] = ()) -> ControllerState | None:
         """Return the newest state of joints, or of all; None where there is none of them."""
         for data, info in self._messages.taken():
-            received = time.monotonic() - waited(info)
+            received = time.monotonic() - waiting_time(info)
             self._latest = deserialize_message(data, self._kind), received
         if self._latest is None:
             return None
@@ -126,7 +126,7 @@ class ControllerRest:
         state, since = self._latest(), self._since
         if state is None or max(self._begin, time.monotonic() - STALE) > state.received:
             return False
-        # a clock that was set back begins anew, as a robot that has moved
+        # a clock that was set back begins again, as a robot that has moved
         if since is None or state.time < since.time or _moved(since, state) > tolerance:
             self._since = state
             return False

@@ -6,7 +6,7 @@ from __future__ import annotations
 from rclpy.node import Node
 
 from ...online.latest_states import LatestStates
-from ..common.joint_states import FetchedMessages, names_of, waited
+from ..common.joint_states import FetchedMessages, names_of, waiting_time
 
 QUEUE = 50
 """Joint states that may wait to be fetched: efforts are averaged over all of them."""
@@ -22,7 +22,7 @@ class StateWatch(LatestStates):
         messages = FetchedMessages(node, depth=QUEUE, reliable=False)
         super().__init__(
             messages.topic_name,
-            lambda: ((message, waited(info)) for message, info in messages.taken()),
+            lambda: ((message, waiting_time(info)) for message, info in messages.taken()),
         )
 
     @property

@@ -18,7 +18,7 @@ from action_msgs.msg import GoalStatus
 import numpy as np
 from rclpy.node import Node
 
-from ...online.latest_states import Patience
+from ...online.latest_states import WaitLimit
 from .controller import Controller, REFUSES, SentGoal
 from .controller_state import ControllerRest, Ending
 from .joint_state_watch import StateWatch
@@ -175,7 +175,7 @@ class MotionRun:
 
     async def _followed(self, goal: SentGoal) -> None:
         """Watch the goal until the controller has reached its end."""
-        arrived: Patience | None = None
+        arrived: WaitLimit | None = None
         while (ending := goal.ending) is None:
             await self.tick()
             self._raise(self._watch.reason(goal.progress))
@@ -187,7 +187,7 @@ class MotionRun:
                     'any more',
                 )
             if self._watch.arrived:
-                arrived = arrived or Patience(self.states, self.options.settle_time, np.inf)
+                arrived = arrived or WaitLimit(self.states, self.options.settle_time, np.inf)
                 if arrived.over:
                     raise self._watch.untracked(
                         'nothing within settle_time '
@@ -249,7 +249,7 @@ class MotionRun:
         One that was not accepted yet may still be, so it is asked for as long as that is open.
         """
         begin = seen = time.monotonic()
-        asked, reported, patience = -np.inf, False, None
+        asked, reported, wait_limit = -np.inf, False, None
         while goal.ending is None:
             now = time.monotonic()
             if now - asked >= CANCEL_SECONDS:
@@ -260,9 +260,9 @@ class MotionRun:
                 self.node.get_logger().fatal(EMERGENCY.format(goal.trouble))
             seen = seen if self.controller.gone else now
             if goal.heard:
-                patience = patience or Patience(self.states, self.options.settle_time, np.inf)
+                wait_limit = wait_limit or WaitLimit(self.states, self.options.settle_time, np.inf)
             # one whose cancel came at its end may be left as CANCELING
-            if (patience and patience.over) or now - seen > GONE_SECONDS:
+            if (wait_limit and wait_limit.over) or now - seen > GONE_SECONDS:
                 return
             await self.tick()
 
@@ -270,11 +270,11 @@ class MotionRun:
         """Wait until controller or joint states show the robot at rest; return if they do."""
         states, options = self.states, self.options
         states.forget()
-        patience = Patience(states, options.settle_time, STILL_SECONDS)
+        wait_limit = WaitLimit(states, options.settle_time, STILL_SECONDS)
         joints = motion.trajectory.joints
         controller = ControllerRest(lambda: self.controller.state(joints))
         rests = False
-        while not (rests or patience.over):
+        while not (rests or wait_limit.over):
             await self.tick()
             tolerance = options.rest_tolerance
             rests = states.at_rest(tolerance) or controller.seen(tolerance)

@@ -318,7 +318,7 @@ def requested_motion(
         known = ', '.join(plans) or 'none'
         raise MotionError(
             Code.UNKNOWN_PLAN,
-            f"no plan is called '{request.plan_id}': plan anew; known are {known}",
+            f"no plan is called '{request.plan_id}': plan again; known are {known}",
         )
     if kept is None:
         try:

@@ -34,7 +34,7 @@ class WatchConstants:
     repair_seconds: float = 4.0
     """
     Time after which a process that was held up has got what was lost meanwhile [s]: reliable
-    writers send it anew with their next heartbeat, which Fast DDS sends every 3 s.
+    writers send it again with their next heartbeat, which Fast DDS sends every 3 s.
     """
     path_distance: float = 0.02
     """How far from the trajectory the state that the controller wants may be [rad or m]."""

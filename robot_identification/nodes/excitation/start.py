@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import RecordingError
 from ...model.robot import Robot
-from ...online.latest_states import LATEST, Patience
+from ...online.latest_states import LATEST, WaitLimit
 from .controller import Controller
 from .controller_state import ControllerRest, ControllerState
 from .joint_state_watch import StateWatch
@@ -61,7 +61,7 @@ async def _resting_state(
     """Return the state of a controller that holds the robot."""
     begin = time.monotonic()
     rest = ControllerRest(lambda: controller.state(joints))
-    fresh = patience = None
+    fresh = wait_limit = None
     while True:
         seen = rest.seen(options.rest_tolerance)
         state, heard = controller.state(joints), begin
@@ -69,8 +69,8 @@ async def _resting_state(
             if seen:
                 return state
             fresh, heard = fresh or state, state.received
-            patience = patience or _patience(states, options)
-            if patience.over:
+            wait_limit = wait_limit or _patience(states, options)
+            if wait_limit.over:
                 raise _unrested(controller.name, states, options, state.time == fresh.time)
         if time.monotonic() - heard > APPEARS_SECONDS:
             raise MotionError(
@@ -84,9 +84,9 @@ async def _resting_state(
 
 def _patience(
     states: StateWatch, options: ExecutionOptions, rest: float = LATEST.rest_seconds
-) -> Patience:
+) -> WaitLimit:
     """Return the bound on a wait for rest, which shows after the time ``rest``."""
-    return Patience(states, max(options.settle_time, 2.0 * rest), STATE_SECONDS)
+    return WaitLimit(states, max(options.settle_time, 2.0 * rest), STATE_SECONDS)
 
 
 def _unrested(
@@ -151,8 +151,8 @@ async def require_state(states: StateWatch, options: ExecutionOptions, tick: Tic
         await tick()
     # other publishers may be slow: whether they have the same joints shows after a while
     rest = CONTEST_SECONDS if states.contested else LATEST.rest_seconds
-    patience = _patience(states, options, rest)
-    while not patience.over:
+    wait_limit = _patience(states, options, rest)
+    while not wait_limit.over:
         await tick()
         waited = time.monotonic() - begin
         if waited >= rest and states.at_rest(options.rest_tolerance):

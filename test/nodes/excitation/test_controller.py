@@ -418,7 +418,7 @@ def test_an_answer_that_is_older_than_the_acceptance_ends_no_goal(monkeypatch):
     now[0] += 3.0
     sent[2].set(unknown)
     assert goal.ending is None
-    # one that has truly lost it, as a controller that was started anew
+    # one that has truly lost it, as a controller that was started again
     now[0] += 11.0
     sent[3].set(unknown)
     assert goal.ending.status == GoalStatus.STATUS_UNKNOWN

@@ -209,8 +209,8 @@ def test_jitter_of_the_stamps_does_not_hide_rest(states, driver, clock):
 @pytest.mark.parametrize(('rate', 'over'), [(20.0, 0.2), (1.0, 4.0), (0.05, 80.0)])
 def test_a_wait_for_a_robot_is_bounded_by_the_robots_clock(states, driver, clock, rate, over):
     driver.send(state(7.0))
-    patience, begin = latest_states.Patience(states, 4.0, still=3.0), clock[0]
-    while not patience.over:
+    limit, begin = latest_states.WaitLimit(states, 4.0, still=3.0), clock[0]
+    while not limit.over:
         clock[0] += 0.01
         driver.send(state(7.0 + rate * (clock[0] - begin)))
     assert clock[0] - begin == pytest.approx(over, abs=0.02)
@@ -218,8 +218,8 @@ def test_a_wait_for_a_robot_is_bounded_by_the_robots_clock(states, driver, clock
 
 def test_joint_states_that_do_not_come_keep_nobody_waiting(states, driver, clock):
     driver.send(state(7.0))
-    patience, begin = latest_states.Patience(states, 4.0, still=3.0), clock[0]
-    while not patience.over:
+    limit, begin = latest_states.WaitLimit(states, 4.0, still=3.0), clock[0]
+    while not limit.over:
         clock[0] += 0.01
         if clock[0] - begin < 0.5:
             driver.send(state(7.0 + clock[0] - begin))

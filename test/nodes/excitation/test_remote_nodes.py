@@ -105,7 +105,7 @@ def test_a_recording_that_was_ended_by_others_or_by_a_fault_is_missed(
 def test_the_recording_of_others_in_place_of_the_motions_is_noticed_and_left_alone(
     ros, tmp_path, monkeypatch
 ):
-    """Somebody stops the recorder and starts it anew, so fast that one status replaces another."""
+    """Somebody stops the recorder and starts it again, so fast that a status replaces another."""
     note = MotionRecording._note
     monkeypatch.setattr(
         MotionRecording, '_note', lambda made, status: status.recording and note(made, status)

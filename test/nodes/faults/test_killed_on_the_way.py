@@ -3,7 +3,7 @@
 The demonstration with a node killed in the middle of every step.
 
 Each time its client says at once which node it was, and how it ended; the others live.  The node
-is started anew, the step repeated, and the way goes on: so the nodes find each other again, and
+is started again, the step repeated, and the way goes on: so the nodes find each other again, and
 what was recorded and identified before is still there.  That the whole demonstration ends itself,
 and leaves no process behind, is tested in `test_demo`.
 """

@@ -148,7 +148,7 @@ INSTANTS = {
 @pytest.mark.parametrize('when', INSTANTS)
 @pytest.mark.parametrize('seconds', [10, -5, -900])
 def test_a_clock_that_leaps_stops_nothing_and_holds_up_nothing(driver, seconds, when):
-    """As when a simulation begins anew; for a step back of 900 s nobody waits 900 s."""
+    """As when a simulation begins again; for a step back of 900 s nobody waits 900 s."""
     cell = driver.cell
     request = cell.begin(trajectory=driver.goal())
     cell.wait_until(lambda: INSTANTS[when](cell, request), when)
@@ -266,7 +266,7 @@ def test_another_description_drops_the_plans(driver):
         result = cell.excite(plan_id=made.plan_id, **fields)[1]
         assert result.error_code == Code.UNKNOWN_PLAN
         assert f"'{made.plan_id}' was planned for another robot" in result.error_msg
-        assert 'plan anew' in result.error_msg
+        assert 'plan again' in result.error_msg
     answer = cell.preview(plan_id=made.plan_id)
     assert not answer.success and 'another robot' in answer.message
     again = cell.plan()
@@ -297,7 +297,7 @@ def test_a_description_that_is_replaced_while_a_plan_is_made(driver):
     driver.describe(OTHER)
     cell.wait_until(lambda: request.done, 'the end of the plan', longest=1e4)
     assert request.result.error_code == PLAN.NO_MODEL
-    assert 'robot_description has changed meanwhile: plan anew' in request.result.error_msg
+    assert 'robot_description has changed meanwhile: plan again' in request.result.error_msg
     assert not request.result.plan_id
 
 

@@ -261,6 +261,6 @@ def _followed(arm):
 
 @pytest.fixture
 def followed(_followed):
-    """Give the live identification of this process, begun anew."""
+    """Give the live identification of this process, begun again."""
     _followed.reset()
     return _followed
