@@ -201,7 +201,7 @@ def test_the_description_has_no_relative_link(arguments):
 def test_the_recipe_asks_for_what_setup_asks_for(arguments):
     recipe = yaml.safe_load((ROOT / 'packaging' / 'recipe.yaml').read_text(encoding='utf-8'))
     assert recipe['context']['version'] == arguments['version']
-    names = {'pin': 'pinocchio-python', 'coal': 'coal-python'}
+    names = {'pin': 'pinocchio-python', 'coal': 'coal-python', 'backports-zstd': 'backports.zstd'}
     wanted = [re.split('>=', item) for item in arguments['install_requires']]
     wanted = {' >='.join([names.get(name, name), *version]) for name, *version in wanted}
     assert wanted == {item for item in recipe['requirements']['run'] if 'python_min' not in item}
