@@ -3,8 +3,7 @@
 
 import pytest
 from robot_identification.results.result import Result
-
-from .simulated_arm import identified, run
+from simulated_arm import identified, run
 
 
 @pytest.fixture(scope='session')

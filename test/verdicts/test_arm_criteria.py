@@ -22,8 +22,7 @@ from robot_identification.verdicts.verdict import (
     verdict,
     verdict_from_reasons,
 )
-
-from .simulated_arm import (
+from simulated_arm import (
     by_currents,
     colour,
     gains_of,

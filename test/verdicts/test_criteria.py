@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 import re
 
+from made_up_loads import BODY, payload, servos, tool
+from made_up_loads import fit as loads_fit
 import numpy as np
 import pytest
 from robot_identification.model.consistency import check
@@ -20,10 +22,7 @@ from robot_identification.verdicts.criteria import ARM, CRITERIA, Criterion, KIN
 from robot_identification.verdicts.document import verdict_json
 from robot_identification.verdicts.reason import LOAD_USES, Reason, USES
 from robot_identification.verdicts.verdict import DO_NOT_USE, GOOD, USABLE, verdict
-
-from .made_up_loads import BODY, payload, servos, tool
-from .made_up_loads import fit as loads_fit
-from .simulated_arm import (
+from simulated_arm import (
     by_currents,
     colour,
     recorded,

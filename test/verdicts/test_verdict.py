@@ -20,8 +20,7 @@ from robot_identification.verdicts.verdict import (
     verdict,
     verdict_from_reasons,
 )
-
-from .simulated_arm import (
+from simulated_arm import (
     identified,
     recorded,
     ROBOT,

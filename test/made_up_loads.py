@@ -15,8 +15,7 @@ from robot_identification.servo.fit import ServoFit
 from robot_identification.servo.parameter_sets import Coverage
 from robot_identification.servo.parameters import FreeParameters, ServoParameters
 from robot_identification.servo.settings import ServoSettings, SimulatorSettings
-
-from .simulated_arm import ROBOT
+from simulated_arm import ROBOT
 
 KINDS = ('armature', 'viscous', 'coulomb', 'delay', 'center')
 BODY = np.array([2.0, 0.0, 0.0, 0.2, 0.05, 0.0, 0.06, 0.0, 0.0, 0.02])

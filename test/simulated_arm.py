@@ -19,7 +19,7 @@ from robot_identification.simulation import SimulationSettings
 from robot_identification.simulation.truth import truth
 from robot_identification.verdicts.verdict import verdict
 
-ROBOT = Robot.from_urdf(Path(__file__).parents[2] / 'urdf' / 'szabo_3r.urdf')
+ROBOT = Robot.from_urdf(Path(__file__).parents[1] / 'urdf' / 'szabo_3r.urdf')
 SIGNALS = SignalSettings(cutoff=10.0, decimate_to=25.0)
 
 
