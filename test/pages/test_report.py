@@ -174,6 +174,7 @@ def test_without_plotly_and_matplotlib_there_are_no_figures(result, without_plot
 
 
 def test_without_plotly_the_same_figures_are_static(result, page, without_plotly):
+    pytest.importorskip('matplotlib', reason='needs matplotlib, which is no requirement')
     labels = re.compile('class="figure".*?aria-label="(.*?)"')
     static = html(result)
     assert labels.findall(static) == labels.findall(page)
