@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,10 @@ def in_memory(source: RecordingSource, room: int) -> RecordingSource:
         if room < 0:
             return source
         held.append(block)
-    return KeptRecording(**vars(Recording.concatenate(held))) if held else source
+    if not held:
+        return source
+    whole = Recording.concatenate(held)
+    return KeptRecording(**{each.name: getattr(whole, each.name) for each in fields(Recording)})
 
 
 def _take_rows(held: list[Recording], rows: int) -> Recording:

@@ -77,6 +77,9 @@ def test_recordings_are_read_into_memory_if_there_is_room(room, kept):
     assert isinstance(found, KeptRecording) == kept
     if kept:
         np.testing.assert_array_equal(found.effort, source.whole.effort)
+        found.filtered['a filter'] = []
+        again = in_memory(found, room)
+        assert isinstance(again, KeptRecording) and not again.filtered
 
 
 def test_a_part_without_velocity_leaves_none():
