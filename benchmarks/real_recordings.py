@@ -7,7 +7,9 @@ folder ``shared/data`` beside the repository, or the one that ``REAL_RECORDINGS`
 see examples/tx40/README.md.  Med 7: joint torques
 whose sign is not the URDF's, from the public repository dynamic_parameter_identification of
 lbr-stack.  KR 300: motor torques with a load of some 150 kg, half of the rows at rest, from the
-public repository JonasWeigand/Robot_Identification.
+public repository JonasWeigand/Robot_Identification.  Panda, LWR 4+ and xMate 7: torque sensors at
+the joints, from the public repositories FrankaEmikaPandaDynModel, FloBaRoID and
+xMate7p_dyn_ident.
 """
 
 from __future__ import annotations
@@ -219,4 +221,84 @@ def kr300() -> RealRobot:
             {'method': 'butterworth', 'cutoff': cutoff, 'decimate_to': 50.0}
             for cutoff in (10.0, 25.0)
         ),
+    )
+
+
+def _sensed(
+    name: str, folder: str, urdf: str, joints: Sequence[str], **others: Any
+) -> RealRobot:
+    """Return a robot with torque sensors at its joints."""
+    return RealRobot(
+        name=name,
+        folder=DATA / folder,
+        robot={
+            'urdf': str(DATA / folder / urdf),
+            'joints': list(joints),
+            'effort_kind': 'joint_torque',
+        },
+        fixed=tuple(
+            {'method': 'butterworth', 'cutoff': cutoff, 'decimate_to': 50.0}
+            for cutoff in (5.0, 10.0, 25.0)
+        ),
+        **others,
+    )
+
+
+def _seven(file: Path, speed: str, **others: Any) -> dict[str, Any]:
+    """Return the recording of an arm with seven joints; ``speed`` begins the speeds' names."""
+    columns = {
+        key: [f'{head}{i}' for i in range(1, 8)]
+        for key, head in (('position', 'q'), ('velocity', speed), ('effort', 'tau'))
+    }
+    return {'file': str(file), 'format': 'csv', **columns, **others}
+
+
+def panda() -> RealRobot:
+    """Return the Panda: identified from 14.6 s, held against the 5.6 s that follow."""
+    run = _seven(DATA / 'panda' / 'run.csv.gz', 'v', time='t')
+    return _sensed(
+        'Panda',
+        'panda',
+        'panda.urdf',
+        [f'panda_joint{i}' for i in range(1, 8)],
+        identification={**run, 'time_range': [0.2, 14.8]},
+        held_out={'rest of the run': {**run, 'time_range': [14.8, 20.5]}},
+        cutoff=10.0,
+        plain={'cutoff': 10.0},
+    )
+
+
+def lwr() -> RealRobot:
+    """Return the LWR 4+: identified from 25 s, held against a second run and a faster one."""
+    runs = {
+        name: _seven(DATA / 'lwr' / f'{name}.csv.gz', 'v', time='t')
+        for name in ('run1', 'run2', 'run3_double_speed')
+    }
+    return _sensed(
+        'LWR 4+',
+        'lwr',
+        'lwr4.urdf',
+        [f'lwr_{i}_joint' for i in range(7)],
+        identification=runs.pop('run1'),
+        held_out=runs,
+        cutoff=8.0,
+        plain={'cutoff': 8.0},
+    )
+
+
+def xmate7(number: int = 1) -> RealRobot:
+    """Return the xMate 7: identified from one run of 5 s, held against the two others."""
+    runs = {
+        name: _seven(DATA / 'xmate7' / f'{name}.csv.gz', 'dq', rate=1000.0)
+        for name in ('run1', 'run2', 'run3')
+    }
+    return _sensed(
+        f'xMate 7, run {number}',
+        'xmate7',
+        'xmate7pro.urdf',
+        [f'joint{i}' for i in range(1, 8)],
+        identification=runs.pop(f'run{number}'),
+        held_out=runs,
+        cutoff=10.0,
+        plain={'cutoff': 10.0},
     )

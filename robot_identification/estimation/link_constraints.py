@@ -107,6 +107,12 @@ class PhysicalSettings:
         minimum=1e-3,
         maximum=1e8,
     )
+    mass_std: float | None = option(
+        0.3,
+        doc="Standard deviation of each link's mass about the prior's, relative to it; at least a "
+        "tenth of the links' mean mass, for what is mounted on small links; null for none",
+        minimum=0.001,
+    )
     center_of_mass: str = option(
         'free',
         doc="Where a link's centre of mass may be: anywhere (free), in the box around its shapes "

@@ -63,7 +63,7 @@ class PhysicalConstants:
 
     folds: int = 5
     """Stretches that are held out in turn."""
-    near_best: float = 0.003
+    near_best: float = 0.01
     """Share by which the held-out residual may exceed the least one."""
     mean_duration: float = 0.25
     """Duration of parts up to which held-out residuals are compared as their means [s]."""

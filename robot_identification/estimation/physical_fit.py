@@ -53,6 +53,15 @@ Standard deviation of friction by load, as a share of the load, before anything 
 Gears lose 2 to 20 %.  A joint that carries next to nothing would have any value otherwise.
 """
 
+URDF_BODY = "the URDF's body"
+"""Remark on a link whose prior is no physical body, but the URDF's is."""
+
+_MOUNTED = 0.1
+"""Least standard deviation of a link's mass, relative to the mean mass of the links."""
+
+_REPAIRED = 1.0
+"""Standard deviation of a mass that stands in for one that the URDF lacks, relative to it."""
+
 _UNSEEN = 1e-6
 """Share of the largest column of drives below which the recordings do not see another one."""
 
@@ -81,6 +90,11 @@ class Body:
     link: str
     pseudo_inertia: np.ndarray
     remark: str = ''
+
+    @property
+    def repaired(self) -> bool:
+        """Whether neither prior nor URDF have a body that can exist."""
+        return self.remark not in ('', URDF_BODY)
 
     @property
     def mass(self) -> float:
@@ -133,7 +147,7 @@ def _repaired(
     for link in wrong:
         drawn = urdf.inertial(link) if f'{link}.m' in urdf.layout else None
         if drawn is not None and is_body(drawn) and nearest_body(own[link]) is None:
-            vectors[link], remarks[link] = drawn, "the URDF's body"
+            vectors[link], remarks[link] = drawn, URDF_BODY
     wrong = [link for link in wrong if link not in remarks]
     if not wrong:
         return vectors, remarks
@@ -272,7 +286,7 @@ class PhysicalFit:
     unseen:
         Columns of masses that no motion shows, which keep the prior's value.
     known, known_values:
-        (m, p) and (m,) further rows in standard deviations: a mass that was weighed.
+        (m, p) and (m,) further rows in standard deviations: masses, and a total that was weighed.
     rowless:
         The problem without rows.
 
@@ -319,7 +333,7 @@ class PhysicalFit:
         signs = drive_signs(layout, model)
         signs = signs[(signs[:, ~held] != 0.0).any(axis=1)]
         directions = stated.directions(layout, held)
-        known, values = _weighed(prior, references, stated, settings)
+        known, values = _known_masses(robot, prior, references, stated, settings)
         return cls(
             regrouping=system.structure.regrouping,
             prior=np.array(prior.values),
@@ -427,21 +441,37 @@ def _inside(
     return start, fixed
 
 
-def _weighed(
+def _known_masses(
+    robot: Robot,
     prior: ParameterSet,
     references: tuple[Body, ...],
     stated: StatedLinks,
     settings: PhysicalSettings,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return `PhysicalFit.known` and `PhysicalFit.known_values`: the total mass, where stated."""
-    layout = prior.layout
-    if settings.total is None:
-        return np.zeros((0, len(layout))), np.zeros(0)
-    mass, std = settings.total
-    stated.require_total(mass, std, prior)
-    known = np.zeros((1, len(layout)))
-    known[0, [layout.slice_of(body.link).start for body in references]] = 1.0 / std
-    return known, np.array([mass / std])
+    """
+    Return `PhysicalFit.known` and `PhysicalFit.known_values`: each mass, and the total if stated.
+
+    The divergence keeps all ten parameters of a link near the prior's by one strength.  Where the
+    recordings ask for other inertias, that strength falls, and masses that hardly move an effort
+    would take up what the model lacks.  Makers know masses better than inertias.
+    """
+    layout, rows, values = prior.layout, [], []
+    column = {body.link: layout.slice_of(body.link).start for body in references}
+    if settings.total is not None:
+        mass, std = settings.total
+        stated.require_total(mass, std, prior)
+        rows.append(np.isin(np.arange(len(layout)), list(column.values())) / std)
+        values.append(mass / std)
+    if settings.mass_std is not None and not robot.bodies_alike:
+        least = _MOUNTED * float(np.mean([body.mass for body in references] or [0.0]))
+        for body in references:
+            if body.link in stated.pinned:
+                continue
+            relative = _REPAIRED if body.repaired else settings.mass_std
+            std = max(relative * body.mass, least)
+            rows.append((np.arange(len(layout)) == column[body.link]) / std)
+            values.append(body.mass / std)
+    return np.array(rows).reshape(-1, len(layout)), np.array(values)
 
 
 def _unseen_masses(

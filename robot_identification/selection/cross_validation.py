@@ -49,6 +49,8 @@ class ComparisonConstants:
     """Those within which filters count as equally good."""
     tilt_std: float = np.radians(1.0)
     """Standard deviation of the base's tilt before anything is measured [rad]."""
+    found_tilt_std: float = np.radians(15.0)
+    """The same of a tilt that improves the prediction [rad]."""
     independent_rate: float = 2.0
     """Rows that count as independent beside the model's error [1/s]."""
     least_residual: float = 1e-3
@@ -224,12 +226,18 @@ class FoldedRows:
         return replace(self, stretches=tuple(stretches))
 
     def with_gravity(
-        self, robot: Robot, model: ModelSettings, directions: Sequence[np.ndarray]
+        self,
+        robot: Robot,
+        model: ModelSettings,
+        directions: Sequence[np.ndarray],
+        likely: np.ndarray | float = 0.0,
+        std: float = COMPARISON.tilt_std,
     ) -> FoldedRows:
         """
         Add the columns of gravity along other directions, for the present fit.
 
-        Their coefficients are the shares of gravity along the directions.
+        Their coefficients are the shares of gravity along the directions, which are ``likely``
+        before anything is measured, with a standard deviation.
         """
         rigid = np.where(self.own, 0.0, self.fit())
         turned = [build(robot.with_gravity(each.tolist()), model) for each in directions]
@@ -250,12 +258,12 @@ class FoldedRows:
             stretches.append(replace(stretch, signals=np.vstack(parts)))
         added = np.arange(self.width, self.width + len(directions))
         # residuals are norms of so many independent rows of a joint
-        std = COMPARISON.tilt_std * np.sqrt(max(1.0, self._duration * COMPARISON.independent_rate))
+        std = std * np.sqrt(max(1.0, self._duration * COMPARISON.independent_rate))
         return replace(
             self,
             columns=tuple(np.append(columns, added) for columns in self.columns),
             width=self.width + len(directions),
-            prior=np.append(self.prior, np.zeros(len(directions))),
+            prior=np.append(self.prior, np.broadcast_to(likely, len(directions))),
             stds=np.append(self.stds, np.full(len(directions), std)),
             own=np.append(self.own, np.zeros(len(directions), dtype=bool)),
             stretches=tuple(stretches),

@@ -82,6 +82,8 @@ class SearchConstants:
     """Time that all comparisons leave out at the ends of stretches [s]."""
     large: float = 0.05
     """Logarithm of the residual that delay and tilt have to save to be taken before friction."""
+    tilt_rounds: int = 8
+    """Steps in which the tilt is found, at most."""
     least_tilt: float = np.radians(0.05)
     """Tilt that no spirit level shows, and that is left out [rad]."""
     least_spring_gain: float = 0.1
@@ -504,10 +506,17 @@ class _SettingsSearch:
             return
         # gravity plus x along the axes is gravity turned by the vector product
         values = tilted.fit()[-2:]
-        # the columns are those of the fit with the gravity before: once more with the one found
-        turned = self.robot.with_gravity((size * (down + values @ axes)).tolist())
-        rows = self._read(robot=turned)
-        values = values + rows.with_gravity(turned, self.model, directions).fit()[-2:]
+        # the columns are those of the fit with the gravity before, and each step's prior is flat
+        # columns are those of the fit with the gravity before; a tilt that is there may be large
+        for _ in range(SEARCH.tilt_rounds):
+            turned = self.robot.with_gravity((size * (down + values @ axes)).tolist())
+            rows = self._read(robot=turned).with_gravity(
+                turned, self.model, directions, -values, COMPARISON.found_tilt_std
+            )
+            step = rows.fit()[-2:]
+            values = values + step
+            if np.linalg.norm(step) < SEARCH.least_tilt:
+                break
         if np.linalg.norm(values) < SEARCH.least_tilt:
             return
         self.tilt = np.cross(down, values @ axes)
