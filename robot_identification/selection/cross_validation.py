@@ -49,8 +49,6 @@ class ComparisonConstants:
     """Those within which filters count as equally good."""
     tilt_std: float = np.radians(1.0)
     """Standard deviation of the base's tilt before anything is measured [rad]."""
-    found_tilt_std: float = np.radians(15.0)
-    """The same of a tilt that improves the prediction [rad]."""
     independent_rate: float = 2.0
     """Rows that count as independent beside the model's error [1/s]."""
     least_residual: float = 1e-3

@@ -507,12 +507,13 @@ class _SettingsSearch:
         # gravity plus x along the axes is gravity turned by the vector product
         values = tilted.fit()[-2:]
         # the columns are those of the fit with the gravity before, and each step's prior is flat
-        # columns are those of the fit with the gravity before; a tilt that is there may be large
+        # columns are those of the fit with the gravity before; mountings are level to a degree, or
+        # not at all: a Student distribution of one degree of freedom, by its local width
         for _ in range(SEARCH.tilt_rounds):
             turned = self.robot.with_gravity((size * (down + values @ axes)).tolist())
-            rows = self._read(robot=turned).with_gravity(
-                turned, self.model, directions, -values, COMPARISON.found_tilt_std
-            )
+            std = np.sqrt((COMPARISON.tilt_std**2 + values @ values) / 3.0)
+            rows = self._read(robot=turned)
+            rows = rows.with_gravity(turned, self.model, directions, -values, std)
             step = rows.fit()[-2:]
             values = values + step
             if np.linalg.norm(step) < SEARCH.least_tilt:
