@@ -222,6 +222,5 @@ def not_there(name: str, made: Case, chosen: ModelSelection) -> list[str]:
         'tilt': bool(tilted) and 'robot.base_tilt' not in there,
         'breakaway': bool(np.any(model.breakaway)),
         'reversal speed': bool(np.any(model.reversal_speed)),
-        'no rotor inertia': not model.rotor_inertia,
     }
     return found + [term for term, wrong in others.items() if wrong]

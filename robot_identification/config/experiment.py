@@ -390,7 +390,7 @@ class Experiment:
     )
     auto: bool = option(
         True,
-        doc='Whether keys of `signals` and friction, rotor inertia and tilt of `robot` that are '
+        doc='Whether keys of `signals` and friction, springs and tilt of `robot` that are '
         'left out are chosen from the identification recordings; false takes their defaults',
     )
     output: str | None = option(

@@ -46,6 +46,17 @@ _RADIUS = 0.05
 _BARRIER = 1e-3
 """Weight of the logarithms that keep rotor inertias, friction and bounds positive."""
 
+EFFORT_SHARES = {
+    **dict.fromkeys(SPRING_SYMBOLS, 1.0),
+    FRICTION['coulomb'].symbol: 1.0,
+    FRICTION['offset'].symbol: 0.1,
+}
+"""
+Standard deviations before anything is measured, as shares of the joint's RMS effort.
+
+By symbol: springs and Coulomb friction may be all of the effort, offsets are small.
+"""
+
 LOAD_FRICTION_SPREAD = 0.2
 """
 Standard deviation of friction by load, as a share of the load, before anything is measured.
@@ -287,6 +298,8 @@ class PhysicalFit:
         Columns of masses that no motion shows, which keep the prior's value.
     known, known_values:
         (m, p) and (m,) further rows in standard deviations: masses, and a total that was weighed.
+    shared:
+        (m,) relative variance of these, where the divergence says so much, too; else 0.
     rowless:
         The problem without rows.
 
@@ -302,6 +315,7 @@ class PhysicalFit:
     drives: np.ndarray
     known: np.ndarray
     known_values: np.ndarray
+    shared: np.ndarray
     unseen: np.ndarray
     rowless: LogDetProblem
 
@@ -333,7 +347,7 @@ class PhysicalFit:
         signs = drive_signs(layout, model)
         signs = signs[(signs[:, ~held] != 0.0).any(axis=1)]
         directions = stated.directions(layout, held)
-        known, values = _known_masses(robot, prior, references, stated, settings)
+        known, values, shared = _known_masses(robot, prior, references, stated, settings)
         return cls(
             regrouping=system.structure.regrouping,
             prior=np.array(prior.values),
@@ -345,6 +359,7 @@ class PhysicalFit:
             drives=_of_drives(layout),
             known=known,
             known_values=values,
+            shared=shared,
             unseen=unseen,
             rowless=LogDetProblem(
                 matrix=np.zeros((0, len(layout))),
@@ -382,10 +397,12 @@ class PhysicalFit:
         strict = 1.0 / np.maximum(np.abs(self.prior), 1e-3)
         weak = np.maximum(_UNSEEN * norms, 1.0 / self.spreads)
         held = np.diag(np.where(unseen, strict, weak))[drives]
+        # the divergence says 2 weight of a scale of a body: rows of masses say the rest
+        rest = np.sqrt(np.maximum(0.0, 1.0 - 2.0 * weight * self.shared))
         problem = replace(
             self.rowless,
-            matrix=np.vstack([matrix, self.known, held]),
-            target=np.concatenate([target, self.known_values, held @ self.prior]),
+            matrix=np.vstack([matrix, rest[:, None] * self.known, held]),
+            target=np.concatenate([target, rest * self.known_values, held @ self.prior]),
             weight=weight,
         )
         inside = feasible_start(problem, start)
@@ -447,21 +464,22 @@ def _known_masses(
     references: tuple[Body, ...],
     stated: StatedLinks,
     settings: PhysicalSettings,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
-    Return `PhysicalFit.known` and `PhysicalFit.known_values`: each mass, and the total if stated.
+    Return `PhysicalFit.known`, its values, and `PhysicalFit.shared`: masses, and a stated total.
 
     The divergence keeps all ten parameters of a link near the prior's by one strength.  Where the
     recordings ask for other inertias, that strength falls, and masses that hardly move an effort
     would take up what the model lacks.  Makers know masses better than inertias.
     """
-    layout, rows, values = prior.layout, [], []
+    layout, rows, values, shared = prior.layout, [], [], []
     column = {body.link: layout.slice_of(body.link).start for body in references}
     if settings.total is not None:
         mass, std = settings.total
         stated.require_total(mass, std, prior)
         rows.append(np.isin(np.arange(len(layout)), list(column.values())) / std)
         values.append(mass / std)
+        shared.append(0.0)
     if settings.mass_std is not None and not robot.bodies_alike:
         least = _MOUNTED * float(np.mean([body.mass for body in references] or [0.0]))
         for body in references:
@@ -471,7 +489,8 @@ def _known_masses(
             std = max(relative * body.mass, least)
             rows.append((np.arange(len(layout)) == column[body.link]) / std)
             values.append(body.mass / std)
-    return np.array(rows).reshape(-1, len(layout)), np.array(values)
+            shared.append((std / body.mass) ** 2)
+    return np.array(rows).reshape(-1, len(layout)), np.array(values), np.array(shared)
 
 
 def _unseen_masses(
@@ -494,7 +513,11 @@ def _unseen_masses(
 
 
 def _spreads(system: LinearSystem, layout: ParameterLayout) -> np.ndarray:
-    """Return `PhysicalFit.spreads`; that of a spring is the RMS effort of its joint."""
+    """
+    Return `PhysicalFit.spreads`: shares of the RMS effort of the joint, and friction by load.
+
+    A joint that turns one way shows the sum of Coulomb friction and offset alone: that is friction.
+    """
     squares = (system.factor.triangles[:, :, -1] ** 2).sum(axis=1) / np.maximum(
         1, system.factor.rows
     )
@@ -502,8 +525,8 @@ def _spreads(system: LinearSystem, layout: ParameterLayout) -> np.ndarray:
     spreads = np.full(len(layout), np.inf)
     for i, name in enumerate(layout):
         joint, _, symbol = name.rpartition('.')
-        if symbol in SPRING_SYMBOLS and effort_rms.get(joint, 0.0) > 0.0:
-            spreads[i] = effort_rms[joint]
+        if symbol in EFFORT_SHARES and effort_rms.get(joint, 0.0) > 0.0:
+            spreads[i] = EFFORT_SHARES[symbol] * effort_rms[joint]
         elif symbol == FRICTION['load'].symbol:
             spreads[i] = LOAD_FRICTION_SPREAD
     return spreads

@@ -153,6 +153,12 @@ class FoldedRows:
         enough = ENOUGH * np.array([columns.size for columns in self.columns])
         return np.where((zone <= np.median(speeds, axis=0)) & (left >= enough), zone, 0.0)
 
+    def reversing(self, share: float) -> np.ndarray:
+        """Return whether each joint moves with at least a share of its rows either way, (n,)."""
+        speeds = np.vstack([stretch.velocity for stretch in self.stretches])
+        forward, back = (speeds > self.moving).sum(axis=0), (speeds < -self.moving).sum(axis=0)
+        return np.asarray(np.minimum(forward, back) >= share * (forward + back))
+
     def determined(self, cutoff: float) -> bool:
         """Return whether what a filter [Hz] leaves of a joint is enough for its parameters."""
         # the fit leaves out rows at both ends, where the filter has samples of one side only

@@ -17,7 +17,7 @@ to single joints:
    degree), where they save a twentieth;
 3. the dead zone below which rows are not fitted, but predicted, where it leaves half of a
    joint's rows, and each joint's breakaway displacement;
-4. friction by load and by the cube root of the speed, and whether there is a rotor inertia;
+4. friction by load and by the cube root of the speed;
 5. the tilt of the base, however small;
 6. joints at which springs, cables or counterweights pull;
 7. joints whose efforts are later or smoother than those of all;
@@ -72,6 +72,8 @@ class SearchConstants:
     """Low-pass filters of the effort that are compared [Hz]; 0 for none."""
     breakaways: tuple[float, ...] = (0.002, 0.005, 0.01, 0.02, 0.05)
     """Breakaway displacements that are compared [rad]."""
+    least_back: float = 0.05
+    """Share of a joint's moving rows in each direction that reversals are seen with."""
     dead_zone: float = 0.02
     """Dead zone that is taken where it leaves half of a joint's rows [rad/s]."""
     moving: float = 0.1
@@ -389,6 +391,7 @@ class _SettingsSearch:
             return
         rows = self.rows, *(self._read(self._with_breakaway(each)) for each in SEARCH.breakaways)
         found = np.array([0.0, *SEARCH.breakaways])[picked_by_joint(rows, both=False)[1]]
+        found = np.where(self.rows.reversing(SEARCH.least_back), found, 0.0)
         if found.any():
             text, terms_each = 'against the sign of the velocity', np.count_nonzero(found) / n
             self._offer(
@@ -400,18 +403,12 @@ class _SettingsSearch:
         return replace(self.model, breakaway=tuple((angles * self.units).tolist()))
 
     def choose_terms(self) -> None:
-        """Choose load-dependent friction and rotor inertia."""
+        """Choose further terms of friction."""
         self.progress(0.68, 'choosing the terms of the model')
         if 'robot.friction' not in self.given and 'coulomb' in self.model.friction:
             for term in SELECTED:
                 richer = replace(self.model, friction=(*self.model.friction, term))
                 self._offer('robot.friction', richer, f"against friction without '{term}'")
-        if 'robot.rotor_inertia' not in self.given and self.model.rotor_inertia:
-            poorer = replace(self.model, rotor_inertia=False)
-            text = 'against one of every joint'
-            self._offer(
-                'robot.rotor_inertia', poorer, text, terms=0.0, stds=COMPARISON.required_stds
-            )
 
     def choose_springs(self) -> None:
         """Choose the joints at which springs pull."""
@@ -504,25 +501,23 @@ class _SettingsSearch:
         plain, found = self.rows.cost(), tilted.cost()
         if not better(found, plain, 2.0 / self.robot.n_joints, least):
             return
-        # gravity plus x along the axes is gravity turned by the vector product
-        values = tilted.fit()[-2:]
-        # the columns are those of the fit with the gravity before, and each step's prior is flat
+        values = tilted.fit()[-2:]  # gravity turned by the vector product with them, if small
         # columns are those of the fit with the gravity before; mountings are level to a degree, or
-        # not at all: a Student distribution of one degree of freedom, by its local width
+        # not at all: the further a tilt is from that, the less it is drawn to level
         for _ in range(SEARCH.tilt_rounds):
-            turned = self.robot.with_gravity((size * (down + values @ axes)).tolist())
-            std = np.sqrt((COMPARISON.tilt_std**2 + values @ values) / 3.0)
+            tilt = np.cross(down, values @ axes)
+            gravity = tilted_gravity(self.nominal.gravity.tolist(), tilt.tolist())
+            turned = self.nominal.with_gravity(gravity)
+            std = max(COMPARISON.tilt_std, float(values @ values) / COMPARISON.tilt_std)
             rows = self._read(robot=turned)
             rows = rows.with_gravity(turned, self.model, directions, -values, std)
             step = rows.fit()[-2:]
-            values = values + step
             if np.linalg.norm(step) < SEARCH.least_tilt:
                 break
+            values = values + step
         if np.linalg.norm(values) < SEARCH.least_tilt:
             return
-        self.tilt = np.cross(down, values @ axes)
-        gravity = tilted_gravity(self.nominal.gravity.tolist(), self.tilt.tolist())
-        self.robot, self._rows = self.nominal.with_gravity(gravity), None
+        self.tilt, self.robot, self._rows = tilt, turned, None
         text = 'against the gravity that is given'
         self._note('robot.base_tilt', tuple(self.tilt.tolist()), relative_gain(found, plain), text)
 

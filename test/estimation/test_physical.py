@@ -123,6 +123,18 @@ def objective(case, estimate, weight):
         for body in reference_bodies(case.robot, case.prior)
     }
     signs = [i for i, name in enumerate(layout) if name.rpartition('.')[2] in ('Ia', 'fv', 'fc')]
+    prior = [case.prior[f'{link}.m'] for link in case.robot.links]
+    masses = [
+        (layout.index(f'{link}.m'), mass, max(0.3 * mass, 0.1 * np.mean(prior)))
+        for link, mass in zip(case.robot.links, prior)
+    ]
+    efforts = np.sqrt(np.mean(case.system.trace.effort**2, axis=0))
+    friction = [
+        (layout.index(f'{joint}.{symbol}'), share * effort)
+        for joint, effort in zip(case.robot.joints, efforts)
+        for symbol, share in (('fc', 1.0), ('off', 0.1))
+        if f'{joint}.{symbol}' in layout
+    ]
 
     def value(chi):
         residual = factor @ np.append(case.structure.regrouping @ chi, -1.0)
@@ -130,9 +142,13 @@ def objective(case, estimate, weight):
         for link, inverse in inverses.items():
             ratio = inverse @ pseudo_inertia(chi[layout.slice_of(link)])
             divergence += np.trace(ratio) - np.linalg.slogdet(ratio)[1] - 4.0
-        return (
-            residual @ residual + weight * divergence - 2.0 * BARRIER * np.sum(np.log(chi[signs]))
+        spread = sum(
+            max(0.0, 1.0 / std**2 - 2.0 * weight / mass**2) * (chi[place] - mass) ** 2
+            for place, mass, std in masses
         )
+        spread += sum((chi[place] / std) ** 2 for place, std in friction)
+        logarithms = np.sum(np.log(chi[signs]))
+        return residual @ residual + weight * divergence + spread - 2.0 * BARRIER * logarithms
 
     return value
 

@@ -29,7 +29,6 @@ KEYS = {
     'signals.decimate_to',
     'signals.dead_zone',
     'robot.friction',
-    'robot.rotor_inertia',
     'robot.breakaway',
     'robot.reversal_speed',
     'robot.joint_springs',
@@ -228,13 +227,13 @@ def test_a_delay_of_all_efforts_is_found_or_in_force_from_the_start(arm, given):
         chosen = _choose(arm, recording)
         delays = np.broadcast_to(chosen.signals.effort_delay, arm.n_joints)
         np.testing.assert_allclose(delays, 0.04, atol=0.006)
-        assert chosen.model.joint_springs == () and chosen.model.rotor_inertia
+        assert chosen.model.joint_springs == ()
         return
     signals = SignalSettings(effort_delay=0.04)
     keys = frozenset({'signals.effort_delay'})
     chosen = choose_model([recording], arm, ModelSettings(), signals, keys)
     assert chosen.signals.effort_delay == 0.04
-    assert chosen.model.joint_springs == () and chosen.model.rotor_inertia
+    assert chosen.model.joint_springs == ()
     assert set(chosen.model.friction) == set(ModelSettings().friction)
 
 
@@ -248,22 +247,22 @@ def test_a_base_that_leans_far_is_found_before_terms_that_make_up_for_it(arm):
     assert set(chosen.model.friction) == set(ModelSettings().friction)
 
 
-def test_rotors_that_a_coin_would_leave_out_are_kept_and_told(arm, monkeypatch):
-    """Without rotors it is better in the mean of the stretches, but not in every one."""
+def test_springs_that_stretches_do_not_decide_are_left_out_and_named(arm, monkeypatch):
+    """With springs it is better in the mean of the stretches, but not in every one."""
     saved = np.array([-0.4, 0.0, 0.05, 0.0, -0.45])
 
     def cost(self):
         plain = np.zeros((2, COMPARISON.folds, arm.n_joints))
-        has_rotors = any(name.endswith('.Ia') for name in self.structure.layout)
-        return plain if has_rotors else plain + (self.saved - 0.02)[:, None]
+        springs = any(name.endswith('.kc') for name in self.structure.layout)
+        return plain + (self.saved - 0.02)[:, None] if springs else plain
 
     monkeypatch.setattr(FoldedRows, 'cost', cost)
-    for shape, kept in ((saved, True), (np.full(COMPARISON.folds, -0.1), False)):
+    for shape, decided in ((saved, False), (np.full(COMPARISON.folds, -0.2), True)):
         monkeypatch.setattr(FoldedRows, 'saved', shape, raising=False)
-        chosen = _choose(arm, _recording(arm, Ia=0.0), 'robot.rotor_inertia')
-        assert chosen.model.rotor_inertia is kept
+        chosen = _choose(arm, _recording(arm), 'robot.joint_springs')
+        assert bool(chosen.model.joint_springs) is decided
         (choice,) = chosen.choices
-        assert choice.value is kept and ('not decided' in str(choice)) is kept
+        assert ('not decided' in str(choice)) is not decided
 
 
 def test_what_is_given_is_kept(arm):

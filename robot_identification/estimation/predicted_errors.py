@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Errors of efforts that are to be expected on motions that were not recorded.
+
+An error has two parts.  Those of the parameters, with covariance C, make efforts err by
+``sqrt(diag(Y C Y'))``, with Y the rows of the motion.  What the model lacks stays as it is in the
+residuals: those of the identification, or of a validation where they are larger.
+
+Standard deviations are of rows that are alike.  How far stretches of the recordings differ is seen
+from two halves: with information J_A and J_B, and d the difference of their estimates,
+
+    spread^2 = d' J_A (J_A + J_B)^-1 J_B d / k
+
+over the k parameters that both determine, which is Birge's ratio (Birge, "The calculation of errors
+by the method of least squares", Phys. Rev. 1932).  C is multiplied by its square where it is larger
+than 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..data.recording import Motion
+from ..model.robot import Robot
+from ..options.document import plain
+from ..regressor.inverse_dynamics import Regressor
+from .estimate import Estimate, Fit
+from .system import LinearSystem
+
+
+@dataclass(frozen=True)
+class MotionConstants:
+    """Constants of the motions that errors are predicted for."""
+
+    samples: int = 400
+    """States that are drawn."""
+    least_share: float = 0.3
+    """Least amplitude of a joint, as a share of half of its range."""
+    widest: float = 1.5
+    """Largest amplitude of a joint [rad or m]."""
+    contact: float = 3.0
+    """Root mean square errors from which an effort is a contact."""
+    least: float = 1e-12
+    """Share of the information below which a half determines nothing."""
+    wide: float = 1.3
+    """Errors that are stated by those that are expected: nine of ten motions stay below."""
+
+
+MOTIONS = MotionConstants()
+
+
+@dataclass(frozen=True)
+class PredictedErrors:
+    """
+    Errors of predicted efforts that nine of ten motions stay below.
+
+    Attributes
+    ----------
+    joints:
+        Names of the n joints.
+    speeds:
+        (n,) highest speeds of the motions: those of the identification, within the URDF's limits
+        [rad/s or m/s].
+    relative:
+        (n,) root mean square error by that of the effort [%].
+    relative_error:
+        The same over all joints [%].
+    by_parameters:
+        The share of it that errors of the parameters make, over all joints [%].
+    contact:
+        (n,) efforts that are larger than the error of the prediction: contacts [N m or N].
+    gravity:
+        Standard deviation of gravity's efforts by their size, over all joints [%].
+    inertia:
+        (n,) standard deviation of the inertia that a joint feels, by its size [%].
+    spread:
+        By how much two halves of the recordings differ more than their deviations say; NaN where
+        there is one part alone.
+    undetermined:
+        Number of base parameters that no recording shows: their errors are not in it.
+
+    """
+
+    joints: tuple[str, ...]
+    speeds: tuple[float, ...]
+    relative: tuple[float, ...]
+    relative_error: float
+    by_parameters: float
+    contact: tuple[float, ...]
+    gravity: float
+    inertia: tuple[float, ...]
+    spread: float
+    undetermined: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures by name; NaN becomes None."""
+        return {name: plain(value) for name, value in vars(self).items()}
+
+
+def predicted_errors(
+    estimate: Estimate,
+    system: LinearSystem,
+    regressor: Regressor,
+    robot: Robot,
+    validations: tuple[Fit, ...] = (),
+    seed: int = 0,
+) -> PredictedErrors | None:
+    """
+    Predict errors on random motions as fast as those of the identification.
+
+    Parameters
+    ----------
+    estimate:
+        The parameters and their covariance.
+    system:
+        The rows that they are of.
+    regressor:
+        Rows of a motion.
+    robot:
+        Gives the limits.
+    validations:
+        Fits to recordings that the identification has not seen.
+    seed:
+        Of the motions.
+
+    Returns
+    -------
+    PredictedErrors or None
+        None where rows are not those of joints, or the speeds are not known.
+
+    """
+    n, highest = robot.n_joints, np.asarray(system.factor.highest_speed, dtype=float)
+    if regressor.n_joints != n or system.factor.n_joints != n or highest.shape != (n,):
+        return None
+    if not np.isfinite(highest).all():
+        return None
+    speeds = np.minimum(highest, robot.limits.velocity)
+    motion = random_motion(robot, speeds, np.random.default_rng(seed))
+    spread = spread_of_halves(system, estimate)
+    covariance = np.asarray(estimate.uncertainty.covariance)
+    known = np.isfinite(np.diag(covariance))
+    covariance = np.where(np.outer(known, known), covariance, 0.0)
+    covariance = max(1.0, np.nan_to_num(spread)) ** 2 * covariance
+    base, columns = np.asarray(estimate.base.values), system.structure.independent
+
+    def rows(motion: Motion) -> np.ndarray:
+        """Return (m, n, b) rows of base parameters."""
+        return regressor.rows(motion).reshape(-1, n, len(regressor.layout))[:, :, columns]
+
+    def deviations(of: np.ndarray) -> np.ndarray:
+        """Return (m, n) standard deviations of products with the parameters."""
+        return np.sqrt(np.maximum(np.einsum('mni,ij,mnj->mn', of, covariance, of), 0.0))
+
+    moving = rows(motion)
+    effort, by_parameters = rms(moving @ base), rms(deviations(moving))
+    still = np.zeros_like(motion.position)
+    weights = rows(Motion(motion.position, still, still, friction_state=still))
+    residual = _residuals(estimate.fit, validations)
+    error = MOTIONS.wide * np.hypot(by_parameters, residual)
+    weight = rms(weights @ base)
+    inertia = [_inertia(rows, motion.position, weights, joint) for joint in range(n)]
+    felt = np.array([rms(each @ base) for each in inertia])
+    feel = np.array([rms(deviations(each[:, None])[:, 0]) for each in inertia])
+    return PredictedErrors(
+        joints=tuple(robot.joints),
+        speeds=tuple(speeds.tolist()),
+        relative=tuple((100.0 * error / np.maximum(effort, 1e-300)).tolist()),
+        relative_error=_share(error, effort),
+        by_parameters=_share(MOTIONS.wide * by_parameters, effort),
+        contact=tuple((MOTIONS.contact * np.hypot(by_parameters, residual)).tolist()),
+        gravity=_share(rms(deviations(weights)), weight),
+        inertia=tuple((100.0 * feel / np.maximum(felt, 1e-300)).tolist()),
+        spread=spread,
+        undetermined=int(np.count_nonzero(~known)),
+    )
+
+
+def random_motion(robot: Robot, speeds: np.ndarray, random: np.random.Generator) -> Motion:
+    """
+    Draw states of sines within the position limits, whose speed reaches ``speeds``.
+
+    Parameters
+    ----------
+    robot:
+        Gives the limits; a joint without any turns by half a turn either way.
+    speeds:
+        (n,) highest speeds [rad/s or m/s].
+    random:
+        Source of random numbers.
+
+    """
+    lower, upper = (
+        np.clip(limit, -np.pi, np.pi) for limit in (robot.limits.lower, robot.limits.upper)
+    )
+    shape = (MOTIONS.samples, len(speeds))
+    half = 0.5 * (upper - lower)
+    amplitude = half * random.uniform(MOTIONS.least_share, 1.0, shape)
+    amplitude = np.clip(amplitude, 1e-6, MOTIONS.widest)
+    middle = 0.5 * (lower + upper) + (half - amplitude).clip(0.0) * random.uniform(-1, 1, shape)
+    phase = random.uniform(0.0, 2.0 * np.pi, shape)
+    return Motion(
+        middle + amplitude * np.sin(phase),
+        speeds * np.cos(phase),
+        -(speeds**2) / amplitude * np.sin(phase),
+    )
+
+
+def spread_of_halves(system: LinearSystem, estimate: Estimate) -> float:
+    """Return how far two halves of the recordings differ, in their deviations; NaN if unknown."""
+    blocks = system.blocks
+    if blocks is None or len(blocks) < 2 or estimate.rows.residual_std <= 0.0:
+        return np.nan
+    b = system.factor.n_base
+    scales = np.asarray(estimate.rows.weights) / estimate.rows.residual_std
+    grown = estimate.method != 'physical' and estimate.uncertainty.growth is not None
+    scales = scales / (estimate.uncertainty.growth if grown else 1.0)
+    half = len(blocks) // 2
+    information, found = np.zeros((2, b, b)), np.zeros((2, b))
+    for place, parts in enumerate((blocks.parts[:half], blocks.parts[half:])):
+        rows = np.vstack(
+            [part.whole(b) * scale for each in parts for part, scale in zip(each, scales)]
+        )
+        triangle = np.linalg.qr(rows, mode='r')
+        sizes = np.linalg.norm(triangle[:, :-1], axis=0)
+        sizes[sizes == 0.0] = 1.0
+        found[place] = np.linalg.lstsq(triangle[:, :-1] / sizes, triangle[:, -1], 1e-8)[0] / sizes
+        information[place] = triangle[:, :-1].T @ triangle[:, :-1]
+    units = np.sqrt(np.diag(information.sum(axis=0)))
+    units[units == 0.0] = 1.0
+    first, second = information / units[:, None] / units
+    both = first @ np.linalg.pinv(first + second, rcond=MOTIONS.least) @ second
+    difference = (found[0] - found[1]) * units
+    rank = int(np.linalg.matrix_rank(both, tol=MOTIONS.least**0.75))
+    return float(np.sqrt(max(0.0, difference @ both @ difference) / max(1, rank)))
+
+
+def rms(efforts: np.ndarray) -> np.ndarray:
+    """Return the root mean square over samples, the first axis."""
+    return np.asarray(np.sqrt(np.mean(np.square(efforts), axis=0)))
+
+
+def _share(error: np.ndarray, effort: np.ndarray) -> float:
+    """Return an error over all joints by the effort [%]."""
+    return float(100.0 * np.linalg.norm(error) / max(float(np.linalg.norm(effort)), 1e-300))
+
+
+def _residuals(fit: Fit, validations: tuple[Fit, ...]) -> np.ndarray:
+    """Return the larger residual of each joint, of the fit or of all validations (n,)."""
+    own = np.array([joint.rmse for joint in fit.joints])
+    if not validations:
+        return np.nan_to_num(own)
+    rows = np.array([[joint.rows for joint in each.joints] for each in validations])
+    squares = np.array([[joint.rmse**2 for joint in each.joints] for each in validations])
+    unseen = (np.nan_to_num(squares) * rows).sum(axis=0) / np.maximum(1, rows.sum(axis=0))
+    return np.maximum(np.nan_to_num(own), np.sqrt(unseen))
+
+
+def _inertia(rows: Any, position: np.ndarray, weights: np.ndarray, joint: int) -> np.ndarray:
+    """Return (m, b) rows of the inertia that a joint feels."""
+    still, unit = np.zeros_like(position), np.zeros_like(position)
+    unit[:, joint] = 1.0
+    moved = rows(Motion(position, still, unit, friction_state=still))
+    return np.asarray((moved - weights)[:, joint])
