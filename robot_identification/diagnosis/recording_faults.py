@@ -28,6 +28,7 @@ from ..estimation.estimate import Estimate
 from ..estimation.system import LinearSystem
 from ..model.friction import friction_symbols, POSITIVE
 from ..model.parameters import body_links, ParameterSet
+from ..model.plausibility import PlausibilityBounds
 from ..model.robot import Robot
 from ..regressor import build, ModelSettings, predict, prior
 from ..regressor.rigid import tree_of
@@ -61,6 +62,8 @@ class RecordingFault:
         The same of all joints together.
     factor, deviation:
         Of one joint's effort, and the standard deviation of it; None for other kinds.
+    link:
+        That carries a load; empty for other kinds.
     alternatives:
         Faults that explain the recordings nearly as well.
 
@@ -75,6 +78,7 @@ class RecordingFault:
     whole: float | None = None
     factor: float | None = None
     deviation: float | None = None
+    link: str = ''
     alternatives: tuple[RecordingFault, ...] = ()
 
     @property
@@ -179,7 +183,7 @@ def estimate_faults(
 
 LOAD_FACTOR = 2.2
 """Times the URDF's mass above which that of a last link is taken for a load."""
-LOAD_SHARE = 0.02
+LOAD_SHARE = PlausibilityBounds().mass_share
 """Share of all mass by which a last link has to be heavier for that."""
 LOAD_DEVIATIONS = 2.0
 """Standard deviations of its mass by which it has to be heavier."""
@@ -203,6 +207,7 @@ def forgotten_loads(
         if after > max(LOAD_FACTOR * before, least):
             yield RecordingFault(
                 code='payload',
+                link=link,
                 evidence=f'the last link, {link}, has {after:.3g} kg by the efforts, '
                 f'{before:.3g} kg by the URDF',
                 remedy='if it carries a load or a gripper, put that into the URDF, or state it as '

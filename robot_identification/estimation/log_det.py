@@ -34,6 +34,8 @@ class NewtonConstants:
 
     steps: int = 200
     """Largest number of steps."""
+    first_weight: float = 1e5
+    """Weight of the first stage: bodies are near their priors."""
     rough_distance: float = 0.3
     """Distance from the minimum that ends all stages but the last [standard deviations]."""
     decrease_share: float = 0.1
@@ -214,20 +216,24 @@ def minimise(
     if not np.isfinite(problem.value(start)):
         raise ValueError('the start is outside of the domain')
     chi = np.array(start, dtype=float)
-    # with small weights the minimum lies near the boundary: larger ones lead there
+    # with small weights the minimum lies near the boundary, and steps from afar end at another
+    # place of it, which they leave by small steps alone: larger weights lead there
     for floor in () if near else _floors(problem):
         stage = replace(
-            problem, weight=max(problem.weight, floor), barrier=max(problem.barrier, floor)
+            problem,
+            weight=max(problem.weight, floor),
+            barrier=max(problem.barrier, min(1.0, floor)),
         )
         chi = _descended(stage, chi, NEWTON.rough_distance).chi
     return _descended(problem, chi, tolerance)
 
 
 def _floors(problem: LogDetProblem) -> np.ndarray:
-    """Return least weights of the stages before the last, falling tenfold from 1."""
+    """Return least weights of the stages before the last, falling tenfold."""
     weights = [problem.weight, *([problem.barrier] if len(problem.positive) else [])]
     least = min(weight for weight in weights if weight > 0.0)
-    return 10.0 ** -np.arange(0.0, max(0.0, np.ceil(-np.log10(least))))
+    first = np.log10(NEWTON.first_weight)
+    return 10.0 ** np.arange(first, np.floor(np.log10(least)), -1.0)
 
 
 def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> LogDetMinimum:

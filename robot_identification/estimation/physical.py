@@ -30,7 +30,8 @@ plain fit gives the covariance of W'e as it is, whatever correlation there is be
 
 How far bodies are from their prior is what the weights say that the stretches do not distinguish
 from the best: the prior's variance is the mean of theirs, so that its rows in N are multiplied by
-the root of the ratio of the weight taken to their harmonic mean.
+the root of the ratio of the weight taken to their harmonic mean.  They are not closer than the
+standard deviation of masses says, even where recordings with much noise ask for a strong prior.
 """
 
 from __future__ import annotations
@@ -170,7 +171,10 @@ def physical(
             else with_classical_std_warning(estimate, missing)
         )
     problem, start = fit.problem(system.stacked(scales), strength.weight)
-    excess = strength.weight / strength.likely
+    likely = strength.likely
+    if settings.weight is None and settings.mass_std is not None:
+        likely = min(likely, 0.5 / settings.mass_std**2)
+    excess = max(1.0, strength.weight / likely)
     covariance = _drawn_covariance(minimum.chi, start, problem, fit.regrouping, drawn, excess)
     of_base = _of_base(covariance, fit.regrouping, estimate.was_free)
     std, base = np.sqrt(np.diag(of_base)), estimate.base.values

@@ -18,6 +18,7 @@ than 1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ from ..options.document import plain
 from ..regressor.inverse_dynamics import Regressor
 from .estimate import Estimate, Fit
 from .system import LinearSystem
+from .validation import Validation
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class MotionConstants:
     """Root mean square errors from which an effort is a contact."""
     least: float = 1e-12
     """Share of the information below which a half determines nothing."""
+    faster: float = 1.2
+    """Ratio to the identified speeds above which a validation says nothing of them."""
     wide: float = 1.3
     """Errors that are stated by those that are expected: nine of ten motions stay below."""
 
@@ -80,7 +84,7 @@ class PredictedErrors:
         By how much two halves of the recordings differ more than their deviations say; NaN where
         there is one part alone.
     undetermined:
-        Number of base parameters that no recording shows: their errors are not in it.
+        Number of base parameters without a deviation: their errors are not in it.
 
     """
 
@@ -105,7 +109,7 @@ def predicted_errors(
     system: LinearSystem,
     regressor: Regressor,
     robot: Robot,
-    validations: tuple[Fit, ...] = (),
+    validations: tuple[Validation, ...] = (),
     seed: int = 0,
 ) -> PredictedErrors | None:
     """
@@ -122,7 +126,7 @@ def predicted_errors(
     robot:
         Gives the limits.
     validations:
-        Fits to recordings that the identification has not seen.
+        On recordings that the identification has not seen; faster ones do not count.
     seed:
         Of the motions.
 
@@ -140,9 +144,7 @@ def predicted_errors(
     speeds = np.minimum(highest, robot.limits.velocity)
     motion = random_motion(robot, speeds, np.random.default_rng(seed))
     spread = spread_of_halves(system, estimate)
-    covariance = np.asarray(estimate.uncertainty.covariance)
-    known = np.isfinite(np.diag(covariance))
-    covariance = np.where(np.outer(known, known), covariance, 0.0)
+    covariance, undetermined = _covariance(estimate, system)
     covariance = max(1.0, np.nan_to_num(spread)) ** 2 * covariance
     base, columns = np.asarray(estimate.base.values), system.structure.independent
 
@@ -158,7 +160,12 @@ def predicted_errors(
     effort, by_parameters = rms(moving @ base), rms(deviations(moving))
     still = np.zeros_like(motion.position)
     weights = rows(Motion(motion.position, still, still, friction_state=still))
-    residual = _residuals(estimate.fit, validations)
+    alike = [
+        each
+        for each in validations
+        if not (np.asarray(each.highest_speed) > MOTIONS.faster * np.maximum(highest, 1e-9)).any()
+    ]
+    residual = _residuals(estimate.fit, alike)
     error = MOTIONS.wide * np.hypot(by_parameters, residual)
     weight = rms(weights @ base)
     inertia = [_inertia(rows, motion.position, weights, joint) for joint in range(n)]
@@ -174,7 +181,7 @@ def predicted_errors(
         gravity=_share(rms(deviations(weights)), weight),
         inertia=tuple((100.0 * feel / np.maximum(felt, 1e-300)).tolist()),
         spread=spread,
-        undetermined=int(np.count_nonzero(~known)),
+        undetermined=undetermined,
     )
 
 
@@ -237,6 +244,17 @@ def spread_of_halves(system: LinearSystem, estimate: Estimate) -> float:
     return float(np.sqrt(max(0.0, difference @ both @ difference) / max(1, rank)))
 
 
+def _covariance(estimate: Estimate, system: LinearSystem) -> tuple[np.ndarray, int]:
+    """Return (b, b) of the base parameters, and how many have no deviation: 0 is theirs."""
+    covariance = np.asarray(estimate.uncertainty.covariance)
+    known = np.isfinite(np.diag(covariance))
+    if estimate.standard_covariance is not None:  # with the prior's spread where nothing is seen
+        standard = np.nan_to_num(estimate.standard_covariance)
+        return system.structure.regrouping @ standard @ system.structure.regrouping.T, 0
+    covariance = np.where(np.outer(known, known), covariance, 0.0)
+    return covariance, int(np.count_nonzero(~known))
+
+
 def rms(efforts: np.ndarray) -> np.ndarray:
     """Return the root mean square over samples, the first axis."""
     return np.asarray(np.sqrt(np.mean(np.square(efforts), axis=0)))
@@ -247,7 +265,7 @@ def _share(error: np.ndarray, effort: np.ndarray) -> float:
     return float(100.0 * np.linalg.norm(error) / max(float(np.linalg.norm(effort)), 1e-300))
 
 
-def _residuals(fit: Fit, validations: tuple[Fit, ...]) -> np.ndarray:
+def _residuals(fit: Fit, validations: Sequence[Fit]) -> np.ndarray:
     """Return the larger residual of each joint, of the fit or of all validations (n,)."""
     own = np.array([joint.rmse for joint in fit.joints])
     if not validations:

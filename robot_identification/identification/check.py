@@ -10,6 +10,7 @@ from ..errors import collected_warnings, Notes
 from ..estimation import effort_delay, EffortDelay
 from ..estimation.drive_gains import DriveGains
 from ..estimation.energy import ENERGY
+from ..estimation.predicted_errors import predicted_errors, PredictedErrors
 from ..estimation.residuals import residual_colour, ResidualColour
 from ..estimation.validation import validate, Validation, validation_of
 from ..loads.payload import Payload, payload
@@ -37,6 +38,8 @@ class Checked:
         Whether its standard parameters can belong to real bodies, and to those of this robot.
     validations:
         Held against recordings that were not used.
+    predicted:
+        Errors to expect on other motions; None where rows are not those of joints.
     gains:
         Gains of the drives by a known load; None where there is none.
     payload:
@@ -56,6 +59,7 @@ class Checked:
     consistency: ConsistencyReport
     plausibility: PlausibilityReport
     validations: tuple[Validation, ...] = ()
+    predicted: PredictedErrors | None = None
     gains: DriveGains | None = None
     payload: Payload | None = None
     delay: EffortDelay | None = None
@@ -75,6 +79,13 @@ def check(estimated: Estimated, *, progress: Progress = no_progress) -> Checked:
     problem, recordings = chosen.problem, chosen.prepared.recordings
     with collected_warnings() as notes:
         validations = tuple(_validations(estimated, progress))
+        predicted = predicted_errors(
+            estimated.estimate,
+            estimated.system,
+            chosen.builder.regressor,
+            problem.robot,
+            validations,
+        )
         watch.lap('validation')
         gains = gains_by_load(problem, recordings, chosen.builder.regressor, estimated.system)
         watch.lap('drive gains')
@@ -92,6 +103,7 @@ def check(estimated: Estimated, *, progress: Progress = no_progress) -> Checked:
             total_mass=problem.estimation.physical.total_mass_interval,
         ),
         validations,
+        predicted,
         gains,
         carried,
         _delay(estimated),

@@ -141,6 +141,7 @@ def _result(found: _Diagnosed, unexplained: tuple[str, ...]) -> Result:
         consistency=checked.consistency,
         plausibility=checked.plausibility,
         validations=checked.validations,
+        predicted=checked.predicted,
         recorded=_recorded(found),
         timing={
             **chosen.seconds,

@@ -111,6 +111,9 @@ class PlausibilityBounds:
     ----------
     mass_ratio:
         Of a link's mass to the prior's.
+    mass_share:
+        Share of the prior's total mass that a link may differ by, whatever its ratio: it hardly
+        moves an effort.
     total_mass_ratio:
         Of the mass of all links to the prior's.
     density:
@@ -124,6 +127,7 @@ class PlausibilityBounds:
     """
 
     mass_ratio: Interval = (0.4, 2.5)
+    mass_share: float = 0.05
     total_mass_ratio: Interval = (1.0 / 1.5, 1.5)
     density: Interval = (500.0, 8000.0)
     outside: float = 0.05
@@ -224,6 +228,8 @@ def plausibility(
     findings: list[PlausibilityFinding] = []
     dummies: list[str] = []
     links = [link for link in body_links(parameters.layout) if parameters.inertial(link).any()]
+    prior_total = 0.0 if prior is None else sum(prior.get(f'{link}.m') for link in links)
+    slack = bounds.mass_share * prior_total
     for link in links:
         known = prior is not None and f'{link}.m' in prior.layout
         before = (
@@ -235,11 +241,10 @@ def plausibility(
         ):
             dummies.append(link)
             shape = None
-        checks = _link_checks(vector, before, shape, masses.get(link), reach, bounds)
+        checks = _link_checks(vector, before, shape, masses.get(link), reach, bounds, slack)
         findings += _implausible(link, checks)
     if links:
         total = sum(parameters[f'{link}.m'] for link in links)
-        prior_total = 0.0 if prior is None else sum(prior.get(f'{link}.m') for link in links)
         if total_mass is not None:
             findings += _implausible('', [('total_mass', total, total_mass, 'kg', 'as weighed')])
         elif prior_total > 0.0:
@@ -295,12 +300,13 @@ def _link_checks(
     known: Interval | None,
     reach: float,
     bounds: PlausibilityBounds,
+    slack: float,
 ) -> Iterator[_Check]:
     mass, body = float(vector[0]), Spread.from_parameters(vector)
     if known is not None:
         yield 'mass', mass, known, 'kg', 'as stated'
     elif before is not None:
-        yield _ratio('mass', mass, before.mass, bounds.mass_ratio)
+        yield _ratio('mass', mass, before.mass, bounds.mass_ratio, slack)
     if body is None:
         return
     prior_gyration = None if before is None else _gyration(before)
@@ -348,9 +354,13 @@ def _farthest(shape: LinkShape, body: Spread) -> float:
     return float(np.linalg.norm(shape.points - body.centre, axis=1).max())
 
 
-def _ratio(quantity: str, value: float, prior: float, ratios: Interval) -> _Check:
+def _ratio(
+    quantity: str, value: float, prior: float, ratios: Interval, slack: float = 0.0
+) -> _Check:
+    """Compare with the prior's; a difference of ``slack`` [kg] is plausible whatever the ratio."""
     words = f"{value / prior:.3g} times the prior's {prior:.3g} kg"
-    return quantity, value, (ratios[0] * prior, ratios[1] * prior), 'kg', words
+    lower, upper = min(ratios[0] * prior, prior - slack), max(ratios[1] * prior, prior + slack)
+    return quantity, value, (max(0.0, lower), upper), 'kg', words
 
 
 def _gyration(body: Spread) -> float | None:

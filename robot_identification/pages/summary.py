@@ -14,6 +14,7 @@ from ..results.result import Result
 from ..results.servo_result import ServoResult
 from ..verdicts.verdict import verdict
 from .estimate_text import estimate_summary, validation_summary
+from .expected_text import expected_summary
 from .link_text import link_summary
 from .load_text import payload_table, tool_table
 from .servo_text import servo_facts, servo_table
@@ -23,7 +24,7 @@ def summary(result: Result | ServoResult | Tool | Payload, *, verbose: bool = Fa
     """
     Return what commands print of a result, 100 columns wide.
 
-    For an arm these are validations, gains, payload, links and, last, the verdict; ``verbose``
+    For an arm these are validations, errors to expect, gains, payload, links and the verdict; ``verbose``
     puts the long tables before them: parameters, fit, consistency, plausibility.
     """
     return '\n\n'.join(text for text in _parts(result, verbose) if text)
@@ -49,6 +50,7 @@ def _arm(result: Result, verbose: bool) -> Iterator[str]:
         yield result.consistency.summary()
         yield result.plausibility.summary()
     yield from map(validation_summary, result.validations)
+    yield expected_summary(result)
     if result.drive_gains is not None:
         yield result.drive_gains.summary()
     if result.payload is not None:

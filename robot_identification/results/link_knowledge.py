@@ -1,114 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Knowledge of each link: by itself, together with its neighbours, or by the prior alone.
+Knowledge of each link's mass, by its own standard deviation.
 
-Joints that turn show masses of links in sums alone: most base parameters are combinations of the
-parameters of several links.  With each parameter of the prior uncertain by half of the link's own
-size, a base parameter counts as known where its standard deviation is half of what that makes it.
-A link is known by itself where these determine its mass.
+Joints that turn show masses of links in sums alone, so that most masses are known in part, and the
+prior decides the rest.  A mass counts as known where its standard deviation is a half of what the
+prior's is at most, and as hardly shown where it is nearly that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from ..errors import one_of
-from ..estimation.estimate import Estimate
-from ..estimation.prior import body_scale
-from ..estimation.system import LinearSystem
-from ..model.parameters import body_links
-from ..model.robot import Robot
+from ..estimation.link_constraints import PhysicalSettings
+from .tables import LinkTable
 
-KNOWN, TOGETHER, PRIOR = KINDS = ('known', 'together', 'prior')
+KNOWN, PARTLY, PRIOR = KINDS = ('known', 'partly', 'prior')
 
-_KNOWN = 0.5 * 0.5
-"""Standard deviation of a base parameter that is known, in the size of the links' parameters."""
-
-_WEIGHED = 4
-"""Of a link's ten parameters, mass and first moments: those that gravity shows."""
-
-_TOLERANCE = 1e-9  # of a coefficient, below which it is rounding
+_PRIOR_STD = PhysicalSettings().mass_std or 0.0
+_KNOWN = 0.5
+_HARDLY = 0.8
 
 
 @dataclass(frozen=True)
 class LinkKnowledge:
     """
-    Knowledge of a link.
+    Knowledge of a link's mass.
 
     Attributes
     ----------
     link:
         Name of the link.
-    kind:
-        One of `KINDS`.
-    others:
-        Links with which it shares base parameters of mass and first moments.
+    mass, std, prior:
+        Mass, its standard deviation, NaN where nothing shows it, and the prior's mass [kg].
 
     """
 
     link: str
-    kind: str
-    others: tuple[str, ...] = ()
+    mass: float
+    std: float
+    prior: float
 
     def __str__(self) -> str:
         return f'{self.link}: {self.sentence}'
 
     @property
+    def _share(self) -> float:
+        """Standard deviation by the prior's."""
+        return self.std / max(_PRIOR_STD * abs(self.prior), 1e-300)
+
+    @property
+    def kind(self) -> str:
+        """One of `KINDS`."""
+        if not np.isfinite(self.std):
+            return PRIOR
+        return KNOWN if self._share <= _KNOWN else PARTLY
+
+    @property
     def sentence(self) -> str:
-        """Sentence on the knowledge of the link, without its name."""
+        """Sentence on the mass, without the link's name."""
+        before = f'prior {self.prior:.3g} kg'
         if self.kind == PRIOR:
-            return 'unknown, mass and centre of mass are those of the prior'
-        if self.kind == KNOWN:
-            return 'known by itself'
-        if not self.others:
-            return 'first moments are known, the mass is that of the prior'
-        return f'known together with {one_of(self.others, 3)}, not by itself'
+            if np.isclose(self.mass, self.prior, rtol=0.005):
+                return f'{self.mass:.3g} kg, the mass of the prior: the recordings do not show it'
+            return f'{self.mass:.3g} kg, not shown by itself: it follows from the {before}'
+        shown = ', hardly shown' if self._share > _HARDLY else ''
+        return f'{self.mass:.3g} +- {self.std:.2g} kg{shown} ({before})'
 
 
-def link_knowledge(
-    robot: Robot, system: LinearSystem, estimate: Estimate
-) -> tuple[LinkKnowledge, ...]:
-    """Return what is known of each link with all ten inertial parameters."""
-    return tuple(_knowledge(robot, system, estimate))
-
-
-def _knowledge(robot: Robot, system: LinearSystem, estimate: Estimate) -> Iterator[LinkKnowledge]:
-    structure = system.structure
-    layout, links = structure.layout, body_links(structure.layout)
-    mapping = structure.regrouping * body_scale(robot, layout)
-    determined = _stds(system, estimate) < _KNOWN * np.linalg.norm(mapping, axis=1)
-    # a column for each direction that is known
-    basis = np.linalg.qr(mapping[determined].T)[0]
-    used = np.abs(structure.regrouping) > _TOLERANCE
-    places = {link: np.arange(len(layout))[layout.slice_of(link)] for link in links}
-    for link in links:
-        weighed = places[link][:_WEIGHED]
-        rows = determined & used[:, weighed].any(axis=1)
-        near = [
-            other
-            for other in links
-            if other != link and used[np.ix_(rows, places[other][:_WEIGHED])].any()
-        ]
-        if not rows.any():
-            yield LinkKnowledge(link, PRIOR)
-        elif np.linalg.norm(basis[weighed[0]]) > 1.0 - _TOLERANCE:
-            yield LinkKnowledge(link, KNOWN)
-        else:
-            yield LinkKnowledge(link, TOGETHER, tuple(near))
-
-
-def _stds(system: LinearSystem, estimate: Estimate) -> np.ndarray:
-    """Return (b,) standard deviations by the rows alone; infinite where they give none."""
-    stds, seen = np.full(system.factor.n_base, np.inf), estimate.identifiability.excited
-    rows = estimate.rows.triangle(system)[:, :-1][:, seen]
-    norms = np.linalg.norm(rows, axis=0)
-    triangle = np.linalg.qr(rows / norms, mode='r')
-    inverse = solve_triangular(triangle, np.eye(len(triangle))) / norms[:, None]
-    stds[seen] = estimate.rows.residual_std * np.linalg.norm(inverse, axis=1)
-    # the physical fit's rows are weighed for coloured noise, others have the bootstrap's growth
-    grown = estimate.method != 'physical' and estimate.uncertainty.growth is not None
-    return stds * estimate.uncertainty.growth if grown else stds
+def link_knowledge(table: LinkTable) -> tuple[LinkKnowledge, ...]:
+    """Return what is known of the mass of each link."""
+    return tuple(
+        LinkKnowledge(each.link, each.after.mass, each.std.mass, each.before.mass)
+        for each in table.links
+    )

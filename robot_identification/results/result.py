@@ -16,6 +16,7 @@ from ..errors import IdentificationError
 from ..estimation.drive_gains import DriveGains
 from ..estimation.energy import ENERGY
 from ..estimation.estimate import Estimate
+from ..estimation.predicted_errors import PredictedErrors
 from ..estimation.residuals import EffortDelay, ResidualColour
 from ..estimation.system import LinearSystem
 from ..estimation.validation import Validation
@@ -106,6 +107,8 @@ class Result(ResultView):
         Whether it can be that of this robot, by its prior and its shapes.
     validations:
         Held against recordings that were not used.
+    predicted:
+        Errors to expect on other motions; None where rows are not those of joints.
     recorded:
         The recordings that were used, and what is wrong with them.
     timing:
@@ -137,6 +140,7 @@ class Result(ResultView):
     standard_covariance: np.ndarray | None
     consistency: ConsistencyReport
     validations: tuple[Validation, ...] = ()
+    predicted: PredictedErrors | None = None
     recorded: RecordingSummary = RecordingSummary()
     timing: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -189,6 +193,7 @@ class Result(ResultView):
             if essential is None
             else {'recordings': self.recorded.names, **_figures_of(essential)},
             'validation': [validation.to_dict() for validation in self.validations],
+            'predicted_errors': _dict_or_none(self.predicted),
             'consistency': {
                 'physical': report.physical,
                 'plausible': self.plausible,
@@ -262,8 +267,8 @@ class Result(ResultView):
         return link_table(self.prior, self.standard, covariance, self.structure.categories)
 
     def link_knowledge(self) -> tuple[LinkKnowledge, ...]:
-        """Return what the recordings determine of each link."""
-        return link_knowledge(self.robot, self.system, self.estimate)
+        """Return what is known of the mass of each link."""
+        return link_knowledge(self.link_table())
 
     def plot_fit(self) -> Figure:
         """

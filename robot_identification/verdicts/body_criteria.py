@@ -46,7 +46,10 @@ def consistency(result: Result) -> Iterator[Reason]:
 
 def plausibility(result: Result) -> Iterator[Reason]:
     """Iterate over masses, centres of mass and radii of gyration beside prior and shapes."""
-    findings = result.plausibility.findings
+    # a load that was found explains the mass of its link, and of all
+    loads = [fault.link for fault in result.recorded.diagnosis if fault.code == 'payload']
+    explained = {*loads, *([''] if loads else [])}
+    findings = [each for each in result.plausibility.findings if each.link not in explained]
     masses = [finding for finding in findings if finding.quantity in MASSES]
     shapes = [finding for finding in findings if finding.quantity not in MASSES]
     if result.robot.bodies_alike and result.settings.estimation.physical.total_mass is None:

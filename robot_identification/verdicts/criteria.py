@@ -29,6 +29,7 @@ from .load_criteria import (
     tool_scope,
     wrench,
 )
+from .prediction_criteria import expected_error, prediction
 from .reason import LOAD_USES, Reason, USES
 from .recording_criteria import delay, diagnosis, excitation
 from .residual_criteria import residuals
@@ -71,8 +72,9 @@ class Kind:
 
 
 def arm_scope(result: Result) -> str:
-    """Return up to which of the identified speeds a result was validated, in words."""
-    return validated_speeds(result.system.factor.highest_speed, unseen(result))
+    """Return the error to expect, and up to which speeds a result was validated, in words."""
+    seen = validated_speeds(result.system.factor.highest_speed, unseen(result))
+    return '; '.join(filter(None, (expected_error(result), seen)))
 
 
 KINDS = (
@@ -112,6 +114,7 @@ CRITERIA = (
     Criterion('delay', (ARM,), delay),
     Criterion('validation', (ARM,), validation),
     Criterion('fit', (ARM,), fit),
+    Criterion('prediction', (ARM,), prediction),
     Criterion('excitation', (ARM,), excitation),
     Criterion('consistency', (ARM,), consistency),
     Criterion('plausibility', (ARM,), plausibility),

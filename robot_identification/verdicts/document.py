@@ -50,6 +50,7 @@ def figures(result: Result) -> dict[str, Any]:
     return {
         'fit_error': estimate.fit.relative_error,
         'validation_errors': [seen.relative_error for seen in result.validations],
+        'predicted_errors': None if result.predicted is None else result.predicted.to_dict(),
         'condition_number': estimate.rows.condition_number,
         'base_parameters': len(estimate),
         'excited': int(np.count_nonzero(estimate.identifiability.excited)),

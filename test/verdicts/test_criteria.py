@@ -85,6 +85,9 @@ CASES = {
     ('delay', 'arm'): lambda good: with_delay(good, 0.02, 0.02, 0.02),
     ('validation', 'arm'): lambda good: replace(good, validations=()),
     ('fit', 'arm'): lambda good: replace(good, estimate=with_errors(good.estimate, 20.0)),
+    ('prediction', 'arm'): lambda good: replace(
+        good, predicted=replace(good.predicted, relative_error=12.0)
+    ),
     ('excitation', 'arm'): not_excited,
     ('consistency', 'arm'): without_bodies,
     ('plausibility', 'arm'): too_heavy,
