@@ -224,9 +224,7 @@ def kr300() -> RealRobot:
     )
 
 
-def _sensed(
-    name: str, folder: str, urdf: str, joints: Sequence[str], **others: Any
-) -> RealRobot:
+def _sensed(name: str, folder: str, urdf: str, joints: Sequence[str], **others: Any) -> RealRobot:
     """Return a robot with torque sensors at its joints."""
     return RealRobot(
         name=name,

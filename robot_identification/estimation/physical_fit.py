@@ -104,7 +104,7 @@ class Body:
 
     @property
     def repaired(self) -> bool:
-        """Whether neither prior nor URDF have a body that can exist."""
+        """True if neither prior nor URDF have a body that can exist."""
         return self.remark not in ('', URDF_BODY)
 
     @property
@@ -516,7 +516,7 @@ def _spreads(system: LinearSystem, layout: ParameterLayout) -> np.ndarray:
     """
     Return `PhysicalFit.spreads`: shares of the RMS effort of the joint, and friction by load.
 
-    A joint that turns one way shows the sum of Coulomb friction and offset alone: that is friction.
+    A joint that turns one way shows the sum of Coulomb friction and offset alone: friction then.
     """
     squares = (system.factor.triangles[:, :, -1] ** 2).sum(axis=1) / np.maximum(
         1, system.factor.rows

@@ -11,9 +11,8 @@ from two halves: with information J_A and J_B, and d the difference of their est
 
     spread^2 = d' J_A (J_A + J_B)^-1 J_B d / k
 
-over the k parameters that both determine, which is Birge's ratio (Birge, "The calculation of errors
-by the method of least squares", Phys. Rev. 1932).  C is multiplied by its square where it is larger
-than 1.
+over the k parameters that both determine: Birge's ratio (Birge, "The calculation of errors by the
+method of least squares", Phys. Rev. 1932).  C is multiplied by its square where that exceeds 1.
 """
 
 from __future__ import annotations
@@ -230,7 +229,7 @@ def spread_of_halves(system: LinearSystem, estimate: Estimate) -> float:
         rows = np.vstack(
             [part.whole(b) * scale for each in parts for part, scale in zip(each, scales)]
         )
-        triangle = np.linalg.qr(rows, mode='r')
+        triangle = np.asarray(np.linalg.qr(rows, mode='r'))
         sizes = np.linalg.norm(triangle[:, :-1], axis=0)
         sizes[sizes == 0.0] = 1.0
         found[place] = np.linalg.lstsq(triangle[:, :-1] / sizes, triangle[:, -1], 1e-8)[0] / sizes

@@ -30,7 +30,7 @@ def expected_summary(result: Result) -> str:
     known = f' +- {table.std:.2g}' if np.isfinite(table.std) else ''
     lines += [
         f'{"all joints":<{width}}{"":>{_WIDTHS[0]}}{expected.relative_error:>{_WIDTHS[1]}.3g}',
-        f'gravity is known to {expected.gravity:.2g} %; the links have {table.after:.4g}{known} kg '
-        f'together (prior {table.before:.4g})',
+        f'gravity is known to {expected.gravity:.2g} %; the links have '
+        f'{table.after:.4g}{known} kg together (prior {table.before:.4g})',
     ]
     return '\n'.join(lines)

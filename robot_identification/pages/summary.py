@@ -24,8 +24,8 @@ def summary(result: Result | ServoResult | Tool | Payload, *, verbose: bool = Fa
     """
     Return what commands print of a result, 100 columns wide.
 
-    For an arm these are validations, errors to expect, gains, payload, links and the verdict; ``verbose``
-    puts the long tables before them: parameters, fit, consistency, plausibility.
+    For an arm these are validations, errors to expect, gains, payload, links and the verdict;
+    ``verbose`` puts the long tables before them: parameters, fit, consistency, plausibility.
     """
     return '\n\n'.join(text for text in _parts(result, verbose) if text)
 

@@ -10,7 +10,7 @@ from .reason import CONTROL, MORE, Reason, SIMULATION
 from .residual_criteria import fit_step
 
 EXPECTED_ERROR = 10.0
-"""Share of the effort [%] that a feedforward may miss without being noticed: feedback corrects it."""
+"""Share of the effort [%] that a feedforward may miss: feedback corrects it unnoticed."""
 USELESS_PREDICTION = 30.0
 """Share of the effort [%] that feedback does not correct, and a simulator should not miss."""
 
@@ -23,10 +23,11 @@ def prediction(result: Result) -> Iterator[Reason]:
     worst = max(range(len(expected.joints)), key=lambda joint: expected.relative[joint])
     useless = expected.relative_error > USELESS_PREDICTION
     parameters = expected.by_parameters > 0.5 * expected.relative_error
+    cause = 'uncertain parameters' if parameters else 'what the model lacks'
     yield Reason(
         text=f'errors up to {expected.relative_error:.3g} % of the effort are to be expected on '
-        f'other motions as fast ({expected.joints[worst]} worst, {expected.relative[worst]:.3g} '
-        f'%), most of it {"since parameters are uncertain" if parameters else "in residuals, too"}',
+        f'other motions as fast, most of all by {cause}; {expected.joints[worst]} is worst with '
+        f'{expected.relative[worst]:.3g} %',
         rules_out=(CONTROL, SIMULATION) if useless else (),
         joints=(expected.joints[worst],),
         value=expected.relative_error,

@@ -81,9 +81,7 @@ def test_errors_are_those_of_drawn_parameters(case, result):
     )
     stated = np.array(found.relative) / 100.0 * effort / MOTIONS.wide
     np.testing.assert_allclose(np.hypot(scatter, residual), stated, rtol=0.08)
-    assert np.allclose(
-        np.array(found.contact), MOTIONS.contact * stated, rtol=1e-9
-    )
+    assert np.allclose(np.array(found.contact), MOTIONS.contact * stated, rtol=1e-9)
 
 
 def test_gravity_and_felt_inertia_are_those_of_pinocchio(case, result):
