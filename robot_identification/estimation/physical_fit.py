@@ -49,12 +49,12 @@ _BARRIER = 1e-3
 EFFORT_SHARES = {
     **dict.fromkeys(SPRING_SYMBOLS, 1.0),
     FRICTION['coulomb'].symbol: 1.0,
-    FRICTION['offset'].symbol: 0.1,
+    FRICTION['offset'].symbol: 0.3,
 }
 """
 Standard deviations before anything is measured, as shares of the joint's RMS effort.
 
-By symbol: springs and Coulomb friction may be all of the effort, offsets are small.
+By symbol: springs and Coulomb friction may be all of the effort, offsets are smaller.
 """
 
 LOAD_FRICTION_SPREAD = 0.2

@@ -216,13 +216,14 @@ def random_motion(robot: Robot, speeds: np.ndarray, random: np.random.Generator)
 
 def spread_of_halves(system: LinearSystem, estimate: Estimate) -> float:
     """Return how far two halves of the recordings differ, in their deviations; NaN if unknown."""
-    blocks = system.blocks
-    if blocks is None or len(blocks) < 2 or estimate.rows.residual_std <= 0.0:
+    blocks, noise = system.blocks, float(estimate.rows.residual_std or 0.0)
+    if blocks is None or len(blocks) < 2 or noise <= 0.0:
         return np.nan
     b = system.factor.n_base
-    scales = np.asarray(estimate.rows.weights) / estimate.rows.residual_std
-    grown = estimate.method != 'physical' and estimate.uncertainty.growth is not None
-    scales = scales / (estimate.uncertainty.growth if grown else 1.0)
+    if estimate.method != 'physical':  # there rows are weighed for coloured noise
+        growth = estimate.uncertainty.growth
+        noise *= 1.0 if growth is None else float(np.nanmedian(growth))
+    scales = np.asarray(estimate.rows.weights) / noise
     half = len(blocks) // 2
     information, found = np.zeros((2, b, b)), np.zeros((2, b))
     for place, parts in enumerate((blocks.parts[:half], blocks.parts[half:])):

@@ -132,7 +132,7 @@ def objective(case, estimate, weight):
     friction = [
         (layout.index(f'{joint}.{symbol}'), share * effort)
         for joint, effort in zip(case.robot.joints, efforts)
-        for symbol, share in (('fc', 1.0), ('off', 0.1))
+        for symbol, share in (('fc', 1.0), ('off', 0.3))
         if f'{joint}.{symbol}' in layout
     ]
 
