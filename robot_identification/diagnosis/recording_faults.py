@@ -202,17 +202,22 @@ def forgotten_loads(
         if joint in inner or link not in bodies or robot.bodies_alike:
             continue
         before, after = prior[f'{link}.m'], found[f'{link}.m']
-        deviation = LOAD_DEVIATIONS * deviations[layout.index(f'{link}.m')]
-        least = before + max(LOAD_SHARE * total, deviation)
+        deviation = float(np.nan_to_num(deviations[layout.index(f'{link}.m')]))
+        least = before + max(LOAD_SHARE * total, LOAD_DEVIATIONS * deviation)
         if after > max(LOAD_FACTOR * before, least):
             yield RecordingFault(
                 code='payload',
                 link=link,
-                evidence=f'the last link, {link}, has {after:.3g} kg by the efforts, '
-                f'{before:.3g} kg by the URDF',
+                evidence=f'the last link, {link}, has {after:.3g}{_around(deviation)} kg by the '
+                f'efforts, {before:.3g} kg by the URDF',
                 remedy='if it carries a load or a gripper, put that into the URDF, or state it as '
                 'data.payload or data.known_load',
             )
+
+
+def _around(deviation: float) -> str:
+    """Return the half width of a 95 % interval, in words; empty where nothing is known."""
+    return f' +- {1.96 * deviation:.2g}' if deviation > 0.0 else ''
 
 
 MOST_MISSING = 0.02

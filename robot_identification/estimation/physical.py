@@ -83,6 +83,8 @@ class PhysicalConstants:
     It is 2 to 12 on real recordings; a replicate without the rows that show a direction has no
     bound.
     """
+    far: float = 2.5
+    """Size of a body by its prior above which the divergence's own curvature counts there."""
     rounds: int = 10
     """Times that fit and noise of the joints are found in turn, at most."""
     convergence: float = 0.005
@@ -472,7 +474,10 @@ def _drawn_covariance(
     b = len(regrouping)
     (_, rows), (_, prior) = problem.derivatives(chi), problem.derivatives(start)
     bodies = slice(len(problem.matrix), len(problem.matrix) + problem.places.size)
-    rows[bodies] = prior[bodies]
+    # a body far above its prior is not known in the prior's size
+    near = np.einsum('naa->n', problem.bodies(chi)) < 4.0 * PHYSICAL.far
+    replaced = np.repeat(near, problem.places.shape[1])
+    rows[bodies][replaced] = prior[bodies][replaced]
     scales = np.linalg.norm(rows, axis=0)
     triangle = np.asarray(np.linalg.qr(rows / scales, mode='r')) * scales
     rows[bodies] *= np.sqrt(excess)

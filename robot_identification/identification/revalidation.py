@@ -35,6 +35,7 @@ from ..estimation.validation import (
     Validation,
     validation_of,
 )
+from ..loads.load_between import load_between, LoadBetween
 from ..loads.momentum_observer import MomentumObserver, ObserverSettings
 from ..regressor import build, Regressor
 from ..regressor.base_parameters import BaseStructure
@@ -281,6 +282,8 @@ class ResultComparison:
         last [%].
     joints:
         Names of the n joints.
+    loads:
+        (r - 1,) load that tells each other result from the first one, or None.
 
     """
 
@@ -294,6 +297,7 @@ class ResultComparison:
     significance: float
     errors: dict[str, np.ndarray]
     joints: tuple[str, ...]
+    loads: tuple[LoadBetween | None, ...] = ()
 
     @property
     def different(self) -> np.ndarray:
@@ -310,6 +314,11 @@ class ResultComparison:
             *(f'{letter}  {name}' for letter, name in zip(_letters(self), self.names)),
             f'{count} of {len(self.expressions)} base parameters differ significantly from '
             f'{_letters(self)[0]} (level {100 * self.significance:g} % over all of them)',
+            *(
+                f'{letter}: {load}'
+                for letter, load in zip(_letters(self)[1:], self.loads, strict=False)
+                if load is not None
+            ),
             '',
             rule('Base parameters with half the width of their 95 % interval'),
             f'{"parameter":{width}}'
@@ -406,6 +415,7 @@ def compare_results(
         significance,
         errors or {},
         joints,
+        tuple(load_between(results[0], other) for other in results[1:]),
     )
 
 
