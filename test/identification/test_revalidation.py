@@ -20,8 +20,16 @@ def test_holm_by_hand():
 def result(values, std, expressions=('a.m + b.m', 'b.mx', 'j.fv'), joints=('j',)):
     layout = SimpleNamespace(names=expressions, units=('kg', 'kg m', 'N m s')[: len(expressions)])
     base = SimpleNamespace(layout=layout, values=np.array(values))
-    robot = SimpleNamespace(joints=joints)
-    return SimpleNamespace(expressions=expressions, base=base, base_std=np.array(std), robot=robot)
+    robot = SimpleNamespace(joints=joints, joint_ids=(), links=())
+    robot.opened = SimpleNamespace(model=None, joint_ids=(), links=())
+    return SimpleNamespace(
+        expressions=expressions,
+        base=base,
+        base_std=np.array(std),
+        covariance=np.diag(np.square(std)),
+        document={'parameters': [{'combination': {}} for _ in expressions]},
+        robot=robot,
+    )
 
 
 def test_differences_are_tested_with_the_deviations_of_both():
