@@ -35,7 +35,6 @@ from ..estimation.validation import (
     Validation,
     validation_of,
 )
-from ..loads.load_between import load_between, LoadBetween
 from ..loads.momentum_observer import MomentumObserver, ObserverSettings
 from ..regressor import build, Regressor
 from ..regressor.base_parameters import BaseStructure
@@ -44,6 +43,7 @@ from ..results.result import Result
 from ..results.stored_result import StoredResult
 from ..signals import recording_clock, SignalSettings, source_name
 from ..support.progress import no_progress, Progress
+from .load_between import load_between, LoadBetween
 from .reduction import FactorBuilder, is_factor, recordings_among
 
 MANY = 1e6

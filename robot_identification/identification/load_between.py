@@ -66,7 +66,7 @@ class LoadBetween:
 
 def load_between(first: StoredResult, other: StoredResult) -> LoadBetween | None:
     """
-    Return the load that ``other`` has more than ``first``; None where none explains the difference.
+    Return the load that ``other`` has more than ``first``; None where none explains enough.
 
     The parameters that both have are compared.  Errors that both have in common, those of drive
     gains above all, scale the load and are not in its deviation.

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
+from robot_identification.identification.load_between import last_links, load_between
 from robot_identification.identification.pipeline import identify_sources
-from robot_identification.loads.load_between import last_links, load_between
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.results.result import write_result
