@@ -56,6 +56,8 @@ def servos(kinds=KINDS, fit=(), **changes):
         method='rollout',
         rmse=np.full(3, 1e-3),
         errors={'nominal': np.full(3, 0.1), 'start': np.full(3, 0.01), 'fit': np.full(3, 1e-3)},
+        anew=np.full(3, 1e-3),
+        starts=1,
         held_out=False,
         coverage=Coverage(0.5, 0.9, 20),
         motion=np.ones(3),

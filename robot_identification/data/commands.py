@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -163,3 +163,102 @@ def stretches_of(recordings: Iterable[CommandRecording]) -> tuple[CommandRecordi
             remedy='record commands and positions at a steady rate',
         )
     return parts
+
+
+@dataclass(frozen=True)
+class WholeMotion:
+    """
+    Motion of which the commands are known throughout, of one recording or of parts of several.
+
+    Attributes
+    ----------
+    recording:
+        Its samples, in which ``held_out`` marks those that are unseen.
+    counted:
+        (n_samples,) True for unseen samples that count.
+
+    """
+
+    recording: CommandRecording
+    counted: np.ndarray
+
+
+def whole_motions(
+    unseen: Sequence[CommandRecording], others: Sequence[CommandRecording] = ()
+) -> tuple[WholeMotion, ...]:
+    """
+    Return the longest motions in which the samples that are held out lie.
+
+    Stretches whose stamps, commands and positions continue those of another recording, as where
+    periods of one motion are in two files, are put together.  After a gap, in which commands are
+    unknown, all samples count: what a robot does there is part of its motion.
+
+    Parameters
+    ----------
+    unseen:
+        Recordings with samples that are held out.
+    others:
+        Recordings of which no sample is held out.
+
+    """
+    chains: list[list[tuple[CommandRecording, bool]]] = []
+    stretches = [
+        (stretch, k == 0)
+        for recording in (*unseen, *others)
+        for k, stretch in enumerate(recording.stretches())
+    ]
+    for stretch, first in sorted(stretches, key=lambda each: float(each[0].time[0])):
+        chain = next((c for c in chains if _continues(c[-1][0], stretch)), None)
+        if chain is None:
+            chains.append([(stretch, first)])
+        else:
+            chain.append((stretch, first))
+    motions = (_joined(chain) for chain in chains)
+    return tuple(motion for motion in motions if motion.counted.any())
+
+
+def _continues(one: CommandRecording, other: CommandRecording) -> bool:
+    """Return whether a stretch begins where another ends, with no larger step than within them."""
+    pause = other.time[0] - one.time[-1]
+    if one.joints != other.joints or not 0.0 < pause < GAP * min(one.period, other.period):
+        return False
+    for name in ('position', 'command'):
+        ahead, behind = getattr(one, name), getattr(other, name)
+        steps = np.abs(np.concatenate((np.diff(ahead, axis=0), np.diff(behind, axis=0))))
+        if (np.abs(behind[0] - ahead[-1]) > GAP * steps.max(axis=0)).any():
+            return False
+    return True
+
+
+def _joined(chain: Sequence[tuple[CommandRecording, bool]]) -> WholeMotion:
+    """Return stretches that continue one another as one motion; True marks begins of files."""
+    parts = [part for part, _ in chain]
+    shape = parts[0].position.shape[1:]
+
+    def together(name: str, width: tuple[int, ...], needed: bool) -> np.ndarray | None:
+        values = [getattr(part, name) for part in parts]
+        missing = [value is None for value in values]
+        if all(missing) or (needed and any(missing)):
+            return None
+        return np.concatenate(
+            [
+                np.zeros((len(part), *width)) if value is None else value
+                for part, value in zip(parts, values, strict=True)
+            ]
+        )
+
+    out = together('held_out', (), False)
+    whole = replace(
+        parts[0],
+        time=np.concatenate([part.time for part in parts]),
+        position=np.concatenate([part.position for part in parts]),
+        command=np.concatenate([part.command for part in parts]),
+        velocity=together('velocity', shape, True),
+        command_velocity=together('command_velocity', shape, False),
+        feedforward=together('feedforward', shape, False),
+        held_out=None if out is None else out.astype(bool),
+    )
+    counted = whole.held_out if whole.held_out is not None else np.zeros(len(whole), bool)
+    if chain[0][1]:  # not after a gap
+        counted = whole.counted(held_out=True)
+    return WholeMotion(whole, np.asarray(counted))

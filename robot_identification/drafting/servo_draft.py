@@ -27,8 +27,10 @@ from ..data.readers import read_head
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry
 from ..errors import collected_warnings, one_of, SettingsError
+from ..model.robot import Robot
 from ..model.targets import TARGETS
 from ..model.urdf_files import mjcf_facts
+from ..servo.own_output import is_own_output
 from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings, SimulatorSettings
 from ..version import page
 from .draft import (
@@ -238,11 +240,11 @@ def draft_servo(
         stiffness=_brief(servo.per_joint('stiffness', joints)),
         damping=_brief(servo.per_joint('damping', joints)),
     )
-    entries = tuple(command_entry(file, joints, rate) for file in files)
-    for entry in entries:
-        recording = read_commands(entry, robot.joints, settings.drives, Path('.'))
-        require_units(robot, [recording])
-        remarks += _delays(recording)
+    entries = []
+    for file in files:
+        entry, notes = _looked_at(command_entry(file, joints, rate), robot, settings.drives, servo)
+        entries.append(entry)
+        remarks += notes
     integrator = 'implicitfast' if facts is None else INTEGRATORS[facts.integrator]
     source = f'of {urdf.name}' if timestep is None else 'as given'
     if timestep is None and facts is not None:
@@ -254,8 +256,29 @@ def draft_servo(
         text = 'no simulator is named (--timestep): least squares on the efforts of the servos'
         remarks.append(text)
     return ServoDraft(
-        replace(settings, servo=servo), entries, tuple(joints), simulation, source, tuple(remarks)
+        replace(settings, servo=servo),
+        tuple(entries),
+        tuple(joints),
+        simulation,
+        source,
+        tuple(remarks),
     )
+
+
+def _looked_at(
+    entry: RecordingEntry, robot: Robot, drives: Drives | None, servo: ServoSettings
+) -> tuple[RecordingEntry, list[str]]:
+    """Return an entry without efforts that are the servo's own, and remarks on its recording."""
+    recording = read_commands(entry, robot.joints, drives, Path('.'))
+    require_units(robot, [recording])
+    remarks = _delays(recording)
+    if is_own_output(recording, servo):
+        entry = replace(entry, feedforward=None)
+        remarks.append(
+            f"{recording.source}: its efforts are the servo's own output, kp times the position "
+            'error less kd times the velocity, and no feed-forward: left out'
+        )
+    return entry, remarks
 
 
 def _delays(recording: CommandRecording) -> list[str]:

@@ -12,13 +12,14 @@ import numpy as np
 
 from ..config.commands import read_commands
 from ..config.experiment import Experiment
-from ..data.commands import CommandRecording
+from ..data.commands import CommandRecording, whole_motions, WholeMotion
 from ..errors import collected_warnings, unique_texts
 from ..estimation.estimators import ROLLOUT
 from ..model.robot import Robot
 from ..model.urdf_files import mjcf_facts
 from ..results.servo_result import ServoResult
-from ..servo.identification import fit_servo, rollout_errors
+from ..servo.identification import fit_servo, rollout_errors, whole_errors
+from ..servo.own_output import without_own_output
 from ..servo.parameter_sets import coverage, parameter_sets
 from ..servo.parameters import ServoParameters
 from ..servo.settings import INTEGRATORS, SimulatorSettings
@@ -63,7 +64,9 @@ def identify_servo(
         robot = experiment.build_robot()
         nominal, simulator = nominal_servos(experiment, robot)
         seen, unseen = (
-            [*_read(experiment, kind, robot), *(recordings or {}).get(kind, ())]
+            without_own_output(
+                [*_read(experiment, kind, robot), *(recordings or {}).get(kind, ())], settings
+            )
             for kind in ('identification', 'validation')
         )
         held_out = not unseen
@@ -87,10 +90,8 @@ def identify_servo(
     known = {'nominal': nominal, 'start': fit.free.base, 'fit': fit.parameters}
     if experiment.servo_method != ROLLOUT:
         del known['start']
-    errors = {
-        name: rollout_errors(model, unseen, parameters, held_out=held_out)
-        for name, parameters in known.items()
-    }
+    motions = _motions(unseen, seen, held_out)
+    errors = {name: whole_errors(model, motions, each) for name, each in known.items()}
     return ServoResult(
         name=experiment.name,
         robot=robot,
@@ -101,6 +102,8 @@ def identify_servo(
         method=experiment.servo_method,
         rmse=rmse,
         errors=errors,
+        anew=rollout_errors(model, unseen, fit.parameters, held_out=held_out),
+        starts=sum(len(list(recording.stretches())) for recording in unseen),
         held_out=held_out,
         coverage=covered,
         motion=_spread(unseen, held_out),
@@ -142,6 +145,16 @@ def _read(experiment: Experiment, kind: str, robot: Robot) -> list[CommandRecord
         read_commands(entry, robot.joints, experiment.robot.drives, experiment.base)
         for _, entry in experiment.data.entries(kind)
     ]
+
+
+def _motions(
+    unseen: list[CommandRecording], seen: list[CommandRecording], held_out: bool
+) -> tuple[WholeMotion, ...]:
+    """Return the whole motions in which the unseen samples lie."""
+    if held_out:
+        return whole_motions(unseen)
+    marked = [replace(each, held_out=np.ones(len(each), bool)) for each in unseen]
+    return whole_motions(marked, seen)
 
 
 def _spread(recordings: list[CommandRecording], held_out: bool) -> np.ndarray:

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..data.commands import CommandRecording, stretches_of
+from ..data.commands import CommandRecording, stretches_of, whole_motions
 from ..errors import IdentificationError
 from ..estimation.tables import number, rule
-from ..results.servo_result import MotionTrace, StoredServoResult
-from ..servo.identification import rollout_errors
+from ..results.servo_result import MotionTrace, StoredServoResult, total
+from ..servo.identification import rollout_errors, whole_errors
 from ..servo.model import ServoModel
+from ..servo.own_output import without_own_output
 from ..servo.parameters import ServoParameters
 
 TRACE_SAMPLES = 3000
@@ -34,7 +35,9 @@ class CommandReplay:
     motion:
         (n,) root mean squares of the positions about their means [rad or m].
     before, after:
-        (n,) errors of the robot file and of the identified robot [rad or m].
+        (n,) errors of the robot file and of the identified robot over whole motions [rad or m].
+    anew:
+        (n,) those of the identified robot in rollouts that begin anew after each gap [rad or m].
     traces:
         Motion of the first recording.
 
@@ -45,6 +48,7 @@ class CommandReplay:
     motion: np.ndarray
     before: np.ndarray
     after: np.ndarray
+    anew: np.ndarray
     traces: MotionTrace
 
     def summary(self) -> str:
@@ -61,7 +65,10 @@ class CommandReplay:
             f'{name:<{width}}' + ''.join(f'{number(value):>14}' for value in values)
             for name, *values in rows
         ]
-        return '\n'.join([*lines, f'root mean squares over {", ".join(self.sources)}'])
+        lines.append(f'root mean squares over {", ".join(self.sources)}')
+        if (self.anew != self.after).any():
+            lines.append(f'in rollouts that begin anew after each gap: {number(total(self.anew))}')
+        return '\n'.join(lines)
 
 
 def replay_commands(
@@ -70,7 +77,7 @@ def replay_commands(
     """
     Play recorded commands to the robot of the file and to the identified one.
 
-    Each stretch without a gap is one rollout from its first measured state.
+    Each motion is one rollout from its first measured state, as long as commands are known.
 
     Raises
     ------
@@ -84,9 +91,12 @@ def replay_commands(
             remedy='identify again: it was written by an older version',
         )
     model = ServoModel(result.robot, result.servo, result.simulator, result.reference)
+    recordings = without_own_output(recordings, result.servo)
     stretches = stretches_of(recordings)
+    marked = [replace(each, held_out=np.ones(len(each), bool)) for each in recordings]
+    motions = whole_motions(marked)
     before, after = (
-        rollout_errors(model, recordings, parameters)
+        whole_errors(model, motions, parameters)
         for parameters in (result.nominal, result.parameters)
     )
     positions = np.concatenate([stretch.position[stretch.counted()] for stretch in stretches])
@@ -96,6 +106,7 @@ def replay_commands(
         positions.std(axis=0),
         before,
         after,
+        rollout_errors(model, recordings, result.parameters),
         motion_trace(model, stretches[0], result.nominal, result.parameters),
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..estimation.estimators import ROLLOUT
 from ..estimation.tables import rule, wrapped
-from ..results.servo_result import ServoResult
+from ..results.servo_result import ServoResult, total
 from ..servo.parameters import KINDS
 from ..verdicts.servo_criteria import step_in_words
 
@@ -56,7 +56,8 @@ def servo_facts(result: ServoResult) -> str:
             f'delay of {joints} {1e3 * delay:.2f} +- {1e3 * std:.2g} ms'
             for joints, delay, std in result.delays()
         ),
-        f'error of unseen motion {1e3 * result.total_error():.2f} mrad; {", ".join(beside)}',
+        f'error of unseen motion {1e3 * result.total_error():.2f} mrad{_begun_anew(result)}; '
+        f'{", ".join(beside)}',
         f'for a step of {step_in_words(result)}: parameters hold for no other; '
         f'{result.fit.rollouts} rollouts, {result.seconds:.1f} s'
         if result.method == ROLLOUT
@@ -85,3 +86,14 @@ def servo_facts(result: ServoResult) -> str:
             lines.append(f'{title}: {", ".join(values)}')
     texts = [line for text in lines for line in wrapped(text, '')]
     return '\n'.join(texts)
+
+
+def _begun_anew(result: ServoResult) -> str:
+    """Return the error of rollouts that begin anew, where it is another one."""
+    anew = total(result.anew)
+    if anew == result.total_error():
+        return ''
+    return (
+        f' over whole motions ({1e3 * anew:.2f} in {result.starts} rollouts that begin anew, '
+        'where what follows each start does not count)'
+    )

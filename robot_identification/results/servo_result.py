@@ -80,8 +80,13 @@ class ServoResult:
     rmse:
         (n,) errors of simulated positions on the identification recordings [rad or m].
     errors:
-        (n,) errors of unseen positions [rad or m] by parameters: ``nominal``, ``start`` (least
-        squares, where rollouts are the method), ``fit``.
+        (n,) errors of unseen positions over whole motions [rad or m] by parameters: ``nominal``,
+        ``start`` (least squares, where rollouts are the method), ``fit``.
+    anew:
+        (n,) those of ``fit`` in rollouts that begin anew after each gap, and do not count while
+        the start is forgotten [rad or m].
+    starts:
+        Number of stretches without a gap of the unseen recordings.
     held_out:
         Whether the unseen motion is every second block of the identification recordings.
     coverage:
@@ -108,6 +113,8 @@ class ServoResult:
     method: str
     rmse: np.ndarray
     errors: Mapping[str, np.ndarray]
+    anew: np.ndarray
+    starts: int
     held_out: bool
     coverage: Coverage
     motion: np.ndarray
@@ -122,8 +129,8 @@ class ServoResult:
         return self.fit.parameters
 
     def total_error(self, which: str = 'fit') -> float:
-        """Return the error of unseen positions over all joints [rad or m]."""
-        return float(np.sqrt((self.errors[which] ** 2).mean()))
+        """Return the error of unseen positions over all joints, over whole motions [rad or m]."""
+        return total(self.errors[which])
 
     def correlated(self) -> list[tuple[str, str, float]]:
         """Return pairs of parameters with a large correlation, the largest first."""
@@ -174,7 +181,11 @@ class ServoResult:
                 {'parameters': [first, second], 'correlation': value}
                 for first, second, value in self.correlated()
             ],
-            'unseen_error': {which: self.total_error(which) for which in self.errors},
+            'unseen_error': {
+                **{which: self.total_error(which) for which in self.errors},
+                'begun_anew': total(self.anew),
+                'starts': self.starts,
+            },
             'coverage': {
                 'sets': self.coverage.sets,
                 'with_residual': self.coverage.with_residual,
@@ -241,6 +252,11 @@ class StoredServoResult:
     def standard(self) -> ParameterSet:
         """Return the parameters of links and joints as those of the URDF, for exports."""
         return standard_parameters(self.robot, self.parameters)
+
+
+def total(errors: np.ndarray) -> float:
+    """Return the root mean square of the joints' errors [rad or m]."""
+    return float(np.sqrt((errors**2).mean()))
 
 
 def standard_parameters(robot: Robot, parameters: ServoParameters) -> ParameterSet:

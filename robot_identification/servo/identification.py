@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..data.commands import CommandRecording, stretches_of
+from ..data.commands import CommandRecording, stretches_of, WholeMotion
 from ..estimation.estimators import ROLLOUT
 from ..model.robot import Robot
 from ..support.progress import no_progress, Progress, subrange
@@ -82,8 +82,32 @@ def rollout_errors(
     They are those on all recordings, or on the samples of them that are held out.  Stretches
     between gaps begin again, and the time in which the start is forgotten does not count.
     """
+    return _errors(
+        model,
+        [(stretch, stretch.counted(held_out)) for stretch in stretches_of(recordings)],
+        parameters,
+    )
+
+
+def whole_errors(
+    model: ServoModel, motions: Sequence[WholeMotion], parameters: ServoParameters
+) -> np.ndarray:
+    """
+    Return (n,) root mean square errors of simulated positions over whole motions [rad or m].
+
+    Nothing but its first state is told of a motion, as long as its commands are known.
+    """
+    return _errors(model, [(each.recording, each.counted) for each in motions], parameters)
+
+
+def _errors(
+    model: ServoModel,
+    parts: Sequence[tuple[CommandRecording, np.ndarray]],
+    parameters: ServoParameters,
+) -> np.ndarray:
+    """Return (n,) root mean squares over the counted samples of parts."""
     errors = []
-    for stretch in stretches_of(recordings):
-        position = next(iter(model.rollouts([parameters], stretch)))
-        errors.append((position - stretch.position)[stretch.counted(held_out)])
+    for recording, counted in parts:
+        position = next(iter(model.rollouts([parameters], recording)))
+        errors.append((position - recording.position)[counted])
     return np.asarray(np.sqrt((np.concatenate(errors) ** 2).mean(axis=0)))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..estimation.estimators import ROLLOUT
-from ..results.servo_result import CORRELATED, ServoResult
+from ..results.servo_result import CORRELATED, ServoResult, total
 from .reason import COLLISIONS, CONTROL, PREDICTION, Reason, SIMULATION
 
 LARGE_SHARE = 0.1
@@ -17,6 +17,8 @@ WORSE = 1.2
 """Ratio to the error of the robot file above which a joint is said to be worse."""
 NAMED_JOINTS, NAMED_PARAMETERS = 4, 8
 """Most joints and parameters that a reason names."""
+STARTED_ANEW = 1.1
+"""Ratio of errors over whole motions to those of rollouts that begin anew that is worth a word."""
 EARLY_STDS = 3.0
 """Standard deviations below zero above which a delay is none."""
 CONFUSED_SHARE = 30.0
@@ -72,6 +74,13 @@ def rollout(result: ServoResult) -> Iterator[Reason]:
             rules_out=(SIMULATION,),
             next_step='record a longer motion with fast and slow parts',
             key='data.identification',
+        )
+    anew = total(result.anew)
+    if result.total_error() > STARTED_ANEW * anew:
+        yield Reason(
+            text=f'rollouts over whole motions miss {1e3 * result.total_error():.3g} mrad, those '
+            f'that begin anew at {result.starts} places {1e3 * anew:.3g}: the former is judged',
+            remark=True,
         )
     worse = [j for j, a, b in zip(joints, errors, nominal, strict=True) if a > WORSE * b]
     if worse and not bad:
