@@ -58,6 +58,14 @@ def servo_mjcf(result: AnyServoResult) -> str:
             IdentificationWarning,
             stacklevel=2,
         )
+    if result.parameters.playing:
+        names = ', '.join(result.robot.joints[j] for j in result.parameters.playing)
+        warnings.warn(
+            f'MJCF has no servo that measures behind a play: that of {names} is in a comment '
+            'alone, and rollouts of the file are worse than the result',
+            IdentificationWarning,
+            stacklevel=2,
+        )
     title = 'robot_identification: parameters without an element in MJCF'
     set_comment(document, title, _without_element(result))
     etree.indent(document)
@@ -129,6 +137,11 @@ def _without_element(result: AnyServoResult) -> list[str]:
             f'{joint}: Coulomb friction changes by {slope:.6g} N m/rad from position {at:.6g}'
             for joint, slope, at in zip(joints, parameters.slope, _reference(result), strict=True)
         ]
+    lines += [
+        f'{joints[j]}: play of {parameters.play[j]:.6g} rad or m before the measured position, '
+        f'with a damping of {parameters.play_damping[j]:.6g} N m s/rad or N s/m in it'
+        for j in parameters.playing
+    ]
     return lines
 
 
@@ -211,6 +224,7 @@ def _actuators(
     ]
     lacking = {'friction that depends on the position': parameters.slope.any()}
     lacking['a constant effort'] = parameters.offset.any()
+    lacking['play'] = parameters.play.any()
     for what in (what for what, there in lacking.items() if there):
         lines.append(f'# Left out: {what}.')
         text = f'{names[0]} has no place for {what}: it is left out'
@@ -243,7 +257,9 @@ def sets_document(result: StoredServoResult, count: int) -> str:
     """
     robot = result.robot
     bus = result.servo.bus_numbers(robot.joints)
-    free = FreeParameters(result.kinds, result.parameters, robot.joints, bus)
+    free = FreeParameters(
+        result.kinds, result.parameters, robot.joints, bus, result.parameters.playing
+    )
     vector = free.vector(result.parameters.values)
     random = np.random.default_rng(0)
     sets = parameter_sets(free, vector, result.blocks, count, random)

@@ -90,6 +90,8 @@ def identify_servo(
     known = {'nominal': nominal, 'start': fit.free.base, 'fit': fit.parameters}
     if experiment.servo_method != ROLLOUT:
         del known['start']
+    if fit.parameters.playing:
+        known['without_play'] = fit.parameters.without_play()
     motions = _motions(unseen, seen, held_out)
     errors = {name: whole_errors(model, motions, each) for name, each in known.items()}
     return ServoResult(

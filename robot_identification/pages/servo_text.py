@@ -45,7 +45,11 @@ def servo_table(result: ServoResult) -> str:
 def servo_facts(result: ServoResult) -> str:
     """Return what the numbers rest on: delays, errors, step, coverage, centres of mass, gains."""
     free, parameters = result.fit.free, result.parameters
-    others = {'nominal': 'robot file', 'start': 'least squares alone'}
+    others = {
+        'without_play': 'without play, as files for simulators have it,',
+        'nominal': 'robot file',
+        'start': 'least squares alone',
+    }
     beside = [
         f'{title} {1e3 * result.total_error(name):.2f}'
         for name, title in others.items()
@@ -75,6 +79,8 @@ def servo_facts(result: ServoResult) -> str:
             + ', '.join(f'{distance:.0f} mm ({link})' for distance, link in most)
             + '; masses are as in the robot file'
         )
+    if free.playing:
+        lines.append(f'play before the measured position: {", ".join(_plays(result))}')
     for kind, title in (('stiffness', 'factor on kp'), ('damping', 'factor on kd')):
         if kind in free.kinds:
             symbol = KINDS[kind].symbol
@@ -97,3 +103,14 @@ def _begun_anew(result: ServoResult) -> str:
         f' over whole motions ({1e3 * anew:.2f} in {result.starts} rollouts that begin anew, '
         'where what follows each start does not count)'
     )
+
+
+def _plays(result: ServoResult) -> list[str]:
+    """Return the play of each joint that has some, with its deviation."""
+    std = dict(zip(result.fit.free.names, result.fit.std, strict=True))
+    texts = []
+    for j in result.fit.free.playing:
+        joint, play = result.robot.joints[j], result.parameters.play[j]
+        deviation = std[f'{joint}.{KINDS["play"].symbol}']
+        texts.append(f'{joint} {1e3 * play:.3g} +- {1e3 * deviation:.2g} mrad or mm')
+    return texts

@@ -19,7 +19,7 @@ from ..options.fields import from_mapping, to_mapping
 from ..regressor import prior
 from ..servo.fit import ServoFit
 from ..servo.parameter_sets import Coverage
-from ..servo.parameters import displaced, KINDS, ServoParameters
+from ..servo.parameters import displaced, KINDS, PLAY, ServoParameters
 from ..servo.settings import ServoSettings, SimulatorSettings
 from ..untrusted.files import load_yaml, read_text
 from ..version import __version__
@@ -81,7 +81,8 @@ class ServoResult:
         (n,) errors of simulated positions on the identification recordings [rad or m].
     errors:
         (n,) errors of unseen positions over whole motions [rad or m] by parameters: ``nominal``,
-        ``start`` (least squares, where rollouts are the method), ``fit``.
+        ``start`` (least squares, where rollouts are the method), ``fit``, and ``without_play``
+        (``fit`` as in files without a place for it, where there is play).
     anew:
         (n,) those of ``fit`` in rollouts that begin anew after each gap, and do not count while
         the start is forgotten [rad or m].
@@ -127,6 +128,11 @@ class ServoResult:
     def parameters(self) -> ServoParameters:
         """The identified parameters."""
         return self.fit.parameters
+
+    @property
+    def filed(self) -> str:
+        """Name of the errors of what files for simulators hold, by which uses are judged."""
+        return 'without_play' if 'without_play' in self.errors else 'fit'
 
     def total_error(self, which: str = 'fit') -> float:
         """Return the error of unseen positions over all joints, over whole motions [rad or m]."""
@@ -292,6 +298,10 @@ def _nominal(joints: Sequence[Mapping[str, float] | None]) -> ServoParameters | 
     return ServoParameters.with_neutral(len(known), **values)
 
 
+def _value(joint: Mapping[str, Any], kind: str) -> Any:
+    return joint.get(kind, 0.0) if kind in PLAY else joint[kind]
+
+
 def is_servo_result(path: str | os.PathLike) -> bool:
     """Return whether a file is the result of an identification from commands."""
     try:
@@ -311,7 +321,8 @@ def read_servo_result(path: str | os.PathLike) -> StoredServoResult:
     try:
         joints = tuple(document['joints'].values())
         values: dict[str, Any] = {
-            kind: np.array([joint[kind] for joint in joints], dtype=float).ravel()
+            # results of versions without play have none
+            kind: np.array([_value(joint, kind) for joint in joints], dtype=float).ravel()
             for kind in KINDS
             if kind != 'delay'
         }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""
-Bounded Gauss-Newton on errors of positions, with priors, and deviations by leaving out blocks.
+Bounded Gauss-Newton on errors of positions, with priors, and deviations under model error.
 
 The free parameters x minimise
 
@@ -10,6 +10,11 @@ where the errors e are those of efforts divided by stiffness (`pseudo_effort`) o
 (`rollouts`).  ``x_0`` and ``s`` are centres and standard deviations of the priors (about the robot
 file and the given gains), and sigma is the error of the positions that is left; as errors of
 neighbouring samples are alike, it is taken per `FitConstants.correlation_time`, not per sample.
+
+Deviations do not take errors as independent, since most of what rollouts leave is what the model
+lacks: the gradient's covariance is that of each joint's errors with their own correlation in time,
+or that between blocks of the recordings (a sandwich estimate).  Motions that differ in kind may
+differ by more.
 """
 
 from __future__ import annotations
@@ -49,6 +54,10 @@ class FitConstants:
     """Least length of the blocks of which each is left out once, for deviations [s]."""
     blocks: int = 12
     """Largest number of blocks."""
+    most_by_blocks: float = 3.0
+    """Ratio to the deviation between blocks that one by correlated errors does not pass."""
+    small_correlation: float = 0.05
+    """Correlation of errors below which they have forgotten each other."""
 
 
 FIT = FitConstants()
@@ -117,8 +126,9 @@ class ServoFit:
     vector:
         (p,) their estimate.
     std:
-        (p,) standard deviations of the estimate: by leaving out blocks of the recordings, or by
-        noise and priors where these give more.
+        (p,) standard deviations of the estimate, with those of the priors: by the errors of each
+        joint and how long they are correlated, or by what differs between blocks, whichever is
+        more.
     blocks:
         (n_blocks, p) estimates with one block left out, to first order.
     correlation:
@@ -149,9 +159,13 @@ class ServoFit:
 
 
 def fit(
-    problem: PositionErrors, settings: ServoSettings, *, progress: Progress = no_progress
+    problem: PositionErrors,
+    settings: ServoSettings,
+    *,
+    steps: int = FIT.steps,
+    progress: Progress = no_progress,
 ) -> ServoFit:
-    """Estimate the free parameters, with the priors of the settings."""
+    """Estimate the free parameters by no more than some steps, with priors of the settings."""
     free, scale = problem.free, problem.scale
     low, high = problem.bounds
     # priors are about the robot file and the given gains, not about the start
@@ -159,7 +173,7 @@ def fit(
     precision = np.sqrt(problem.alike) * scale / free.prior_std(settings)
     x = np.clip(free.vector(free.base.values) / scale, low, high)
     error, jacobian, damping = problem.error(x), problem.jacobian(x), 0.0
-    for step in range(FIT.steps):
+    for step in range(steps):
         progress(min(0.95, step / 10), f'step {step + 1}')
         # the error that is left weights the priors
         weight = np.sqrt(np.mean(error**2)) * precision
@@ -221,19 +235,67 @@ def _with_deviations(
         error, jacobian[..., inside], normal[np.ix_(inside, inside)], len(blocks)
     )
     blocks = np.clip(blocks, low, high)
-    # what a prior alone determines does not vary between blocks
-    noise = np.sqrt(problem.alike * np.mean(error**2)) * spread
+    prior = problem.alike * np.mean(error**2) * np.diag(weight**2)
+    between = _between_blocks(error, jacobian, problem.n_blocks)
+    by_errors, by_blocks, by_priors = (
+        np.maximum(np.diag(covariance @ scatter @ covariance), 0.0)
+        for scatter in (_by_correlation(error, jacobian, problem.alike), between, prior)
+    )
+    most = FIT.most_by_blocks**2 * by_blocks if problem.n_blocks > 1 else np.inf
+    variance = np.maximum(np.minimum(by_errors, most), by_blocks) + by_priors
     return ServoFit(
         model=problem.model,
         free=problem.free,
         vector=x * problem.scale,
-        std=np.maximum(noise, jackknife_std(blocks)) * problem.scale,
+        std=np.sqrt(np.maximum(variance, 1e-300)) * problem.scale,
         blocks=blocks * problem.scale,
         correlation=covariance / np.outer(spread, spread),
         at_bound=at_bound,
         rollouts=problem.rollouts,
         condition=float(np.sqrt(np.linalg.cond(scaled, p=2))),
     )
+
+
+def _by_correlation(error: np.ndarray, jacobian: np.ndarray, alike: float) -> np.ndarray:
+    """
+    Return the (p, p) covariance of the gradient by each joint's error and how long it lasts.
+
+    One joint may be simulated much worse than the others, and its error may keep its sign for much
+    longer.  Errors of joints that are mixed in one column are taken as alike for some samples.
+    """
+    p = jacobian.shape[-1]
+    if error.ndim == 1:
+        return np.asarray(alike * np.mean(error**2) * (jacobian.T @ jacobian))
+    scatter = np.zeros((p, p))
+    for j, times in enumerate(correlated_samples(error)):
+        scatter += times * np.mean(error[:, j] ** 2) * (jacobian[:, j].T @ jacobian[:, j])
+    return scatter
+
+
+def correlated_samples(errors: np.ndarray) -> np.ndarray:
+    """Return (n,) numbers of samples, at least 1, over which (n_samples, n) errors are alike."""
+    count = len(errors)
+    transformed = np.fft.rfft(errors, 2 * count, axis=0)  # twice as long: it does not wrap around
+    correlation = np.fft.irfft(np.abs(transformed) ** 2, axis=0)[:count]
+    correlation = correlation / np.maximum(correlation[0], 1e-300)
+    small = correlation < FIT.small_correlation
+    ends = np.where(small.any(axis=0), small.argmax(axis=0), count)
+    counted = np.arange(count)[:, None] < ends
+    return np.asarray(np.maximum(2.0 * np.sum(correlation * counted, axis=0) - 1.0, 1.0))
+
+
+def _between_blocks(error: np.ndarray, jacobian: np.ndarray, count: int) -> np.ndarray:
+    """Return the (p, p) covariance of the gradient by blocks, neighbours of which are alike."""
+    p = jacobian.shape[-1]
+    if count < 2:
+        return np.zeros((p, p))
+    parts = zip(np.array_split(jacobian, count), np.array_split(error, count), strict=True)
+    gradients = np.array([part.reshape(-1, p).T @ rest.ravel() for part, rest in parts])
+    gradients -= gradients.mean(axis=0)
+    beside = gradients[1:].T @ gradients[:-1]
+    # Bartlett's weight of one lag keeps the variances positive
+    scatter = gradients.T @ gradients + 0.5 * (beside + beside.T)
+    return np.asarray(scatter * count / (count - 1))
 
 
 def _without_blocks(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identification of position servos: pseudo-efforts, then rollouts, and what they predict."""
+"""Identification of position servos: pseudo-efforts, rollouts, play, and what they predict."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ..support.progress import no_progress, Progress, subrange
 from .fit import fit, ServoFit
 from .model import ServoModel
 from .parameters import free_kinds, FreeParameters, ServoParameters
+from .play import with_play
 from .pseudo_effort import PseudoEfforts
 from .rollouts import Rollouts
 from .settings import ServoSettings, SimulatorSettings
@@ -66,7 +67,10 @@ def fit_servo(
         return found
     free = FreeParameters(kinds, found.parameters, robot.joints, efforts.free.bus)
     rollouts = Rollouts(model, stretches, free, efforts.changes)
-    return fit(rollouts, servo, progress=subrange(progress, 0.2, 1.0))
+    found = fit(rollouts, servo, progress=subrange(progress, 0.2, 0.8))
+    if servo.play == 'none':
+        return found
+    return with_play(rollouts, found, servo, progress=subrange(progress, 0.8, 1.0))
 
 
 def rollout_errors(

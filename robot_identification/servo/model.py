@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 import copy
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 import os
 from typing import Any
 
@@ -35,6 +37,12 @@ BATCH = 8_000_000
 
 FRICTION_STEP = 0.02
 """Time after which a Coulomb friction that depends on the position is set again [s]."""
+
+PLAY_STEP = 0.003
+"""Time after which feedback of the position behind a play is set again [s]."""
+
+PLAY_ARMATURE = 0.003
+"""Inertia of a play by that of its rotor: without any, the equations of a light link are stiff."""
 
 
 class ServoModel:
@@ -78,23 +86,45 @@ class ServoModel:
         self.timestep, self.integrator = simulator.step()
         self.held = servo.commands == 'held'
         self.reference = np.zeros(robot.n_joints) if reference is None else reference
+        self._mechanisms: dict[tuple[int, ...], _Mechanism] = {}
 
     @cached_property
     def compiled(self) -> Any:
         """MuJoCo's model without armature and friction; raises ModelError if MuJoCo refuses it."""
-        model = mujoco_model(self.robot, self.robot.prior, self._add_actuators)
+        return self._mechanism(()).model
+
+    def _mechanism(self, playing: tuple[int, ...]) -> _Mechanism:
+        """Return the mechanism in which some joints, by their numbers, have play."""
+        if playing not in self._mechanisms:
+            self._mechanisms[playing] = self._compile(playing)
+        return self._mechanisms[playing]
+
+    def _compile(self, playing: tuple[int, ...]) -> _Mechanism:
+        names = [self.robot.joints[j] for j in playing]
+
+        def extend(spec: Any) -> None:
+            self._add_actuators(spec)
+            add_play_joints(spec, names)
+
+        model = mujoco_model(self.robot, self.robot.prior, extend)
         model.opt.timestep = self.timestep
         model.opt.integrator = INTEGRATORS.index(self.integrator)
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
         model.jnt_limited[:] = 0
         model.dof_solref[:] = (FRICTION_STIFFNESS * self.timestep, 1.0)
-        if model.nv != self.robot.n_joints:
+        slack = [model.joint(play_name(name)) for name in names]
+        for joint in slack:
+            model.jnt_limited[joint.id] = 1
+            model.jnt_solref[joint.id] = (FRICTION_STIFFNESS * self.timestep, 1.0)
+        if model.nv != self.robot.n_joints + len(playing):
             raise ModelError(
-                f"robot '{self.robot.name}' has {model.nv} degrees of freedom in MuJoCo for "
-                f'{self.robot.n_joints} joints',
+                f"robot '{self.robot.name}' has {model.nv - len(playing)} degrees of freedom in "
+                f'MuJoCo for {self.robot.n_joints} joints',
                 remedy='lock joints that have no servo (robot.locked)',
             )
-        return model
+        dofs = np.array([model.joint(joint).dofadr[0] for joint in self.robot.joints])
+        slack_dofs = np.array([joint.dofadr[0] for joint in slack], dtype=int)
+        return _Mechanism(model, dofs, np.array(playing, dtype=int), slack_dofs)
 
     def _add_actuators(self, spec: Any) -> None:
         """Add affine actuators in the order of the joints: effort = control - kp q - kd v."""
@@ -108,10 +138,10 @@ class ServoModel:
                 forcerange=np.nan_to_num([-limit, limit], posinf=0.0, neginf=0.0),
             )
 
-    @cached_property
+    @property
     def dofs(self) -> np.ndarray:
-        """(n,) degrees of freedom of MuJoCo's model in the order of the joints."""
-        return np.array([self.compiled.joint(joint).dofadr[0] for joint in self.robot.joints])
+        """(n,) degrees of freedom of `compiled` in the order of the joints."""
+        return self._mechanism(()).dofs
 
     @cached_property
     def branches(self) -> np.ndarray:
@@ -119,11 +149,17 @@ class ServoModel:
         return np.asarray(self.compiled.dof_treeid[self.dofs])
 
     def with_parameters(self, parameters: ServoParameters) -> Any:
-        """Return MuJoCo's model with the parameters of the joints."""
-        model, dofs = copy.copy(self.compiled), self.dofs
+        """Return MuJoCo's model with the parameters of the joints, those with play twice."""
+        mechanism = self._mechanism(parameters.playing)
+        model, dofs = copy.copy(mechanism.model), mechanism.dofs
         model.dof_armature[dofs] = parameters.armature
         model.dof_damping.reshape(model.nv, -1)[dofs, 0] = parameters.viscous
         model.dof_frictionloss[dofs] = parameters.coulomb
+        for dof, j in zip(mechanism.slack, mechanism.playing, strict=True):
+            half = 0.5 * parameters.play[j]
+            model.jnt_range[model.dof_jntid[dof]] = (-half, half)
+            model.dof_damping.reshape(model.nv, -1)[dof, 0] = parameters.play_damping[j]
+            model.dof_armature[dof] = PLAY_ARMATURE * parameters.armature[j]
         model.actuator_biasprm[:, 0] = -parameters.offset
         model.actuator_biasprm[:, 1] = -self.stiffness * parameters.stiffness
         model.actuator_biasprm[:, 2] = -self.damping * parameters.damping
@@ -178,52 +214,156 @@ class ServoModel:
 
         Each rollout begins from the first measured state and sees commands alone after that.
         """
-        size = max(1, BATCH // (self.n_steps(recording) * (1 + 2 * self.robot.n_joints)))
-        for first in range(0, len(sets), size):
-            with _without_log():
-                states = self._simulate(sets[first : first + size], recording)
-            for state in states:
-                yield self._at_stamps(state, recording)
+        for playing, alike in groupby(sets, key=lambda each: each.playing):
+            group = list(alike)
+            width = 1 + 2 * (self.robot.n_joints + len(playing))
+            size = max(1, BATCH // (self.n_steps(recording) * width))
+            for first in range(0, len(group), size):
+                with _without_log():
+                    motions = self._simulate(group[first : first + size], recording)
+                for position, velocity in zip(*motions, strict=True):
+                    yield self._at_stamps(position, velocity, recording)
 
     def _simulate(
         self, sets: Sequence[ServoParameters], recording: CommandRecording
-    ) -> np.ndarray:
-        """Return (n_sets, 1 + n_steps, 1 + 2 n) time, positions and velocities."""
-        n, steps = self.robot.n_joints, self.n_steps(recording)
-        positions, velocities = 1 + self.dofs, 1 + n + self.dofs
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (n_sets, 1 + n_steps, n) positions and velocities, of sets with the same play."""
+        mechanism, steps = self._mechanism(sets[0].playing), self.n_steps(recording)
         models = [self.with_parameters(each) for each in sets]
         controls = np.stack([self.controls(each, recording) for each in sets])
-        coulomb, slope = (
-            np.stack([each.values(kind) for each in sets]) for kind in ('coulomb', 'slope')
-        )
-        states = np.zeros((len(sets), 1 + steps, 1 + 2 * n))
+        states = np.zeros((len(sets), 1 + steps, 1 + 2 * mechanism.model.nv))
+        positions, velocities = mechanism.columns()
         states[:, 0, positions] = recording.position[0]
         states[:, 0, velocities] = recording.initial_velocity
+        feedback = _Feedback(self, mechanism, sets)
         threads = min(len(sets), len(os.sched_getaffinity(0)))
-        data = [mujoco.MjData(self.compiled) for _ in range(threads)]
-        piece = max(1, round(FRICTION_STEP / self.timestep)) if slope.any() else steps
+        data = [mujoco.MjData(mechanism.model) for _ in range(threads)]
+        piece = max(1, round(feedback.time / self.timestep)) if feedback.time else steps
         with rollout.Rollout(nthread=threads if threads > 1 else 0) as pool:
             for first in range(0, steps, piece):
                 start = np.ascontiguousarray(states[:, first])
-                # friction is that at the middle of the piece, if the velocity stays
-                ahead = start[:, positions] + 0.5 * piece * self.timestep * start[:, velocities]
-                friction = np.maximum(coulomb + slope * (ahead - self.reference), 0.0)
-                for model, values in zip(models, friction, strict=True):
-                    model.dof_frictionloss[self.dofs] = values
-                part = np.ascontiguousarray(controls[:, first : first + piece])
-                after = np.empty((len(sets), part.shape[1], 1 + 2 * n))
+                part = controls[:, first : first + piece].copy()
+                if feedback.sloped:
+                    feedback.set_friction(models, start, piece)
+                if feedback.playing.size:
+                    feedback.correct(part, start)
+                after = np.empty((len(sets), part.shape[1], states.shape[2]))
                 # the checks of many pieces take as long as the steps
                 pool.rollout(
                     models, data, start, part, nstep=part.shape[1], state=after, skip_checks=True
                 )
                 states[:, first + 1 : first + 1 + part.shape[1]] = after
-        return states
+        return mechanism.outputs(states)
 
-    def _at_stamps(self, state: np.ndarray, recording: CommandRecording) -> np.ndarray:
+    def _at_stamps(
+        self, position: np.ndarray, velocity: np.ndarray, recording: CommandRecording
+    ) -> np.ndarray:
         """Return positions at the stamps, by cubics between the states of the steps."""
-        time, n = self.timestep * np.arange(len(state)), self.robot.n_joints
-        q, v = state[:, 1 + self.dofs], state[:, 1 + n + self.dofs]
-        return np.asarray(CubicHermiteSpline(time, q, v)(recording.time - recording.time[0]))
+        time = self.timestep * np.arange(len(position))
+        spline = CubicHermiteSpline(time, position, velocity)
+        return np.asarray(spline(recording.time - recording.time[0]))
+
+
+@dataclass(frozen=True)
+class _Mechanism:
+    """
+    Compiled model, in which some joints have play.
+
+    Attributes
+    ----------
+    model:
+        MuJoCo's.
+    dofs:
+        (n,) degrees of freedom of the motors' sides of the joints.
+    playing:
+        (k,) numbers of the joints with play.
+    slack:
+        (k,) degrees of freedom of their play.
+
+    """
+
+    model: Any
+    dofs: np.ndarray
+    playing: np.ndarray
+    slack: np.ndarray
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns of a state with positions and velocities of the motors' sides."""
+        return 1 + self.dofs, 1 + self.model.nv + self.dofs
+
+    def outputs(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (..., n) positions and velocities of the joints' outputs by states."""
+        found = []
+        for shift in (1, 1 + self.model.nv):
+            values = states[..., shift + self.dofs]
+            values[..., self.playing] += states[..., shift + self.slack]
+            found.append(values)
+        return found[0], found[1]
+
+
+class _Feedback:
+    """
+    Friction by position and feedback over play, which change between the pieces of rollouts.
+
+    Attributes
+    ----------
+    time:
+        Longest time of a piece [s]; 0 for none.
+    sloped:
+        Whether friction depends on the position.
+    playing:
+        (k,) numbers of the joints with play.
+
+    """
+
+    def __init__(
+        self, servo: ServoModel, mechanism: _Mechanism, sets: Sequence[ServoParameters]
+    ) -> None:
+        self.mechanism, self.step, self.reference = mechanism, servo.timestep, servo.reference
+        self.coulomb, self.slope = (
+            np.stack([each.values(kind) for each in sets]) for kind in ('coulomb', 'slope')
+        )
+        self.sloped = bool(self.slope.any())
+        self.playing = playing = mechanism.playing
+        self.slack = (1 + mechanism.slack, 1 + mechanism.model.nv + mechanism.slack)
+        self.since = servo.timestep * np.arange(FRICTION_STEP / servo.timestep + 1)[:, None]
+        self.half = np.stack([0.5 * each.play[playing] for each in sets])[:, None]
+        gains = (servo.stiffness, servo.damping)
+        self.kp, self.kd = (
+            np.stack([gain * each.values(kind) for each in sets])[:, None, playing]
+            for gain, kind in zip(gains, ('stiffness', 'damping'), strict=True)
+        )
+        self.time = PLAY_STEP if playing.size else FRICTION_STEP if self.sloped else 0.0
+
+    def set_friction(self, models: Sequence[Any], start: np.ndarray, piece: int) -> None:
+        """Set the Coulomb friction of a piece that begins from (n_sets, n_state) states."""
+        # friction is that at the middle of the piece, if the velocity stays
+        position, velocity = self.mechanism.outputs(start)
+        ahead = position + 0.5 * piece * self.step * velocity
+        friction = np.maximum(self.coulomb + self.slope * (ahead - self.reference), 0.0)
+        for model, values in zip(models, friction, strict=True):
+            model.dof_frictionloss[self.mechanism.dofs] = values
+
+    def correct(self, controls: np.ndarray, start: np.ndarray) -> None:
+        """Change controls to feedback of the outputs, where actuators feed motors' sides back."""
+        position, velocity = start[:, None, self.slack[0]], start[:, None, self.slack[1]]
+        expected = position + self.since[: controls.shape[1]] * velocity
+        expected = np.minimum(np.maximum(expected, -self.half), self.half)
+        controls[..., self.playing] -= self.kp * expected + self.kd * velocity
+
+
+def add_play_joints(spec: Any, joints: Sequence[str]) -> None:
+    """Add to a MuJoCo specification a joint of play behind each of some joints."""
+    for name in joints:
+        joint = spec.joint(name)
+        added = joint.parent.add_joint(name=play_name(name), type=joint.type, axis=joint.axis)
+        added.limited, added.range = True, [-1.0, 1.0]
+        added.armature = 1.0  # MuJoCo warns of equations without any, before it is set
+
+
+def play_name(joint: str) -> str:
+    """Return the name of the joint that is the play of a joint."""
+    return f'{joint}_play'
 
 
 @contextmanager

@@ -9,11 +9,15 @@ With the position error ``e`` and all lengths at the joint, the effort of a serv
 
 where ``stiffness`` and ``damping`` are factors on the gains that were given, and ``bodies`` has
 the centres of mass of the links moved by ``center``.
+
+A joint with play has its rotor (armature and friction) before it and its link behind it.  Between
+the ends of the play, in which ``play_damping`` acts, neither moves the other.  The position that
+is measured and controlled is the link's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
@@ -48,6 +52,10 @@ class ServoParameters:
         (n,) factors on the gains.
     slope:
         (n,) change of the Coulomb friction with the position [N m/rad or N/m].
+    play:
+        (n,) play between motor and link, behind which the position is measured [rad or m].
+    play_damping:
+        (n,) viscous friction between motor and link within it [N m s/rad or N s/m].
 
     """
 
@@ -60,6 +68,8 @@ class ServoParameters:
     stiffness: np.ndarray
     damping: np.ndarray
     slope: np.ndarray
+    play: np.ndarray
+    play_damping: np.ndarray
 
     @classmethod
     def with_neutral(cls, n_joints: int, **values: np.ndarray | float) -> ServoParameters:
@@ -75,6 +85,24 @@ class ServoParameters:
     def centers(self) -> np.ndarray:
         """(n, 3) displacements of the centres of mass [m]."""
         return self.center.reshape(-1, 3)
+
+    @property
+    def playing(self) -> tuple[int, ...]:
+        """Numbers of the joints with play."""
+        return tuple(np.flatnonzero(self.play > 0.0).tolist())
+
+    def with_play(self, joints: Sequence[int]) -> ServoParameters:
+        """Return them with the play of some joints alone, by their numbers."""
+        there = np.isin(np.arange(self.play.size), joints)
+        return replace(
+            self,
+            play=np.where(there, self.play, 0.0),
+            play_damping=np.where(there, self.play_damping, 0.0),
+        )
+
+    def without_play(self) -> ServoParameters:
+        """Return them without play, as of files that have no place for it."""
+        return self.with_play(())
 
     def values(self, kind: str) -> np.ndarray:
         """Return the values of a kind as a vector."""
@@ -116,8 +144,13 @@ KINDS = {
     'stiffness': Kind('kp', 0.1, 10.0, neutral=1.0),
     'damping': Kind('kd', 0.0, 10.0, neutral=1.0),
     'slope': Kind('fcq', -inf, inf),
+    'play': Kind('play', 1e-4, 0.3),
+    'play_damping': Kind('fplay', 0.0, inf),
 }
 """All kinds, by the name of their attribute."""
+
+PLAY = ('play', 'play_damping')
+"""Kinds that joints with play have."""
 
 AXES = 'xyz'
 
@@ -148,7 +181,8 @@ def typical_changes(motion: Motion, effort: np.ndarray) -> dict[str, np.ndarray]
     tenth = 0.1 * np.maximum(np.sqrt((effort**2).mean(axis=0)), 1e-9)
     by = {'armature': motion.acceleration, 'viscous': motion.velocity, 'slope': motion.position}
     sizes = {kind: np.maximum(values.std(axis=0), 1e-9) for kind, values in by.items()}
-    fixed = {'delay': 0.003, 'center': 0.02, 'stiffness': 0.1, 'damping': 0.1}
+    fixed = {'delay': 0.003, 'center': 0.02, 'stiffness': 0.1, 'damping': 0.1, 'play': 0.005}
+    by['play_damping'] = by['viscous']
     return {
         kind: np.full(tenth.size * KINDS[kind].width, fixed[kind])
         if kind in fixed
@@ -181,6 +215,8 @@ class FreeParameters:
         Names of the joints.
     bus:
         (n,) number of the bus of each joint, from 0 in their order: those of one have one delay.
+    playing:
+        Numbers of the joints that have kinds of play.
 
     """
 
@@ -188,13 +224,20 @@ class FreeParameters:
     base: ServoParameters
     joints: tuple[str, ...]
     bus: np.ndarray
+    playing: tuple[int, ...] = ()
+
+    def entries(self, kind: str) -> np.ndarray:
+        """Return the numbers of the free values among those of a kind."""
+        if kind in PLAY:
+            return np.array(self.playing, dtype=int)
+        return np.arange(len(self.joints) * KINDS[kind].width)
 
     @cached_property
     def places(self) -> dict[str, np.ndarray]:
-        """Place in the vector of each value of the free kinds."""
+        """Place in the vector of each free value of the free kinds."""
         places, size = {}, 0
         for kind in self.kinds:
-            each = np.arange(len(self.joints) * KINDS[kind].width)
+            each = np.arange(self.entries(kind).size)
             places[kind] = size + (self.bus if kind == 'delay' else each)
             size = int(places[kind].max()) + 1
         return places
@@ -203,7 +246,8 @@ class FreeParameters:
         """Iterate over kind, joints that it acts on, and component of the vector's entries."""
         for kind, places in self.places.items():
             for place in np.unique(places):
-                joints, components = np.divmod(np.flatnonzero(places == place), KINDS[kind].width)
+                numbers = self.entries(kind)[places == place]
+                joints, components = np.divmod(numbers, KINDS[kind].width)
                 yield kind, joints, int(components[0])
 
     @property
@@ -222,12 +266,18 @@ class FreeParameters:
         parts = []
         for kind, places in self.places.items():
             first = np.unique(places, return_index=True)[1]
-            parts.append(np.broadcast_to(values(kind), places.shape)[first])
+            size = len(self.joints) * KINDS[kind].width
+            parts.append(np.broadcast_to(values(kind), size)[self.entries(kind)[first]])
         return np.concatenate(parts)
 
     def parameters(self, vector: np.ndarray) -> ServoParameters:
         """Return all parameters with the free ones from a vector."""
-        return replace(self.base, **{kind: vector[at] for kind, at in self.places.items()})
+        found = {}
+        for kind, at in self.places.items():
+            values = self.base.values(kind).copy()
+            values[self.entries(kind)] = vector[at]
+            found[kind] = values
+        return replace(self.base, **found)
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return lower and upper bounds of the vector."""

@@ -15,7 +15,7 @@ import numpy as np
 from ..data.commands import CommandRecording
 from .fit import FIT, PositionErrors
 from .model import ServoModel
-from .parameters import FreeParameters
+from .parameters import FreeParameters, ServoParameters
 
 DIFFERENCE = 0.001
 """
@@ -41,6 +41,11 @@ class Rollouts(PositionErrors):
     changes:
         Sizes of parameters by kind, by which they are scaled.
 
+    Attributes
+    ----------
+    latest:
+        The last Jacobian; None before there was one.
+
     """
 
     tolerance = 1.0
@@ -52,7 +57,8 @@ class Rollouts(PositionErrors):
         free: FreeParameters,
         changes: Mapping[str, np.ndarray],
     ) -> None:
-        self.recordings = recordings
+        self.recordings, self.changes = recordings, changes
+        self.latest: np.ndarray | None = None
         counted = [np.flatnonzero(recording.counted()) for recording in recordings]
         stride = max(1, -(-sum(map(len, counted)) // FIT.rows))
         self.rows = [rows[::stride] for rows in counted]
@@ -71,9 +77,25 @@ class Rollouts(PositionErrors):
             groups.setdefault((kind, place, component), []).append(column)
         self.colours = list(groups.values())
 
+    def blocks(self, length: float) -> np.ndarray:
+        """Return (n_samples,) numbers of blocks of a length [s], from 0."""
+        parts, first = [], 0
+        for recording, rows in zip(self.recordings, self.rows, strict=True):
+            time = recording.time[rows]
+            parts.append(first + ((time - recording.time[0]) // length).astype(int))
+            first = int(parts[-1].max(initial=first)) + 1
+        return np.concatenate(parts)
+
+    def errors_of(self, sets: Sequence[ServoParameters]) -> np.ndarray:
+        """Return (n_sets, n_samples, n) errors of positions simulated with sets of parameters."""
+        return self._simulated(sets) - self.measured
+
     def _positions(self, vectors: Sequence[np.ndarray]) -> np.ndarray:
         """Return (n_vectors, n_samples, n) positions."""
-        sets = [self.free.parameters(vector * self.scale) for vector in vectors]
+        return self._simulated([self.free.parameters(vector * self.scale) for vector in vectors])
+
+    def _simulated(self, sets: Sequence[ServoParameters]) -> np.ndarray:
+        """Return (n_sets, n_samples, n) positions."""
         self.rollouts += len(sets) * len(self.recordings)
         parts = [
             [position[rows] for position in self.model.rollouts(sets, recording)]
@@ -87,14 +109,21 @@ class Rollouts(PositionErrors):
 
     def jacobian(self, vector: np.ndarray) -> np.ndarray:
         """Return the (n_samples, n, p) derivative of `error` by finite differences."""
-        moved = np.tile(vector, (1 + len(self.colours), 1))
-        for other, columns in zip(moved[1:], self.colours, strict=True):
-            other[columns] += DIFFERENCE
+        self.latest = self.columns(vector, self.colours, DIFFERENCE)
+        return self.latest
+
+    def columns(
+        self, vector: np.ndarray, groups: Sequence[list[int]], difference: float
+    ) -> np.ndarray:
+        """Return the derivative of `error` by scaled differences, 0 but for columns in groups."""
+        moved = np.tile(vector, (1 + len(groups), 1))
+        for other, columns in zip(moved[1:], groups, strict=True):
+            other[columns] += difference
         at, *others = self._positions([*moved])
         branches = self.model.branches
         moving = [np.isin(branches, branches[joints]) for _, joints, _ in self.free]
         jacobian = np.zeros((*at.shape, len(vector)))
-        for columns, position in zip(self.colours, others, strict=True):
+        for columns, position in zip(groups, others, strict=True):
             for column in columns:
-                jacobian[..., column] = moving[column] * (position - at) / DIFFERENCE
+                jacobian[..., column] = moving[column] * (position - at) / difference
         return jacobian

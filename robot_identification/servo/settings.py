@@ -83,6 +83,12 @@ class ServoSettings:
         '(coulomb_by_position), which MJCF has no element for',
         choices=('coulomb', 'coulomb_by_position'),
     )
+    play: str = option(
+        'auto',
+        doc='Whether joints have play between motor and measured position where it lowers the '
+        'error of blocks from which it was not estimated (auto), or none; rollouts alone',
+        choices=('auto', 'none'),
+    )
     buses: tuple[tuple[str, ...], ...] | None = option(
         None,
         doc='Joints of each bus, whose commands have a delay of their own; null for one delay of '

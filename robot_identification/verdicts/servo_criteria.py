@@ -51,7 +51,7 @@ def efforts(result: ServoResult) -> Iterator[Reason]:
 
 def rollout(result: ServoResult) -> Iterator[Reason]:
     """Iterate over errors of unseen motion, by the motion and by those of the robot file."""
-    errors, nominal = result.errors['fit'], result.errors['nominal']
+    errors, nominal = result.errors[result.filed], result.errors['nominal']
     share, joints = errors / np.maximum(result.motion, 1e-9), result.robot.joints
     bad = [j for j, s in zip(joints, share, strict=True) if s > LARGE_SHARE]
     if bad:
@@ -67,9 +67,10 @@ def rollout(result: ServoResult) -> Iterator[Reason]:
             'gains: scale',
             key='robot.servo',
         )
-    if result.total_error() > result.total_error('nominal'):
+    if result.total_error(result.filed) > result.total_error('nominal'):
+        error = 1e3 * result.total_error(result.filed)
         yield Reason(
-            text=f'rollouts miss unseen motion by {1e3 * result.total_error():.3g} mrad, those of '
+            text=f'rollouts miss unseen motion by {error:.3g} mrad, those of '
             f'the robot file by {1e3 * result.total_error("nominal"):.3g}',
             rules_out=(SIMULATION,),
             next_step='record a longer motion with fast and slow parts',
@@ -193,7 +194,13 @@ def servo_gains(result: ServoResult) -> Iterator[Reason]:
 
 
 def friction(result: ServoResult) -> Iterator[Reason]:
-    """Iterate over friction that simulators' files have no place for."""
+    """Iterate over friction and play that simulators' files have no place for."""
     if 'slope' in result.fit.free.kinds:
         text = 'MJCF has no friction that depends on the position: a simulator has to set it'
         yield Reason(text=text, remark=True)
+    joints = [result.robot.joints[j] for j in result.parameters.playing]
+    if joints:
+        text = f'play of {", ".join(joints)}: no file for simulators has a place for it'
+        if 'without_play' in result.errors:
+            text += f', and without it {1e3 * result.total_error("without_play"):.3g} mrad remain'
+        yield Reason(text=text, joints=tuple(joints), remark=True)
