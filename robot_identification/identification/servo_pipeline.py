@@ -18,6 +18,7 @@ from ..estimation.estimators import ROLLOUT
 from ..model.robot import Robot
 from ..model.urdf_files import mjcf_facts
 from ..results.servo_result import ServoResult
+from ..servo.fit import ServoFit
 from ..servo.identification import fit_servo, rollout_errors, whole_errors
 from ..servo.own_output import without_own_output
 from ..servo.parameter_sets import coverage, parameter_sets
@@ -87,12 +88,8 @@ def identify_servo(
         sets = parameter_sets(fit.free, fit.vector, fit.blocks, COVERAGE_SETS, random)
         rmse = rollout_errors(model, seen, fit.parameters)
         covered = coverage(model, unseen, sets, rmse, held_out=held_out)
-    known = {'nominal': nominal, 'start': fit.free.base, 'fit': fit.parameters}
-    if experiment.servo_method != ROLLOUT:
-        del known['start']
-    if fit.parameters.playing:
-        known['without_play'] = fit.parameters.without_play()
     motions = _motions(unseen, seen, held_out)
+    known = _judged(fit, nominal, start=experiment.servo_method == ROLLOUT)
     errors = {name: whole_errors(model, motions, each) for name, each in known.items()}
     return ServoResult(
         name=experiment.name,
@@ -147,6 +144,16 @@ def _read(experiment: Experiment, kind: str, robot: Robot) -> list[CommandRecord
         read_commands(entry, robot.joints, experiment.robot.drives, experiment.base)
         for _, entry in experiment.data.entries(kind)
     ]
+
+
+def _judged(fit: ServoFit, nominal: ServoParameters, *, start: bool) -> dict[str, ServoParameters]:
+    """Return the parameters of which errors are stated, by name."""
+    known = {'nominal': nominal, 'fit': fit.parameters}
+    if start:
+        known['start'] = fit.free.base
+    if fit.parameters.playing:
+        known['without_play'] = fit.parameters.without_play()
+    return known
 
 
 def _motions(

@@ -9,6 +9,7 @@ the recordings from which it was not estimated.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,8 +39,8 @@ class PlayConstants:
     """Ratio of a joint's errors on blocks that judge below which its play stays."""
     block_time: float = 1.0
     """Length of the blocks, every second one of which judges [s]."""
-    steps: int = 5
-    """Largest number of steps of an estimate."""
+    steps: tuple[int, int] = (3, 5)
+    """Largest numbers of steps of an estimate that is judged, and of the last one."""
     white: float = 0.3
     """Correlation of neighbouring errors up to which they are noise, of which none is play's."""
     difference: float = 0.3
@@ -109,17 +110,25 @@ def with_play(
     start = _promising(rollouts, found.parameters, measured, blocks)
     while start.playing:
         progress(0.4, 'play')
-        tried = _fitted(rollouts, start, used, settings)
+        tried = _fitted(rollouts, start, used, settings, PLAYS.steps[0])
         rollouts.rollouts += tried.rollouts
         vector = tried.vector
         judged = PlayRollouts(rollouts, tried.free, ~used)
         after = judged.error(vector / judged.scale)
+        rollouts.rollouts += judged.rollouts
         ratio = _ratio(after[~used], measured[~used], blocks[~used])
         kept = [j for j in start.playing if ratio[j] < PLAYS.pays]
         if len(kept) == len(start.playing):
             progress(0.7, 'play')
-            last = _fitted(rollouts, tried.parameters, np.ones_like(used), settings)
-            return replace(last, rollouts=rollouts.rollouts + last.rollouts)
+            last = _fitted(
+                rollouts, tried.parameters, np.ones_like(used), settings, PLAYS.steps[1]
+            )
+            return replace(
+                last,
+                free=replace(last.free, base=found.free.base),
+                rollouts=rollouts.rollouts + last.rollouts,
+                std=np.maximum(last.std, _resolution(last.free, rollouts.changes)),
+            )
         start = start.with_play(kept)
     return replace(found, rollouts=rollouts.rollouts)
 
@@ -156,13 +165,22 @@ def _promising(
 
 
 def _fitted(
-    rollouts: Rollouts, start: ServoParameters, used: np.ndarray, settings: ServoSettings
+    rollouts: Rollouts,
+    start: ServoParameters,
+    used: np.ndarray,
+    settings: ServoSettings,
+    steps: int,
 ) -> ServoFit:
-    """Return the estimate with play from a start, from some of the samples."""
+    """Return the estimate with play from a start by a number of steps, from some samples."""
     free = FreeParameters(
         rollouts.free.kinds + PLAY, start, rollouts.free.joints, rollouts.free.bus, start.playing
     )
-    return fit(PlayRollouts(rollouts, free, used), settings, steps=PLAYS.steps)
+    return fit(PlayRollouts(rollouts, free, used), settings, steps=steps)
+
+
+def _resolution(free: FreeParameters, changes: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return (p,) differences by which play was sought, no better than which it is known."""
+    return PLAYS.difference * free.vector(lambda kind: changes[kind] if kind in PLAY else 0.0)
 
 
 def _ratio(after: np.ndarray, before: np.ndarray, blocks: np.ndarray) -> np.ndarray:

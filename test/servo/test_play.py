@@ -101,7 +101,7 @@ def test_play_comes_back_and_pays_on_unseen_motion(found):
     std = dict(zip(found.free.names, found.std, strict=True))
     assert found.parameters.playing == (0,)
     error = abs(found.parameters.play[0] - PLAY)
-    assert error < 0.1 * PLAY and error < 4.0 * std['left_hip.play']
+    assert error < 0.1 * PLAY and error < 2.0 * std['left_hip.play'] < 0.2 * PLAY
     np.testing.assert_allclose(found.parameters.coulomb, COULOMB, rtol=0.1)
     unseen = with_play(4.0, seed=5)
     without = rollout_errors(found.model, [unseen], found.parameters.without_play())
