@@ -12,9 +12,8 @@ file and the given gains), and sigma is the error of the positions that is left;
 neighbouring samples are alike, it is taken per `FitConstants.correlation_time`, not per sample.
 
 Deviations do not take errors as independent, since most of what rollouts leave is what the model
-lacks: the gradient's covariance is that of each joint's errors with their own correlation in time,
-or that between blocks of the recordings (a sandwich estimate).  Motions that differ in kind may
-differ by more.
+lacks: the gradient's covariance is that of errors with their correlation in time, or that between
+blocks of the recordings (a sandwich estimate).  Motions that differ in kind may differ by more.
 """
 
 from __future__ import annotations
@@ -126,9 +125,8 @@ class ServoFit:
     vector:
         (p,) their estimate.
     std:
-        (p,) standard deviations of the estimate, with those of the priors: by the errors of each
-        joint and how long they are correlated, or by what differs between blocks, whichever is
-        more.
+        (p,) standard deviations of the estimate, with those of the priors: by the size of errors
+        and how long they are correlated, or by what differs between blocks, whichever is more.
     blocks:
         (n_blocks, p) estimates with one block left out, to first order.
     correlation:
@@ -258,18 +256,14 @@ def _with_deviations(
 
 def _by_correlation(error: np.ndarray, jacobian: np.ndarray, alike: float) -> np.ndarray:
     """
-    Return the (p, p) covariance of the gradient by each joint's error and how long it lasts.
+    Return the (p, p) covariance of the gradient by the size of errors and how long they last.
 
-    One joint may be simulated much worse than the others, and its error may keep its sign for much
-    longer.  Errors of joints that are mixed in one column are taken as alike for some samples.
+    It is that of all joints: what the model lacks at one of them pulls what they share, such as
+    the delay.  Errors of joints that are mixed in one column are alike for a given number.
     """
-    p = jacobian.shape[-1]
-    if error.ndim == 1:
-        return np.asarray(alike * np.mean(error**2) * (jacobian.T @ jacobian))
-    scatter = np.zeros((p, p))
-    for j, times in enumerate(correlated_samples(error)):
-        scatter += times * np.mean(error[:, j] ** 2) * (jacobian[:, j].T @ jacobian[:, j])
-    return scatter
+    columns = jacobian.reshape(-1, jacobian.shape[-1])
+    times = alike if error.ndim == 1 else correlated_samples(error)
+    return np.asarray(np.mean(times * np.mean(error**2, axis=0)) * (columns.T @ columns))
 
 
 def correlated_samples(errors: np.ndarray) -> np.ndarray:
