@@ -20,6 +20,7 @@ TERMS = {
     'delay': 'delay',
     'servo_offset': 'offset of a servo',
     'coulomb_by_position': '`coulomb_by_position`',
+    'play': 'play',
     'coupled_drives': 'coupled drives',
 }
 """Terms that some target has, or that servos may have, and their titles."""
@@ -87,7 +88,7 @@ TARGETS = {
             'servo_offset': '`biasprm` of a general actuator',
             'coupled_drives': '`<tendon><fixed>`',
         },
-        {'coulomb_by_position': 'in a comment'},
+        dict.fromkeys(('coulomb_by_position', 'play'), 'in a comment'),
         mjcf=True,
     ),
     'isaaclab': Target(
@@ -100,7 +101,7 @@ TARGETS = {
             'gains': '`stiffness`, `damping`, `actuator_effort_limit` (before 3: `effort_limit`)',
             'delay': '`min_delay`, `max_delay` in steps',
         },
-        dict.fromkeys(('servo_offset', 'coulomb_by_position'), _LEFT_OUT),
+        dict.fromkeys(('servo_offset', 'coulomb_by_position', 'play'), _LEFT_OUT),
     ),
     'mjlab': Target(
         'mjlab',
@@ -113,7 +114,7 @@ TARGETS = {
             'delay': '`delay_min_lag`, `delay_max_lag` in steps',
             'coupled_drives': 'of the MJCF',
         },
-        dict.fromkeys(('servo_offset', 'coulomb_by_position'), _LEFT_OUT),
+        dict.fromkeys(('servo_offset', 'coulomb_by_position', 'play'), _LEFT_OUT),
     ),
 }
 """Targets by their names."""
