@@ -11,6 +11,7 @@ from lxml import etree
 import mujoco
 import numpy as np
 import pinocchio as pin
+from robot_identification.data.recording import Recording
 from scipy.signal import butter, sosfiltfilt
 
 ORDER = 4
@@ -18,6 +19,10 @@ ORDER = 4
 
 LIGHTEST, HEAVIEST, TOTAL = 0.4, 2.5, 0.15
 """Plausible: each link's mass as a share of the maker's, and the total's largest difference."""
+
+
+_EDGE = 0.3
+"""Seconds at both ends where filters know one side only."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,72 @@ def prediction_errors(file: Path, cutoff: float) -> Errors:
     miss = effort - low_passed(predicted)
     joints = np.linalg.norm(miss, axis=1) / np.linalg.norm(effort, axis=1)
     return Errors(100.0 * joints, float(100.0 * np.linalg.norm(miss) / np.linalg.norm(effort)))
+
+
+def urdf_errors(urdf: str, recording: Recording, joints: Sequence[str], cutoff: float) -> Errors:
+    """
+    Judge a URDF alone: Pinocchio's inverse dynamics of its text, with its ``<dynamics>``.
+
+    Dry friction takes the sign of the velocity; gravity is along -z.
+
+    Parameters
+    ----------
+    urdf:
+        The text.
+    recording:
+        Motion and efforts at the joints.
+    joints:
+        Those that are recorded, in the order of the data; others are held at 0.
+    cutoff:
+        Of a Butterworth low-pass that runs forward and backward over motion, measured and
+        predicted efforts at even times [Hz].
+
+    """
+    time = recording.time
+    rate = 1.0 / np.median(np.diff(time))
+    even = np.arange(time[0], time[-1], 1.0 / rate)
+    smooth = butter(ORDER, cutoff, fs=rate, output='sos')
+
+    def low_passed(signals: np.ndarray) -> np.ndarray:
+        columns = np.array([np.interp(even, time, column) for column in signals.T])
+        return np.asarray(sosfiltfilt(smooth, columns).T)
+
+    q, effort = low_passed(recording.position), low_passed(recording.effort)
+    known = recording.velocity
+    v = np.gradient(q, 1.0 / rate, axis=0) if known is None else low_passed(known)
+    a = np.gradient(v, 1.0 / rate, axis=0)
+    predicted = sosfiltfilt(smooth, _urdf_efforts(urdf, joints, q, v, a), axis=0)
+    edge = round(_EDGE * rate)
+    miss, effort = ((x[edge : len(x) - edge]).T for x in (effort - predicted, effort))
+    each = np.linalg.norm(miss, axis=1) / np.linalg.norm(effort, axis=1)
+    return Errors(100.0 * each, float(100.0 * np.linalg.norm(miss) / np.linalg.norm(effort)))
+
+
+def _urdf_efforts(
+    urdf: str, joints: Sequence[str], q: np.ndarray, v: np.ndarray, a: np.ndarray
+) -> np.ndarray:
+    """Return (m, n) efforts of a URDF's bodies and friction."""
+    full = pin.buildModelFromXML(urdf)
+    held = [full.getJointId(name) for name in list(full.names)[1:] if name not in joints]
+    model = pin.buildReducedModel(full, held, pin.neutral(full))
+    data = model.createData()
+    order = [model.joints[model.getJointId(name)].idx_v for name in joints]
+    drawn = {
+        joint.get('name'): joint.find('dynamics')
+        for joint in etree.fromstring(urdf.encode()).iterfind('joint')
+    }
+    damping, friction = (
+        np.array([float(d.get(key, 0.0)) if (d := drawn[j]) is not None else 0.0 for j in joints])
+        for key in ('damping', 'friction')
+    )
+    efforts = damping * v + friction * np.sign(v)
+    start, states = pin.neutral(model), np.zeros((3, model.nv))
+    for row, state in enumerate(zip(q, v, a, strict=True)):
+        states[:, order] = state
+        # continuous joints have a cosine and a sine
+        at = pin.integrate(model, start, states[0])
+        efforts[row] += pin.rnea(model, data, at, states[1], states[2])[order]
+    return efforts
 
 
 def physical(parameters: Sequence[np.ndarray]) -> bool:

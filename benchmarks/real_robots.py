@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 import io
 from pathlib import Path
 import tempfile
@@ -24,8 +24,9 @@ import warnings
 import numpy as np
 from robot_identification.cli import main
 from robot_identification.config.experiment_file import load_experiment
+from robot_identification.data.recording import Recording
 from robot_identification.errors import IdentificationError
-from robot_identification.exports.urdf_export import identified_urdf
+from robot_identification.exports.formats import export
 from robot_identification.identification.pipeline import identify
 from robot_identification.results.result import write_result
 from robot_identification.results.stored_result import read_result, StoredResult
@@ -54,6 +55,12 @@ BOUNDS = {
     ('KR 300', 'run_C'): 12.0,
 }
 """Largest error of the defaults on a held-out recording [%]."""
+
+URDF_BOUNDS = {('UR10e', 'point_to_point'): 6.0}
+"""Largest error of the identified URDF alone, by the defaults [%]."""
+
+_ROWS = 1 << 30
+"""Rows of a recording that are read at once: all."""
 
 BELOW_PLAIN = 0.75
 """Largest error of the defaults on the UR10e's other runs, as a share of plain's."""
@@ -97,7 +104,12 @@ def _sign_named() -> Figure:
 
 @dataclass(frozen=True)
 class _Verdict:
-    """Judgement of one kind of settings; `errors` by the name of the recording."""
+    """
+    Judgement of one kind of settings; errors by the name of the recording.
+
+    ``errors`` are those of the full model, ``alone`` and ``makers_alone`` of the identified URDF
+    and of the one it came from.
+    """
 
     name: str
     errors: Mapping[str, judge.Errors]
@@ -109,6 +121,8 @@ class _Verdict:
     seconds: float
     classical: float = np.nan
     bootstrap: float = np.nan
+    alone: Mapping[str, judge.Errors] = field(default_factory=dict)
+    makers_alone: Mapping[str, judge.Errors] = field(default_factory=dict)
 
     @property
     def plausible(self) -> bool:
@@ -143,6 +157,7 @@ def _verdict(robot: RealRobot, name: str, settings: Mapping[str, Any], folder: P
     seconds = time.perf_counter() - start
     bodies = [stored.standard.inertial(link) for link in stored.robot.links]
     makers = [stored.robot.prior.inertial(link) for link in stored.robot.links]
+    alone, makers_alone = _alone(robot, settings, stored, folder)
     classical, bootstrap = _honesty(robot, settings, folder)
     return _Verdict(
         name,
@@ -155,7 +170,32 @@ def _verdict(robot: RealRobot, name: str, settings: Mapping[str, Any], folder: P
         seconds=seconds,
         classical=classical,
         bootstrap=bootstrap,
+        alone=alone,
+        makers_alone=makers_alone,
     )
+
+
+def _alone(
+    robot: RealRobot, settings: Mapping[str, Any], stored: StoredResult, folder: Path
+) -> tuple[dict[str, judge.Errors], dict[str, judge.Errors]]:
+    """Return the errors of the identified URDF and of the one it came from, each alone."""
+    joints = stored.robot.joints
+    experiment = load_experiment(_experiment(robot, settings, robot.identification, folder))
+    sources = experiment.sources('validation', joints)
+    try:
+        texts = (export(stored, 'urdf'), stored.robot.urdf)
+    except IdentificationError:
+        return {}, {}
+    identified, makers = (
+        {
+            name: judge.urdf_errors(
+                text, Recording.concatenate([*source.blocks(_ROWS)]), joints, robot.cutoff
+            )
+            for name, source in zip(robot.held_out, sources, strict=True)
+        }
+        for text in texts
+    )
+    return identified, makers
 
 
 def _held_out(
@@ -201,7 +241,7 @@ def _experiment(
 def _loads(stored: StoredResult) -> bool:
     """Return whether simulators take the URDF with the identified parameters."""
     try:
-        return judge.loads(identified_urdf(stored.robot, stored.standard, stored.settings.model))
+        return judge.loads(export(stored, 'urdf'))
     except IdentificationError:
         return False
 
@@ -243,17 +283,28 @@ def _honesty(robot: RealRobot, settings: Mapping[str, Any], folder: Path) -> tup
 def _error_table(robot: RealRobot, verdicts: Sequence[_Verdict]) -> Table:
     joints = [f'joint {i}' for i in range(1, len(robot.robot['joints']) + 1)]
     rows = [
-        [f'{name}, {verdict.name}', *(f'{e:.1f}' for e in errors.joints), f'{errors.all:.2f}']
+        [
+            f'{name}, {verdict.name}',
+            *(f'{e:.1f}' for e in verdict.errors[name].joints),
+            f'{verdict.errors[name].all:.2f}',
+            _all(verdict.alone, name),
+            _all(verdict.makers_alone, name),
+        ]
         for name in robot.held_out
         for verdict in verdicts
-        for errors in (verdict.errors[name],)
     ]
     return Table(
-        ['recording and settings', *joints, 'all'],
+        ['recording and settings', *joints, 'all', 'URDF alone', 'URDF it came from'],
         rows,
         title=f'{robot.name}: error of the predicted efforts',
-        text=f'In per cent; measured and predicted efforts low-passed at {robot.cutoff:g} Hz.',
+        text=f'In per cent; measured and predicted efforts low-passed at {robot.cutoff:g} Hz. A '
+        "URDF alone is Pinocchio's inverse dynamics of its text with its `<dynamics>`, of the "
+        'motion low-passed likewise.',
     )
+
+
+def _all(errors: Mapping[str, judge.Errors], name: str) -> str:
+    return f'{errors[name].all:.2f}' if name in errors else '-'
 
 
 def _model_table(robot: RealRobot, verdicts: Sequence[_Verdict]) -> Table:
@@ -317,6 +368,13 @@ def _figures(
         share = errors.all / plain.errors[name].all
         limit = BELOW_PLAIN if bound is None else None
         yield Figure(f'{robot.name}, {name}: by plain', share, at_most=limit)
+        if name in found.alone:
+            yield Figure(
+                f'{robot.name}, {name}: URDF alone',
+                found.alone[name].all,
+                '%',
+                at_most=URDF_BOUNDS.get((robot.name, name)),
+            )
         best = min(each[name].all for each in fixed)
         title = f'{robot.name}, {name}: by the best fixed setting'
         yield Figure(title, errors.all / best, at_most=1.02)

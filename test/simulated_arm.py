@@ -14,6 +14,7 @@ from robot_identification.estimation.residuals import EffortDelay, ResidualColou
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
+from robot_identification.results.exported_files import FileError
 from robot_identification.signals import SignalSettings
 from robot_identification.simulation import SimulationSettings
 from robot_identification.simulation.truth import truth
@@ -107,6 +108,20 @@ def with_errors(thing, error, joint=None):
     if joint is not None:
         return replace(thing, joints=joints)
     return replace(thing, joints=joints, relative_error=error)
+
+
+def with_file_errors(result, *, urdf, joint, original):
+    """Return a result whose files miss so much of the one validation [%]."""
+    (known,) = result.files.recordings
+    joints = dict.fromkeys(ROBOT.joints, 1.0)
+    errors = (
+        FileError('model', 1.0, joints),
+        FileError('original', original, joints),
+        FileError('urdf', urdf, {**joints, 'joint_2': joint}),
+        FileError('mjcf', 2.0, joints),
+    )
+    files = replace(result.files, recordings=(replace(known, errors=errors),))
+    return replace(result, files=files)
 
 
 def colour(rows, ratio):

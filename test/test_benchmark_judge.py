@@ -4,6 +4,7 @@
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.data.recording import Recording
 
 from benchmarks import judge
 
@@ -31,6 +32,27 @@ def test_errors_are_those_of_the_slow_part(tmp_path):
 def test_rows_without_a_prediction_do_not_count(tmp_path):
     file = write(tmp_path / 'a.csv', 9.0, empty=30)
     assert judge.prediction_errors(file, cutoff=7.5).joints[0] == pytest.approx(10.0, abs=0.1)
+
+
+PENDULUM = """<robot name="r"><link name="base"/><link name="a"><inertial>
+  <origin xyz="0.5 0 0"/><mass value="2"/>
+  <inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/></inertial></link>
+  <joint name="j" type="continuous"><parent link="base"/><child link="a"/><axis xyz="0 1 0"/>
+  <dynamics damping="3" friction="0.5"/></joint></robot>"""
+
+
+def test_a_urdf_alone_predicts_by_its_bodies_and_its_dynamics():
+    w = 2.0 * np.pi * 0.5
+    q, v, a = np.sin(w * TIME), w * np.cos(w * TIME), -(w**2) * np.sin(w * TIME)
+    effort = (0.1 + 0.5) * a - 2.0 * 9.81 * 0.5 * np.cos(q) + 3.0 * v + 0.5 * np.sign(v)
+    recording = Recording(TIME, q[:, None], effort[:, None], ('j',))
+    found = judge.urdf_errors(PENDULUM, recording, ('j',), cutoff=5.0)
+    assert found.all < 0.5
+    bare = PENDULUM.replace('damping="3"', 'damping="0"')
+    lost = 100.0 * np.linalg.norm(3.0 * v) / np.linalg.norm(effort)
+    assert judge.urdf_errors(bare, recording, ('j',), cutoff=5.0).all == pytest.approx(
+        lost, rel=0.03
+    )
 
 
 def test_bodies_are_physical_where_their_pseudo_inertia_is_positive():

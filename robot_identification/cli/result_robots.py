@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 import sys
 from textwrap import fill
+from typing import Any
 
 from ..errors import IdentificationError, SettingsError
 from ..exports.formats import format_of, FORMATS
@@ -137,6 +138,11 @@ def _listed() -> str:
         "link whose frame is the flange's, for a load (default: the one it was identified in)",
         metavar='LINK',
     ),
+    flag(
+        '--tilt-in-base',
+        'write the tilt of the base that was identified into the joints on the root link of a '
+        'URDF or SDF',
+    ),
     argument('--out', 'file to write (default: standard output)', Path, 'FILE'),
     formats=_listed(),
 )
@@ -146,6 +152,10 @@ def export(options: argparse.Namespace) -> int:
 
     Write an identified robot, or the load of a result, in one of these formats:
     {formats}
+
+    Print what the file predicts alone of the recordings that the result was validated on,
+    beside the full model and the URDF that it came from; with the file on standard output
+    that is on standard error.
 
     Examples
     --------
@@ -164,10 +174,11 @@ def export(options: argparse.Namespace) -> int:
     if options.samples is not None and options.format is not None:
         remedy = 'leave it out: sets of parameters are YAML'
         raise SettingsError("'--format' is given beside '--samples'", remedy=remedy)
+    said: tuple[str, ...] = ()
     if is_servo_result(options.result):
         stored = read_servo_result(options.result)
         if options.samples is None:
-            text = export(stored, name, options.frame)
+            text = export(stored, name, options.frame, tilt_in_base=options.tilt_in_base)
         else:
             from ..exports.servo_exports import sets_document
 
@@ -179,9 +190,22 @@ def export(options: argparse.Namespace) -> int:
         )
     else:
         found = read_tool_result(options.result) or read_result(options.result)
-        text = export(found, name, options.frame)
+        text = export(found, name, options.frame, tilt_in_base=options.tilt_in_base)
+        said = _predictions(found, name, tilted=options.tilt_in_base)
     if options.out is None:
         sys.stdout.write(text)
     else:
         write(options.out, text)
+    for sentence in said:
+        print(sentence, file=sys.stderr if options.out is None else sys.stdout)
     return EXIT_OK
+
+
+def _predictions(found: Any, name: str, *, tilted: bool) -> tuple[str, ...]:
+    """Say what a file predicts alone; nothing of loads and tables."""
+    from ..results.exported_files import file_sentences, URDF_TILTED
+
+    file = FORMATS[name].file
+    if not file or not hasattr(found, 'files'):
+        return ()
+    return file_sentences(found.files, URDF_TILTED if tilted else file)

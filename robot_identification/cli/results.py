@@ -108,8 +108,9 @@ def validate(options: argparse.Namespace) -> int:
     Predict the effort of other recordings with identified parameters.
 
     Predict the effort of recordings that the identification has not seen, and print by how
-    much the prediction misses what was measured, joint by joint, after a verdict by these
-    errors, those of the fit and the speeds alone.
+    much the prediction misses what was measured, joint by joint, and by how much each
+    exported file does alone, after a verdict by these errors, those of the fit and the
+    speeds alone.
 
     Examples
     --------
@@ -119,8 +120,9 @@ def validate(options: argparse.Namespace) -> int:
         --predictions predictions.csv
     """
     from ..exports.saving import write_predictions
-    from ..identification.revalidation import predict_stored, validate_stored
+    from ..identification.revalidation import judge_stored, predict_stored
     from ..pages.estimate_text import validation_summary
+    from ..pages.file_text import file_table
     from ..results.stored_result import read_result
     from ..verdicts.verdict import validation_verdict
 
@@ -128,9 +130,13 @@ def validate(options: argparse.Namespace) -> int:
     sources, signals = recordings_of(options, result)
     files = _prediction_files(options, sources)
     with progress_bar(enabled=not options.quiet) as progress:
-        validations = validate_stored(result, sources, signals=signals, progress=progress)
-    judged = validation_verdict(result, validations).summary('Verdict by the validation alone')
-    show('\n\n'.join([judged, *map(validation_summary, validations)]))
+        held = judge_stored(result, sources, signals=signals, progress=progress)
+    validations = tuple(validation for validation, _ in held)
+    alone = tuple(errors for _, errors in held if errors is not None)
+    judged = validation_verdict(result, validations, alone)
+    texts = [judged.summary('Verdict by the validation alone')]
+    texts += map(validation_summary, validations)
+    show('\n\n'.join([*texts, *map(file_table, alone)]))
     for file, source in zip(files, sources, strict=False):
         write_predictions(file, predict_stored(result, source))
         print(f'wrote {file}: {_channels(result)}')

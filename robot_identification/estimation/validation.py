@@ -228,12 +228,28 @@ def validate(
         naming a recording that is too short or whose effort is missing.
 
     """
+    found, _ = validated_system(
+        estimate, sources, regressor, structure, signals, progress=progress
+    )
+    return found
+
+
+def validated_system(
+    estimate: Estimate | ParameterSet,
+    sources: RecordingSource | Sequence[RecordingSource],
+    regressor: Regressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+    *,
+    progress: Progress = no_progress,
+) -> tuple[Validation, LinearSystem]:
+    """Return what `validate` does, and the rows by which others can be held against it."""
     every = _AllRows(np.asarray(_base_of(estimate, structure).values))
     system = system_of(sources, regressor, structure, signals, progress=progress, read=every.read)
     found = validation_of(estimate, system)
     if not np.any(signals.dead_zone):
-        return found
-    return replace(found, all_rows=every.relative_errors(system.factor.driven))
+        return found, system
+    return replace(found, all_rows=every.relative_errors(system.factor.driven)), system
 
 
 class _AllRows:

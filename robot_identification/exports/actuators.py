@@ -8,10 +8,12 @@ import re
 import warnings
 
 from ..errors import IdentificationWarning, ModelError, one_of
+from ..model.friction import friction_symbols
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..model.targets import TARGETS
 from ..regressor import ModelSettings
+from ..results.exported_files import JointDynamics
 
 ISAACLAB = (
     '# Fields of isaaclab.actuators of Isaac Lab 2.2 to 3 with PhysX (Isaac Sim 5 and later) or',
@@ -71,11 +73,18 @@ def actuator_file(
     return '\n'.join([*lines, '}', ''])
 
 
-def isaaclab_efforts(robot: Robot, parameters: ParameterSet, model: ModelSettings) -> str:
+def isaaclab_efforts(
+    robot: Robot,
+    parameters: ParameterSet,
+    model: ModelSettings,
+    *,
+    dynamics: JointDynamics | None = None,
+) -> str:
     """
     Return actuators of Isaac Lab for joints that are driven by efforts.
 
-    Bodies are those of the exported URDF.
+    Bodies are those of the exported URDF; ``dynamics`` has friction in place of the model's, of
+    joints that it names.
 
     Raises
     ------
@@ -99,17 +108,24 @@ def isaaclab_efforts(robot: Robot, parameters: ParameterSet, model: ModelSetting
         text = f'Isaac Lab has no {one_of(lacking)}: left out'
         warnings.warn(text, IdentificationWarning, stacklevel=3)
 
-    def value(joint: str, symbol: str) -> float:
-        return max(0.0, parameters.get(f'{joint}.{symbol}'))
+    dynamics = dynamics or JointDynamics()
 
+    def value(joint: str, symbols: Sequence[str], fitted: Mapping[str, float]) -> float:
+        own = sum(parameters.get(f'{joint}.{symbol}') for symbol in symbols)
+        return max(0.0, fitted.get(joint, own))
+
+    dry = {
+        joint: value(joint, friction_symbols(mjcf='frictionloss'), dynamics.friction)
+        for joint in robot.joints
+    }
     joints = {
         joint: {
             'stiffness': 0.0,
             'damping': 0.0,
-            'armature': value(joint, 'Ia'),
-            'friction': value(joint, 'fc'),
-            'dynamic_friction': value(joint, 'fc'),
-            'viscous_friction': value(joint, 'fv'),
+            'armature': value(joint, ('Ia',), {}),
+            'friction': dry[joint],
+            'dynamic_friction': dry[joint],
+            'viscous_friction': value(joint, friction_symbols(mjcf='damping'), dynamics.damping),
         }
         for joint in robot.joints
     }

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..errors import one_of, SettingsError, suggestion
+from ..results.exported_files import ISAACLAB, JointDynamics, MJCF, MODEL, URDF
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class Format:
         identified in; None for formats of robots.
     suffix:
         Of its files; empty for that of its name.
+    file:
+        Which of `results.exported_files.FILES` says what such a file predicts alone; empty where
+        it predicts nothing.
+    write_tilted:
+        Returns the text with the tilt of the base in its joints; None where a file holds gravity
+        itself, or none.
 
     """
 
@@ -40,25 +48,55 @@ class Format:
     write_servos: Callable[[Any], str] | None = None
     write_load: Callable[[Any, str | None], str] | None = None
     suffix: str = ''
+    file: str = ''
+    write_tilted: Callable[[Any], str] | None = None
 
 
-def _urdf(result: Any) -> str:
+def _urdf(result: Any, *, tilted: bool = False) -> str:
     from .urdf_export import identified_urdf
 
-    return identified_urdf(result.robot, result.standard, result.settings.model)
+    return identified_urdf(
+        result.robot,
+        result.standard,
+        result.settings.model,
+        dynamics=_dynamics(result, URDF),
+        tilt=_tilt(result) if tilted else (0.0, 0.0, 0.0),
+    )
 
 
 def _mjcf(result: Any) -> str:
     # MuJoCo is an extra
     from .mjcf_export import mjcf
 
-    return mjcf(result.robot, result.standard, result.settings.model)
+    return mjcf(
+        result.robot,
+        result.standard,
+        result.settings.model,
+        dynamics=_dynamics(result, MJCF),
+    )
 
 
-def _sdf(result: Any) -> str:
+def _sdf(result: Any, *, tilted: bool = False) -> str:
     from .sdf_export import sdf
 
-    return sdf(_urdf(result))
+    return sdf(_urdf(result, tilted=tilted))
+
+
+def _dynamics(result: Any, file: str) -> JointDynamics | None:
+    """Return the friction that was fitted for a file; None where none was."""
+    return None if result.files is None else result.files.dynamics_of(file)
+
+
+def _tilt(result: Any) -> tuple[float, float, float]:
+    """Return the tilt of the base; raises SettingsError where none was found."""
+    tilt = (0.0, 0.0, 0.0) if result.files is None else result.files.tilt
+    if not any(tilt):
+        raise SettingsError(
+            'the result has no tilt of the base to write',
+            key='tilt_in_base',
+            remedy='leave the option out',
+        )
+    return tilt
 
 
 def _c(result: Any) -> str:
@@ -94,7 +132,12 @@ def _moveit(result: Any) -> str:
 def _isaaclab(result: Any) -> str:
     from .actuators import isaaclab_efforts
 
-    return isaaclab_efforts(result.robot, result.standard, result.settings.model)
+    return isaaclab_efforts(
+        result.robot,
+        result.standard,
+        result.settings.model,
+        dynamics=_dynamics(result, ISAACLAB),
+    )
 
 
 def _servo(name: str) -> Callable[[Any], str]:
@@ -122,6 +165,8 @@ FORMATS = {
         'as it is, comments included',
         _urdf,
         _servo('servo_urdf'),
+        file=URDF,
+        write_tilted=partial(_urdf, tilted=True),
     ),
     'mjcf': Format(
         'a model for MuJoCo: armature, damping, frictionloss, coupled drives, loops; of servos, '
@@ -129,9 +174,12 @@ FORMATS = {
         _mjcf,
         _servo('servo_mjcf'),
         suffix='xml',
+        file=MJCF,
     ),
-    'sdf': Format('a model for Gazebo', _sdf),
-    'c': Format('inverse dynamics, gravity and friction as C functions for a controller', _c),
+    'sdf': Format('a model for Gazebo', _sdf, file=URDF, write_tilted=partial(_sdf, tilted=True)),
+    'c': Format(
+        'inverse dynamics, gravity and friction as C functions for a controller', _c, file=MODEL
+    ),
     'yaml': Format('a table of the parameters', _yaml),
     'csv': Format('a table of the parameters', _csv),
     'plotjuggler': Format(
@@ -141,7 +189,9 @@ FORMATS = {
         "MoveIt's joint_limits.yaml, with accelerations that efforts allow over the workspace",
         _moveit,
     ),
-    'isaaclab': Format('joints as actuators of Isaac Lab', _isaaclab, _servo('isaaclab')),
+    'isaaclab': Format(
+        'joints as actuators of Isaac Lab', _isaaclab, _servo('isaaclab'), file=ISAACLAB
+    ),
     'mjlab': Format('servos as actuators of mjlab', write_servos=_servo('mjlab')),
     'ur': Format('a load as set_target_payload of URScript, with inertia', write_load=_load('ur')),
     'franka': Format(
@@ -159,7 +209,9 @@ FORMATS = {
 """Formats by their names."""
 
 
-def export(result: Any, format: str = 'urdf', frame: str | None = None) -> str:
+def export(
+    result: Any, format: str = 'urdf', frame: str | None = None, *, tilt_in_base: bool = False
+) -> str:
     """
     Return an identified robot as text for simulators, controllers and other programs.
 
@@ -172,17 +224,22 @@ def export(result: Any, format: str = 'urdf', frame: str | None = None) -> str:
     frame:
         Of a load: link of the URDF whose frame is the flange's; None for the one that the load
         was identified in.
+    tilt_in_base:
+        Whether the tilt of the base that was identified goes into the joints on the root link, so
+        that the robot is used with the gravity that it had without; for URDF and SDF.
 
     Raises
     ------
     SettingsError
-        if such results have no such format, or there is no load.
+        if such results have no such format, or there is no load, or no tilt.
     IdentificationError
         if the format cannot express the robot or the load.
 
     """
     servos = hasattr(result, 'servo')  # their classes need MuJoCo, an extra
     known = FORMATS.get(format)
+    if tilt_in_base:
+        return _tilted(result, format)
     if known is not None and known.write_load is not None and not servos:
         return known.write_load(result, frame)
     if hasattr(result, 'tool'):
@@ -211,6 +268,20 @@ def export(result: Any, format: str = 'urdf', frame: str | None = None) -> str:
             key='format',
             value=format,
             remedy=f'{suggestion(format, valid)}give one of {one_of(valid)}',
+        )
+    return write(result)
+
+
+def _tilted(result: Any, format: str) -> str:
+    """Return the text with the tilt in the base."""
+    tilted = {name: each.write_tilted for name, each in FORMATS.items() if each.write_tilted}
+    write = tilted.get(format)
+    if write is None or not hasattr(result, 'files'):
+        raise SettingsError(
+            f"the tilt of a base is not written to '{format}' of this result",
+            key='tilt_in_base',
+            value=format,
+            remedy=f'leave the option out, or give {one_of(tilted)} of a robot with efforts',
         )
     return write(result)
 

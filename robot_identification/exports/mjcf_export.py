@@ -28,7 +28,8 @@ from ..model.robot import Robot
 from ..model.urdf_elements import centre_of_mass, set_comment
 from ..regressor import ModelSettings
 from ..regressor.closed_chain import ClosedBodies
-from .urdf_export import terms_without_element
+from ..results.exported_files import JointDynamics
+from .urdf_export import fitted_lines, terms_without_element
 
 with importing('mujoco'):
     import mujoco
@@ -51,7 +52,13 @@ _WRITTEN = tuple(
 )
 
 
-def mjcf(robot: Robot, parameters: ParameterSet, model: ModelSettings | None = None) -> str:
+def mjcf(
+    robot: Robot,
+    parameters: ParameterSet,
+    model: ModelSettings | None = None,
+    *,
+    dynamics: JointDynamics | None = None,
+) -> str:
     """
     Return an identified robot as MJCF, with a motor at each identified joint.
 
@@ -63,6 +70,8 @@ def mjcf(robot: Robot, parameters: ParameterSet, model: ModelSettings | None = N
         Standard parameters; links that they do not name keep the inertia of the URDF.
     model:
         What the parameters belong to.
+    dynamics:
+        Friction in place of the model's, of joints that it names; None for the model's.
 
     Returns
     -------
@@ -84,7 +93,7 @@ def mjcf(robot: Robot, parameters: ParameterSet, model: ModelSettings | None = N
         naming what MuJoCo has no element for, and negative friction, which is written as 0.
 
     """
-    model = model or ModelSettings()
+    model, dynamics = model or ModelSettings(), dynamics or JointDynamics()
     if model.delta is not None:
         raise ModelError(
             f"robot '{robot.name}' is identified by the delta robot's own model, which has no "
@@ -100,6 +109,7 @@ def mjcf(robot: Robot, parameters: ParameterSet, model: ModelSettings | None = N
         owners = model.elastic.motor_names(robot.joints)
     for joint, owner in zip(robot.opened.joints, owners, strict=True):
         joints[joint].attrib.update(_values(owner, _JOINT, parameters))
+        joints[joint].attrib.update(_fitted(owner, dynamics))
     _add_drives(document, parameters, model)
     actuators = etree.SubElement(document, 'actuator')
     for joint, effort in zip(robot.joints, robot.limits.effort, strict=True):
@@ -107,7 +117,10 @@ def mjcf(robot: Robot, parameters: ParameterSet, model: ModelSettings | None = N
         etree.SubElement(actuators, 'motor', name=joint, joint=joint, **limit)
     if model.loops:
         _add_loops(document, robot, model)
-    lines = terms_without_element(owners, robot.n_joints, parameters, model, _WRITTEN)
+    lines = fitted_lines(dynamics)
+    lines += terms_without_element(
+        owners, robot.n_joints, parameters, model, _WRITTEN, dynamics=dynamics
+    )
     if model.elastic is not None:
         lines.append('the joints are stiff: motors turn with them')
     set_comment(document, 'robot_identification: parameters without an element in MJCF', lines)
@@ -181,6 +194,12 @@ def _values(
         if value > 0.0:
             attributes[attribute] = numbers((value,))
     return attributes
+
+
+def _fitted(owner: str, dynamics: JointDynamics) -> dict[str, str]:
+    """Return the attributes of a joint whose friction was fitted for the file."""
+    fitted = (('damping', dynamics.damping), ('frictionloss', dynamics.friction))
+    return {name: numbers((values[owner],)) for name, values in fitted if owner in values}
 
 
 def _add_drives(document: etree._Element, parameters: ParameterSet, model: ModelSettings) -> None:

@@ -24,7 +24,6 @@ from ..untrusted.names import csv_cell
 from ..untrusted.writing import reported_failures, whole_file, write_whole
 from ..verdicts.document import verdict_json
 from .formats import export
-from .urdf_export import identified_urdf
 
 if TYPE_CHECKING:
     from ..results.servo_result import ServoResult
@@ -122,8 +121,10 @@ def save(result: Result | ServoResult, folder: Path | str) -> SavedFiles:
         write_whole(saved, dump(result.to_document()))
         for earlier in (judged, urdf, report):
             earlier.unlink(missing_ok=True)
-    exported = partial(identified_urdf, result.robot, result.standard, result.settings.model)
-    notes = unique_texts(_write(judged, partial(verdict_json, result)), _write(urdf, exported))
+    notes = unique_texts(
+        _write(judged, partial(verdict_json, result)),
+        _write(urdf, partial(export, result, 'urdf')),
+    )
     target = None
     simulation = (result.experiment or {}).get('simulation') or {}
     if simulation.get('target') in _TARGETS:

@@ -10,18 +10,19 @@ Bodies are vectors ``m, mx, my, mz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz`` at the origin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 import math
 import warnings
 
 from lxml import etree
 import numpy as np
+import pinocchio as pin
 
 from ..errors import ConsistencyError, IdentificationWarning, one_of
 from ..model.consistency import inertia_at_com
 from ..model.friction import friction_symbols, SLOPES
 from ..model.parameters import ParameterSet
-from ..model.robot import lumped_inertias, Robot
+from ..model.robot import joint_placement, lumped_inertias, Robot
 from ..model.urdf import parse_tree
 from ..model.urdf_elements import (
     document_text,
@@ -32,6 +33,7 @@ from ..model.urdf_elements import (
 )
 from ..regressor import ModelSettings
 from ..regressor.joint_terms import slopes_of, SPRING_SYMBOLS
+from ..results.exported_files import JointDynamics
 
 _MARK = 'robot_identification: identified parameters that URDF has no element for'
 _EXACT = 1e-10  # of a body, which the rounding of its Steiner part may take
@@ -41,8 +43,19 @@ _SCALED = ('value', 'ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz')
 Attributes = Mapping[str, str]
 
 
+FITTED = (
+    'damping and friction of {joints} are fitted with these bodies in place of all terms below'
+)
+"""First line of the comment where friction is not that of the model."""
+
+
 def identified_urdf(
-    robot: Robot, parameters: ParameterSet, model: ModelSettings | None = None
+    robot: Robot,
+    parameters: ParameterSet,
+    model: ModelSettings | None = None,
+    *,
+    dynamics: JointDynamics | None = None,
+    tilt: Sequence[float] = (0.0, 0.0, 0.0),
 ) -> str:
     """
     Return the robot's URDF with identified inertials and friction.
@@ -65,6 +78,11 @@ def identified_urdf(
         friction of motors behind elastic joints, which is reduced to the joints, goes to the
         joints' ``<dynamics>``, as it acts there in a model with stiff joints; their rotor inertias
         and the stiffnesses are among those in the comment, and so are slopes.
+    dynamics:
+        Friction in place of the model's, of joints that it names; None for the model's.
+    tilt:
+        (3,) by which gravity is turned in the base, a rotation vector [rad]: the joints on the
+        root link are turned back by it, so that gravity can be what it was without a tilt.
 
     Returns
     -------
@@ -103,10 +121,15 @@ def identified_urdf(
         )
     elastic = None if model is None else model.elastic
     owners = robot.joints if elastic is None else elastic.motor_names(robot.joints)
+    dynamics = dynamics or JointDynamics()
     for joint, owner in zip(robot.joints, owners, strict=True):
-        _write_friction(owner, parameters, joints[joint])
+        _write_friction(owner, parameters, joints[joint], dynamics)
     _report_springs(parameters)
-    set_comment(root, _MARK, terms_without_element(owners, n_driven, parameters, model))
+    if any(tilt):
+        _turn_base(robot, joints.values(), np.asarray(pin.exp3(-np.array(tilt))))
+    lines = fitted_lines(dynamics)
+    lines += terms_without_element(owners, n_driven, parameters, model, dynamics=dynamics)
+    set_comment(root, _MARK, lines)
     return document_text(root, robot.urdf)
 
 
@@ -172,9 +195,17 @@ def _require_expressible(body: np.ndarray, link: str) -> None:
         )
 
 
-def _write_friction(owner: str, parameters: ParameterSet, element: etree._Element) -> None:
+def _write_friction(
+    owner: str, parameters: ParameterSet, element: etree._Element, dynamics: JointDynamics
+) -> None:
     attributes = {}
-    for attribute, mjcf in (('damping', 'damping'), ('friction', 'frictionloss')):
+    for attribute, mjcf, fitted in (
+        ('damping', 'damping', dynamics.damping),
+        ('friction', 'frictionloss', dynamics.friction),
+    ):
+        if owner in fitted:
+            attributes[attribute] = number_text(fitted[owner])
+            continue
         own = (f'{owner}.{symbol}' for symbol in friction_symbols(mjcf=mjcf))
         names = [name for name in own if name in parameters.layout]
         if not names:
@@ -187,11 +218,40 @@ def _write_friction(owner: str, parameters: ParameterSet, element: etree._Elemen
         attributes[attribute] = number_text(max(0.0, value))
     if not attributes:
         return
-    dynamics = element.find('dynamics')
-    if dynamics is None:
+    drawn = element.find('dynamics')
+    if drawn is None:
         insert_child(element, 'dynamics', attributes)
     else:
-        dynamics.attrib.update(attributes)
+        drawn.attrib.update(attributes)
+
+
+def _turn_base(robot: Robot, joints: Iterable[etree._Element], rotation: np.ndarray) -> None:
+    """Turn what hangs on the root link about its origin."""
+    for element in joints:
+        drawn = robot.contents.joints[element.get('name')]
+        if drawn.parent != robot.contents.root_link:
+            continue
+        placement = pin.SE3(rotation, np.zeros(3)) * joint_placement(drawn)
+        values = {
+            'xyz': ' '.join(map(number_text, placement.translation)),
+            'rpy': ' '.join(map(number_text, pin.rpy.matrixToRpy(placement.rotation))),
+        }
+        origin = element.find('origin')
+        if origin is None:
+            insert_child(element, 'origin', values, first=True)
+        else:
+            origin.attrib.update(values)
+
+
+def fitted_lines(dynamics: JointDynamics) -> list[str]:
+    """Return lines of a comment on friction that was fitted for a file."""
+    names = tuple(dict.fromkeys((*dynamics.damping, *dynamics.friction)))
+    lines = [FITTED.format(joints=one_of(names))] if names else []
+    if dynamics.one_way:
+        lines.append(
+            f'friction of {one_of(dynamics.one_way)}, turning one way only, may hold an offset'
+        )
+    return lines
 
 
 def _report_springs(parameters: ParameterSet) -> None:
@@ -212,15 +272,22 @@ def terms_without_element(
     parameters: ParameterSet,
     model: ModelSettings | None,
     written: tuple[str, ...] = ('fv', 'fc'),
+    *,
+    dynamics: JointDynamics | None = None,
 ) -> list[str]:
     """
     Return lines for parameters, other than inertial ones, that a robot description cannot have.
 
     ``owners`` are the joints, or their motors, that the parameters are named after, the first
     ``n_driven`` of which have drives; ``written`` are symbols that the description has elements
-    for; parameters and model are those of `identified_urdf`.
+    for; parameters, model and dynamics are those of `identified_urdf`.
     """
     done = {f'{owner}.{symbol}' for owner in owners for symbol in written}
+    if dynamics is not None:
+        for mjcf, fitted in (('damping', dynamics.damping), ('frictionloss', dynamics.friction)):
+            done -= {
+                f'{name}.{symbol}' for name in fitted for symbol in friction_symbols(mjcf=mjcf)
+            }
     layout = parameters.layout
     inertial = {name for link in layout.links for name in layout.names[layout.slice_of(link)]}
     lines = [

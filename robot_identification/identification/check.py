@@ -6,20 +6,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ..errors import collected_warnings, Notes
 from ..estimation import effort_delay, EffortDelay
 from ..estimation.drive_gains import DriveGains
 from ..estimation.energy import ENERGY
 from ..estimation.predicted_errors import predicted_errors, PredictedErrors
 from ..estimation.residuals import residual_colour, ResidualColour
-from ..estimation.validation import validate, Validation, validation_of
+from ..estimation.validation import validated_system, Validation, validation_of
 from ..loads.payload import Payload, payload
 from ..model.consistency import check as check_bodies
 from ..model.consistency import ConsistencyReport
 from ..model.plausibility import plausibility, PlausibilityReport, robot_reach, robot_shapes
+from ..results.exported_files import ExportedFiles, RecordingErrors
 from ..signals import source_name
 from ..support.progress import no_progress, Progress, subrange
 from .estimate import Estimated
+from .file_errors import exported_files, FileJudge
 from .gains import gains_by_load
 from .reduction import is_factor, recordings_among
 from .stopwatch import Stopwatch
@@ -48,6 +52,8 @@ class Checked:
         How much later efforts were recorded than positions; None without rows.
     colour:
         How long residuals stay alike; None without rows.
+    files:
+        What files hold of the model and predict alone; None where that is not known.
     notes:
         Warnings.
     seconds:
@@ -64,6 +70,7 @@ class Checked:
     payload: Payload | None = None
     delay: EffortDelay | None = None
     colour: ResidualColour | None = None
+    files: ExportedFiles | None = None
     notes: Notes = field(default_factory=Notes)
     seconds: Mapping[str, float] = field(default_factory=dict)
 
@@ -78,7 +85,15 @@ def check(estimated: Estimated, *, progress: Progress = no_progress) -> Checked:
     chosen, watch = estimated.chosen, Stopwatch()
     problem, recordings = chosen.problem, chosen.prepared.recordings
     with collected_warnings() as notes:
-        validations = tuple(_validations(estimated, progress))
+        files = _exported_files(estimated)
+        judge = None if files is None else _judge(estimated, files)
+        held = tuple(_validations(estimated, judge, progress))
+        if files is not None and judge is not None:
+            judged = tuple(errors for _, errors in held if errors is not None)
+            if not held:
+                judged = (judge.errors(estimated.system, identified=True),)
+            files = replace(files, recordings=judged)
+        validations = tuple(validation for validation, _ in held)
         predicted = predicted_errors(
             estimated.estimate,
             estimated.system,
@@ -108,30 +123,50 @@ def check(estimated: Estimated, *, progress: Progress = no_progress) -> Checked:
         carried,
         _delay(estimated),
         _colour(estimated),
+        files,
         notes,
         watch.laps,
     )
 
 
-def _validations(estimated: Estimated, progress: Progress) -> Iterator[Validation]:
-    """Hold the estimate against each recording that it has not seen."""
+def _exported_files(estimated: Estimated) -> ExportedFiles | None:
+    """Return the friction of the files that the estimate is written to."""
+    chosen = estimated.chosen
+    experiment, selection = chosen.prepared.experiment, chosen.selection
+    tilt = (0.0, 0.0, 0.0) if experiment is None else experiment.robot.base_tilt
+    if selection is not None and selection.tilt.any():
+        tilt = tuple(selection.tilt.tolist())
+    return exported_files(chosen.problem, estimated.system, estimated.standard, tilt)
+
+
+def _judge(estimated: Estimated, files: ExportedFiles) -> FileJudge:
+    base = np.asarray(estimated.estimate.base.values)
+    return FileJudge(estimated.chosen.problem, files, base, estimated.standard)
+
+
+def _validations(
+    estimated: Estimated, judge: FileJudge | None, progress: Progress
+) -> Iterator[tuple[Validation, RecordingErrors | None]]:
+    """Hold the estimate and its files against each recording that it has not seen."""
     chosen = estimated.chosen
     builder, sources = chosen.builder, chosen.prepared.recordings.validation
     for number, source in enumerate(sources):
         part = subrange(progress, number / len(sources), (number + 1) / len(sources))
         part(0.0, f'validating {source_name(source)}')
         if is_factor(source):
-            yield validation_of(estimated.estimate, builder.system([source]))
-            continue
-        (recording,) = recordings_among([source])
-        yield validate(
-            estimated.estimate,
-            recording,
-            builder.regressor,
-            builder.structure,
-            chosen.problem.signals,
-            progress=part,
-        )
+            system = builder.system([source])
+            seen = validation_of(estimated.estimate, system)
+        else:
+            (recording,) = recordings_among([source])
+            seen, system = validated_system(
+                estimated.estimate,
+                recording,
+                builder.regressor,
+                builder.structure,
+                chosen.problem.signals,
+                progress=part,
+            )
+        yield seen, None if judge is None else judge.errors(system, source)
 
 
 def _payload(estimated: Estimated) -> Payload | None:

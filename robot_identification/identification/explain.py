@@ -142,6 +142,7 @@ def _result(found: _Diagnosed, unexplained: tuple[str, ...]) -> Result:
         plausibility=checked.plausibility,
         validations=checked.validations,
         predicted=checked.predicted,
+        files=checked.files,
         recorded=_recorded(found),
         timing={
             **chosen.seconds,

@@ -27,11 +27,12 @@ from ..errors import (
     SettingsError,
     unique_texts,
 )
+from ..estimation.system import LinearSystem
 from ..estimation.tables import number, rule, wrapped
 from ..estimation.validation import (
     predicted_efforts,
     PredictedEfforts,
-    validate,
+    validated_system,
     Validation,
     validation_of,
 )
@@ -39,10 +40,12 @@ from ..loads.momentum_observer import MomentumObserver, ObserverSettings
 from ..regressor import build, Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import structure
+from ..results.exported_files import ExportedFiles, RecordingErrors
 from ..results.result import Result
 from ..results.stored_result import StoredResult
 from ..signals import recording_clock, SignalSettings, source_name
 from ..support.progress import no_progress, Progress
+from .file_errors import FileJudge
 from .load_between import load_between, LoadBetween
 from .reduction import FactorBuilder, is_factor, recordings_among
 
@@ -73,7 +76,7 @@ def add_validation(result: Result, source: Source, *, progress: Progress = no_pr
     with collected_warnings() as notes:
         regressor = build(result.robot, result.settings.model)
         (recording,) = recordings_among([source])
-        seen = validate(
+        seen, system = validated_system(
             result.estimate,
             recording,
             regressor,
@@ -81,15 +84,27 @@ def add_validation(result: Result, source: Source, *, progress: Progress = no_pr
             result.settings.signals,
             progress=progress,
         )
+        files = None if result.files is None else _judged_too(result, result.files, system, source)
     clocks = {
         clock.source: clock for clock in (*result.recorded.clocks, recording_clock(recording))
     }
     return replace(
         result,
         validations=(*result.validations, seen),
+        files=files,
         recorded=replace(result.recorded, clocks=tuple(clocks.values())),
         warnings=unique_texts(result.warnings, notes),
     )
+
+
+def _judged_too(
+    result: Result, files: ExportedFiles, system: LinearSystem, source: Source
+) -> ExportedFiles:
+    """Return the files with their errors on one more recording."""
+    problem = _problem(result, result.settings.signals)
+    judge = FileJudge(problem, files, np.asarray(result.estimate.base.values), result.standard)
+    known = [each for each in files.recordings if not each.identified]
+    return replace(files, recordings=(*known, judge.errors(system, source)))
 
 
 def validate_stored(
@@ -121,20 +136,39 @@ def validate_stored(
         where a recording cannot be used.
 
     """
+    held = judge_stored(stored, sources, signals=signals, progress=progress)
+    return tuple(validation for validation, _ in held)
+
+
+def judge_stored(
+    stored: StoredResult,
+    sources: Sequence[Source],
+    *,
+    signals: SignalSettings | None = None,
+    progress: Progress = no_progress,
+) -> tuple[tuple[Validation, RecordingErrors | None], ...]:
+    """
+    Hold the parameters of a result file, and the files that it is exported to, against recordings.
+
+    As `validate_stored`, with the errors of the files; None where these are not judged.
+    """
     progress(0.0, 'finding the base parameters')
     regressor, base = _model(stored)
-    validations, settings = [], signals or stored.settings.signals
+    settings = signals or stored.settings.signals
+    problem, found = _problem(stored, settings), []
+    judge = None
+    if stored.files is not None:
+        judge = FileJudge(problem, stored.files, np.asarray(stored.base.values), stored.standard)
     for done, source in enumerate(sources):
         progress(done / len(sources), f'validating {source_name(source)}')
         if is_factor(source):
-            system = FactorBuilder.from_problem(
-                _problem(stored, settings), regressor, base
-            ).system([source])
-            validations.append(validation_of(stored.base, system))
+            system = FactorBuilder.from_problem(problem, regressor, base).system([source])
+            seen = validation_of(stored.base, system)
         else:
             (recording,) = recordings_among([source])
-            validations.append(validate(stored.base, recording, regressor, base, settings))
-    return tuple(validations)
+            seen, system = validated_system(stored.base, recording, regressor, base, settings)
+        found.append((seen, None if judge is None else judge.errors(system, source)))
+    return tuple(found)
 
 
 def predict_stored(stored: StoredResult, source: Source) -> Iterator[PredictedEfforts]:
@@ -225,7 +259,7 @@ def _model(stored: StoredResult) -> tuple[Regressor, BaseStructure]:
     return regressor, base
 
 
-def _problem(stored: StoredResult, signals: SignalSettings) -> IdentificationProblem:
+def _problem(stored: StoredResult | Result, signals: SignalSettings) -> IdentificationProblem:
     """Return the problem that a result is the solution of, with its own or other filters."""
     return IdentificationProblem(
         robot=stored.robot,

@@ -48,13 +48,14 @@ from ..errors import (
     unique_texts,
 )
 from ..estimation.estimators import without_unkept_bounds
+from ..exports.formats import export
 from ..exports.saving import require_writable, save
-from ..exports.urdf_export import identified_urdf
 from ..identification import pipeline
 from ..identification.revalidation import add_validation
 from ..identification.tool_pipeline import identify_tool, save_tool
 from ..model.consistency import check
 from ..pages.headline import figures_of, headline
+from ..results.exported_files import file_sentences, URDF
 from ..results.result import Result
 from ..support.progress import no_progress, Progress, subrange
 from ..untrusted.directories import given_path
@@ -304,7 +305,7 @@ class IdentificationNode(Node):
     ) -> str:
         result = self._require_latest().result
         with collected_warnings() as remarks:
-            response.urdf = identified_urdf(result.robot, result.standard, result.settings.model)
+            response.urdf = export(result, 'urdf')
         if request.path:
             path = self._settings.files.resolve(given_path(request.path, 'path'), 'path')
             if path.suffix != '.urdf':
@@ -313,7 +314,8 @@ class IdentificationNode(Node):
                 )
             write_named(path, response.urdf, with_folder=True)
             response.path = str(path)
-        return '; '.join(remarks)
+        said = () if result.files is None else file_sentences(result.files, URDF, 'the URDF')
+        return '; '.join([*remarks, *said])
 
     def _reset(self, request: Trigger.Request, response: Trigger.Response) -> str:
         had, self._latest = self._latest, None

@@ -21,6 +21,7 @@ from ..estimation.estimators import ESTIMATORS
 from ..figures import fit_plots, parameter_plots
 from ..figures.page import figure_store, number, percent, render, Tile
 from ..options.fields import to_mapping
+from ..results.exported_files import ORIGINAL, URDF
 from ..results.result import Result
 from ..verdicts.verdict import verdict
 
@@ -105,6 +106,7 @@ def _tiles(result: Result) -> Iterator[Tile]:
         label = 'validation' if len(result.validations) == 1 else f'validation {i + 1}'
         note = f'{percent(validation.raw_relative_error)} % of the unfiltered effort'
         yield Tile(label, f'{percent(validation.relative_error)} %', note)
+    yield from _file_tiles(result)
     note = f'of {structure.n_standard} standard'
     if result.essential is not None and result.essential.essential is not None:
         note += f', {int(result.essential.essential.sum())} essential'
@@ -115,6 +117,17 @@ def _tiles(result: Result) -> Iterator[Tile]:
         yield Tile('excited', str(reached), f'{missing} are not reached by the recording', 'poor')
     note = f'column-scaled; {number(estimate.rows.raw_condition_number, 3)} raw'
     yield Tile('condition number', number(estimate.rows.condition_number, 3), note)
+
+
+def _file_tiles(result: Result) -> Iterator[Tile]:
+    """Iterate over what the URDF alone misses of each recording that it is held against."""
+    for recording in () if result.files is None else result.files.recordings:
+        error, original = recording.of(URDF), recording.of(ORIGINAL)
+        if error is not None:
+            note = 'of the recordings it comes from' if recording.identified else ''
+            if original is not None:
+                note = f'{percent(original.relative_error)} % by the URDF that it came from'
+            yield Tile('identified URDF alone', f'{percent(error.relative_error)} %', note)
 
 
 def _parameters(result: Result) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,7 @@ from ..results.servo_result import ServoResult
 from ..verdicts.verdict import verdict
 from .estimate_text import estimate_summary, validation_summary
 from .expected_text import expected_summary
+from .file_text import files_summary
 from .link_text import link_summary
 from .load_text import payload_table, tool_table
 from .servo_text import servo_facts, servo_table
@@ -51,6 +52,8 @@ def _arm(result: Result, verbose: bool) -> Iterator[str]:
         yield result.plausibility.summary()
     yield from map(validation_summary, result.validations)
     yield expected_summary(result)
+    if result.files is not None:
+        yield files_summary(result.files)
     if result.drive_gains is not None:
         yield result.drive_gains.summary()
     if result.payload is not None:

@@ -10,7 +10,7 @@ comes from differences.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Protocol, runtime_checkable
@@ -242,15 +242,25 @@ def prior(robot: Robot, settings: ModelSettings | None = None) -> ParameterSet:
     regressor = build(robot, settings)
     # where motors have names of their own, the joint's friction is the motor's
     motors = {joint: motor for motor, joint in getattr(regressor, 'motors', {}).items()}
-    values = robot.opened.prior.as_dict()
-    for joint in robot.opened.joints:
-        owner, drawn = motors.get(joint, joint), robot.contents.joints[joint]
-        values.update({f'{owner}.{s}': drawn.damping for s in friction_symbols(mjcf='damping')})
-        dry = friction_symbols(mjcf='frictionloss', sign=POSITIVE)
-        values.update({f'{owner}.{s}': drawn.friction for s in dry})
+    values = urdf_values(robot, motors)
     return ParameterSet(
         regressor.layout, np.array([values.get(name, 0.0) for name in regressor.layout])
     )
+
+
+def urdf_values(robot: Robot, motors: Mapping[str, str] | None = None) -> dict[str, float]:
+    """
+    Return what a URDF gives by the names of all parameters that could have it, see `prior`.
+
+    ``motors`` are the owners of the friction of joints that have motors with names of their own.
+    """
+    values = robot.opened.prior.as_dict()
+    for joint in robot.opened.joints:
+        owner, drawn = (motors or {}).get(joint, joint), robot.contents.joints[joint]
+        values.update({f'{owner}.{s}': drawn.damping for s in friction_symbols(mjcf='damping')})
+        dry = friction_symbols(mjcf='frictionloss', sign=POSITIVE)
+        values.update({f'{owner}.{s}': drawn.friction for s in dry})
+    return values
 
 
 def predict(regressor: Regressor, motion: Motion, parameters: ParameterSet) -> np.ndarray:

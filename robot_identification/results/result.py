@@ -31,6 +31,7 @@ from ..selection.model_selection import ModelSelection
 from ..signals import Clock
 from ..untrusted.writing import write_whole
 from ..version import __version__
+from .exported_files import ExportedFiles
 from .link_knowledge import link_knowledge, LinkKnowledge
 from .tables import link_table, LinkTable, ResultSettings, ResultView
 
@@ -125,6 +126,9 @@ class Result(ResultView):
         What was chosen from the recordings; None where nothing was.
     experiment:
         The content of an experiment file that repeats the run; None where nothing was chosen.
+    files:
+        What exported files hold of the model, and what each predicts alone; None where that is not
+        known: closed loops, elastic joints, energy equations.
 
     """
 
@@ -150,6 +154,7 @@ class Result(ResultView):
     selection: ModelSelection | None = None
     experiment: Mapping[str, Any] | None = None
     plausibility: PlausibilityReport = field(default_factory=PlausibilityReport)
+    files: ExportedFiles | None = None
 
     @property
     def _combinations(self) -> dict[str, dict[str, float]]:
@@ -194,6 +199,7 @@ class Result(ResultView):
             else {'recordings': self.recorded.names, **_figures_of(essential)},
             'validation': [validation.to_dict() for validation in self.validations],
             'predicted_errors': _dict_or_none(self.predicted),
+            'files': _dict_or_none(self.files),
             'consistency': {
                 'physical': report.physical,
                 'plausible': self.plausible,

@@ -23,6 +23,7 @@ from ..options.fields import from_mapping, LARGEST
 from ..regressor import ModelSettings
 from ..signals import SignalSettings
 from ..untrusted.files import load_yaml, read_text
+from .exported_files import ExportedFiles
 from .result import FIT_FIGURES, FORMAT, MARK
 from .tables import ResultSettings, ResultView
 
@@ -56,6 +57,9 @@ class StoredResult(ResultView):
         The file.
     notes:
         Notes of the estimation method, in words.
+    files:
+        What exported files hold of the model, and what each predicts alone; None where that is not
+        known, as in files of before.
 
     """
 
@@ -71,6 +75,7 @@ class StoredResult(ResultView):
     document: Mapping[str, Any] = field(repr=False, default_factory=dict)
     path: Path | None = None
     notes: tuple[str, ...] = ()
+    files: ExportedFiles | None = None
 
     def to_document(self) -> Mapping[str, Any]:
         """Return the file's whole content."""
@@ -198,6 +203,7 @@ def _checked(document: Any, path: Path) -> Mapping[str, Any]:
 def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:
     settings = document['settings']
     parameters, standards = document['parameters'], document['standard_parameters']
+    files = document.get('files')
     base_layout, layout, drives = _layout(parameters), _layout(standards), settings.get('drives')
     return StoredResult(
         name=str(document['name']),
@@ -220,6 +226,7 @@ def _stored(document: Mapping[str, Any], path: Path) -> StoredResult:
         document=document,
         path=path,
         notes=tuple(str(note) for note in document['identification'].get('notes', ())),
+        files=None if files is None else ExportedFiles.from_dict(files),
     )
 
 

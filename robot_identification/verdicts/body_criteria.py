@@ -120,7 +120,8 @@ def mounting(result: Result) -> Iterator[Reason]:
             value=tilt,
             threshold=LARGE_TILT,
             unit='rad',
-            next_step='check the mounting, and set robot.gravity or mend the base of the URDF',
+            next_step='check the mounting, and set robot.gravity, mend the base of the URDF, or '
+            f'export with --tilt-in-base ({page("how_to/export")})',
             key='robot.gravity',
             remark=True,
         )

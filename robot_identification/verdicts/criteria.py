@@ -17,6 +17,7 @@ from ..loads.tool import Tool
 from ..results.result import Result
 from ..results.servo_result import ServoResult
 from .body_criteria import consistency, gains, mounting, offsets, plausibility
+from .file_criteria import files
 from .fit_criteria import fit, speed, unseen, validated_speeds, validation
 from .load_criteria import (
     assumed,
@@ -115,6 +116,7 @@ CRITERIA = (
     Criterion('validation', (ARM,), validation),
     Criterion('fit', (ARM,), fit),
     Criterion('prediction', (ARM,), prediction),
+    Criterion('files', (ARM,), files),
     Criterion('excitation', (ARM,), excitation),
     Criterion('consistency', (ARM,), consistency),
     Criterion('plausibility', (ARM,), plausibility),

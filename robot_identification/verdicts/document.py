@@ -51,6 +51,14 @@ def figures(result: Result) -> dict[str, Any]:
         'fit_error': estimate.fit.relative_error,
         'validation_errors': [seen.relative_error for seen in result.validations],
         'predicted_errors': None if result.predicted is None else result.predicted.to_dict(),
+        'file_errors': [
+            {
+                'sources': recording.sources,
+                'identified': recording.identified,
+                'errors': {error.file: error.relative_error for error in recording.errors},
+            }
+            for recording in (() if result.files is None else result.files.recordings)
+        ],
         'condition_number': estimate.rows.condition_number,
         'base_parameters': len(estimate),
         'excited': int(np.count_nonzero(estimate.identifiability.excited)),

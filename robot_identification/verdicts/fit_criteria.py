@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import one_of
 from ..estimation.estimate import Fit
 from ..estimation.validation import Validation
+from ..results.exported_files import RecordingErrors, URDF
 from ..results.result import Result
 from .reason import ALL, COLLISIONS, CONTROL, in_times, MORE, Reason, Step
 from .residual_criteria import fit_step
@@ -39,14 +40,15 @@ MOVING_SPEED = 0.03
 def fit(result: Result) -> Iterator[Reason]:
     """Iterate over what the error of the fit itself rules out."""
     if reason := _error(result.estimate.fit, fit_step(result), 'the fit'):
-        yield reason
+        yield _of_model(result, reason)
 
 
 def validation(result: Result) -> Iterator[Reason]:
     """Iterate over errors on recordings that the identification has not seen."""
     fitted, seen = result.estimate.fit, unseen(result)
     step = fit_step(result) if _error(fitted, MORE, 'the fit') else MORE
-    yield from validation_reasons(fitted, result.system.factor.highest_speed, seen, step)
+    for reason in validation_reasons(fitted, result.system.factor.highest_speed, seen, step):
+        yield _of_model(result, reason)
     if not seen:
         yield Reason(
             text='the validation recording is that of the identification'
@@ -56,6 +58,20 @@ def validation(result: Result) -> Iterator[Reason]:
             next_step='record a second motion and name it in data.validation',
             key='data.validation',
         )
+
+
+def _of_model(result: Result, reason: Reason) -> Reason:
+    """Return a reason of the full model's error, without what files are judged for."""
+    judged = () if result.files is None else result.files.recordings
+    return of_model(reason, judged)
+
+
+def of_model(reason: Reason, judged: Sequence[RecordingErrors]) -> Reason:
+    """Return a reason of the full model's error, without what the URDF is judged for alone."""
+    apart = any(recording.of(URDF) is not None for recording in judged)
+    if not apart or reason.unit != '%' or {*ALL} <= {*reason.rules_out}:
+        return reason
+    return replace(reason, rules_out=tuple(use for use in reason.rules_out if use != CONTROL))
 
 
 def unseen(result: Result) -> tuple[Validation, ...]:

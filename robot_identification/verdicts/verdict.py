@@ -15,10 +15,12 @@ from typing import Any
 
 from ..estimation.tables import rule, wrapped
 from ..estimation.validation import Validation
+from ..results.exported_files import RecordingErrors
 from ..results.result import Result
 from ..results.stored_result import StoredResult
 from .criteria import kind_of, reasons
-from .fit_criteria import validated_speeds, validation_reasons
+from .file_criteria import file_reasons
+from .fit_criteria import of_model, validated_speeds, validation_reasons
 from .reason import Reason, USES
 
 GOOD, USABLE, DO_NOT_USE = LEVELS = ('good', 'usable', 'do_not_use')
@@ -182,15 +184,23 @@ def _rank(reason: Reason, useless: bool) -> tuple[bool, bool, bool, int]:
     return reason.remark, not useless, not fault, -len(reason.rules_out)
 
 
-def validation_verdict(stored: StoredResult, validations: Sequence[Validation]) -> Verdict:
+def validation_verdict(
+    stored: StoredResult,
+    validations: Sequence[Validation],
+    judged: Sequence[RecordingErrors] = (),
+) -> Verdict:
     """
     Return what validations of a result file amount to, with nothing else counted.
 
-    They are of its parameters, on recordings that the identification has not seen.
+    They are of its parameters, on recordings that the identification has not seen; ``judged`` are
+    the errors of its files on the same ones.
     """
     speeds = stored.highest_speed
     found = validation_reasons(stored.identification, speeds, validations)
-    named = (replace(reason, criterion='validation') for reason in found)
+    named = [replace(of_model(reason, judged), criterion='validation') for reason in found]
+    pairs = list(zip(judged, validations))
+    files = file_reasons(pairs, speeds, validations)
+    named += [replace(reason, criterion='files') for reason in files]
     return verdict_from_reasons(named, validated_speeds(speeds, validations))
 
 

@@ -33,6 +33,7 @@ from simulated_arm import (
     SIGNALS,
     with_delay,
     with_errors,
+    with_file_errors,
     with_finding,
 )
 
@@ -158,8 +159,9 @@ def test_a_constant_effort_of_a_slide_that_no_drive_has_is_a_reservation(good, m
 )
 def test_errors_of_fit_and_validation(good, criterion, error, joint, level, lost):
     estimate, (seen,) = with_errors(good.estimate, 14.0), good.validations
-    # an error of 14 % is not judged beside one of 1 %
-    result = replace(good, estimate=estimate, validations=(with_errors(seen, 14.0),))
+    # an error of 14 % is not judged beside one of 1 %; files are not judged here
+    validations = (with_errors(seen, 14.0),)
+    result = replace(good, estimate=estimate, validations=validations, files=None)
     if criterion == 'fit':
         result = replace(result, estimate=with_errors(estimate, error, joint))
     else:
@@ -169,6 +171,55 @@ def test_errors_of_fit_and_validation(good, criterion, error, joint, level, lost
     assert found.level == level
     assert {*USES} - {*found.uses} == lost
     assert bool(reasons(result, criterion)) == (level != GOOD)
+
+
+@pytest.mark.parametrize(
+    ('error', 'joint', 'original', 'lost'),
+    [
+        (14.0, 20.0, 40.0, set()),
+        (16.0, 20.0, 40.0, {'computed_torque'}),
+        (31.0, 20.0, 40.0, {'computed_torque', 'simulation'}),
+        (4.0, 51.0, 40.0, {'computed_torque'}),
+        (4.0, 20.0, 3.0, set()),
+        (9.0, 20.0, 8.0, {'computed_torque', 'simulation'}),
+        (float('nan'), float('nan'), 8.0, set()),
+    ],
+)
+def test_computed_torque_and_simulation_are_words_about_the_file(
+    good, error, joint, original, lost
+):
+    result = with_file_errors(good, urdf=error, joint=joint, original=original)
+    found = verdict(result)
+    assert {*USES} - {*found.uses} == lost
+    told = [r for r in reasons(result, 'files') if not r.remark]
+    assert bool(told) == bool(lost)
+    for reason in told:
+        assert 'identified URDF alone misses' in reason.text and 'the full model' in reason.text
+        assert 'export with --format mjcf (2 %)' in reason.next_step
+    # the full model's error is not asked for what is a word about the file
+    (seen,) = result.validations
+    poor = replace(result, validations=(with_errors(seen, 16.0),))
+    assert {*USES} - {*verdict(poor).uses} == lost | {'collision_detection'}
+
+
+def test_a_simulators_own_file_is_judged_where_the_experiment_names_it(good):
+    result = with_file_errors(good, urdf=40.0, joint=40.0, original=50.0)
+    target = replace(result, experiment={'simulation': {'target': 'mjcf'}})
+    assert {*USES} - {*verdict(target).uses} == {'computed_torque'}
+    assert 'simulation' not in verdict(result).uses
+
+
+def test_a_file_on_a_faster_motion_is_a_reservation_beside_one_that_holds(good):
+    result = with_file_errors(good, urdf=40.0, joint=40.0, original=50.0)
+    (seen,), (recording,) = result.validations, result.files.recordings
+    speeds = tuple((2.0 * np.asarray(seen.highest_speed)).tolist())
+    fast = replace(seen, sources=('fast',), highest_speed=speeds)
+    files = replace(result.files, recordings=(good.files.recordings[0], recording))
+    both = replace(result, validations=(seen, fast), files=files)
+    assert verdict(both).uses == tuple(USES) and verdict(both).level == USABLE
+    assert verdict(replace(both, validations=(fast,), files=result.files)).uses == (
+        'effort_prediction', 'collision_detection'
+    )  # fmt: skip
 
 
 def test_a_validation_of_few_rows_says_so_and_judges_nothing(good):

@@ -29,6 +29,7 @@ from simulated_arm import (
     SIGNALS,
     with_delay,
     with_errors,
+    with_file_errors,
     with_finding,
 )
 
@@ -88,6 +89,7 @@ CASES = {
     ('prediction', 'arm'): lambda good: replace(
         good, predicted=replace(good.predicted, relative_error=12.0)
     ),
+    ('files', 'arm'): lambda good: with_file_errors(good, urdf=20.0, joint=9.0, original=30.0),
     ('excitation', 'arm'): not_excited,
     ('consistency', 'arm'): without_bodies,
     ('plausibility', 'arm'): too_heavy,

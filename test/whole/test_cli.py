@@ -199,7 +199,7 @@ def test_a_promised_file_that_is_not_written_is_an_error(workspace, monkeypatch,
     def refused(*_):
         raise ConsistencyError("link 'link_1' has a mass of -1 kg")
 
-    monkeypatch.setattr(saving, 'identified_urdf', refused)
+    monkeypatch.setattr(saving, 'export', refused)
     assert main(['identify', str(workspace.experiment), '--quiet']) == 5
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == "error: identified.urdf is not written: link 'link_1' has a mass of -1 kg"
@@ -244,7 +244,10 @@ def test_export_writes_every_format(identified, monkeypatch, capsys):
         path = f'robot.{"xml" if name == "mjcf" else name}'
         assert main(['export', result, '--out', path]) == 0
         assert (identified.folder / path).read_text() == text
-        assert capsys.readouterr().out == f'wrote {path}\n'
+        wrote, *said = capsys.readouterr().out.splitlines()
+        assert wrote == f'wrote {path}'
+        # tables predict nothing
+        assert any('misses' in line for line in said) == (name not in ('yaml', 'csv'))
 
 
 def test_diagnose_finds_nothing_in_good_recordings(workspace):

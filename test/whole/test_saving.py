@@ -61,12 +61,11 @@ def test_a_figure_that_fails_is_a_remark(result, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ('name', 'lost'),
-    [('html', 'report.html'), ('identified_urdf', None), ('verdict_json', 'verdict.json')],
+    [('html', 'report.html'), ('export', 'identified.urdf'), ('verdict_json', 'verdict.json')],
 )
 def test_the_numbers_are_there_whatever_fails_after_them(
     result, tmp_path, monkeypatch, name, lost
 ):
-    lost = lost or 'identified.urdf'
     save(result, tmp_path)
     assert (tmp_path / lost).exists()
 
