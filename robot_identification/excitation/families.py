@@ -8,7 +8,7 @@ limits of position, velocity, acceleration and jerk.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -64,12 +64,16 @@ class MotionFamily:
     sharpness: int = SHARPNESS
     _grid: np.ndarray = field(init=False, repr=False, compare=False)
     _sizes: np.ndarray = field(init=False, repr=False, compare=False)
+    _middle: np.ndarray = field(init=False, repr=False, compare=False)
+    _half_range: np.ndarray = field(init=False, repr=False, compare=False)
     _last: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         matrices = self.basis.matrices(self.basis.grid)
         bounded = np.isfinite(self.limits.jerk).any()
         object.__setattr__(self, '_grid', np.stack(matrices if bounded else matrices[:3]))
+        object.__setattr__(self, '_middle', self.limits.middle[self.moving])
+        object.__setattr__(self, '_half_range', self.limits.half_range[self.moving])
         sizes = (self.limits.velocity, self.limits.acceleration, self.limits.jerk)
         stacked = np.stack(sizes[: len(self._grid) - 1])[:, self.moving]
         object.__setattr__(self, '_sizes', self.basis.tightness * stacked)
@@ -91,14 +95,6 @@ class MotionFamily:
                     value=float(self.start[place]),
                     remedy='start further inside the range',
                 )
-
-    @property
-    def _half_range(self) -> np.ndarray:
-        return 0.5 * (self.limits.upper - self.limits.lower)[self.moving]
-
-    @property
-    def _middle(self) -> np.ndarray:
-        return 0.5 * (self.limits.upper + self.limits.lower)[self.moving]
 
     def _room(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what is free above and below the start (m,) of the moving joints."""
@@ -215,10 +211,6 @@ class MotionFamily:
         coefficients = np.zeros((self.shape[0], len(self.limits.joints)))
         coefficients[:, self.moving] = self._scale(x)[0] * raw
         return self.basis.trajectory(self.limits.joints, whole, coefficients)
-
-    def sharpened(self, factor: int) -> MotionFamily:
-        """Return the family with a sharpness that is ``factor`` (a power of 2) times as high."""
-        return replace(self, sharpness=factor * self.sharpness)
 
 
 def _power(values: np.ndarray, exponent: int) -> np.ndarray:

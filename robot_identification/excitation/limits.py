@@ -52,6 +52,17 @@ class Limits:
         if self.jerk is None:
             object.__setattr__(self, 'jerk', np.full(len(self.joints), np.inf))
 
+    @property
+    def middle(self) -> np.ndarray:
+        """(n_joints,) middle of the position ranges; NaN or infinite where there is none."""
+        with np.errstate(invalid='ignore'):
+            return (self.lower + self.upper) / 2.0
+
+    @property
+    def half_range(self) -> np.ndarray:
+        """(n_joints,) half of the position ranges; infinite where there is none."""
+        return (self.upper - self.lower) / 2.0
+
     def unit(self, quantity: str, joint: int) -> str:
         """Return the unit of a quantity of the joint in place ``joint``."""
         length = self.units[joint]
@@ -176,10 +187,8 @@ def start_position(robot: Robot, settings: PlannerSettings, limits: Limits) -> n
         naming the joint whose start is outside its limits, or the wrong number of values.
 
     """
-    bounded = np.isfinite(limits.lower) & np.isfinite(limits.upper)
-    with np.errstate(invalid='ignore'):
-        middle = (limits.lower + limits.upper) / 2.0
-    middle = np.where(bounded, middle, np.clip(0.0, limits.lower, limits.upper))
+    bounded = np.isfinite(limits.half_range)
+    middle = np.where(bounded, limits.middle, np.clip(0.0, limits.lower, limits.upper))
     start = by_joint(robot, settings, 'start', middle)
     for i, joint in enumerate(robot.joints):
         if not limits.lower[i] <= start[i] <= limits.upper[i]:

@@ -372,11 +372,10 @@ class PathProblem:
     def _excess(self, motion: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return penalties of (count, r + 2, samples, n_joints) states, and their gradients."""
         limits = self.limits
-        middle, half = 0.5 * (limits.lower + limits.upper), 0.5 * (limits.upper - limits.lower)
         value, slopes = np.zeros(len(motion[0])), []
-        sizes = (half, limits.velocity, limits.acceleration, limits.jerk)[: len(motion)]
-        centres = (middle, 0.0, 0.0, 0.0)[: len(motion)]
-        for states, centre, size in zip(motion, centres, sizes, strict=True):
+        sizes = limits.half_range, limits.velocity, limits.acceleration, limits.jerk
+        centres = limits.middle, 0.0, 0.0, 0.0
+        for states, centre, size in zip(motion, centres, sizes, strict=False):
             use = (states - centre) / (TIGHT * size)
             excess = np.maximum(np.abs(use) - 1.0, 0.0)
             value += self.weight / SAMPLES * (excess**2).sum(axis=(1, 2, 3))

@@ -63,7 +63,7 @@ def scene(
 
 
 def scene_robot(
-    robot: Robot, position: np.ndarray, tools: Sequence[Obstacle] = (), opacity: float = 1.0
+    robot: Robot, position: np.ndarray, tools: Sequence[Obstacle] = ()
 ) -> dict[str, Any]:
     """
     Return a robot and its motion for `scene`.
@@ -79,23 +79,19 @@ def scene_robot(
         (n_samples, n_joints) at equal steps [rad or m].
     tools:
         Obstacles that move with a link.
-    opacity:
-        Of the whole robot, from 0 to 1.
 
     """
-    frames = robot.link_frames
-    held = [o for o in tools if o.link]
-    carried = [
-        _drawn(o.shape(), frames[o.link].placement * o.placement, frames[o.link].parentJoint)
-        for o in held
-    ]
-    shapes = _robot_shapes(robot) + [{**shape, 'obstacle': True} for shape in carried]
+    shapes = _robot_shapes(robot)
+    for tool in tools:
+        if tool.link:
+            frame = robot.link_frames[tool.link]
+            drawn = _drawn(tool.shape(), frame.placement * tool.placement, frame.parentJoint)
+            shapes.append({**drawn, 'obstacle': True})
     return {
         'joints': _joints(robot),
         'position': packed(position),
         'columns': robot.n_joints,
         'shapes': shapes,
-        'opacity': opacity,
         'box': _box(robot, position),
     }
 
@@ -121,7 +117,7 @@ def _joints(robot: Robot) -> list[dict[str, Any]]:
         joints.append(
             {
                 'parent': int(model.parents[index]),
-                'placement': _matrix(model.jointPlacements[index]),
+                'placement': _matrix(model.jointPlacements[index].homogeneous),
                 'turn': _rounded(axis[3:]),
                 'slide': _rounded(axis[:3]),
                 'column': columns[index],
@@ -176,16 +172,16 @@ def _drawn(
     )
     return {
         'joint': int(joint),
-        'matrix': [float(f'{value:.7g}') for value in matrix.T.ravel()],
+        'matrix': _matrix(matrix),
         'colour': colour,
         'vertices': packed(np.round(65535.0 * (vertices - low) / size), '<u2'),
         'faces': packed(faces, '<u2'),
     }
 
 
-def _matrix(placement: pin.SE3) -> list[float]:
-    """Return a pose column by column, as WebGL has it."""
-    return [float(f'{value:.7g}') for value in placement.homogeneous.T.ravel()]
+def _matrix(matrix: np.ndarray) -> list[float]:
+    """Return a matrix (4, 4) column by column, as WebGL has it."""
+    return [float(f'{value:.7g}') for value in matrix.T.ravel()]
 
 
 def _rounded(values: np.ndarray) -> list[float]:

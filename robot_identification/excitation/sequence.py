@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -202,19 +202,8 @@ Function = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Takes (k, d) variables of k of the starts to their values (k,) and gradients (k, d)."""
 
 
-@dataclass(frozen=True)
-class Descents:
-    """
-    Results of several descents.
-
-    Attributes
-    ----------
-    x:
-        (s, d) variables.
-    values:
-        (s,) the function there.
-
-    """
+class Descents(NamedTuple):
+    """Variables (s, d) to which descents have come, and the values (s,) of the function there."""
 
     x: np.ndarray
     values: np.ndarray
@@ -475,9 +464,9 @@ def _select(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Go down stage by stage, fewer at each one; return those left and their values."""
     for power, evaluations, share in stages:
-        found = descend_all(function(power), x, evaluations, go_on=go_on)
-        order = np.argsort(found.values)[: -(-len(x) // share)]
-        x, values = found.x[order], found.values[order]
+        found, costs = descend_all(function(power), x, evaluations, go_on=go_on)
+        order = np.argsort(costs)[: -(-len(x) // share)]
+        x, values = found[order], costs[order]
         if not look(float(np.exp(values[0]))):
             break
     return x, values

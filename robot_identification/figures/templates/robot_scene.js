@@ -173,7 +173,7 @@ function robotScene(canvas, data) {
       for (const shape of robot.shapes) {
         const entry = [shape, matrices.product(found[shape.joint], shape.matrix),
           shape.obstacle ? hint : shape.colour || tones[shape.joint % 2],
-          shape.obstacle ? 0.5 : robot.opacity];
+          shape.obstacle ? 0.5 : 1];
         if (entry[3] < 1) later.push(entry);
         else put(...entry, gl.TRIANGLES, false);
       }

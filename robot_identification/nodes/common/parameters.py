@@ -251,12 +251,7 @@ _SCALARS: dict[Any, Parameter.Type] = {
     float: Parameter.Type.DOUBLE,
     str: Parameter.Type.STRING,
 }
-_ARRAYS: dict[Any, Parameter.Type] = {
-    bool: Parameter.Type.BOOL_ARRAY,
-    int: Parameter.Type.INTEGER_ARRAY,
-    float: Parameter.Type.DOUBLE_ARRAY,
-    str: Parameter.Type.STRING_ARRAY,
-}
+_ARRAYS = {entry: Parameter.Type[f'{kind.name}_ARRAY'] for entry, kind in _SCALARS.items()}
 _LARGEST_INT = 2**63 - 1  # of an integer parameter
 
 

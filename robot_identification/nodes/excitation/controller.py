@@ -15,6 +15,8 @@ import uuid
 
 from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTolerance
 import numpy as np
 from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionClient
@@ -31,7 +33,6 @@ from ..common.messages import (
     goal_mark,
     message_of,
     nanoseconds,
-    require_follow_joint_trajectory,
     seconds,
 )
 from ..common.requests import SERVICES
@@ -100,15 +101,9 @@ class Controller:
     uses_sim_time:
         Its parameter, once it was asked.
 
-    Raises
-    ------
-    SettingsError
-        where ``control_msgs`` is not installed.
-
     """
 
     def __init__(self, node: Node, group: CallbackGroup, name: str) -> None:
-        self._kind = require_follow_joint_trajectory()
         self._node, self._group = node, group
         self._discovered = time.monotonic() + APPEARS_SECONDS  # what was there at the start
         self.name: str = node.resolve_service_name(name)
@@ -138,7 +133,7 @@ class Controller:
         """Become a client of the action; raise ``NO_CONTROLLER`` where it does not appear."""
         if self._client is None:
             self._client = ActionClient(
-                self._node, self._kind, self.action, callback_group=self._group
+                self._node, FollowJointTrajectory, self.action, callback_group=self._group
             )
             # kept for good: destroying a client with an answer on its way can end the process
             self._cancels = self._node.create_client(
@@ -326,10 +321,8 @@ class Controller:
             (n_joints,) largest error on the path and at its end [rad or m].
 
         """
-        from control_msgs.msg import JointTolerance
-
         bounds = list(zip(trajectory.joints, map(float, tolerance), strict=True))
-        goal = self._kind.Goal(
+        goal = FollowJointTrajectory.Goal(
             trajectory=message_of(trajectory),
             path_tolerance=[JointTolerance(name=name, position=bound) for name, bound in bounds],
             # whether the robot rests is this node's to see, by noisy velocities of any kind
@@ -363,7 +356,7 @@ class SentGoal:
         self, controller: Controller, client: Any, cancels: Any, goal: Any, mark: bytes
     ) -> None:
         self._controller, self._cancels = controller, cancels
-        self._kind, self._joints = type(goal), tuple(goal.trajectory.joint_names)
+        self._joints = tuple(goal.trajectory.joint_names)
         # known before the answer, so that it can be canceled without one
         self._id = GoalInfo().goal_id
         self._id.uuid = np.frombuffer(mark + uuid.uuid4().bytes[len(mark) :], np.uint8)

@@ -8,7 +8,8 @@ allow, too.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 import warnings
@@ -31,11 +32,7 @@ from ...excitation.limits import Limits, motion_limits, stricter
 from ...excitation.plans import Plan
 from ...excitation.settings import MOST_INSTANTS, PlannerSettings
 from ...excitation.stops import check_stops, harsh_stops
-from ...excitation.trajectories import (
-    point_to_point,
-    PointTrajectory,
-    to_points,
-)
+from ...excitation.trajectories import point_to_point, PointTrajectory, to_points
 from ...model.robot import Robot
 from ..common.messages import trajectory_points
 from .options import Code, ExecutionOptions, MotionError
@@ -241,7 +238,7 @@ class MotionCheck:
                 f'{where}a motion of {trajectory.duration:.6g} s has {instants:.3g} instants to '
                 f'check, {MOST_INSTANTS} are the most: play it faster, or lower check_rate',
             )
-        try:
+        with _refused(where):
             limits = motion_limits(robot, settings, margin=options.check_margin)
             found = check_trajectory(
                 robot,
@@ -250,8 +247,6 @@ class MotionCheck:
                 rate=settings.check_rate,
                 collisions=collisions.model(robot, settings),
             )
-        except ExcitationError as error:
-            raise MotionError(_code(error), f'{where}{error}') from error
         # the way comes first in time, though it is checked last
         self.findings = (
             found if self.findings is None else found.then(self.findings, trajectory.duration)
@@ -263,16 +258,9 @@ class MotionCheck:
         robot = self.robot
         remarks = start.remark, harsh_stops(limits, start.deceleration)
         self.remark = '; '.join(filter(None, remarks))
-        try:
-            return check_stops(
-                robot,
-                self.whole,
-                limits,
-                start.deceleration,
-                collisions.model(robot, self.settings),
-            )
-        except ExcitationError as error:
-            raise MotionError(_code(error), f'if the motion were canceled: {error}') from error
+        with _refused('if the motion were canceled: '):
+            model = collisions.model(robot, self.settings)
+            return check_stops(robot, self.whole, limits, start.deceleration, model)
 
 
 def with_way_to_start(way: PointTrajectory, then: PointTrajectory) -> PointTrajectory:
@@ -285,10 +273,22 @@ def with_way_to_start(way: PointTrajectory, then: PointTrajectory) -> PointTraje
     return PointTrajectory(way.joints, time, *arrays)
 
 
-def _code(error: ExcitationError) -> int:
-    if isinstance(error, CollisionError):
-        return Code.COLLISION
-    return Code.LIMITS_VIOLATED if isinstance(error, LimitViolation) else Code.INVALID_TRAJECTORY
+REFUSALS = (
+    (CollisionError, Code.COLLISION),
+    (LimitViolation, Code.LIMITS_VIOLATED),
+    (ExcitationError, Code.INVALID_TRAJECTORY),
+)
+"""Codes by the error of a check, the first that fits."""
+
+
+@contextmanager
+def _refused(where: str = '') -> Iterator[None]:
+    """Raise `MotionError` for an `ExcitationError`; ``where`` begins its message."""
+    try:
+        yield
+    except ExcitationError as error:
+        found = (code for kind, code in REFUSALS if isinstance(error, kind))
+        raise MotionError(next(found), f'{where}{error}') from error
 
 
 # ------------------------------------------------------------------------------------ the request
@@ -321,17 +321,13 @@ def requested_motion(
             f"no plan is called '{request.plan_id}': plan again; known are {known}",
         )
     if kept is None:
-        try:
+        with _refused():
             trajectory = received_trajectory(request.trajectory, robot)
-        except ExcitationError as error:
-            raise MotionError(Code.INVALID_TRAJECTORY, str(error)) from error
         envelope = 'the present settings'
     else:
         trajectory = to_points(kept.trajectory, options.publish_rate)
-        try:
+        with _refused():
             settings, changed = stricter(robot, kept.settings, settings)
-        except ExcitationError as error:
-            raise MotionError(_code(error), str(error)) from error
         words = ' and the stricter present ' + ', '.join(changed) if changed else ''
         envelope = f'the settings of the plan{words}'
     trajectory = at_speed(trajectory, request.speed, options)
