@@ -211,6 +211,16 @@ class CollisionModel:
         kinds = [('obstacle' if name in names else 'link') + f" '{name}'" for name in both]
         return ' and '.join(kinds)
 
+    def allowance(self, names: Collection[str]) -> str:
+        """Return a remedy for links of which meshes are missing, to end another; '' for others."""
+        lost = [name for name in self.coverage.unchecked if name in names]
+        if not lost:
+            return ''
+        return (
+            f", or name the pair in 'planner.allowed_pairs' if the missing meshes of "
+            f'{one_of(lost)} would always touch the other link'
+        )
+
     @cached_property
     def pair_tolerance(self) -> np.ndarray:
         """Bound of what tracking errors change the distance of each pair by, (n_pairs,) [m]."""

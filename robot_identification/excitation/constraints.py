@@ -139,6 +139,7 @@ def too_close(
         remedy = STOP_REMEDY
     elif nearest.planned >= nearest.clearance:
         remedy += ', or a smaller tracking_tolerance if the controller keeps it'
+    remedy += collisions.allowance((nearest.first, nearest.second))
     error = CollisionError(
         f'{collisions.in_words(nearest.first, nearest.second)} are '
         f'{collisions.distance_in_words(nearest)} apart {when}, closer than the clearance of '
@@ -439,11 +440,10 @@ def _require(
 
 
 def _limit_usage(reached: Extremes, efforts: np.ndarray, limits: Limits) -> LimitUse:
-    bounded = np.isfinite(limits.lower) & np.isfinite(limits.upper)
+    middle, half = limits.middle, limits.half_range
     with np.errstate(invalid='ignore'):
-        middle, half = (limits.lower + limits.upper) / 2.0, (limits.upper - limits.lower) / 2.0
         away = np.maximum(reached.highest[0] - middle, middle - reached.lowest[0]) / half
-    shares = {'position': np.where(bounded, away, 0.0)}
+    shares = {'position': np.where(np.isfinite(half), away, 0.0)}
     for order, name in enumerate(QUANTITIES[1:], 1):
         shares[name] = np.abs(reached.largest(order)[0]) / getattr(limits, name)
     shares['effort'] = np.abs(efforts) / limits.effort

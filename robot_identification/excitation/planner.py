@@ -133,8 +133,7 @@ def start_poses(
             raise too_close(collisions, Nearest.from_contact(contact, 0.0, start))
         _require_held(robot, limits, start)
         return start[None]
-    half = 0.5 * (limits.upper - limits.lower)
-    rng = np.random.default_rng(settings.seed)
+    half, rng = limits.half_range, np.random.default_rng(settings.seed)
     candidates = start + INNER * rng.uniform(-1.0, 1.0, (CANDIDATES, robot.n_joints)) * half
     candidates = np.clip(candidates, limits.lower, limits.upper)
     nearest_first = np.argsort(np.linalg.norm((candidates - start) / half, axis=1))
@@ -153,11 +152,13 @@ def start_poses(
     if not held.size:
         _require_held(robot, limits, start)
     (words_of_most, count), *_ = in_the_way.most_common(1)
+    assert collisions is not None
     raise ExcitationError(
         f'no position free of collision was found to start from: {words_of_most} are too close in '
         f'{count} of {held.size} positions',
         key='start',
-        remedy="correct the obstacle or the shapes, or give a free 'start'",
+        remedy="correct the obstacle or the shapes, or give a free 'start'"
+        + collisions.allowance(robot.links),
     )
 
 
