@@ -87,11 +87,7 @@ def rest_to_rest(duration: float, frequency: float, harmonics: int) -> np.ndarra
     Velocity and acceleration vanish at time 0 and at ``duration``: four linear constraints, of
     which two remain where the duration is a whole number of periods.
 
-    Raises
-    ------
-    ExcitationError
-        where no motion is left.
-
+    Raises `ExcitationError` where no motion is left.
     """
     _, velocity, acceleration, _ = fourier_basis(np.array([0.0, duration]), frequency, harmonics)
     # the constraints' rows are made comparable: velocity has entries of 1, acceleration of omega l
@@ -274,20 +270,12 @@ Basis = FourierBasis | SplineBasis
 
 @dataclass(frozen=True)
 class BasisKind:
-    """
-    Member of the table of bases.
-
-    Attributes
-    ----------
-    doc:
-        What its motions are, for the description of `PlannerSettings.method`.
-    make:
-        Returns the basis for a duration [s], a fundamental frequency [Hz] and harmonics.
-
-    """
+    """Member of the table of bases."""
 
     doc: str
+    """What its motions are, for the description of `PlannerSettings.method`."""
     make: Callable[[float, float, int], Basis]
+    """Returns the basis for a duration [s], a fundamental frequency [Hz] and harmonics."""
 
 
 BASES = {

@@ -38,30 +38,20 @@ class MotionFamily:
     of all limits on a grid.  So every limit is kept, small variables mean small motions and large
     ones motions up to the limits.  The start, where it is free, is a hyperbolic tangent of further
     variables.  Variables are a vector: those of the start first, then those of the coefficients.
-
-    Attributes
-    ----------
-    basis:
-        The motions of one joint.
-    limits:
-        Limits of all joints, finite for positions.
-    start:
-        (n_joints,) where motions begin and end; where the search begins if the start is free.
-    moving:
-        (m,) places of the joints that move.
-    free_start:
-        Whether the start of the moving joints is among the variables.
-    sharpness:
-        p, a power of 2.
-
     """
 
     basis: Basis
+    """The motions of one joint."""
     limits: Limits
+    """Limits of all joints, finite for positions."""
     start: np.ndarray
+    """(n_joints,) where motions begin and end; where the search begins if the start is free."""
     moving: np.ndarray
+    """(m,) places of the joints that move."""
     free_start: bool = False
+    """Whether the start of the moving joints is among the variables."""
     sharpness: int = SHARPNESS
+    """p, a power of 2."""
     _grid: np.ndarray = field(init=False, repr=False, compare=False)
     _sizes: np.ndarray = field(init=False, repr=False, compare=False)
     _middle: np.ndarray = field(init=False, repr=False, compare=False)

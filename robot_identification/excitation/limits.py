@@ -181,11 +181,8 @@ def start_position(robot: Robot, settings: PlannerSettings, limits: Limits) -> n
     """
     Return the start (n_joints,) of the settings, or the middle of the ranges [rad or m].
 
-    Raises
-    ------
-    ExcitationError
-        naming the joint whose start is outside its limits, or the wrong number of values.
-
+    Raises `ExcitationError` naming the joint whose start is outside its limits, or the wrong
+    number of values.
     """
     bounded = np.isfinite(limits.half_range)
     middle = np.where(bounded, limits.middle, np.clip(0.0, limits.lower, limits.upper))
@@ -207,11 +204,7 @@ def by_joint(robot: Robot, settings: PlannerSettings, key: str, default: np.ndar
     """
     Return the values (n_joints,) of a setting, or the default where it is empty.
 
-    Raises
-    ------
-    ExcitationError
-        where it has not one value for each joint.
-
+    Raises `ExcitationError` where it has not one value for each joint.
     """
     return one_a_joint(robot.joints, key, getattr(settings, key) or default)
 

@@ -63,38 +63,25 @@ NOISE = 0.01
 
 @dataclass(frozen=True)
 class IdentificationGoal:
-    """
-    Goal of a motion.
-
-    Attributes
-    ----------
-    regressor, prior:
-        The model, and the parameters that predict efforts.
-    columns:
-        (b,) columns of the regressor whose parameters are estimated.
-    names, units, values:
-        Of these: base parameters, or those of the load; their values by the URDF.
-    noise:
-        (n_joints,) standard deviation of one of `ROW_RATE` efforts a second [N m or N].
-    earlier:
-        (b, b) information of earlier recordings.
-    criterion:
-        What is minimised.
-    moving:
-        Joints that move.
-
-    """
+    """Goal of a motion."""
 
     regressor: Regressor
     prior: ParameterSet
+    """The model, and the parameters that predict efforts."""
     columns: np.ndarray
+    """(b,) columns of the regressor whose parameters are estimated."""
     names: tuple[str, ...]
     units: tuple[str, ...]
     values: np.ndarray
+    """Of these: base parameters, or those of the load; their values by the URDF."""
     noise: np.ndarray
+    """(n_joints,) standard deviation of one of `ROW_RATE` efforts a second [N m or N]."""
     earlier: np.ndarray
+    """(b, b) information of earlier recordings."""
     criterion: Criterion
+    """What is minimised."""
     moving: tuple[str, ...]
+    """Joints that move."""
 
     def deviations(self, trajectory: Trajectory) -> PredictedDeviations:
         """Return the deviations that a motion leaves, with what is known already."""
@@ -123,11 +110,8 @@ def wanted_parameters(
     """
     Return the goal of a motion by the settings.
 
-    Raises
-    ------
-    ExcitationError
-        naming the parameter or joint that there is not, or a noise that does not fit.
-
+    Raises `ExcitationError` naming the parameter or joint that there is not, or a noise that does
+    not fit.
     """
     regressor, values = build(robot, model), prior(robot, model)
     payload = settings.parameters == ('payload',)
@@ -181,11 +165,7 @@ def parameter_places(
 
     ``parameters`` are as `PlannerSettings.parameters`, but for ``payload``; empty for all.
 
-    Raises
-    ------
-    ExcitationError
-        naming what is no base parameter and has none.
-
+    Raises `ExcitationError` naming what is no base parameter and has none.
     """
     if not parameters:
         return np.arange(len(names))
@@ -275,20 +255,12 @@ def _moving(robot: Robot, settings: PlannerSettings, *, payload: bool) -> tuple[
 
 @dataclass(frozen=True)
 class ObjectiveValue:
-    """
-    Value of the objective.
-
-    Attributes
-    ----------
-    criterion:
-        Without the penalties.
-    penalty:
-        Of efforts and distances; 0 where all is well.
-
-    """
+    """Value of the objective."""
 
     criterion: float
+    """Without the penalties."""
     penalty: float
+    """Of efforts and distances; 0 where all is well."""
 
     @property
     def total(self) -> float:
@@ -298,38 +270,24 @@ class ObjectiveValue:
 
 @dataclass(frozen=True)
 class Objective:
-    """
-    The criterion along a motion, with penalties.
-
-    Attributes
-    ----------
-    family:
-        What motions there are.
-    goal:
-        Goal of the motions; its noise is that of the efforts of one of ``time``.
-    time:
-        (n_samples,) when the motion is looked at [s].
-    effort:
-        (n_joints,) limits of the efforts.
-    distances:
-        Penalty of links that come close; None leaves distances aside.
-    buffer:
-        Distance above which links count as close [m].
-    weight:
-        Factor of the penalties.
-    every:
-        Each so many samples distances are looked at.
-
-    """
+    """The criterion along a motion, with penalties."""
 
     family: MotionFamily
+    """What motions there are."""
     goal: IdentificationGoal
+    """Goal of the motions; its noise is that of the efforts of one of ``time``."""
     time: np.ndarray
+    """(n_samples,) when the motion is looked at [s]."""
     effort: np.ndarray
+    """(n_joints,) limits of the efforts."""
     distances: DistancePenalty | None = None
+    """Penalty of links that come close; None leaves distances aside."""
     buffer: float = 0.0
+    """Distance above which links count as close [m]."""
     weight: float = 1.0
+    """Factor of the penalties."""
     every: int = 2
+    """Each so many samples distances are looked at."""
     _matrices: Matrices = field(init=False, repr=False, compare=False)
     _coulomb: tuple[tuple[int, int], ...] = field(init=False, repr=False, compare=False)
 

@@ -214,31 +214,21 @@ class PathProblem:
     The cost of points, with penalties for what the path between them exceeds its limits by.
 
     Variables (d,) are those of the points and the logarithms of the times (`WaypointProblem`).
-
-    Attributes
-    ----------
-    equations, cost:
-        What is minimised.
-    limits:
-        Limits of the path; finite.
-    start:
-        (n_joints,) where it starts and ends [rad or m].
-    n_equations:
-        r, hence r + 1 points beside the start and the end.
-    weight:
-        Factor of the penalties.
-    obstacles:
-        Further penalties; None for none.
-
     """
 
     equations: EnergyEquations
     cost: PointCost
+    """What is minimised."""
     limits: Limits
+    """Limits of the path; finite."""
     start: np.ndarray
+    """(n_joints,) where it starts and ends [rad or m]."""
     n_equations: int
+    """r, hence r + 1 points beside the start and the end."""
     weight: float = 20.0
+    """Factor of the penalties."""
     obstacles: Obstacles | None = None
+    """Further penalties; None for none."""
     _bases: tuple[np.ndarray, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -57,47 +57,31 @@ _JERK_STEP = 1e-4  # s, of the finite difference of accelerations
 
 @dataclass(frozen=True)
 class MotionPage:
-    """
-    Contents of a page of a motion.
-
-    Attributes
-    ----------
-    robot, trajectory, limits:
-        The robot, its motion, and the limits that the curves are compared with.
-    findings:
-        Of the check; None where it refused the motion.
-    refusal:
-        Why it was refused; empty where it was not.
-    refusal_time:
-        When the motion breaks the rule [s]; None where that is not known.
-    collisions:
-        Model for the distances; None leaves them out.
-    obstacles:
-        Drawn around the robot.
-    deviations:
-        Predicted standard deviations, where they are known.
-    effort:
-        Prediction of the efforts; None takes the URDF's parameters.
-    condition_number:
-        Of the base regressor along the motion; None where it is not known.
-    warnings, settings:
-        For the user: texts, and the settings as YAML.
-
-    """
+    """Contents of a page of a motion."""
 
     robot: Robot
     trajectory: Trajectory
     limits: Limits
+    """The robot, its motion, and the limits that the curves are compared with."""
     findings: Findings | None
+    """Of the check; None where it refused the motion."""
     refusal: str = ''
+    """Why it was refused; empty where it was not."""
     refusal_time: float | None = None
+    """When the motion breaks the rule [s]; None where that is not known."""
     collisions: CollisionModel | None = None
+    """Model for the distances; None leaves them out."""
     obstacles: tuple[Obstacle, ...] = ()
+    """Drawn around the robot."""
     deviations: PredictedDeviations | None = None
+    """Predicted standard deviations, where they are known."""
     effort: Effort | None = None
+    """Prediction of the efforts; None takes the URDF's parameters."""
     condition_number: float | None = None
+    """Of the base regressor along the motion; None where it is not known."""
     warnings: tuple[str, ...] = ()
     settings: str = ''
+    """For the user: texts, and the settings as YAML."""
 
 
 def plan_html(page: MotionPage) -> str:

@@ -59,11 +59,7 @@ def plan_limits(robot: Robot, settings: PlannerSettings) -> tuple[Limits, tuple[
     the controller's stops are to keep the position limits, too, no joint accelerates harder than
     it brakes in one: a path that brakes by itself within the limits then goes farther than a stop.
 
-    Raises
-    ------
-    ExcitationError
-        where limits leave no room.
-
+    Raises `ExcitationError` where limits leave no room.
     """
     limits = motion_limits(robot, settings)
     start = start_position(robot, settings, limits)
@@ -119,12 +115,8 @@ def start_poses(
     That is the pose of the settings, and then the only one, or the allowed one that is nearest to
     the middle of the ranges.
 
-    Raises
-    ------
-    ExcitationError
-        where the pose of the settings touches something or is too heavy to hold, or no pose is
-        allowed.
-
+    Raises `ExcitationError` where the pose of the settings touches something or is too heavy to
+    hold, or no pose is allowed.
     """
     start = start_position(robot, settings, limits)
     if settings.start:

@@ -44,11 +44,7 @@ def read_scene(path: Path) -> tuple[Obstacle, ...]:
     for the end of all that is on the side away from its normal.  Objects that a message attaches
     to a link move with it.
 
-    Raises
-    ------
-    SettingsError
-        naming file and line, or object, of what cannot be read.
-
+    Raises `SettingsError` naming file and line, or object, of what cannot be read.
     """
     try:
         text = read_text(path)

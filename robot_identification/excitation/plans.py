@@ -233,34 +233,22 @@ class PlanChecks:
 
 @dataclass(frozen=True)
 class PlanningTask:
-    """
-    Task of a planner.
-
-    Attributes
-    ----------
-    robot, settings, model:
-        As for `planner.plan`.
-    limits:
-        Limits of the plan, finite for positions.
-    starts:
-        (k, n_joints) poses that the motion may start from and end at, the usual one first.
-    collisions:
-        The robot's collision model; None leaves distances aside.
-    wanted:
-        Goal of the motion.
-    watch:
-        Ends the work where it has to end.
-
-    """
+    """Task of a planner."""
 
     robot: Robot
     settings: PlannerSettings
     model: ModelSettings
+    """As for `planner.plan`."""
     limits: Limits
+    """Limits of the plan, finite for positions."""
     starts: np.ndarray
+    """(k, n_joints) poses that the motion may start from and end at, the usual one first."""
     collisions: CollisionModel | None
+    """The robot's collision model; None leaves distances aside."""
     wanted: IdentificationGoal
+    """Goal of the motion."""
     watch: PlanningWatch
+    """Ends the work where it has to end."""
 
     @cached_property
     def checks(self) -> PlanChecks:

@@ -93,50 +93,29 @@ class _Enough(Exception):
 
 @dataclass(frozen=True)
 class Feasible:
-    """
-    A motion that has passed the checks.
-
-    Attributes
-    ----------
-    trajectory:
-        The motion.
-    criterion:
-        Value of the criterion.
-    amplitude:
-        Share of the excursions that was left of what the search had found; 1 for all.
-
-    """
+    """A motion that has passed the checks."""
 
     trajectory: Planned
     criterion: float
+    """Value of the criterion."""
     amplitude: float
+    """Share of the excursions that was left of what the search had found; 1 for all."""
 
 
 @dataclass
 class Search:
-    """
-    State of a search; `run` ends with the best feasible motion so far.
-
-    Attributes
-    ----------
-    objective:
-        What is minimised.
-    task:
-        Has the poses to start from, what a motion has to pass, and the watch.
-    done:
-        Number of evaluations so far.
-    best:
-        Best motion that has passed the checks.
-    refused:
-        Why the last motion has not.
-
-    """
+    """State of a search; `run` ends with the best feasible motion so far."""
 
     objective: Objective
+    """What is minimised."""
     task: PlanningTask
+    """Has the poses to start from, what a motion has to pass, and the watch."""
     done: int = 0
+    """Number of evaluations so far."""
     best: Feasible | None = None
+    """Best motion that has passed the checks."""
     refused: Exception | None = None
+    """Why the last motion has not."""
 
     def __post_init__(self) -> None:
         self._rng = np.random.default_rng(self.task.settings.seed)

@@ -39,40 +39,26 @@ NEW_POINTS = 3
 
 @dataclass(frozen=True)
 class WaypointSet:
-    """
-    Points of a motion.
-
-    Attributes
-    ----------
-    position, velocity:
-        (..., r + 1, n_joints) [rad, rad/s; m, m/s]; axes before these two are for several
-        sequences at once.
-
-    """
+    """Points of a motion."""
 
     position: np.ndarray
     velocity: np.ndarray
+    """
+    (..., r + 1, n_joints) [rad, rad/s; m, m/s]; axes before these two are for several
+    sequences at once.
+    """
 
 
 @dataclass(frozen=True)
 class EnergyEquations:
-    """
-    The matrix of energy differences of a sequence.
-
-    Attributes
-    ----------
-    regressor:
-        The robot's energies.
-    columns:
-        (b,) base parameters, as places in its layout.
-    scale:
-        (b,) what the columns are divided by, fixed beforehand; 1 leaves them in SI units.
-
-    """
+    """The matrix of energy differences of a sequence."""
 
     regressor: EnergyRegressor
+    """The robot's energies."""
     columns: np.ndarray
+    """(b,) base parameters, as places in its layout."""
     scale: np.ndarray
+    """(b,) what the columns are divided by, fixed beforehand; 1 leaves them in SI units."""
 
     @property
     def n_base(self) -> int:
@@ -107,21 +93,13 @@ class EnergyEquations:
 
 @dataclass(frozen=True)
 class PointBounds:
-    """
-    Limits of points, and the variables that keep them.
-
-    Attributes
-    ----------
-    lower, upper:
-        (n_joints,) position [rad or m].
-    velocity:
-        (n_joints,) largest speed [rad/s or m/s].
-
-    """
+    """Limits of points, and the variables that keep them."""
 
     lower: np.ndarray
     upper: np.ndarray
+    """(n_joints,) position [rad or m]."""
     velocity: np.ndarray
+    """(n_joints,) largest speed [rad/s or m/s]."""
 
     def sequence(self, x: np.ndarray) -> WaypointSet:
         """Return the points of variables x, (..., 2, r + 1, n_joints)."""

@@ -47,24 +47,15 @@ _BLOCK = 65_536  # instants whose stops are looked at together
 
 @dataclass(frozen=True)
 class Stops:
-    """
-    Stops from instants of a path.
-
-    Attributes
-    ----------
-    time:
-        (n_stops,) when they begin [s].
-    position, velocity:
-        (n_stops, n_joints) states in which they begin.
-    deceleration:
-        (n_joints,) positive [rad/s^2 or m/s^2].
-
-    """
+    """Stops from instants of a path."""
 
     time: np.ndarray
+    """(n_stops,) when they begin [s]."""
     position: np.ndarray
     velocity: np.ndarray
+    """(n_stops, n_joints) states in which they begin."""
     deceleration: np.ndarray
+    """(n_joints,) positive [rad/s^2 or m/s^2]."""
 
     @classmethod
     def along(cls, trajectory: Trajectory, time: np.ndarray, deceleration: np.ndarray) -> Stops:
@@ -253,11 +244,7 @@ def check_meshes(
     This is at instants, `MESH_STEP` apart, and on stops from every `STEP`; pairs that are always
     equally far apart are looked at, too.
 
-    Raises
-    ------
-    CollisionError
-        naming the links and the time.
-
+    Raises `CollisionError` naming the links and the time.
     """
     time = np.arange(0.0, trajectory.duration, MESH_STEP)
     position = trajectory.sample(time).position

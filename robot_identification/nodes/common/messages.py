@@ -175,11 +175,7 @@ def parameters_from_message(message: messages.ParameterSet) -> ParameterSet:
     """
     Return names, units and values of a message.
 
-    Raises
-    ------
-    IdentificationError
-        where a name occurs twice or a value is not finite.
-
+    Raises `IdentificationError` where a name occurs twice or a value is not finite.
     """
     if len(message.parameters) > MOST_PARAMETERS:
         raise IdentificationError(

@@ -77,11 +77,8 @@ def declare_options(
     the present values.  The prefix is put before the names with a dot; ``defaults`` is an instance
     whose values are the defaults instead of the class's own.
 
-    Raises
-    ------
-    SettingsError
-        naming the parameter whose override is missing, of the wrong type or out of range.
-
+    Raises `SettingsError` naming the parameter whose override is missing, of the wrong type or out
+    of range.
     """
     entry = _Declared(cls, prefix, defaults)
     options = cls(**_values(entry, partial(_declare, node)))

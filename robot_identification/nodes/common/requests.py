@@ -101,13 +101,8 @@ class RequestQueue:
         The name is that of the request in the refusals of others.  ``canceled`` is asked until the
         turn comes.
 
-        Raises
-        ------
-        BusyError
-            where too many requests wait already.
-        RequestCanceled
-            where the request is canceled, or the queue is stopped, before the turn comes.
-
+        Raises `BusyError` where too many requests wait already; `RequestCanceled` where the
+        request is canceled, or the queue is stopped, before the turn comes.
         """
         waiting = len(self._names) - 1
         if self._stopped:

@@ -336,11 +336,7 @@ class ActionExecutor:
         """
         Execute a motion and return its recording.
 
-        Raises
-        ------
-        RequestFailedError
-            where the excitation node refuses the motion, or ends it.
-
+        Raises `RequestFailedError` where the excitation node refuses the motion, or ends it.
         """
         done = self.caller.act(
             Excite,

@@ -145,12 +145,8 @@ class Controller:
         """
         Require that the controller takes a goal for the robot, and that nobody else commands it.
 
-        Raises
-        ------
-        MotionError
-            as `contract`, and ``NO_CONTROLLER`` where it is not active, ``CONTROLLER_SHARED``
-            where others may command it.
-
+        Raises `MotionError` as `contract` does, and ``NO_CONTROLLER`` where it is not active,
+        ``CONTROLLER_SHARED`` where others may command it.
         """
         found = await self.contract(robot, tick)
         await self._require_active(tick)
@@ -163,11 +159,7 @@ class Controller:
         """
         Return what the controller declares of itself, which is logged once.
 
-        Raises
-        ------
-        MotionError
-            as `ask_contract`, and ``NO_CONTROLLER`` where it is not there.
-
+        Raises `MotionError` as `ask_contract` does, and ``NO_CONTROLLER`` where it is not there.
         """
         await self._appear(lambda: not self.gone, self._discovered - time.monotonic(), tick)
         found = await ask_contract(self.name, self._asked, robot, tick)
