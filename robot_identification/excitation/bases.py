@@ -16,7 +16,7 @@ its coefficients, which a basis of their null space takes out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.interpolate import BSpline
@@ -173,9 +173,7 @@ class FourierTrajectory:
 
     def scaled(self, factor: float | np.ndarray) -> FourierTrajectory:
         """Return the motion with excursions multiplied by a factor, or by one of each joint."""
-        return FourierTrajectory(
-            self.joints, self.duration, self.frequency, self.start, factor * self.coefficients
-        )
+        return replace(self, coefficients=factor * self.coefficients)
 
 
 @dataclass(frozen=True)

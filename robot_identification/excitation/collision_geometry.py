@@ -42,8 +42,9 @@ class BoundingSpheres:
     (k,) place in ``tree.joints`` of the joint that carries each sphere, plus 1; 0 is the base.
     """
     centres: np.ndarray
+    """(k, 3) in the owner's frame [m]."""
     radii: np.ndarray
-    """(k, 3) in the owner's frame and (k,) [m]."""
+    """(k,) [m]."""
     first: np.ndarray
     second: np.ndarray
     """(e,) spheres whose distances are looked at, those of a pair together."""

@@ -77,7 +77,7 @@ class Measured:
     """Pairs as they were measured."""
 
     distance: np.ndarray
-    """(k,) [m]."""
+    """(k,) of the shapes [m]."""
     lines: np.ndarray
     """(k, 3, 3) nearest point of either shape, and the normal, in the base frame."""
     jacobians: np.ndarray

@@ -125,9 +125,13 @@ class MotionFamily:
         """Return variables of about ``factor`` times the excursions from the start."""
         start, raw = self.split(x)
         scale, _, _ = self._scale(x)
+        return self.variables(self._of_all(start), factor * scale * raw)
+
+    def _of_all(self, start: np.ndarray) -> np.ndarray:
+        """Return the start (n_joints,) of all joints by that of the moving ones."""
         whole = np.array(self.start)
         whole[self.moving] = start
-        return self.variables(whole, factor * scale * raw)
+        return whole
 
     def motion(self, x: np.ndarray, matrices: Matrices) -> tuple[np.ndarray, ...]:
         """Return position, velocity and acceleration (n, n_joints) for matrices at n times."""
@@ -196,11 +200,9 @@ class MotionFamily:
     def trajectory(self, x: np.ndarray) -> FourierTrajectory | PointTrajectory:
         """Return the trajectory of variables."""
         start, raw = self.split(x)
-        whole = np.array(self.start)
-        whole[self.moving] = start
         coefficients = np.zeros((self.shape[0], len(self.limits.joints)))
         coefficients[:, self.moving] = self._scale(x)[0] * raw
-        return self.basis.trajectory(self.limits.joints, whole, coefficients)
+        return self.basis.trajectory(self.limits.joints, self._of_all(start), coefficients)
 
 
 def _power(values: np.ndarray, exponent: int) -> np.ndarray:

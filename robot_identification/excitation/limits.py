@@ -102,17 +102,13 @@ def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None 
     bounded = np.isfinite(lower) & np.isfinite(upper)
     with np.errstate(invalid='ignore'):
         middle, half = (lower + upper) / 2.0, (upper - lower) / 2.0
-    velocity = by_joint(robot, settings, 'velocity_limits', robot.limits.velocity)
-    _require_positive(robot, 'velocity_limits', velocity, 'velocity')
-    acceleration = by_joint(
-        robot, settings, 'acceleration_limits', velocity / settings.acceleration_time
-    )
-    _require_positive(robot, 'acceleration_limits', acceleration, 'acceleration')
+    velocity = _positive(robot, settings, 'velocity', robot.limits.velocity)
+    default = velocity / settings.acceleration_time
+    acceleration = _positive(robot, settings, 'acceleration', default)
     time = settings.jerk_time
-    default = np.full_like(acceleration, np.inf) if time is None else acceleration / time
-    jerk = by_joint(robot, settings, 'jerk_limits', default)
+    jerk = np.full_like(acceleration, np.inf) if time is None else acceleration / time
     if settings.jerk_limits:
-        _require_positive(robot, 'jerk_limits', jerk, 'jerk')
+        jerk = _positive(robot, settings, 'jerk', jerk)
     return Limits(
         joints=robot.joints,
         units=joint_units(robot),
@@ -236,7 +232,12 @@ def _require_range(robot: Robot, lower: np.ndarray, upper: np.ndarray) -> None:
             )
 
 
-def _require_positive(robot: Robot, key: str, values: np.ndarray, quantity: str) -> None:
+def _positive(
+    robot: Robot, settings: PlannerSettings, quantity: str, default: np.ndarray
+) -> np.ndarray:
+    """Return the limits of a quantity, which have to be positive and finite."""
+    key = f'{quantity}_limits'
+    values = by_joint(robot, settings, key, default)
     for joint, value in zip(robot.joints, values, strict=True):
         if not (0.0 < value < np.inf):
             what = 'is missing' if np.isinf(value) else f'is {value:.6g}'
@@ -247,6 +248,7 @@ def _require_positive(robot: Robot, key: str, values: np.ndarray, quantity: str)
                 value=float(value),
                 remedy=f"give a positive one in the URDF or in '{key}'",
             )
+    return values
 
 
 def joint_units(robot: Robot) -> tuple[str, ...]:

@@ -218,7 +218,7 @@ class PathProblem:
 
     equations: EnergyEquations
     cost: PointCost
-    """What is minimised."""
+    """Of the equations, which is minimised."""
     limits: Limits
     """Limits of the path; finite."""
     start: np.ndarray

@@ -32,7 +32,7 @@ from .extremes import Effort, nominal_effort
 from .limits import Limits, motion_limits
 from .plan_file import plan_text, points_csv, points_yaml
 from .plans import Plan
-from .robot_scene import obstacle_shapes, packed, scene, scene_robot
+from .robot_scene import packed, scene
 from .settings import Obstacle
 from .trajectories import PointTrajectory, to_points, Trajectory
 
@@ -62,7 +62,7 @@ class MotionPage:
     robot: Robot
     trajectory: Trajectory
     limits: Limits
-    """The robot, its motion, and the limits that the curves are compared with."""
+    """Limits that the curves are compared with."""
     findings: Findings | None
     """Of the check; None where it refused the motion."""
     refusal: str = ''
@@ -81,7 +81,7 @@ class MotionPage:
     """Of the base regressor along the motion; None where it is not known."""
     warnings: tuple[str, ...] = ()
     settings: str = ''
-    """For the user: texts, and the settings as YAML."""
+    """As YAML, for the user."""
 
 
 def plan_html(page: MotionPage) -> str:
@@ -89,8 +89,7 @@ def plan_html(page: MotionPage) -> str:
     time = _times(page.trajectory)
     position = page.trajectory.sample(time).position
     distances, lines = _distances(page)
-    moving = scene_robot(page.robot, position, page.obstacles)
-    drawn = scene([moving], page.trajectory.duration, obstacle_shapes(page.obstacles), lines)
+    drawn = scene(page.robot, position, page.trajectory.duration, page.obstacles, lines)
     data = {'scene': drawn, 'distances': distances, 'refusal_time': page.refusal_time}
     return render(
         'plan.html',

@@ -212,11 +212,11 @@ class PlanChecks:
 
     def _stopping(self, trajectory: Trajectory) -> float | None:
         """Check the controller's stops, if its decelerations are known; return the longest."""
-        if not self.settings.stop_deceleration:
+        deceleration = self.settings.stop_deceleration
+        if not deceleration:
             return None
         # a stop may use up the margin
         limits = motion_limits(self.robot, self.settings, margin=0.0)
-        deceleration = self.settings.stop_deceleration
         return check_stops(self.robot, trajectory, limits, deceleration, self.collisions)
 
     def effort_shares(self, trajectory: Trajectory) -> np.ndarray:

@@ -212,7 +212,7 @@ def descend_all(
         Asked before each evaluation; False ends all descents where they are.
 
     """
-    state = _State.evaluate(function, x)
+    state = _State(function, x)
     for _ in range(evaluations - 1):
         active = np.flatnonzero(~state.resting)
         if active.size == 0 or not go_on():
@@ -222,40 +222,23 @@ def descend_all(
     return Descents(state.x, state.values)
 
 
-@dataclass
 class _State:
     """All descents; the first axis of each array is the start."""
 
-    x: np.ndarray
-    values: np.ndarray
-    gradient: np.ndarray
-    direction: np.ndarray
-    step: np.ndarray
-    moves: np.ndarray  # (s, curvature_steps, d), oldest first; zero where there is none yet
-    changes: np.ndarray
-    inverse: np.ndarray  # (s, curvature_steps) 1 / (move . change), zero where there is none yet
-    recent: np.ndarray  # (s, patience) values of the last steps
-    resting: np.ndarray
-
-    @classmethod
-    def evaluate(cls, function: Function, x: np.ndarray) -> _State:
-        x = np.array(x, dtype=float)
-        values, gradient = function(x)
-        starts, size = x.shape
-        state = cls(
-            x=x,
-            values=np.array(values),
-            gradient=np.array(gradient),
-            direction=-gradient,
-            step=np.ones(starts),
-            moves=np.zeros((starts, DESCENT.curvature_steps, size)),
-            changes=np.zeros((starts, DESCENT.curvature_steps, size)),
-            inverse=np.zeros((starts, DESCENT.curvature_steps)),
-            recent=np.full((starts, DESCENT.patience), np.inf),
-            resting=np.asarray(~gradient.any(axis=1)),
-        )
-        state.aim(np.arange(starts))
-        return state
+    def __init__(self, function: Function, x: np.ndarray) -> None:
+        self.x = np.array(x, dtype=float)
+        self.values, self.gradient = (np.array(each) for each in function(self.x))
+        self.direction = -self.gradient
+        starts, steps = len(x), DESCENT.curvature_steps
+        self.step = np.ones(starts)
+        # (s, steps, d), oldest first; zero where there is none yet
+        self.moves, self.changes = np.zeros((2, starts, steps, x.shape[1]))
+        # (s, steps) 1 / (move . change), likewise
+        self.inverse = np.zeros((starts, steps))
+        # (s, patience) values of the last steps
+        self.recent = np.full((starts, DESCENT.patience), np.inf)
+        self.resting = np.asarray(~self.gradient.any(axis=1))
+        self.aim(np.arange(starts))
 
     def take(
         self,

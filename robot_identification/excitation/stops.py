@@ -156,16 +156,10 @@ def check_stops(
 
     Parameters
     ----------
-    robot:
-        The robot.
-    trajectory:
-        As it is executed: the motion of the robot's joints, in its order.
-    limits:
-        Limits in force.
+    robot, trajectory, limits, collisions:
+        As of `check_trajectory`.
     deceleration:
-        As for `decelerations`, in the order of the robot's joints.
-    collisions:
-        The robot's collision model; None leaves distances aside.
+        As of `decelerations`, in the order of the robot's joints.
 
     Returns
     -------

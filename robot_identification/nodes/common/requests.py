@@ -150,7 +150,7 @@ CODES: tuple[tuple[type[Exception], str], ...] = (
     (RecordingError, 'INVALID_RECORDING'),
     (ExcitationError, 'INFEASIBLE'),
     (IdentificationError, 'FAILED'),
-    # planning fails by nothing else: by files that its goal names
+    # planning, which has no FAILED: by files that its goal names
     (IdentificationError, 'INVALID_SETTINGS'),
     (Exception, 'INTERNAL'),
 )
