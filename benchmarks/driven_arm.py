@@ -36,7 +36,7 @@ from robot_identification.nodes.excitation.options import (
     MotionError,
     Report,
 )
-from robot_identification.nodes.excitation.start import find_start
+from robot_identification.nodes.excitation.start import StartCheck
 from robot_identification.simulation import SimulationSettings
 from robot_identification.simulation.controller import Constraints
 from sensor_msgs.msg import JointState
@@ -287,7 +287,7 @@ class Arm:
         node: Any = Node()
         motion = await replace(self.check).carry_out(
             CollisionModelCache(print),
-            partial(find_start, controller, states, OPTIONS, tick, self.robot),
+            partial(StartCheck(controller, states, OPTIONS, tick).start, self.robot),
             run_here,
         )
         run = MotionRun(node, states, controller, OPTIONS, tick, lambda: None, report)

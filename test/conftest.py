@@ -7,7 +7,6 @@ Tests take the fixture ``ros`` (see `Ros`); everything that it started is ended 
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import functools
 from functools import partial
@@ -120,6 +119,21 @@ def fastdds_profile(folder):
     return path
 
 
+def reserve(domain):
+    """Return the open lock of a ROS domain; None where another test run, or user, has it."""
+    path = Path(tempfile.gettempdir(), f'ros_test_domain_{domain}.lock')
+    try:
+        lock = open(path, 'w')  # noqa: SIM115, the fixture closes it
+    except PermissionError:  # another user's
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
+
+
 @pytest.fixture(scope='module')
 def ros_domain(tmp_path_factory):
     """
@@ -129,25 +143,23 @@ def ros_domain(tmp_path_factory):
     would be counted in the next one's, be it another worker's.
     """
     # 0 to 101 keep clear of the ephemeral ports; 0 is everybody's default
-    for number in itertools.islice(_domains, 100):
-        domain = 1 + number % 100
-        path = Path(tempfile.gettempdir(), f'ros_test_domain_{domain}.lock')
-        with contextlib.suppress(OSError), open(path, 'w') as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setenv('ROS_DOMAIN_ID', str(domain))
-                patch.setenv('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
-                patch.delenv('ROS_LOCALHOST_ONLY', raising=False)
-                patch.setenv('ROS_LOG_DIR', str(tmp_path_factory.mktemp('ros_log')))
-                patch.setenv('RCUTILS_COLORIZED_OUTPUT', '0')
-                profile = fastdds_profile(tmp_path_factory.mktemp('dds'))
-                from robot_identification.nodes.common.receive_buffers import profile_variables
+    domains = (1 + number % 100 for number in itertools.islice(_domains, 100))
+    found = next(((each, lock) for each in domains if (lock := reserve(each))), None)
+    if found is None:
+        raise RuntimeError('no free ROS domain')
+    domain, lock = found
+    with lock, pytest.MonkeyPatch.context() as patch:
+        patch.setenv('ROS_DOMAIN_ID', str(domain))
+        patch.setenv('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+        patch.delenv('ROS_LOCALHOST_ONLY', raising=False)
+        patch.setenv('ROS_LOG_DIR', str(tmp_path_factory.mktemp('ros_log')))
+        patch.setenv('RCUTILS_COLORIZED_OUTPUT', '0')
+        profile = fastdds_profile(tmp_path_factory.mktemp('dds'))
+        from robot_identification.nodes.common.receive_buffers import profile_variables
 
-                for name in profile_variables():
-                    patch.setenv(name, str(profile))
-                yield domain
-            return
-    raise RuntimeError('no free ROS domain')
+        for name in profile_variables():
+            patch.setenv(name, str(profile))
+        yield domain
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 import contextlib
+from functools import partial
 import os
 from pathlib import Path
 import tempfile
@@ -25,6 +26,7 @@ from rclpy.signals import SignalHandlerOptions
 from robot_identification.model.robot import Robot
 from robot_identification.nodes import excitation_node
 from robot_identification.nodes.common.messages import seconds
+from robot_identification.nodes.common.requests import end_goal
 from robot_identification.simulation import SimulationSettings
 from robot_identification.simulation.controller import Constraints
 from robot_identification_msgs.action import Excite, PlanExcitation
@@ -272,7 +274,8 @@ class DrivenCell:
 
     def begin_plan(self, **fields):
         """Have a plan begin; return its `Request`."""
-        return self.start(Request(self.node._plan, PlanExcitation.Goal(**fields)))
+        work = partial(end_goal, self.node, PlanExcitation, self.node._plan)
+        return self.start(Request(work, PlanExcitation.Goal(**fields)))
 
     def excite(self, cancel_when=lambda feedback: False, **fields):
         """

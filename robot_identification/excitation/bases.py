@@ -16,10 +16,11 @@ its coefficients, which a basis of their null space takes out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.interpolate import BSpline
+from scipy.linalg import null_space
 
 from ..data.recording import Motion
 from ..errors import ExcitationError
@@ -31,13 +32,11 @@ POINTS_PER_PERIOD = 24
 POINTS_PER_INTERVAL = 6
 """Points of that grid for each interval between the knots of a spline."""
 
-Matrices = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""(n, d) each: what the coefficients are multiplied with for position to jerk."""
+Matrices = tuple[np.ndarray, ...]
+"""Four of (n, d): what the coefficients are multiplied with for position to jerk."""
 
 
-def fourier_basis(
-    time: np.ndarray, frequency: float, harmonics: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def fourier_basis(time: np.ndarray, frequency: float, harmonics: int) -> Matrices:
     r"""
     Return what the coefficients of a Fourier series are multiplied with.
 
@@ -88,25 +87,20 @@ def rest_to_rest(duration: float, frequency: float, harmonics: int) -> np.ndarra
     Velocity and acceleration vanish at time 0 and at ``duration``: four linear constraints, of
     which two remain where the duration is a whole number of periods.
 
-    Raises
-    ------
-    ExcitationError
-        where no motion is left.
-
+    Raises `ExcitationError` where no motion is left.
     """
     _, velocity, acceleration, _ = fourier_basis(np.array([0.0, duration]), frequency, harmonics)
     # the constraints' rows are made comparable: velocity has entries of 1, acceleration of omega l
     constraints = np.vstack([velocity, acceleration / (2.0 * np.pi * frequency * harmonics)])
-    _, values, rows = np.linalg.svd(constraints)
-    rank = int((values > 1e-9 * values[0]).sum())
-    if rank >= rows.shape[0]:
+    free = null_space(constraints, rcond=1e-9)
+    if not free.shape[1]:
         raise ExcitationError(
             f'{harmonics} harmonics leave no motion that starts and ends at rest',
             key='harmonics',
             value=harmonics,
             remedy='take at least 3',
         )
-    return rows[rank:].T
+    return np.asarray(free)
 
 
 QUINTICS_PER_PERIOD = 20
@@ -179,9 +173,7 @@ class FourierTrajectory:
 
     def scaled(self, factor: float | np.ndarray) -> FourierTrajectory:
         """Return the motion with excursions multiplied by a factor, or by one of each joint."""
-        return FourierTrajectory(
-            self.joints, self.duration, self.frequency, self.start, factor * self.coefficients
-        )
+        return replace(self, coefficients=factor * self.coefficients)
 
 
 @dataclass(frozen=True)
@@ -216,10 +208,8 @@ class FourierBasis:
 
     def matrices(self, time: np.ndarray) -> Matrices:
         """Return the matrices at times (n,) [s]."""
-        position, velocity, acceleration, jerk = (
-            matrix @ self._null for matrix in fourier_basis(time, self.frequency, self.harmonics)
-        )
-        return position, velocity, acceleration, jerk
+        series = fourier_basis(time, self.frequency, self.harmonics)
+        return tuple(matrix @ self._null for matrix in series)
 
     def trajectory(
         self, joints: tuple[str, ...], start: np.ndarray, coefficients: np.ndarray
@@ -261,18 +251,15 @@ class SplineBasis:
 
     def matrices(self, time: np.ndarray) -> Matrices:
         """Return the matrices at times (n,) [s]."""
-        position, velocity, acceleration, jerk = (self._spline(time, order) for order in range(4))
-        return position, velocity, acceleration, jerk
+        return tuple(self._spline(time, order) for order in range(4))
 
     def trajectory(
         self, joints: tuple[str, ...], start: np.ndarray, coefficients: np.ndarray
     ) -> PointTrajectory:
         """Return the motion of coefficients (d, n_joints) from a start (n_joints,)."""
         time = np.linspace(0.0, self.duration, self.intervals + 1)
-        position, velocity, acceleration = (
-            self._spline(time, order) @ coefficients for order in range(3)
-        )
-        return PointTrajectory(joints, time, start + position, velocity, acceleration)
+        states = [matrix @ coefficients for matrix in self.matrices(time)[:3]]
+        return PointTrajectory(joints, time, start + states[0], *states[1:])
 
 
 Basis = FourierBasis | SplineBasis
@@ -281,20 +268,12 @@ Basis = FourierBasis | SplineBasis
 
 @dataclass(frozen=True)
 class BasisKind:
-    """
-    Member of the table of bases.
-
-    Attributes
-    ----------
-    doc:
-        What its motions are, for the description of `PlannerSettings.method`.
-    make:
-        Returns the basis for a duration [s], a fundamental frequency [Hz] and harmonics.
-
-    """
+    """Member of the table of bases."""
 
     doc: str
+    """What its motions are, for the description of `PlannerSettings.method`."""
     make: Callable[[float, float, int], Basis]
+    """Returns the basis for a duration [s], a fundamental frequency [Hz] and harmonics."""
 
 
 BASES = {

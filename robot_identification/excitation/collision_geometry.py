@@ -33,34 +33,25 @@ ShapePairs = dict[tuple[str, str], list[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class BoundingSpheres:
-    """
-    Spheres around the shapes of a robot and of obstacles.
-
-    Attributes
-    ----------
-    tree:
-        The kinematics.
-    owners:
-        (k,) place in ``tree.joints`` of the joint that carries each sphere, plus 1; 0 is the base.
-    centres, radii:
-        (k, 3) in the owner's frame and (k,) [m].
-    first, second:
-        (e,) spheres whose distances are looked at, those of a pair together.
-    begins:
-        (p,) place of the first of each pair among these.
-    planes:
-        Pair, sphere of the other shape, normal and offset of each half space that stands still.
-
-    """
+    """Spheres around the shapes of a robot and of obstacles."""
 
     tree: Tree
+    """The kinematics."""
     owners: np.ndarray
+    """
+    (k,) place in ``tree.joints`` of the joint that carries each sphere, plus 1; 0 is the base.
+    """
     centres: np.ndarray
+    """(k, 3) in the owner's frame [m]."""
     radii: np.ndarray
+    """(k,) [m]."""
     first: np.ndarray
     second: np.ndarray
+    """(e,) spheres whose distances are looked at, those of a pair together."""
     begins: np.ndarray
+    """(p,) place of the first of each pair among these."""
     planes: tuple[tuple[int, np.ndarray, np.ndarray, float], ...]
+    """Pair, sphere of the other shape, normal and offset of each half space that stands still."""
 
     @classmethod
     def from_geometry(

@@ -43,40 +43,28 @@ _BLOCK = 64
 
 @dataclass(frozen=True)
 class Contact:
-    """
-    Two links, or a link and an obstacle, that are close to each other.
-
-    Attributes
-    ----------
-    first, second:
-        Names of the links, or of link and obstacle.
-    distance:
-        Between them, at least, while each joint is within its tracking tolerance; negative where
-        they overlap [m].
-    planned:
-        Between them in the position itself [m].
-    sample:
-        Row of the position in which they are.
-    points:
-        (2, 3) nearest points on the one and on the other there, in the base frame [m].
-    obstacle:
-        Whether one of them is an obstacle.
-    pair:
-        Number of the pair of their shapes.
-    clearance:
-        Distance that they have to keep [m].
-
-    """
+    """Two links, or a link and an obstacle, that are close to each other."""
 
     first: str
     second: str
+    """Names of the links, or of link and obstacle."""
     distance: float
+    """
+    Between them, at least, while each joint is within its tracking tolerance; negative where
+    they overlap [m].
+    """
     planned: float
+    """Between them in the position itself [m]."""
     sample: int
+    """Row of the position in which they are."""
     points: np.ndarray = field(compare=False, repr=False)
+    """(2, 3) nearest points on the one and on the other there, in the base frame [m]."""
     obstacle: bool = False
+    """Whether one of them is an obstacle."""
     pair: int = -1
+    """Number of the pair of their shapes."""
     clearance: float = 0.0
+    """Distance that they have to keep [m]."""
 
     @property
     def too_close(self) -> bool:
@@ -86,66 +74,44 @@ class Contact:
 
 @dataclass(frozen=True)
 class Measured:
-    """
-    Pairs as they were measured.
-
-    Attributes
-    ----------
-    distance:
-        (k,) [m].
-    lines:
-        (k, 3, 3) nearest point of either shape, and the normal, in the base frame.
-    jacobians:
-        (k, 6, n_joints) of all joints for the point at the base frame's origin; none if not asked.
-
-    """
+    """Pairs as they were measured."""
 
     distance: np.ndarray
+    """(k,) of the shapes [m]."""
     lines: np.ndarray
+    """(k, 3, 3) nearest point of either shape, and the normal, in the base frame."""
     jacobians: np.ndarray
+    """
+    (k, 6, n_joints) of all joints for the point at the base frame's origin; none if not asked.
+    """
 
 
 @dataclass(frozen=True)
 class CollisionModel:
-    """
-    Collision shapes of a robot and the pairs that are looked at; made by `collision_model`.
-
-    Attributes
-    ----------
-    robot:
-        The robot.
-    geometry:
-        Pinocchio's geometry model; its collision pairs are those that are looked at.
-    clearance:
-        Distance that links have to keep, but for `reduced` [m].
-    tolerance:
-        (n_joints,) by which each joint may be off its position while they do [rad or m].
-    shape_reach:
-        (n_shapes, n_joints) how far the points of each shape can be from each joint's axis; 1 for
-        a prismatic joint [m/rad or m/m].
-    warnings:
-        What is not kept apart, in words.
-    obstacles:
-        What else there is beside the links; each has one shape, called as it is.
-    coverage:
-        Pairs that are checked, of how many.
-    reduced:
-        Smaller clearances of pairs that cannot keep that one, by their names [m].
-    meshes:
-        Shapes as the URDF has them, with all pairs of links that do not always touch.
-
-    """
+    """Collision shapes of a robot and the pairs that are looked at; made by `collision_model`."""
 
     robot: Robot
     geometry: pin.GeometryModel
+    """Pinocchio's geometry model; its collision pairs are those that are looked at."""
     clearance: float
+    """Distance that links have to keep, but for `reduced` [m]."""
     tolerance: np.ndarray
+    """(n_joints,) by which each joint may be off its position while they do [rad or m]."""
     shape_reach: np.ndarray
+    """
+    (n_shapes, n_joints) how far the points of each shape can be from each joint's axis; 1 for
+    a prismatic joint [m/rad or m/m].
+    """
     warnings: tuple[str, ...] = ()
+    """What is not kept apart, in words."""
     obstacles: tuple[Obstacle, ...] = ()
+    """What else there is beside the links; each has one shape, called as it is."""
     coverage: Coverage = Coverage(0)
+    """Pairs that are checked, of how many."""
     reduced: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Smaller clearances of pairs that cannot keep that one, by their names [m]."""
     meshes: pin.GeometryModel = field(default_factory=pin.GeometryModel)
+    """Shapes as the URDF has them, with all pairs of links that do not always touch."""
 
     @cached_property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -210,6 +176,16 @@ class CollisionModel:
         both = sorted((first, second), key=names.__contains__)
         kinds = [('obstacle' if name in names else 'link') + f" '{name}'" for name in both]
         return ' and '.join(kinds)
+
+    def allowance(self, names: Collection[str]) -> str:
+        """Return a remedy for links of which meshes are missing, to end another; '' for others."""
+        lost = [name for name in self.coverage.unchecked if name in names]
+        if not lost:
+            return ''
+        return (
+            f", or name the pair in 'planner.allowed_pairs' if the missing meshes of "
+            f'{one_of(lost)} would always touch the other link'
+        )
 
     @cached_property
     def pair_tolerance(self) -> np.ndarray:

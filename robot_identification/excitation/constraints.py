@@ -49,20 +49,12 @@ class CollisionError(ExcitationError):
 
 @dataclass(frozen=True, kw_only=True)
 class Nearest(Contact):
-    """
-    Smallest distance of two bodies along a path.
-
-    Attributes
-    ----------
-    time:
-        When [s].
-    position:
-        (n_joints,) [rad or m].
-
-    """
+    """Smallest distance of two bodies along a path."""
 
     time: float
+    """When [s]."""
     position: np.ndarray
+    """(n_joints,) [rad or m]."""
 
     @classmethod
     def from_contact(cls, contact: Contact, time: float, position: np.ndarray) -> Nearest:
@@ -106,11 +98,7 @@ def check_collisions(trajectory: Trajectory, collisions: CollisionModel) -> tupl
     They keep it while each joint is within its tracking tolerance, and at all times, but for
     `FINEST` of the clearance (`distance_search`).
 
-    Raises
-    ------
-    CollisionError
-        naming two links, or link and obstacle, that do not, and when.
-
+    Raises `CollisionError` naming two links, or link and obstacle, that do not, and when.
     """
     way = TrajectoryWay(trajectory)
     search = DistanceSearch(collisions, way)
@@ -139,6 +127,7 @@ def too_close(
         remedy = STOP_REMEDY
     elif nearest.planned >= nearest.clearance:
         remedy += ', or a smaller tracking_tolerance if the controller keeps it'
+    remedy += collisions.allowance((nearest.first, nearest.second))
     error = CollisionError(
         f'{collisions.in_words(nearest.first, nearest.second)} are '
         f'{collisions.distance_in_words(nearest)} apart {when}, closer than the clearance of '
@@ -185,22 +174,15 @@ class LimitViolation(ExcitationError):
 
 @dataclass(frozen=True)
 class LimitUse:
-    """
-    Largest share of each limit that a trajectory uses, 1 being all of it.
-
-    Attributes
-    ----------
-    joints:
-        Names of the joints.
-    quantities:
-        (n_joints,) shares by the name of the quantity, one of `QUANTITIES` or ``effort``: for
-        positions the largest distance from the middle of the range, over half of the range; for
-        others the largest size over the limit, 0 where there is no limit.
-
-    """
+    """Largest share of each limit that a trajectory uses, 1 being all of it."""
 
     joints: tuple[str, ...]
     quantities: dict[str, np.ndarray]
+    """
+    (n_joints,) shares by the name of the quantity, one of `QUANTITIES` or ``effort``: for
+    positions the largest distance from the middle of the range, over half of the range; for
+    others the largest size over the limit, 0 where there is no limit.
+    """
 
     def summary(self) -> str:
         """Say in a line which joint uses most of each limit."""
@@ -223,28 +205,22 @@ NOT_CHECKED = 'Within all limits, collisions not checked'
 
 @dataclass(frozen=True)
 class Findings:
-    """
-    Findings of a check that a trajectory has passed.
-
-    Attributes
-    ----------
-    use:
-        Shares of the limits.
-    nearest:
-        Where links came closest to each other, and where to an obstacle, the nearest first; empty
-        where that was not checked.
-    stopping:
-        Longest time from a cancel to rest of the controller's stops, which were checked; None
-        where they were not [s].
-    coverage:
-        Pairs of shapes whose distances were checked, of how many; None where none were.
-
-    """
+    """Findings of a check that a trajectory has passed."""
 
     use: LimitUse
+    """Shares of the limits."""
     nearest: tuple[Nearest, ...] = ()
+    """
+    Where links came closest to each other, and where to an obstacle, the nearest first; empty
+    where that was not checked.
+    """
     stopping: float | None = None
+    """
+    Longest time from a cancel to rest of the controller's stops, which were checked; None
+    where they were not [s].
+    """
     coverage: Coverage | None = None
+    """Pairs of shapes whose distances were checked, of how many; None where none were."""
 
     @property
     def level(self) -> str:
@@ -439,11 +415,10 @@ def _require(
 
 
 def _limit_usage(reached: Extremes, efforts: np.ndarray, limits: Limits) -> LimitUse:
-    bounded = np.isfinite(limits.lower) & np.isfinite(limits.upper)
+    middle, half = limits.middle, limits.half_range
     with np.errstate(invalid='ignore'):
-        middle, half = (limits.lower + limits.upper) / 2.0, (limits.upper - limits.lower) / 2.0
         away = np.maximum(reached.highest[0] - middle, middle - reached.lowest[0]) / half
-    shares = {'position': np.where(bounded, away, 0.0)}
+    shares = {'position': np.where(np.isfinite(half), away, 0.0)}
     for order, name in enumerate(QUANTITIES[1:], 1):
         shares[name] = np.abs(reached.largest(order)[0]) / getattr(limits, name)
     shares['effort'] = np.abs(efforts) / limits.effort

@@ -145,20 +145,12 @@ def frobenius(chosen: np.ndarray) -> tuple[float, np.ndarray]:
 
 @dataclass(frozen=True)
 class Criterion:
-    """
-    Member of the table of criteria.
-
-    Attributes
-    ----------
-    doc:
-        What it is, for the description of the setting.
-    function:
-        Its value and gradient (k, k) by the covariance (k, k).
-
-    """
+    """Member of the table of criteria."""
 
     doc: str
+    """What it is, for the description of the setting."""
     function: Callable[[np.ndarray], tuple[float, np.ndarray]]
+    """Its value and gradient (k, k) by the covariance (k, k)."""
 
 
 CRITERIA = {
@@ -222,9 +214,8 @@ def column_scaled_condition_number(matrix: np.ndarray) -> float:
     length = np.linalg.norm(matrix, axis=0)
     if not (length > 0.0).all():
         return np.inf
-    # the singular values of R are those of the matrix, and R is small
-    values = np.linalg.svd(np.linalg.qr(matrix / length, mode='r'), compute_uv=False)
-    return float(values[0] / values[-1]) if values[-1] > 0.0 else np.inf
+    # the condition number of R is that of the matrix, and R is small
+    return float(np.linalg.cond(np.linalg.qr(matrix / length, mode='r')))
 
 
 # ------------------------------------------------------------------------------------ deviations
@@ -242,24 +233,15 @@ UNKNOWN = 1.0
 
 @dataclass(frozen=True)
 class PredictedDeviations:
-    """
-    Predicted standard deviations of the base parameters after a motion.
-
-    Attributes
-    ----------
-    names, units:
-        Of the base parameters.
-    std:
-        (b,) standard deviations, those of earlier recordings included.
-    values:
-        (b,) values by the URDF.
-
-    """
+    """Predicted standard deviations of the base parameters after a motion."""
 
     names: tuple[str, ...]
     units: tuple[str, ...]
+    """Of the base parameters."""
     std: np.ndarray
+    """(b,) standard deviations, those of earlier recordings included."""
     values: np.ndarray
+    """(b,) values by the URDF."""
 
     @property
     def relative(self) -> np.ndarray:
@@ -284,23 +266,14 @@ class PredictedDeviations:
 
 @dataclass(frozen=True)
 class EarlierInformation:
-    """
-    Information of earlier recordings of the same problem.
-
-    Attributes
-    ----------
-    names:
-        Of the base parameters.
-    information:
-        (b, b) of the recordings.
-    noise:
-        (n_joints,) standard deviation of the residual of one of `ROW_RATE` rows per second.
-
-    """
+    """Information of earlier recordings of the same problem."""
 
     names: tuple[str, ...]
+    """Of the base parameters."""
     information: np.ndarray
+    """(b, b) of the recordings."""
     noise: np.ndarray
+    """(n_joints,) standard deviation of the residual of one of `ROW_RATE` rows per second."""
 
     @classmethod
     def from_triangles(

@@ -36,20 +36,12 @@ PENALTY = DistancePenaltyConstants()
 
 @dataclass(frozen=True)
 class DistancePenalty:
-    """
-    Penalty of short distances along a motion.
-
-    Attributes
-    ----------
-    collisions:
-        Shapes and pairs.
-    deceleration:
-        (n_joints,) of a controller's stops (`stops.decelerations`); None where it holds at once.
-
-    """
+    """Penalty of short distances along a motion."""
 
     collisions: CollisionModel
+    """Shapes and pairs."""
     deceleration: np.ndarray | None = None
+    """(n_joints,) of a controller's stops (`stops.decelerations`); None where it holds at once."""
     # positions and distances of the motion before, and of the ends of its stops
     _last: dict[bool, tuple[np.ndarray, np.ndarray]] = field(
         default_factory=dict, init=False, repr=False, compare=False

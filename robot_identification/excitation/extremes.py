@@ -21,9 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import comb
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
+from scipy.linalg import pascal
+from scipy.special import comb
 
 from ..data.recording import Motion
 from ..model.robot import Robot
@@ -224,20 +226,12 @@ def _derived(c: np.ndarray) -> np.ndarray:
 
 def _bernstein(degree: int) -> np.ndarray:
     """Return the matrix from coefficients of powers to those of Bernstein's polynomials."""
-    return np.array(
-        [
-            [comb(j, i) / comb(degree, i) if i <= j else 0.0 for i in range(degree + 1)]
-            for j in range(degree + 1)
-        ]
-    )
+    return np.asarray(pascal(degree + 1, kind='lower') / comb(degree, np.arange(degree + 1)))
 
 
 def _evaluate(c: np.ndarray, s: np.ndarray) -> np.ndarray:
     """Values (n, k) of polynomials (n, degree + 1) at places (n, k)."""
-    values = c[:, -1:]
-    for power in range(c.shape[1] - 2, -1, -1):
-        values = values * s + c[:, power, None]
-    return values
+    return np.asarray(polyval(s, c.T[:, :, None], tensor=False))
 
 
 def _with_roots(c: np.ndarray, edges: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ limits of position, velocity, acceleration and jerk.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,38 +38,32 @@ class MotionFamily:
     of all limits on a grid.  So every limit is kept, small variables mean small motions and large
     ones motions up to the limits.  The start, where it is free, is a hyperbolic tangent of further
     variables.  Variables are a vector: those of the start first, then those of the coefficients.
-
-    Attributes
-    ----------
-    basis:
-        The motions of one joint.
-    limits:
-        Limits of all joints, finite for positions.
-    start:
-        (n_joints,) where motions begin and end; where the search begins if the start is free.
-    moving:
-        (m,) places of the joints that move.
-    free_start:
-        Whether the start of the moving joints is among the variables.
-    sharpness:
-        p, a power of 2.
-
     """
 
     basis: Basis
+    """The motions of one joint."""
     limits: Limits
+    """Limits of all joints, finite for positions."""
     start: np.ndarray
+    """(n_joints,) where motions begin and end; where the search begins if the start is free."""
     moving: np.ndarray
+    """(m,) places of the joints that move."""
     free_start: bool = False
+    """Whether the start of the moving joints is among the variables."""
     sharpness: int = SHARPNESS
+    """p, a power of 2."""
     _grid: np.ndarray = field(init=False, repr=False, compare=False)
     _sizes: np.ndarray = field(init=False, repr=False, compare=False)
+    _middle: np.ndarray = field(init=False, repr=False, compare=False)
+    _half_range: np.ndarray = field(init=False, repr=False, compare=False)
     _last: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         matrices = self.basis.matrices(self.basis.grid)
         bounded = np.isfinite(self.limits.jerk).any()
         object.__setattr__(self, '_grid', np.stack(matrices if bounded else matrices[:3]))
+        object.__setattr__(self, '_middle', self.limits.middle[self.moving])
+        object.__setattr__(self, '_half_range', self.limits.half_range[self.moving])
         sizes = (self.limits.velocity, self.limits.acceleration, self.limits.jerk)
         stacked = np.stack(sizes[: len(self._grid) - 1])[:, self.moving]
         object.__setattr__(self, '_sizes', self.basis.tightness * stacked)
@@ -91,14 +85,6 @@ class MotionFamily:
                     value=float(self.start[place]),
                     remedy='start further inside the range',
                 )
-
-    @property
-    def _half_range(self) -> np.ndarray:
-        return 0.5 * (self.limits.upper - self.limits.lower)[self.moving]
-
-    @property
-    def _middle(self) -> np.ndarray:
-        return 0.5 * (self.limits.upper + self.limits.lower)[self.moving]
 
     def _room(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what is free above and below the start (m,) of the moving joints."""
@@ -139,9 +125,13 @@ class MotionFamily:
         """Return variables of about ``factor`` times the excursions from the start."""
         start, raw = self.split(x)
         scale, _, _ = self._scale(x)
+        return self.variables(self._of_all(start), factor * scale * raw)
+
+    def _of_all(self, start: np.ndarray) -> np.ndarray:
+        """Return the start (n_joints,) of all joints by that of the moving ones."""
         whole = np.array(self.start)
         whole[self.moving] = start
-        return self.variables(whole, factor * scale * raw)
+        return whole
 
     def motion(self, x: np.ndarray, matrices: Matrices) -> tuple[np.ndarray, ...]:
         """Return position, velocity and acceleration (n, n_joints) for matrices at n times."""
@@ -210,15 +200,9 @@ class MotionFamily:
     def trajectory(self, x: np.ndarray) -> FourierTrajectory | PointTrajectory:
         """Return the trajectory of variables."""
         start, raw = self.split(x)
-        whole = np.array(self.start)
-        whole[self.moving] = start
         coefficients = np.zeros((self.shape[0], len(self.limits.joints)))
         coefficients[:, self.moving] = self._scale(x)[0] * raw
-        return self.basis.trajectory(self.limits.joints, whole, coefficients)
-
-    def sharpened(self, factor: int) -> MotionFamily:
-        """Return the family with a sharpness that is ``factor`` (a power of 2) times as high."""
-        return replace(self, sharpness=factor * self.sharpness)
+        return self.basis.trajectory(self.limits.joints, self._of_all(start), coefficients)
 
 
 def _power(values: np.ndarray, exponent: int) -> np.ndarray:

@@ -39,11 +39,8 @@ def state_of(rows: Sequence[Sequence[Any]], state: str, n_joints: int) -> np.nda
     """
     Return a state of all points, (n_points, n_joints); None where no point has it.
 
-    Raises
-    ------
-    ExcitationError
-        where a point has another number of values than joints, or something else than numbers.
-
+    Raises `ExcitationError` where a point has another number of values than joints, or something
+    else than numbers.
     """
     if not any(len(row) for row in rows):
         return None

@@ -52,6 +52,17 @@ class Limits:
         if self.jerk is None:
             object.__setattr__(self, 'jerk', np.full(len(self.joints), np.inf))
 
+    @property
+    def middle(self) -> np.ndarray:
+        """(n_joints,) middle of the position ranges; NaN or infinite where there is none."""
+        with np.errstate(invalid='ignore'):
+            return (self.lower + self.upper) / 2.0
+
+    @property
+    def half_range(self) -> np.ndarray:
+        """(n_joints,) half of the position ranges; infinite where there is none."""
+        return (self.upper - self.lower) / 2.0
+
     def unit(self, quantity: str, joint: int) -> str:
         """Return the unit of a quantity of the joint in place ``joint``."""
         length = self.units[joint]
@@ -91,17 +102,13 @@ def motion_limits(robot: Robot, settings: PlannerSettings, margin: float | None 
     bounded = np.isfinite(lower) & np.isfinite(upper)
     with np.errstate(invalid='ignore'):
         middle, half = (lower + upper) / 2.0, (upper - lower) / 2.0
-    velocity = by_joint(robot, settings, 'velocity_limits', robot.limits.velocity)
-    _require_positive(robot, 'velocity_limits', velocity, 'velocity')
-    acceleration = by_joint(
-        robot, settings, 'acceleration_limits', velocity / settings.acceleration_time
-    )
-    _require_positive(robot, 'acceleration_limits', acceleration, 'acceleration')
+    velocity = _positive(robot, settings, 'velocity', robot.limits.velocity)
+    default = velocity / settings.acceleration_time
+    acceleration = _positive(robot, settings, 'acceleration', default)
     time = settings.jerk_time
-    default = np.full_like(acceleration, np.inf) if time is None else acceleration / time
-    jerk = by_joint(robot, settings, 'jerk_limits', default)
+    jerk = np.full_like(acceleration, np.inf) if time is None else acceleration / time
     if settings.jerk_limits:
-        _require_positive(robot, 'jerk_limits', jerk, 'jerk')
+        jerk = _positive(robot, settings, 'jerk', jerk)
     return Limits(
         joints=robot.joints,
         units=joint_units(robot),
@@ -170,16 +177,11 @@ def start_position(robot: Robot, settings: PlannerSettings, limits: Limits) -> n
     """
     Return the start (n_joints,) of the settings, or the middle of the ranges [rad or m].
 
-    Raises
-    ------
-    ExcitationError
-        naming the joint whose start is outside its limits, or the wrong number of values.
-
+    Raises `ExcitationError` naming the joint whose start is outside its limits, or the wrong
+    number of values.
     """
-    bounded = np.isfinite(limits.lower) & np.isfinite(limits.upper)
-    with np.errstate(invalid='ignore'):
-        middle = (limits.lower + limits.upper) / 2.0
-    middle = np.where(bounded, middle, np.clip(0.0, limits.lower, limits.upper))
+    bounded = np.isfinite(limits.half_range)
+    middle = np.where(bounded, limits.middle, np.clip(0.0, limits.lower, limits.upper))
     start = by_joint(robot, settings, 'start', middle)
     for i, joint in enumerate(robot.joints):
         if not limits.lower[i] <= start[i] <= limits.upper[i]:
@@ -198,11 +200,7 @@ def by_joint(robot: Robot, settings: PlannerSettings, key: str, default: np.ndar
     """
     Return the values (n_joints,) of a setting, or the default where it is empty.
 
-    Raises
-    ------
-    ExcitationError
-        where it has not one value for each joint.
-
+    Raises `ExcitationError` where it has not one value for each joint.
     """
     return one_a_joint(robot.joints, key, getattr(settings, key) or default)
 
@@ -234,7 +232,12 @@ def _require_range(robot: Robot, lower: np.ndarray, upper: np.ndarray) -> None:
             )
 
 
-def _require_positive(robot: Robot, key: str, values: np.ndarray, quantity: str) -> None:
+def _positive(
+    robot: Robot, settings: PlannerSettings, quantity: str, default: np.ndarray
+) -> np.ndarray:
+    """Return the limits of a quantity, which have to be positive and finite."""
+    key = f'{quantity}_limits'
+    values = by_joint(robot, settings, key, default)
     for joint, value in zip(robot.joints, values, strict=True):
         if not (0.0 < value < np.inf):
             what = 'is missing' if np.isinf(value) else f'is {value:.6g}'
@@ -245,6 +248,7 @@ def _require_positive(robot: Robot, key: str, values: np.ndarray, quantity: str)
                 value=float(value),
                 remedy=f"give a positive one in the URDF or in '{key}'",
             )
+    return values
 
 
 def joint_units(robot: Robot) -> tuple[str, ...]:

@@ -21,23 +21,14 @@ from .planning_settings import PlanningSettings
 
 @dataclass(frozen=True)
 class Srdf:
-    """
-    Part of an SRDF that a plan takes.
-
-    Attributes
-    ----------
-    allowed:
-        Pairs of links whose collisions are disabled, two names with a blank between.
-    groups:
-        Planning groups by name.
-    virtual:
-        Names of the virtual joints.
-
-    """
+    """Part of an SRDF that a plan takes."""
 
     allowed: tuple[str, ...]
+    """Pairs of links whose collisions are disabled, two names with a blank between."""
     groups: Mapping[str, etree._Element]
+    """Planning groups by name."""
     virtual: tuple[str, ...] = ()
+    """Names of the virtual joints."""
 
     def joints(self, group: str, urdf: Urdf) -> tuple[str, ...]:
         """
@@ -46,13 +37,8 @@ class Srdf:
         Joints that mimic others follow them, and virtual joints move no link of the URDF: they
         are not among these.
 
-        Raises
-        ------
-        SettingsError
-            for a group that there is not, or that has no moving joint.
-        ModelError
-            for a joint, a link or a chain that the URDF has not.
-
+        Raises `SettingsError` for a group that there is not, or that has no moving joint;
+        `ModelError` for a joint, a link or a chain that the URDF has not.
         """
         found = [
             joint
@@ -160,13 +146,8 @@ def read_srdf(path: Path) -> Srdf:
     """
     Read an SRDF, or a xacro file of one.
 
-    Raises
-    ------
-    SettingsError
-        for a file that cannot be read.
-    ModelError
-        for one that is no SRDF, or that xacro does not expand.
-
+    Raises `SettingsError` for a file that cannot be read; `ModelError` for one that is no SRDF, or
+    that xacro does not expand.
     """
     root = parse_tree(_read(path), str(path))
     pairs = (

@@ -63,38 +63,26 @@ NOISE = 0.01
 
 @dataclass(frozen=True)
 class IdentificationGoal:
-    """
-    Goal of a motion.
-
-    Attributes
-    ----------
-    regressor, prior:
-        The model, and the parameters that predict efforts.
-    columns:
-        (b,) columns of the regressor whose parameters are estimated.
-    names, units, values:
-        Of these: base parameters, or those of the load; their values by the URDF.
-    noise:
-        (n_joints,) standard deviation of one of `ROW_RATE` efforts a second [N m or N].
-    earlier:
-        (b, b) information of earlier recordings.
-    criterion:
-        What is minimised.
-    moving:
-        Joints that move.
-
-    """
+    """Goal of a motion."""
 
     regressor: Regressor
     prior: ParameterSet
+    """Parameters that predict efforts."""
     columns: np.ndarray
+    """(b,) columns of the regressor whose parameters are estimated."""
     names: tuple[str, ...]
     units: tuple[str, ...]
+    """Of these, which are base parameters or those of the load."""
     values: np.ndarray
+    """(b,) of these by the URDF."""
     noise: np.ndarray
+    """(n_joints,) standard deviation of one of `ROW_RATE` efforts a second [N m or N]."""
     earlier: np.ndarray
+    """(b, b) information of earlier recordings."""
     criterion: Criterion
+    """What is minimised."""
     moving: tuple[str, ...]
+    """Joints that move."""
 
     def deviations(self, trajectory: Trajectory) -> PredictedDeviations:
         """Return the deviations that a motion leaves, with what is known already."""
@@ -123,11 +111,8 @@ def wanted_parameters(
     """
     Return the goal of a motion by the settings.
 
-    Raises
-    ------
-    ExcitationError
-        naming the parameter or joint that there is not, or a noise that does not fit.
-
+    Raises `ExcitationError` naming the parameter or joint that there is not, or a noise that does
+    not fit.
     """
     regressor, values = build(robot, model), prior(robot, model)
     payload = settings.parameters == ('payload',)
@@ -181,11 +166,7 @@ def parameter_places(
 
     ``parameters`` are as `PlannerSettings.parameters`, but for ``payload``; empty for all.
 
-    Raises
-    ------
-    ExcitationError
-        naming what is no base parameter and has none.
-
+    Raises `ExcitationError` naming what is no base parameter and has none.
     """
     if not parameters:
         return np.arange(len(names))
@@ -275,20 +256,12 @@ def _moving(robot: Robot, settings: PlannerSettings, *, payload: bool) -> tuple[
 
 @dataclass(frozen=True)
 class ObjectiveValue:
-    """
-    Value of the objective.
-
-    Attributes
-    ----------
-    criterion:
-        Without the penalties.
-    penalty:
-        Of efforts and distances; 0 where all is well.
-
-    """
+    """Value of the objective."""
 
     criterion: float
+    """Without the penalties."""
     penalty: float
+    """Of efforts and distances; 0 where all is well."""
 
     @property
     def total(self) -> float:
@@ -298,46 +271,34 @@ class ObjectiveValue:
 
 @dataclass(frozen=True)
 class Objective:
-    """
-    The criterion along a motion, with penalties.
-
-    Attributes
-    ----------
-    family:
-        What motions there are.
-    goal:
-        Goal of the motions; its noise is that of the efforts of one of ``time``.
-    time:
-        (n_samples,) when the motion is looked at [s].
-    effort:
-        (n_joints,) limits of the efforts.
-    distances:
-        Penalty of links that come close; None leaves distances aside.
-    buffer:
-        Distance above which links count as close [m].
-    weight:
-        Factor of the penalties.
-    every:
-        Each so many samples distances are looked at.
-
-    """
+    """The criterion along a motion, with penalties."""
 
     family: MotionFamily
+    """What motions there are."""
     goal: IdentificationGoal
+    """Goal of the motions; its noise is that of the efforts of one of ``time``."""
     time: np.ndarray
+    """(n_samples,) when the motion is looked at [s]."""
     effort: np.ndarray
+    """(n_joints,) limits of the efforts."""
     distances: DistancePenalty | None = None
+    """Penalty of links that come close; None leaves distances aside."""
     buffer: float = 0.0
+    """Distance above which links count as close [m]."""
     weight: float = 1.0
+    """Factor of the penalties."""
     every: int = 2
+    """Each so many samples distances are looked at."""
     _matrices: Matrices = field(init=False, repr=False, compare=False)
-    _coulomb: tuple[tuple[int, int], ...] = field(init=False, repr=False, compare=False)
+    _coulomb: tuple[np.ndarray, np.ndarray] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, '_matrices', self.family.basis.matrices(self.time))
-        names = {name: i for i, name in enumerate(self.goal.regressor.layout.names)}
-        places = [(j, names.get(f'{name}.fc')) for j, name in enumerate(self.family.limits.joints)]
-        object.__setattr__(self, '_coulomb', tuple(p for p in places if p[1] is not None))
+        names = [f'{joint}.fc' for joint in self.family.limits.joints]
+        layout = self.goal.regressor.layout.names
+        places = [(j, layout.index(name)) for j, name in enumerate(names) if name in layout]
+        # joints with Coulomb friction, and its columns
+        object.__setattr__(self, '_coulomb', tuple(np.array(places, dtype=int).reshape(-1, 2).T))
 
     def motion(self, x: np.ndarray) -> Motion:
         """Return the motion at `time` for variables x."""
@@ -352,8 +313,8 @@ class Objective:
         """
         regressor = self.goal.regressor
         rows = regressor.rows(motion).reshape(len(motion), -1, len(regressor.layout))
-        for joint, column in self._coulomb:
-            rows[:, joint, column] = np.tanh(motion.velocity[:, joint] / self._width(joint))
+        joints, columns = self._coulomb
+        rows[:, joints, columns] = np.tanh(motion.velocity[:, joints] / self._width)
         return rows
 
     def _effort(self, rows: np.ndarray) -> np.ndarray:
@@ -364,13 +325,15 @@ class Objective:
         width the sign changes, and the effort is the larger one of both sides.
         """
         effort = rows @ self.goal.prior.values
-        for joint, column in self._coulomb:
-            missing = self.goal.prior.values[column] * (1.0 - np.abs(rows[:, joint, column]))
-            effort[:, joint] += np.copysign(missing, effort[:, joint])
+        joints, columns = self._coulomb
+        missing = self.goal.prior.values[columns] * (1.0 - np.abs(rows[:, joints, columns]))
+        effort[:, joints] += np.copysign(missing, effort[:, joints])
         return np.asarray(effort)
 
-    def _width(self, joint: int) -> float:
-        return SIGN_WIDTH * float(self.family.limits.velocity[joint])
+    @property
+    def _width(self) -> np.ndarray:
+        """Speeds (k,) of the joints with Coulomb friction over which its sign is smoothed."""
+        return SIGN_WIDTH * self.family.limits.velocity[self._coulomb[0]]
 
     def value(self, x: np.ndarray) -> ObjectiveValue:
         """Return the value for variables x."""
@@ -389,18 +352,17 @@ class Objective:
             by_rows += self.weight * by_effort[:, :, None] * goal.prior.values
         by_base = (flat @ (2.0 * by_information)).reshape(len(motion), -1, flat.shape[1])
         by_rows[:, :, goal.columns] += by_base / goal.noise[:, None]
-        by_signs = [by_rows[:, joint, column].copy() for joint, column in self._coulomb]
-        for joint, column in self._coulomb:
-            by_rows[:, joint, column] = 0.0
+        joints, columns = self._coulomb
+        by_sign = by_rows[:, joints, columns]
+        by_rows[:, joints, columns] = 0.0
         by_q, by_dq, by_ddq = pull_back(goal.regressor, motion, by_rows)
         by_q += self.weight * by_position
         by_dq += self.weight * by_velocity
-        for (joint, column), by_sign in zip(self._coulomb, by_signs, strict=True):
-            bent = (1.0 - rows[:, joint, column] ** 2) / self._width(joint)
-            # the missing friction falls as the smoothed sign grows
-            missing = np.sign(rows[:, joint, column]) * np.sign(by_effort[:, joint])
-            missing *= self.weight * by_effort[:, joint] * goal.prior.values[column]
-            by_dq[:, joint] += (by_sign - missing) * bent
+        signs = rows[:, joints, columns]
+        # the missing friction falls as the smoothed sign grows
+        missing = np.sign(signs) * np.sign(by_effort[:, joints])
+        missing *= self.weight * by_effort[:, joints] * goal.prior.values[columns]
+        by_dq[:, joints] += (by_sign - missing) * ((1.0 - signs**2) / self._width)
         value = ObjectiveValue(criterion, self.weight * (effort + distance))
         return value, self.family.pull_back(x, self._matrices, (by_q, by_dq, by_ddq))
 

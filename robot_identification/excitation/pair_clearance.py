@@ -36,20 +36,12 @@ ROUNDING = 1e-5
 
 @dataclass(frozen=True)
 class PairClearance:
-    """
-    Clearance that a pair of bodies keeps.
-
-    Attributes
-    ----------
-    kept:
-        The clearance; 0 where the bodies touch in every position [m].
-    steady:
-        Whether they keep it in every position, always equally far apart: bodies beside a joint.
-
-    """
+    """Clearance that a pair of bodies keeps."""
 
     kept: float
+    """The clearance; 0 where the bodies touch in every position [m]."""
     steady: bool = False
+    """Whether they keep it in every position, always equally far apart: bodies beside a joint."""
 
     @classmethod
     def from_distances(cls, distance: np.ndarray, wanted: float) -> PairClearance:

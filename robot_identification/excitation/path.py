@@ -214,31 +214,21 @@ class PathProblem:
     The cost of points, with penalties for what the path between them exceeds its limits by.
 
     Variables (d,) are those of the points and the logarithms of the times (`WaypointProblem`).
-
-    Attributes
-    ----------
-    equations, cost:
-        What is minimised.
-    limits:
-        Limits of the path; finite.
-    start:
-        (n_joints,) where it starts and ends [rad or m].
-    n_equations:
-        r, hence r + 1 points beside the start and the end.
-    weight:
-        Factor of the penalties.
-    obstacles:
-        Further penalties; None for none.
-
     """
 
     equations: EnergyEquations
     cost: PointCost
+    """Of the equations, which is minimised."""
     limits: Limits
+    """Limits of the path; finite."""
     start: np.ndarray
+    """(n_joints,) where it starts and ends [rad or m]."""
     n_equations: int
+    """r, hence r + 1 points beside the start and the end."""
     weight: float = 20.0
+    """Factor of the penalties."""
     obstacles: Obstacles | None = None
+    """Further penalties; None for none."""
     _bases: tuple[np.ndarray, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -372,11 +362,10 @@ class PathProblem:
     def _excess(self, motion: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return penalties of (count, r + 2, samples, n_joints) states, and their gradients."""
         limits = self.limits
-        middle, half = 0.5 * (limits.lower + limits.upper), 0.5 * (limits.upper - limits.lower)
         value, slopes = np.zeros(len(motion[0])), []
-        sizes = (half, limits.velocity, limits.acceleration, limits.jerk)[: len(motion)]
-        centres = (middle, 0.0, 0.0, 0.0)[: len(motion)]
-        for states, centre, size in zip(motion, centres, sizes, strict=True):
+        sizes = limits.half_range, limits.velocity, limits.acceleration, limits.jerk
+        centres = limits.middle, 0.0, 0.0, 0.0
+        for states, centre, size in zip(motion, centres, sizes, strict=False):
             use = (states - centre) / (TIGHT * size)
             excess = np.maximum(np.abs(use) - 1.0, 0.0)
             value += self.weight / SAMPLES * (excess**2).sum(axis=(1, 2, 3))

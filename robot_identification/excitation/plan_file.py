@@ -102,27 +102,16 @@ class _StoredTrajectory:
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """
-    A plan that was read from a file; nothing of it has been checked against a robot.
-
-    Attributes
-    ----------
-    robot:
-        The one that it was made for.
-    trajectory:
-        The motion.
-    obstacles:
-        The floor among them.
-    tracking_tolerance, stop_deceleration:
-        Settings of the planner that it was made with; empty where the file has none.
-
-    """
+    """A plan that was read from a file; nothing of it has been checked against a robot."""
 
     robot: StoredRobot
+    """The one that it was made for."""
     trajectory: Trajectory
     obstacles: tuple[Obstacle, ...]
+    """The floor among them."""
     tracking_tolerance: tuple[float, ...] = ()
     stop_deceleration: tuple[float, ...] = ()
+    """Settings of the planner that it was made with; empty where the file has none."""
 
     def is_of(self, robot: Robot) -> bool:
         """Return whether the plan was made with the very URDF of a robot."""
@@ -176,11 +165,7 @@ def as_points(trajectory: Trajectory) -> PointTrajectory:
     """
     Return a trajectory as the points that are sent, quintics in between.
 
-    Raises
-    ------
-    ExcitationError
-        where it has more instants than a check can look at.
-
+    Raises `ExcitationError` where it has more instants than a check can look at.
     """
     if isinstance(trajectory, PointTrajectory) and trajectory.acceleration is not None:
         return trajectory
@@ -202,11 +187,8 @@ def read_plan(path: str | os.PathLike) -> StoredPlan:
     """
     Read a plan file.
 
-    Raises
-    ------
-    SettingsError
-        naming the file, and the key that is missing, of a wrong type or out of range.
-
+    Raises `SettingsError` naming the file, and the key that is missing, of a wrong type or out of
+    range.
     """
     path = Path(path)
     try:

@@ -32,7 +32,7 @@ from .extremes import Effort, nominal_effort
 from .limits import Limits, motion_limits
 from .plan_file import plan_text, points_csv, points_yaml
 from .plans import Plan
-from .robot_scene import obstacle_shapes, packed, scene, scene_robot
+from .robot_scene import packed, scene
 from .settings import Obstacle
 from .trajectories import PointTrajectory, to_points, Trajectory
 
@@ -57,47 +57,31 @@ _JERK_STEP = 1e-4  # s, of the finite difference of accelerations
 
 @dataclass(frozen=True)
 class MotionPage:
-    """
-    Contents of a page of a motion.
-
-    Attributes
-    ----------
-    robot, trajectory, limits:
-        The robot, its motion, and the limits that the curves are compared with.
-    findings:
-        Of the check; None where it refused the motion.
-    refusal:
-        Why it was refused; empty where it was not.
-    refusal_time:
-        When the motion breaks the rule [s]; None where that is not known.
-    collisions:
-        Model for the distances; None leaves them out.
-    obstacles:
-        Drawn around the robot.
-    deviations:
-        Predicted standard deviations, where they are known.
-    effort:
-        Prediction of the efforts; None takes the URDF's parameters.
-    condition_number:
-        Of the base regressor along the motion; None where it is not known.
-    warnings, settings:
-        For the user: texts, and the settings as YAML.
-
-    """
+    """Contents of a page of a motion."""
 
     robot: Robot
     trajectory: Trajectory
     limits: Limits
+    """Limits that the curves are compared with."""
     findings: Findings | None
+    """Of the check; None where it refused the motion."""
     refusal: str = ''
+    """Why it was refused; empty where it was not."""
     refusal_time: float | None = None
+    """When the motion breaks the rule [s]; None where that is not known."""
     collisions: CollisionModel | None = None
+    """Model for the distances; None leaves them out."""
     obstacles: tuple[Obstacle, ...] = ()
+    """Drawn around the robot."""
     deviations: PredictedDeviations | None = None
+    """Predicted standard deviations, where they are known."""
     effort: Effort | None = None
+    """Prediction of the efforts; None takes the URDF's parameters."""
     condition_number: float | None = None
+    """Of the base regressor along the motion; None where it is not known."""
     warnings: tuple[str, ...] = ()
     settings: str = ''
+    """As YAML, for the user."""
 
 
 def plan_html(page: MotionPage) -> str:
@@ -105,8 +89,7 @@ def plan_html(page: MotionPage) -> str:
     time = _times(page.trajectory)
     position = page.trajectory.sample(time).position
     distances, lines = _distances(page)
-    moving = scene_robot(page.robot, position, page.obstacles)
-    drawn = scene([moving], page.trajectory.duration, obstacle_shapes(page.obstacles), lines)
+    drawn = scene(page.robot, position, page.trajectory.duration, page.obstacles, lines)
     data = {'scene': drawn, 'distances': distances, 'refusal_time': page.refusal_time}
     return render(
         'plan.html',

@@ -59,11 +59,7 @@ def plan_limits(robot: Robot, settings: PlannerSettings) -> tuple[Limits, tuple[
     the controller's stops are to keep the position limits, too, no joint accelerates harder than
     it brakes in one: a path that brakes by itself within the limits then goes farther than a stop.
 
-    Raises
-    ------
-    ExcitationError
-        where limits leave no room.
-
+    Raises `ExcitationError` where limits leave no room.
     """
     limits = motion_limits(robot, settings)
     start = start_position(robot, settings, limits)
@@ -119,12 +115,8 @@ def start_poses(
     That is the pose of the settings, and then the only one, or the allowed one that is nearest to
     the middle of the ranges.
 
-    Raises
-    ------
-    ExcitationError
-        where the pose of the settings touches something or is too heavy to hold, or no pose is
-        allowed.
-
+    Raises `ExcitationError` where the pose of the settings touches something or is too heavy to
+    hold, or no pose is allowed.
     """
     start = start_position(robot, settings, limits)
     if settings.start:
@@ -133,8 +125,7 @@ def start_poses(
             raise too_close(collisions, Nearest.from_contact(contact, 0.0, start))
         _require_held(robot, limits, start)
         return start[None]
-    half = 0.5 * (limits.upper - limits.lower)
-    rng = np.random.default_rng(settings.seed)
+    half, rng = limits.half_range, np.random.default_rng(settings.seed)
     candidates = start + INNER * rng.uniform(-1.0, 1.0, (CANDIDATES, robot.n_joints)) * half
     candidates = np.clip(candidates, limits.lower, limits.upper)
     nearest_first = np.argsort(np.linalg.norm((candidates - start) / half, axis=1))
@@ -153,11 +144,13 @@ def start_poses(
     if not held.size:
         _require_held(robot, limits, start)
     (words_of_most, count), *_ = in_the_way.most_common(1)
+    assert collisions is not None
     raise ExcitationError(
         f'no position free of collision was found to start from: {words_of_most} are too close in '
         f'{count} of {held.size} positions',
         key='start',
-        remedy="correct the obstacle or the shapes, or give a free 'start'",
+        remedy="correct the obstacle or the shapes, or give a free 'start'"
+        + collisions.allowance(robot.links),
     )
 
 

@@ -44,11 +44,7 @@ def read_scene(path: Path) -> tuple[Obstacle, ...]:
     for the end of all that is on the side away from its normal.  Objects that a message attaches
     to a link move with it.
 
-    Raises
-    ------
-    SettingsError
-        naming file and line, or object, of what cannot be read.
-
+    Raises `SettingsError` naming file and line, or object, of what cannot be read.
     """
     try:
         text = read_text(path)
@@ -66,17 +62,15 @@ def read_scene(path: Path) -> tuple[Obstacle, ...]:
     return tuple(_Text(path, text).obstacles())
 
 
-def _obstacle(
-    name: str, kind: str, size: np.ndarray, corners: np.ndarray, pose: pin.SE3, link: str = ''
-) -> Obstacle:
-    """Return a shape with its size, or the corners (n, 3) of its mesh, as an obstacle."""
+def _obstacle(name: str, kind: str, size: np.ndarray, pose: pin.SE3, link: str = '') -> Obstacle:
+    """Return a shape as an obstacle; the size of a mesh are its corners (n, 3)."""
     if kind == 'plane':
         normal = pose.rotation @ size[:3]
         length = float(np.linalg.norm(size[:3])) or 1.0
         offset = float(normal @ pose.translation - size[3]) / length
         return Obstacle(name, 'plane', normal=tuple(normal.tolist()), offset=offset, link=link)
     if kind == 'mesh':
-        low, high = corners.min(axis=0), corners.max(axis=0)
+        low, high = size.min(axis=0), size.max(axis=0)
         pose = pose * pin.SE3(np.eye(3), 0.5 * (low + high))
         kind, size = 'box', np.maximum(high - low, 1e-4)
     return Obstacle(
@@ -137,9 +131,9 @@ class _Message:
                 shapes.append((*shape, pose * place))
         if not shapes:
             raise self._wrong('it has no shapes')
-        for number, (kind, size, corners, place) in enumerate(shapes, 1):
+        for number, (kind, size, place) in enumerate(shapes, 1):
             name = self._name if len(shapes) == 1 else f'{self._name}_{number}'
-            yield _obstacle(name, kind, size, corners, place, link)
+            yield _obstacle(name, kind, size, place, link)
 
     def _pose(self, pose: Any) -> pin.SE3:
         """Return a pose; one that is not given, or a quaternion of zeros, stands for none."""
@@ -167,11 +161,7 @@ class _Message:
         remedy: str = 'write the scene again, with `ros2 topic echo --once --full-length`',
     ) -> SettingsError:
         place = f", object '{self._name}'" if self._name else ''
-        return SettingsError(
-            f"'{self._path}'{place}: {text}",
-            file=str(self._path),
-            remedy=remedy,
-        )
+        return SettingsError(f"'{self._path}'{place}: {text}", file=str(self._path), remedy=remedy)
 
 
 def _field(message: Any, *names: str) -> Any:
@@ -188,20 +178,19 @@ def _numbers(values: Sequence[Any]) -> np.ndarray:
     return numbers
 
 
-def _primitive(shape: Any) -> tuple[str, np.ndarray, np.ndarray]:
+def _primitive(shape: Any) -> tuple[str, np.ndarray]:
     kind, order = _PRIMITIVES[shape['type']]
-    return kind, _numbers([shape['dimensions'][i] for i in order]), np.empty(0)
+    return kind, _numbers([shape['dimensions'][i] for i in order])
 
 
-def _mesh(shape: Any) -> tuple[str, np.ndarray, np.ndarray]:
+def _mesh(shape: Any) -> tuple[str, np.ndarray]:
     if not 0 < len(shape['vertices']) <= MOST_CORNERS:
         raise ValueError('corners')
-    corners = [[corner[axis] for axis in 'xyz'] for corner in shape['vertices']]
-    return 'mesh', np.empty(0), _numbers(corners)
+    return 'mesh', _numbers([[corner[axis] for axis in 'xyz'] for corner in shape['vertices']])
 
 
-def _plane(shape: Any) -> tuple[str, np.ndarray, np.ndarray]:
-    return 'plane', _numbers([shape['coef'][i] for i in range(4)]), np.empty(0)
+def _plane(shape: Any) -> tuple[str, np.ndarray]:
+    return 'plane', _numbers([shape['coef'][i] for i in range(4)])
 
 
 class _Text:
@@ -230,16 +219,15 @@ class _Text:
 
     def _shape(self, name: str, pose: pin.SE3) -> Obstacle:
         kind = self._line()
-        size = corners = np.empty(0)
         if kind == 'mesh':
-            corners = self._mesh()
+            size = self._mesh()
         elif kind in _SIZES:
             size = self._numbers(self._line().split(), _SIZES[kind])
         else:
             raise self._wrong(f"'{kind[:40]}' is no shape that is known here")
         pose = pose * self._pose(self._line().split())
         self._line()  # its colour
-        return _obstacle(name, kind, size, corners, pose)
+        return _obstacle(name, kind, size, pose)
 
     def _mesh(self) -> np.ndarray:
         count, triangles = self._numbers(self._line().split(), 2).astype(int)

@@ -212,11 +212,11 @@ class PlanChecks:
 
     def _stopping(self, trajectory: Trajectory) -> float | None:
         """Check the controller's stops, if its decelerations are known; return the longest."""
-        if not self.settings.stop_deceleration:
+        deceleration = self.settings.stop_deceleration
+        if not deceleration:
             return None
         # a stop may use up the margin
         limits = motion_limits(self.robot, self.settings, margin=0.0)
-        deceleration = self.settings.stop_deceleration
         return check_stops(self.robot, trajectory, limits, deceleration, self.collisions)
 
     def effort_shares(self, trajectory: Trajectory) -> np.ndarray:
@@ -233,34 +233,22 @@ class PlanChecks:
 
 @dataclass(frozen=True)
 class PlanningTask:
-    """
-    Task of a planner.
-
-    Attributes
-    ----------
-    robot, settings, model:
-        As for `planner.plan`.
-    limits:
-        Limits of the plan, finite for positions.
-    starts:
-        (k, n_joints) poses that the motion may start from and end at, the usual one first.
-    collisions:
-        The robot's collision model; None leaves distances aside.
-    wanted:
-        Goal of the motion.
-    watch:
-        Ends the work where it has to end.
-
-    """
+    """Task of a planner."""
 
     robot: Robot
     settings: PlannerSettings
     model: ModelSettings
+    """As for `planner.plan`."""
     limits: Limits
+    """Limits of the plan, finite for positions."""
     starts: np.ndarray
+    """(k, n_joints) poses that the motion may start from and end at, the usual one first."""
     collisions: CollisionModel | None
+    """The robot's collision model; None leaves distances aside."""
     wanted: IdentificationGoal
+    """Goal of the motion."""
     watch: PlanningWatch
+    """Ends the work where it has to end."""
 
     @cached_property
     def checks(self) -> PlanChecks:

@@ -95,21 +95,13 @@ def equilibrium(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarra
 
 @dataclass(frozen=True)
 class PointCost:
-    """
-    The cost of a matrix of energy equations, eq. (18).
-
-    Attributes
-    ----------
-    measure:
-        Name of the condition number, one of `MEASURES`.
-    condition_weight, equilibrium_weight:
-        lambda_1 and lambda_2.
-
-    """
+    """The cost of a matrix of energy equations, eq. (18)."""
 
     measure: str = 'spectral'
+    """Name of the condition number, one of `MEASURES`."""
     condition_weight: float = 1.0
     equilibrium_weight: float = 0.0
+    """lambda_1 and lambda_2."""
 
     def __post_init__(self) -> None:
         if self.condition_weight + self.equilibrium_weight <= 0.0:

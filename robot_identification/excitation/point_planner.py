@@ -53,14 +53,8 @@ def plan_points(task: PlanningTask) -> Plan:
     """
     Plan quintics through points that distinguish the base parameters by their energies.
 
-    Raises
-    ------
-    SettingsError
-        where there are fewer equations than base parameters, or the robot is no tree of rigid
-        links.
-    ExcitationError
-        where no trajectory within the limits is found.
-
+    Raises `SettingsError` where there are fewer equations than base parameters, or the robot is no
+    tree of rigid links; `ExcitationError` where no trajectory within the limits is found.
     """
     settings, limits, watch = task.settings, task.limits, task.watch
     options = settings.points
@@ -105,11 +99,7 @@ def energy_equations(
     Friction, which has none, is left aside.  Typical points are drawn within ``bounds``;
     ``columns`` is as `PointSettings.columns`.
 
-    Raises
-    ------
-    SettingsError
-        where the robot is no tree of rigid links.
-
+    Raises `SettingsError` where the robot is no tree of rigid links.
     """
     regressor = build(robot, replace(model, friction=()))
     energy = energy_of(regressor, key='planner.method')
@@ -272,11 +262,8 @@ def plan_simple(task: PlanningTask) -> Plan:
     """
     Plan sweeps or poses (`PlannerSettings.method`), at most as long as ``duration``.
 
-    Raises
-    ------
-    ExcitationError
-        where there is no room for any, or the motion does not pass the checks.
-
+    Raises `ExcitationError` where there is no room for any, or the motion does not pass the
+    checks.
     """
     settings = task.settings
     way = _Way(task.limits, task.starts[0])

@@ -19,26 +19,16 @@ from .stops import check_stops
 
 @dataclass(frozen=True)
 class Recheck:
-    """
-    A stored plan as another URDF finds it.
-
-    Attributes
-    ----------
-    plan:
-        As it was read.
-    page:
-        Contents of the page of its motion.
-    refusal:
-        Why it is refused; None where it passes.
-    remarks:
-        For the user.
-
-    """
+    """A stored plan as another URDF finds it."""
 
     plan: StoredPlan
+    """As it was read."""
     page: MotionPage
+    """Contents of the page of its motion."""
     refusal: ExcitationError | None
+    """Why it is refused; None where it passes."""
     remarks: tuple[str, ...]
+    """For the user."""
 
     def summary(self) -> str:
         """Say in lines what moves, what is held, and what was found."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Robots, their shapes and their motions as the data of a page's 3D scene.
+A robot, its shapes and its motion as the data of a page's 3D scene.
 
 ``templates/robot_scene.js`` draws it with WebGL: joints and positions are in the page, so
 the browser computes the forward kinematics.  Arrays are little-endian and base64.
@@ -9,7 +9,7 @@ the browser computes the forward kinematics.  Arrays are little-endian and base6
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import coal
@@ -30,83 +30,54 @@ def packed(values: np.ndarray, kind: str = '<f4') -> str:
 
 
 def scene(
-    robots: Sequence[Mapping[str, Any]],
+    robot: Robot,
+    position: np.ndarray,
     duration: float,
-    obstacles: Sequence[Mapping[str, Any]] = (),
+    obstacles: Sequence[Obstacle] = (),
     lines: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """
     Return the data of a scene.
-
-    Parameters
-    ----------
-    robots:
-        From `scene_robot`; samples of each are at equal steps from 0 to the duration.
-    duration:
-        [s].
-    obstacles:
-        Shapes that stand still (`obstacle_shapes`).
-    lines:
-        (n_samples, 2, 3) ends of a line at equal steps, NaN where there is none [m].
-
-    """
-    boxes = np.array([robot['box'] for robot in robots])
-    low, high = boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)
-    return {
-        'duration': duration,
-        'robots': list(robots),
-        'shapes': list(obstacles),
-        'lines': None if lines is None else packed(lines),
-        'centre': _rounded(0.5 * (low + high)),
-        'radius': round(0.5 * float(np.linalg.norm(high - low)), 4),
-    }
-
-
-def scene_robot(
-    robot: Robot, position: np.ndarray, tools: Sequence[Obstacle] = (), opacity: float = 1.0
-) -> dict[str, Any]:
-    """
-    Return a robot and its motion for `scene`.
 
     Links are drawn by their visual shapes; those that have none, or whose meshes are not found, by
     their collision shapes.
 
     Parameters
     ----------
-    robot:
-        The robot.
-    position:
-        (n_samples, n_joints) at equal steps [rad or m].
-    tools:
-        Obstacles that move with a link.
-    opacity:
-        Of the whole robot, from 0 to 1.
+    robot, position:
+        The robot, and its motion (n_samples, n_joints) at equal steps [rad or m].
+    duration:
+        [s].
+    obstacles:
+        Those that are attached to a link move with it.
+    lines:
+        (n_samples, 2, 3) ends of a line at equal steps, NaN where there is none [m].
 
     """
-    frames = robot.link_frames
-    held = [o for o in tools if o.link]
-    carried = [
-        _drawn(o.shape(), frames[o.link].placement * o.placement, frames[o.link].parentJoint)
-        for o in held
-    ]
-    shapes = _robot_shapes(robot) + [{**shape, 'obstacle': True} for shape in carried]
+    shapes = _robot_shapes(robot)
+    for tool in obstacles:
+        if tool.link:
+            frame = robot.link_frames[tool.link]
+            drawn = _drawn(tool.shape(), frame.placement * tool.placement, frame.parentJoint)
+            shapes.append({**drawn, 'obstacle': True})
+    low, high = _box(robot, position)
     return {
-        'joints': _joints(robot),
-        'position': packed(position),
-        'columns': robot.n_joints,
-        'shapes': shapes,
-        'opacity': opacity,
-        'box': _box(robot, position),
+        'duration': duration,
+        'robot': {
+            'joints': _joints(robot),
+            'position': packed(position),
+            'columns': robot.n_joints,
+            'shapes': shapes,
+        },
+        'shapes': [
+            {**_drawn(o.shape(), o.placement), 'plane': o.kind == 'plane'}
+            for o in obstacles
+            if not o.link
+        ],
+        'lines': None if lines is None else packed(lines),
+        'centre': _rounded(0.5 * (low + high)),
+        'radius': round(0.5 * float(np.linalg.norm(high - low)), 4),
     }
-
-
-def obstacle_shapes(obstacles: Sequence[Obstacle]) -> list[dict[str, Any]]:
-    """Return the shapes of the obstacles that stand still, for `scene`."""
-    return [
-        {**_drawn(o.shape(), o.placement), 'plane': o.kind == 'plane'}
-        for o in obstacles
-        if not o.link
-    ]
 
 
 def _joints(robot: Robot) -> list[dict[str, Any]]:
@@ -121,7 +92,7 @@ def _joints(robot: Robot) -> list[dict[str, Any]]:
         joints.append(
             {
                 'parent': int(model.parents[index]),
-                'placement': _matrix(model.jointPlacements[index]),
+                'placement': _matrix(model.jointPlacements[index].homogeneous),
                 'turn': _rounded(axis[3:]),
                 'slide': _rounded(axis[:3]),
                 'column': columns[index],
@@ -130,7 +101,7 @@ def _joints(robot: Robot) -> list[dict[str, Any]]:
     return joints
 
 
-def _box(robot: Robot, position: np.ndarray) -> list[list[float]]:
+def _box(robot: Robot, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the corners of a box around the joints along the motion, with room for a link."""
     model, data = robot.model, robot.model.createData()
     rows = position[:: max(1, len(position) // 50)]
@@ -140,7 +111,7 @@ def _box(robot: Robot, position: np.ndarray) -> list[list[float]]:
         places += [data.oMi[i].translation.copy() for i in range(1, model.njoints)]
     low, high = np.min(places, axis=0), np.max(places, axis=0)
     room = 0.1 * np.linalg.norm(high - low) + 0.05
-    return [_rounded(low - room), _rounded(high + room)]
+    return low - room, high + room
 
 
 def _robot_shapes(robot: Robot) -> list[dict[str, Any]]:
@@ -176,16 +147,16 @@ def _drawn(
     )
     return {
         'joint': int(joint),
-        'matrix': [float(f'{value:.7g}') for value in matrix.T.ravel()],
+        'matrix': _matrix(matrix),
         'colour': colour,
         'vertices': packed(np.round(65535.0 * (vertices - low) / size), '<u2'),
         'faces': packed(faces, '<u2'),
     }
 
 
-def _matrix(placement: pin.SE3) -> list[float]:
-    """Return a pose column by column, as WebGL has it."""
-    return [float(f'{value:.7g}') for value in placement.homogeneous.T.ravel()]
+def _matrix(matrix: np.ndarray) -> list[float]:
+    """Return a matrix (4, 4) column by column, as WebGL has it."""
+    return [float(f'{value:.7g}') for value in matrix.T.ravel()]
 
 
 def _rounded(values: np.ndarray) -> list[float]:

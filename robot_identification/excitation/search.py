@@ -25,11 +25,9 @@ from .objective import Objective
 from .plans import (
     BUFFER,
     Plan,
-    PlanChecks,
     Planned,
     PlanningCanceled,
     PlanningTask,
-    PlanningWatch,
     shrink_until_feasible,
 )
 from .settings import PlannerSettings
@@ -58,7 +56,7 @@ class SearchConstants:
     distance_growth: float = 1.3
     """Factor of the distance above which links count as close, likewise."""
     sharpness_growth: int = 2
-    """Factor of the limits' sharpness after the first refined motion and after the second."""
+    """Factor, a power of 2, of the limits' sharpness after the first two refined motions."""
     coarse_stride: int = 4
     """Samples from one look at distances to the next, in the first descents."""
     perturbation: float = 0.25
@@ -95,62 +93,37 @@ class _Enough(Exception):
 
 @dataclass(frozen=True)
 class Feasible:
-    """
-    A motion that has passed the checks.
-
-    Attributes
-    ----------
-    trajectory:
-        The motion.
-    criterion:
-        Value of the criterion.
-    amplitude:
-        Share of the excursions that was left of what the search had found; 1 for all.
-
-    """
+    """A motion that has passed the checks."""
 
     trajectory: Planned
     criterion: float
+    """Value of the criterion."""
     amplitude: float
+    """Share of the excursions that was left of what the search had found; 1 for all."""
 
 
 @dataclass
 class Search:
-    """
-    State of a search; `run` ends with the best feasible motion so far.
-
-    Attributes
-    ----------
-    objective:
-        What is minimised.
-    starts:
-        Poses (k, n_joints) that motions may start from, if the start is free.
-    rng:
-        Source of random motions.
-    checks:
-        What a motion has to pass.
-    watch:
-        Ends the search where it has to end, and reports its progress.
-    evaluations:
-        How many there may be.
-    done:
-        How many there were.
-    best:
-        Best motion that has passed the checks.
-    refused:
-        Why the last motion has not.
-
-    """
+    """State of a search; `run` ends with the best feasible motion so far."""
 
     objective: Objective
-    starts: np.ndarray
-    rng: np.random.Generator
-    checks: PlanChecks
-    watch: PlanningWatch
-    evaluations: int
+    """What is minimised."""
+    task: PlanningTask
+    """Has the poses to start from, what a motion has to pass, and the watch."""
     done: int = 0
+    """Number of evaluations so far."""
     best: Feasible | None = None
+    """Best motion that has passed the checks."""
     refused: Exception | None = None
+    """Why the last motion has not."""
+
+    def __post_init__(self) -> None:
+        self._rng = np.random.default_rng(self.task.settings.seed)
+
+    @property
+    def evaluations(self) -> int:
+        """Number of evaluations that there may be."""
+        return self.task.settings.max_iterations
 
     def run(self) -> None:
         """Search until the work is done; `best` is None where no motion passes the checks."""
@@ -164,12 +137,13 @@ class Search:
             self.objective = full_objective
             best = self._refined(found[0], SEARCH.refining_evaluations[0])
             for _ in range(2):
-                sharper = self.objective.family.sharpened(SEARCH.sharpness_growth)
+                family = self.objective.family
+                sharper = replace(family, sharpness=SEARCH.sharpness_growth * family.sharpness)
                 self.objective = replace(self.objective, family=sharper)
                 best = self._refined(best, SEARCH.refining_evaluations[1])
             while True:
                 scale = SEARCH.perturbation * np.abs(best).mean()
-                moved = best + scale * self.rng.standard_normal(best.size)
+                moved = best + scale * self._rng.standard_normal(best.size)
                 trial = self._refined(moved, SEARCH.refining_evaluations[1])
                 if self.objective.value(trial).total < self.objective.value(best).total:
                     best = trial
@@ -181,8 +155,8 @@ class Search:
         trials: list[tuple[float, np.ndarray]] = []
         try:
             for number in range(SEARCH.random_motions):
-                start = self.starts[number % len(self.starts)]
-                x = self._retreat(self.objective.family.random(self.rng, start))
+                start = self.task.starts[number % len(self.task.starts)]
+                x = self._retreat(self.objective.family.random(self._rng, start))
                 trials.append((self.objective.value(x).total, x))
                 self._count()
         except _Stopped:
@@ -226,7 +200,7 @@ class Search:
 
     def _tighten(self, x: np.ndarray) -> None:
         """Tighten what the motion does not keep: efforts by their excess, else distances."""
-        shares = self.checks.effort_shares(self.objective.family.trajectory(x))
+        shares = self.task.checks.effort_shares(self.objective.family.trajectory(x))
         tighter = replace(
             self.objective, weight=SEARCH.penalty_growth * self.objective.weight, every=1
         )
@@ -249,24 +223,23 @@ class Search:
     def _feasible(self, x: np.ndarray) -> Feasible | None:
         """Return the motion of variables, made small enough to pass; None if none is."""
         found = self.objective.family.trajectory(x)
-        excess = float(self.checks.effort_shares(found).max())
+        excess = float(self.task.checks.effort_shares(found).max())
         trials: list[Feasible] = []
         if excess <= 1.0:
-            trials = [
-                self._valued(each) for each in (scaled_to_limits(found, self.checks.limits), found)
-            ]
+            largest = scaled_to_limits(found, self.task.limits)
+            trials = [self._valued(largest), self._valued(found)]
         if excess <= SEARCH.tried_excess:
             smaller = self._valued(found.scaled(SEARCH.smaller_share), SEARCH.smaller_share)
             if smaller.criterion < self._least:
                 trials.append(smaller)
         for trial in trials:
-            if self.checks.passes(trial.trajectory):
+            if self.task.checks.passes(trial.trajectory):
                 return trial
         if np.isfinite(self._least):
             return None
         try:
             amplitude, trajectory = shrink_until_feasible(
-                found, self.checks, lambda: not self.watch.ended
+                found, self.task.checks, lambda: not self.task.watch.ended
             )
         except (LimitViolation, CollisionError) as error:
             self.refused = error
@@ -284,7 +257,7 @@ class Search:
 
     def _count(self) -> None:
         """Count an evaluation; raise `_Stopped` where the search has to end."""
-        if self.done >= self.evaluations or self.watch.ended:
+        if self.done >= self.evaluations or self.task.watch.ended:
             raise _Stopped
         self.done += 1
         if self.done % SEARCH.report_period == 0:
@@ -292,7 +265,7 @@ class Search:
 
     def _report(self) -> None:
         if np.isfinite(self._least):
-            self.watch.step(self.done / self.evaluations, self._least)
+            self.task.watch.step(self.done / self.evaluations, self._least)
 
     def _descend(self, x: np.ndarray, evaluations: int) -> np.ndarray:
         """Return the best variables that a descent finds."""
@@ -349,8 +322,7 @@ def plan_family(task: PlanningTask) -> Plan:
         distances=task.penalty,
         buffer=settings.clearance + BUFFER,
     )
-    rng = np.random.default_rng(settings.seed)
-    search = Search(objective, task.starts, rng, task.checks, watch, settings.max_iterations)
+    search = Search(objective, task)
     if not watch.on_request:
         search.run()
     found = search.best

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,40 +39,26 @@ NEW_POINTS = 3
 
 @dataclass(frozen=True)
 class WaypointSet:
-    """
-    Points of a motion.
-
-    Attributes
-    ----------
-    position, velocity:
-        (..., r + 1, n_joints) [rad, rad/s; m, m/s]; axes before these two are for several
-        sequences at once.
-
-    """
+    """Points of a motion."""
 
     position: np.ndarray
     velocity: np.ndarray
+    """
+    (..., r + 1, n_joints) [rad, rad/s; m, m/s]; axes before these two are for several
+    sequences at once.
+    """
 
 
 @dataclass(frozen=True)
 class EnergyEquations:
-    """
-    The matrix of energy differences of a sequence.
-
-    Attributes
-    ----------
-    regressor:
-        The robot's energies.
-    columns:
-        (b,) base parameters, as places in its layout.
-    scale:
-        (b,) what the columns are divided by, fixed beforehand; 1 leaves them in SI units.
-
-    """
+    """The matrix of energy differences of a sequence."""
 
     regressor: EnergyRegressor
+    """The robot's energies."""
     columns: np.ndarray
+    """(b,) base parameters, as places in its layout."""
     scale: np.ndarray
+    """(b,) what the columns are divided by, fixed beforehand; 1 leaves them in SI units."""
 
     @property
     def n_base(self) -> int:
@@ -107,21 +93,13 @@ class EnergyEquations:
 
 @dataclass(frozen=True)
 class PointBounds:
-    """
-    Limits of points, and the variables that keep them.
-
-    Attributes
-    ----------
-    lower, upper:
-        (n_joints,) position [rad or m].
-    velocity:
-        (n_joints,) largest speed [rad/s or m/s].
-
-    """
+    """Limits of points, and the variables that keep them."""
 
     lower: np.ndarray
     upper: np.ndarray
+    """(n_joints,) position [rad or m]."""
     velocity: np.ndarray
+    """(n_joints,) largest speed [rad/s or m/s]."""
 
     def sequence(self, x: np.ndarray) -> WaypointSet:
         """Return the points of variables x, (..., 2, r + 1, n_joints)."""
@@ -202,19 +180,8 @@ Function = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Takes (k, d) variables of k of the starts to their values (k,) and gradients (k, d)."""
 
 
-@dataclass(frozen=True)
-class Descents:
-    """
-    Results of several descents.
-
-    Attributes
-    ----------
-    x:
-        (s, d) variables.
-    values:
-        (s,) the function there.
-
-    """
+class Descents(NamedTuple):
+    """Variables (s, d) to which descents have come, and the values (s,) of the function there."""
 
     x: np.ndarray
     values: np.ndarray
@@ -245,7 +212,7 @@ def descend_all(
         Asked before each evaluation; False ends all descents where they are.
 
     """
-    state = _State.evaluate(function, x)
+    state = _State(function, x)
     for _ in range(evaluations - 1):
         active = np.flatnonzero(~state.resting)
         if active.size == 0 or not go_on():
@@ -255,40 +222,23 @@ def descend_all(
     return Descents(state.x, state.values)
 
 
-@dataclass
 class _State:
     """All descents; the first axis of each array is the start."""
 
-    x: np.ndarray
-    values: np.ndarray
-    gradient: np.ndarray
-    direction: np.ndarray
-    step: np.ndarray
-    moves: np.ndarray  # (s, curvature_steps, d), oldest first; zero where there is none yet
-    changes: np.ndarray
-    inverse: np.ndarray  # (s, curvature_steps) 1 / (move . change), zero where there is none yet
-    recent: np.ndarray  # (s, patience) values of the last steps
-    resting: np.ndarray
-
-    @classmethod
-    def evaluate(cls, function: Function, x: np.ndarray) -> _State:
-        x = np.array(x, dtype=float)
-        values, gradient = function(x)
-        starts, size = x.shape
-        state = cls(
-            x=x,
-            values=np.array(values),
-            gradient=np.array(gradient),
-            direction=-gradient,
-            step=np.ones(starts),
-            moves=np.zeros((starts, DESCENT.curvature_steps, size)),
-            changes=np.zeros((starts, DESCENT.curvature_steps, size)),
-            inverse=np.zeros((starts, DESCENT.curvature_steps)),
-            recent=np.full((starts, DESCENT.patience), np.inf),
-            resting=np.asarray(~gradient.any(axis=1)),
-        )
-        state.aim(np.arange(starts))
-        return state
+    def __init__(self, function: Function, x: np.ndarray) -> None:
+        self.x = np.array(x, dtype=float)
+        self.values, self.gradient = (np.array(each) for each in function(self.x))
+        self.direction = -self.gradient
+        starts, steps = len(x), DESCENT.curvature_steps
+        self.step = np.ones(starts)
+        # (s, steps, d), oldest first; zero where there is none yet
+        self.moves, self.changes = np.zeros((2, starts, steps, x.shape[1]))
+        # (s, steps) 1 / (move . change), likewise
+        self.inverse = np.zeros((starts, steps))
+        # (s, patience) values of the last steps
+        self.recent = np.full((starts, DESCENT.patience), np.inf)
+        self.resting = np.asarray(~self.gradient.any(axis=1))
+        self.aim(np.arange(starts))
 
     def take(
         self,
@@ -475,9 +425,9 @@ def _select(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Go down stage by stage, fewer at each one; return those left and their values."""
     for power, evaluations, share in stages:
-        found = descend_all(function(power), x, evaluations, go_on=go_on)
-        order = np.argsort(found.values)[: -(-len(x) // share)]
-        x, values = found.x[order], found.values[order]
+        found, costs = descend_all(function(power), x, evaluations, go_on=go_on)
+        order = np.argsort(costs)[: -(-len(x) // share)]
+        x, values = found[order], costs[order]
         if not look(float(np.exp(values[0]))):
             break
     return x, values

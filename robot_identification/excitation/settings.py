@@ -124,11 +124,7 @@ def with_floor(obstacles: Sequence[Obstacle], floor: float | None) -> tuple[Obst
     """
     Return the obstacles, and a horizontal plane at the height ``floor`` where that is one.
 
-    Raises
-    ------
-    SettingsError
-        naming an obstacle whose name is taken.
-
+    Raises `SettingsError` naming an obstacle whose name is taken.
     """
     declared = tuple(obstacles)
     if floor is not None:

@@ -47,24 +47,21 @@ _BLOCK = 65_536  # instants whose stops are looked at together
 
 @dataclass(frozen=True)
 class Stops:
-    """
-    Stops from instants of a path.
-
-    Attributes
-    ----------
-    time:
-        (n_stops,) when they begin [s].
-    position, velocity:
-        (n_stops, n_joints) states in which they begin.
-    deceleration:
-        (n_joints,) positive [rad/s^2 or m/s^2].
-
-    """
+    """Stops from instants of a path."""
 
     time: np.ndarray
+    """(n_stops,) when they begin [s]."""
     position: np.ndarray
     velocity: np.ndarray
+    """(n_stops, n_joints) states in which they begin."""
     deceleration: np.ndarray
+    """(n_joints,) positive [rad/s^2 or m/s^2]."""
+
+    @classmethod
+    def along(cls, trajectory: Trajectory, time: np.ndarray, deceleration: np.ndarray) -> Stops:
+        """Return the stops from times (n_stops,) of a trajectory."""
+        motion = trajectory.sample(time)
+        return cls(time, motion.position, motion.velocity, deceleration)
 
     @property
     def duration(self) -> np.ndarray:
@@ -149,29 +146,20 @@ def check_stops(
     limits: Limits,
     deceleration: Sequence[float] | np.ndarray | None,
     collisions: CollisionModel | None = None,
-    step: float = STEP,
 ) -> float:
     """
     Check that a controller's stops keep position limits and clearance, wherever they begin.
 
     The positions at which they end are checked at all instants of the check of the path, distances
-    along a stop from every ``step``; no point of the robot moves farther between two looks than
+    along a stop from every `STEP`; no point of the robot moves farther between two looks than
     was looked at.  The path itself has to be checked by `check_trajectory`.
 
     Parameters
     ----------
-    robot:
-        The robot.
-    trajectory:
-        As it is executed: the motion of the robot's joints, in its order.
-    limits:
-        Limits in force.
+    robot, trajectory, limits, collisions:
+        As of `check_trajectory`.
     deceleration:
-        As for `decelerations`, in the order of the robot's joints.
-    collisions:
-        The robot's collision model; None leaves distances aside.
-    step:
-        Time from one stop to the next [s].
+        As of `decelerations`, in the order of the robot's joints.
 
     Returns
     -------
@@ -194,16 +182,12 @@ def check_stops(
     longest = 0.0
     times = check_times(trajectory, EFFORTS.lowest_rate)
     for first in range(0, times.size, _BLOCK):
-        time = times[first : first + _BLOCK]
-        motion = trajectory.sample(time)
-        stops = Stops(time, motion.position, motion.velocity, braking)
+        stops = Stops.along(trajectory, times[first : first + _BLOCK], braking)
         _check_ends(stops, limits)
         longest = max(longest, float(stops.duration.max()))
     if collisions is not None:
-        time = np.arange(0.0, trajectory.duration, step)
-        motion = trajectory.sample(time)
-        stops = Stops(time, motion.position, motion.velocity, braking)
-        _check_distances(stops, collisions)
+        time = np.arange(0.0, trajectory.duration, STEP)
+        _check_distances(Stops.along(trajectory, time, braking), collisions)
     return longest
 
 
@@ -254,19 +238,14 @@ def check_meshes(
     This is at instants, `MESH_STEP` apart, and on stops from every `STEP`; pairs that are always
     equally far apart are looked at, too.
 
-    Raises
-    ------
-    CollisionError
-        naming the links and the time.
-
+    Raises `CollisionError` naming the links and the time.
     """
     time = np.arange(0.0, trajectory.duration, MESH_STEP)
     position = trajectory.sample(time).position
     braking = decelerations(collisions.robot.joints, deceleration)
     if braking is not None:
         begin = np.arange(0.0, trajectory.duration, STEP)
-        motion = trajectory.sample(begin)
-        stops = Stops(begin, motion.position, motion.velocity, braking)
+        stops = Stops.along(trajectory, begin, braking)
         on_stop = np.arange(0.0, 2.0 * begin.size, 2.0)[:, None] + np.linspace(0.25, 1.0, 4)
         position = np.concatenate([position, stops.positions(on_stop.ravel())])
         time = np.concatenate([time, np.repeat(begin, 4)])

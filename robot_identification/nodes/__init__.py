@@ -5,7 +5,7 @@ The ROS nodes: each declares its parameters, makes one core object and translate
 Only this room imports rclpy.
 """
 
-from importlib.util import find_spec
+from importlib import import_module
 import os
 from pathlib import Path
 import re
@@ -42,9 +42,11 @@ def _require_libraries() -> None:
         for module in ('mcap', 'rosbags'):
             needed[module] = ('recordings need a library', missing(module).remedy)
     for module, (problem, remedy) in needed.items():
-        if find_spec(module) is None:
+        try:
+            import_module(module)
+        except ImportError:
             sys.stderr.write(f'error: {problem} ({module}): {remedy}\n')
-            raise SystemExit(2)
+            raise SystemExit(2) from None
 
 
 def _leave_quietly_while_loading() -> None:
@@ -57,11 +59,11 @@ def _leave_quietly_while_loading() -> None:
         signal.signal(number, lambda *_: os._exit(0))
 
 
-if _is_program():
-    _leave_quietly_while_loading()
-    _require_libraries()
-
 # Threads of the linear algebra cost more than they give on matrices of this size: on the TX-40's
 # recording six times the processor time, taken from the other nodes.  Read when NumPy is loaded.
 os.environ.setdefault('OMP_NUM_THREADS', '1')
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+
+if _is_program():
+    _leave_quietly_while_loading()
+    _require_libraries()

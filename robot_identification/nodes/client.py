@@ -92,11 +92,7 @@ def request(
     Fields that are left out are 0, empty or false.  The answer has to come within the timeout [s];
     ``feedback`` is called with an action's feedback.
 
-    Raises
-    ------
-    RequestFailedError
-        where no node answers in time, or the answer is a refusal.
-
+    Raises `RequestFailedError` where no node answers in time, or the answer is a refusal.
     """
     name = _place(name, namespace)
     with _caller() as caller:
@@ -120,11 +116,7 @@ def watch(
     ``show`` is called with each message; with ``once`` the first one ends it.
     Where several nodes latch their latest message, the first one is the newest of these.
 
-    Raises
-    ------
-    RequestFailedError
-        where no node publishes it.
-
+    Raises `RequestFailedError` where no node publishes it.
     """
     name = _place(topic, namespace)
     waiting: list[Any] = []
@@ -150,27 +142,19 @@ def watch(
 
 @dataclass(frozen=True)
 class Stopped:
-    """
-    Outcome of a request to stop goals of a controller.
-
-    Attributes
-    ----------
-    goals:
-        Number of goals that were in execution.
-    canceling:
-        Number of them that stay CANCELING while the arm rests, as joint_trajectory_controller
-        leaves a goal whose cancel came within 50 ms of its end.
-    at_rest:
-        Whether the arm was seen at rest.
-    others:
-        Number of goals of other clients, which go on.
-
-    """
+    """Outcome of a request to stop goals of a controller."""
 
     goals: int
+    """Number of goals that were in execution."""
     canceling: int = 0
+    """
+    Number of them that stay CANCELING while the arm rests, as joint_trajectory_controller
+    leaves a goal whose cancel came within 50 ms of its end.
+    """
     at_rest: bool = False
+    """Whether the arm was seen at rest."""
     others: int = 0
+    """Number of goals of other clients, which go on."""
 
     def __str__(self) -> str:
         text = f'{self.goals} goal{"s"[: self.goals != 1]} canceled'
@@ -409,12 +393,8 @@ class ServiceCaller:
         """
         Call a service and return its response.
 
-        Raises
-        ------
-        RequestFailedError
-            where there is no answer in time, the service goes, or the response has
-            ``success: false``.
-
+        Raises `RequestFailedError` where there is no answer in time, the service goes, or the
+        response has ``success: false``.
         """
         # the answers to other clients of the service arrive here, too
         make = partial(self.node.create_client, qos_profile=SERVICES)

@@ -27,7 +27,7 @@ from rclpy.task import Future
 from robot_identification_msgs.action import Excite, PlanExcitation
 from robot_identification_msgs.srv import Preview
 
-from ..errors import ExcitationError, IdentificationError, ModelError, SettingsError
+from ..errors import ModelError, SettingsError
 from ..estimation.factor_file import read_factor
 from ..excitation.planner import plan
 from ..excitation.plans import Plan, PlanningCanceled
@@ -38,6 +38,7 @@ from ..model.robot import Robot
 from ..options.fields import from_mapping
 from ..regressor import ModelSettings
 from .common import declare_options, explain, read_options, run, serve_action, steady_timer
+from .common.requests import BusyError, RequestCanceled
 from .common.robot_description import RobotDescription
 from .excitation.calibration import CalibrationService
 from .excitation.controller import Controller
@@ -45,15 +46,9 @@ from .excitation.joint_state_watch import StateWatch
 from .excitation.motion import MotionRun
 from .excitation.motion_checks import CollisionModelCache, MotionCheck, requested_motion, Start
 from .excitation.motion_watch import ClientWatch
-from .excitation.options import (
-    Code,
-    ExecutionOptions,
-    MotionError,
-    Report,
-    Tick,
-)
+from .excitation.options import Code, ExecutionOptions, MotionError, Report, Tick
 from .excitation.preview import points_message, PreviewService, save_plan
-from .excitation.start import find_start, require_state
+from .excitation.start import StartCheck
 
 TICK = 0.01
 """Time between two looks at the robot [s]."""
@@ -73,17 +68,6 @@ PLAN_FIELDS = (
     'duration', 'base_frequency', 'harmonics', 'criterion', 'seed', 'max_iterations', 'margin',
 )  # fmt: skip
 """Fields of PlanExcitation's goal, called as the settings."""
-
-
-PLAN_CODES = (
-    (SettingsError, PlanExcitation.Result.INVALID_SETTINGS),
-    (ModelError, PlanExcitation.Result.NO_MODEL),
-    (ExcitationError, PlanExcitation.Result.INFEASIBLE),
-    # factors of earlier recordings that cannot be read
-    (IdentificationError, PlanExcitation.Result.INVALID_SETTINGS),
-    (Exception, PlanExcitation.Result.INTERNAL),
-)
-"""Codes of PlanExcitation's result by the error, the first that fits."""
 
 
 class ExcitationNode(Node):
@@ -204,9 +188,8 @@ class ExcitationNode(Node):
 
     async def _plan(self, goal: ServerGoalHandle) -> PlanExcitation.Result:
         if self._planning >= MOST_AT_ONCE:
-            goal.abort()
-            text = f'busy, {self._planning} plans are in the making: ask again when one is done'
-            return PlanExcitation.Result(error_code=PlanExcitation.Result.BUSY, error_msg=text)
+            text = f'busy, {self._planning} plans are in the making'
+            raise BusyError(text, remedy='ask again when one is done')
         self._planning += 1
         try:
             robot = await self._robot()
@@ -222,14 +205,7 @@ class ExcitationNode(Node):
                 goal.succeed()
             return result
         except PlanningCanceled as error:
-            _end_early(goal)
-            code = PlanExcitation.Result.CANCELED
-            return PlanExcitation.Result(error_code=code, error_msg=str(error))
-        except Exception as error:
-            text = explain(self, error)
-            goal.abort()
-            code = next(code for kind, code in PLAN_CODES if isinstance(error, kind))
-            return PlanExcitation.Result(error_code=code, error_msg=text)
+            raise RequestCanceled(error.message, remedy=error.remedy) from error
         finally:
             self._planning -= 1
 
@@ -358,16 +334,18 @@ class ExcitationNode(Node):
             await self._controller.connect(tick)
         self._client_watch.restart()
         interruption = self._interruption(goal, options, robot)
-        motion = await check.carry_out(
-            self._collisions,
-            partial(find_start, self._controller, self._states, options, tick, robot),
-            partial(self._in_worker, tick=tick),
-        )
+
+        async def in_worker(work: Callable[[], Any]) -> Any:
+            found = await self._in_worker(work, tick)
+            self._require_still(robot)
+            reason = interruption()
+            if reason is not None:
+                raise reason
+            return found
+
+        start = StartCheck(self._controller, self._states, options, tick)
+        motion = await check.carry_out(self._collisions, partial(start.start, robot), in_worker)
         self._controller.note(check.remark)
-        self._require_still(robot)
-        reason = interruption()
-        if reason is not None:
-            raise reason
         if request.dry_run:
             return
         self.get_logger().info(
@@ -425,12 +403,13 @@ class ExcitationNode(Node):
         self, options: ExecutionOptions, robot: Robot, unknown: list[str]
     ) -> Start | None:
         """Return where the robot rests; None, and why that is not known in ``unknown``."""
+        check = StartCheck(self._controller, self._states, options, self._tick)
         try:
             if self._controller.gone:
-                position = await require_state(self._states, options, self._tick)
+                position = await check.resting_position()
                 remark = 'without the stops: there is no controller to ask'
                 return Start(position, None, remark, stops_known=False)
-            return await find_start(self._controller, self._states, options, self._tick, robot)
+            return await check.start(robot)
         except MotionError as error:
             unknown.append(f'without the way to the start and the stops: {error.message}')
             return None

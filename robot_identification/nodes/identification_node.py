@@ -42,7 +42,6 @@ from ..errors import (
     collected_warnings,
     IdentificationError,
     IdentificationWarning,
-    ModelError,
     RecordingError,
     SettingsError,
     unique_texts,
@@ -61,7 +60,7 @@ from ..support.progress import no_progress, Progress, subrange
 from ..untrusted.directories import given_path
 from ..untrusted.writing import write_named
 from ..verdicts.verdict import verdict
-from .common import explain, LATCHED, run, serve, serve_action, steady_timer
+from .common import LATCHED, run, serve, serve_action, steady_timer
 from .common.messages import (
     base_parameters_message,
     diagnostic_status,
@@ -72,7 +71,7 @@ from .common.messages import (
     standard_parameters_message,
     tool_answer,
 )
-from .common.requests import BusyError, ENDING, RequestCanceled, RequestQueue
+from .common.requests import ENDING, RequestCanceled, RequestQueue
 from .identification_settings import Settings
 from .online_service import OnlineService
 
@@ -88,18 +87,6 @@ RECORDER_SECONDS = 5.0
 FEEDBACK_SECONDS = 0.1  # between two messages of an action's progress
 
 WRITING = 0.9  # share of the work after which files are written
-
-_RESULT = action.Identify.Result  # the codes of Validate are the same
-CODES = (
-    (RequestCanceled, _RESULT.CANCELED),
-    (BusyError, _RESULT.BUSY),
-    (SettingsError, _RESULT.INVALID_SETTINGS),
-    (ModelError, _RESULT.NO_MODEL),
-    (RecordingError, _RESULT.INVALID_RECORDING),
-    (IdentificationError, _RESULT.FAILED),
-    (Exception, _RESULT.INTERNAL),
-)
-"""Codes of the actions' results by the error, the first that fits."""
 
 
 class IdentificationNode(Node):
@@ -168,13 +155,8 @@ class IdentificationNode(Node):
                 goal.publish_feedback(kind.Feedback(phase=text, progress=fraction))
 
         work = partial(self._work, name, function, goal.request, result, report)
-        try:
-            result.message = await self._queue.work(name, work, lambda: goal.is_cancel_requested)
-            goal.succeed()
-        except Exception as error:
-            code = next(code for errors, code in CODES if isinstance(error, errors))
-            result = kind.Result(error_code=code, error_msg=explain(self, error))
-            goal.canceled() if goal.is_cancel_requested else goal.abort()
+        result.message = await self._queue.work(name, work, lambda: goal.is_cancel_requested)
+        goal.succeed()
         return result
 
     def _work(

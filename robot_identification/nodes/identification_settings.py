@@ -93,11 +93,7 @@ class Settings:
     """
     The node's settings; ``files`` are the folders below which requests may name files.
 
-    Raises
-    ------
-    SettingsError, ModelError
-        where a parameter or the experiment file is wrong.
-
+    Raises `SettingsError` or `ModelError` where a parameter or the experiment file is wrong.
     """
 
     def __init__(self, node: Node) -> None:
@@ -197,11 +193,7 @@ class Settings:
         """
         Return how to read the recording ``source``; the experiment file's own where it is empty.
 
-        Raises
-        ------
-        RecordingError
-            where it does not exist, or its columns are not known.
-
+        Raises `RecordingError` where it does not exist, or its columns are not known.
         """
         own = self._data.identification
         if not source:

@@ -15,14 +15,11 @@ import sys
 import time
 
 from diagnostic_msgs.msg import DiagnosticArray
-import numpy as np
 from rclpy.node import Node
-from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from ..data.drives import Drives
-from ..data.joint_state import shape_of, STAMP, STAMP_PLACE
 from ..data.joint_state_stream import ForeignStateError, JointStateStream, require_numbers
 from ..errors import RecordingError
 from ..identification.revalidation import observer_of
@@ -33,6 +30,7 @@ from ..options.fields import option
 from ..results.stored_result import read_result
 from ..signals.windows import too_sparse
 from .common import declare_options, FetchedMessages, JOINT_STATES, LATCHED, run, steady_timer
+from .common.joint_states import StateMessages
 from .common.messages import diagnostic_status, diagnostics
 
 SILENCE = 2.0
@@ -63,23 +61,6 @@ class ObserverOptions:
         maximum=1.0,
         read_only=True,
     )
-
-
-class StateMessages:
-    """Serialised joint states of the same joints; ``signals`` are those that they have."""
-
-    def __init__(self, joints: Sequence[str], signals: Sequence[str]) -> None:
-        numbers = dict.fromkeys(signals, [0.0] * len(joints))
-        self._data = bytearray(serialize_message(JointState(name=list(joints), **numbers)))
-        self._places = shape_of(bytes(self._data)).places
-
-    def message(self, stamp: int, **signals: np.ndarray) -> bytes:
-        """Return the message of a time [ns] and (n_joints,) numbers."""
-        STAMP.pack_into(self._data, STAMP_PLACE, *divmod(stamp, 1_000_000_000))
-        for name, values in signals.items():
-            begin, count = self._places[name]
-            self._data[begin : begin + 8 * count] = values.astype('<f8').tobytes()
-        return bytes(self._data)
 
 
 class ObserverNode(Node):

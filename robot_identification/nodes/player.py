@@ -254,11 +254,7 @@ class Readiness:
         """
         Wait until it is ready, and until ``also`` holds, or until a signal.
 
-        Raises
-        ------
-        IdentificationError
-            where that is not so within this time [s].
-
+        Raises `IdentificationError` where that is not so within this time [s].
         """
 
         def is_over() -> bool:

@@ -138,8 +138,7 @@ class RecorderNode(Node):
         self._sim_time = False
         self._status = self.create_publisher(RecorderStatus, '~/status', LATCHED)
         options = declare_options(self, RecorderOptions)
-        folders = (given_path(options.output, 'output'),)
-        self._files = data_directories(self, folders)
+        self._files = data_directories(self, [given_path(options.output, 'output')])
         named = dict.fromkeys(options.topics, JOINT_STATE)
         named.update(dict.fromkeys(options.wrench_topics, WRENCH_STAMPED))
         self._kinds = tuple(named.values())
@@ -150,11 +149,8 @@ class RecorderNode(Node):
         self._topics = [subscription.topic_name for subscription in self._inputs]
         self._sequences = [LostMessageCounter() for _ in self._inputs]
         self._alone = [True] * len(self._inputs)
-        for kind, name, function in (
-            (StartRecording, 'start', lambda q, r: self._start(q.name, r)),
-            (StopRecording, 'stop', lambda q, r: self._stop(r, q.mark.strip())),
-        ):
-            serve(self, kind, f'~/{name}', function)
+        serve(self, StartRecording, '~/start', lambda q, r: self._start(q.name, r))
+        serve(self, StopRecording, '~/stop', lambda q, r: self._stop(r, q.mark.strip()))
         # by the wall: a simulation that stands still has to show in the status
         steady_timer(self, 1.0, self._on_timer)
         self._last = RecordingStatus(Path())
@@ -265,8 +261,8 @@ class RecorderNode(Node):
         return '; '.join(filter(None, (_summary(self._last), self._reception())))
 
     def _offered(self, topic: str) -> tuple[Qos, ...]:
-        profiles = [info.qos_profile for info in self.get_publishers_info_by_topic(topic)]
-        return tuple(_qos(profile) for profile in profiles)
+        infos = self.get_publishers_info_by_topic(topic)
+        return tuple(_qos(info.qos_profile) for info in infos)
 
     # ------------------------------------------------------------------------------------ status
 

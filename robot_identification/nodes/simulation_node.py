@@ -15,7 +15,6 @@ import sys
 import threading
 from typing import Any
 
-from builtin_interfaces.msg import Time
 import numpy as np
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.node import Node
@@ -26,6 +25,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
+from ..data.recording import SIGNALS
 from ..errors import IdentificationError
 from ..options.fields import option
 from ..simulation import SimulatedPayload, SimulatedSample, SimulationSettings, Simulator, Wear
@@ -43,6 +43,7 @@ from .common import (
     serve,
     steady_timer,
 )
+from .common.joint_states import StateMessages
 from .common.messages import time_message
 from .common.robot_description import RobotOptions
 from .simulation_controller import ControllerInterfaces, MONITOR_RATE, SimulatedRobot, START
@@ -127,11 +128,13 @@ class SimulationNode(Node):
         if self._options.truth_file:
             write_truth(Path(self._options.truth_file), self._simulator)
 
-        self._joints = StatePublisher(self, robot.joints, 'joint_states')
-        self._motors: StatePublisher | None = None
+        self._joints = StateMessages(robot.joints)
+        self._joints_out = self.create_publisher(JointState, 'joint_states', JOINT_STATES)
+        self._motors: StateMessages | None = None
         elastic = self._settings.elastic
         if elastic is not None:
-            self._motors = StatePublisher(self, elastic.motor_names(robot.joints), 'motor_states')
+            self._motors = StateMessages(elastic.motor_names(robot.joints))
+            self._motors_out = self.create_publisher(JointState, 'motor_states', JOINT_STATES)
             self._motor_scale = 1.0 / elastic.position_scale(robot.joints)
         self._clock_message = ClockMessage()
         # rcl's time sources subscribe best effort with a depth of 1; reliable serves all others
@@ -245,7 +248,7 @@ class SimulationNode(Node):
                 self._clock_message.clock = stamp
                 self._clocks.publish(self._clock_message)
             if periods % settings.decimation == 0:
-                self._publish(sample, stamp)
+                self._publish(sample, nanoseconds)
             if periods % reports == 0:
                 self._controller.publish_state(stamp)
             if pace is not None:
@@ -257,35 +260,14 @@ class SimulationNode(Node):
                         'falls behind, and nothing else is lost; a lower rate helps'
                     )
 
-    def _publish(self, sample: SimulatedSample, stamp: Time) -> None:
-        self._joints.publish(stamp, sample.position, sample.velocity, sample.effort)
+    def _publish(self, sample: SimulatedSample, stamp: int) -> None:
+        states = {name: getattr(sample, name) for name in SIGNALS}
+        self._joints_out.publish(self._joints.message(stamp, **states))
         if self._motors is not None:
-            position, velocity = sample.motor_position, sample.motor_velocity
-            assert position is not None and velocity is not None
-            scale = self._motor_scale
-            self._motors.publish(stamp, scale * position, scale * velocity, sample.effort)
-
-
-class StatePublisher:
-    """Publisher of joint states of the same joints or motors, in one message that is kept."""
-
-    def __init__(self, node: Node, names: tuple[str, ...], topic: str) -> None:
-        zeros = [0.0] * len(names)
-        self._state = JointState(name=list(names), position=zeros, velocity=zeros, effort=zeros)
-        self._views = [
-            np.frombuffer(values)
-            for values in (self._state.position, self._state.velocity, self._state.effort)
-        ]
-        self._publisher = node.create_publisher(JointState, topic, JOINT_STATES)
-
-    def publish(
-        self, stamp: Time, position: np.ndarray, velocity: np.ndarray, effort: np.ndarray
-    ) -> None:
-        """Publish one state, (n_joints,) each."""
-        for view, values in zip(self._views, (position, velocity, effort), strict=True):
-            view[:] = values
-        self._state.header.stamp = stamp
-        self._publisher.publish(self._state)
+            assert sample.motor_position is not None and sample.motor_velocity is not None
+            states['position'] = self._motor_scale * sample.motor_position
+            states['velocity'] = self._motor_scale * sample.motor_velocity
+            self._motors_out.publish(self._motors.message(stamp, **states))
 
 
 def main(args: list[str] | None = None) -> int:

@@ -27,8 +27,10 @@ class LatestStatesConstants:
     """Periods of late, the least of which is the usual one."""
     longest_period: float = 1.0
     """Longest period of the joint states that counts as usual [s]."""
-    set_back_seconds: float = 1.0
-    """Step back of the stamps after which time goes on from there, as when a clock was set [s]."""
+    set_seconds: float = 1.0
+    """Step of the stamps after which time goes on from there, as when a clock was set [s]."""
+    quickest_time: float = 100.0
+    """Rate of a simulation's time, relative to the wall's, up to which it is no such step."""
     rest_seconds: float = 0.15
     """Time over which positions are compared to distinguish rest from motion [s]."""
     slowest_time: float = 0.005
@@ -105,17 +107,20 @@ class LatestStates:
             )
         elif self._sample is None or not sample.stamp or sample.stamp != self._sample.stamp:
             received = time.monotonic() - since
-            self._periods.append(min(max(received - self._received, 0.0), LATEST.longest_period))
+            passed = max(received - self._received, 0.0)
+            self._periods.append(min(passed, LATEST.longest_period))
             self._sample, self._received, self._fault = sample, received, None
             self.count += 1
             self._looks = 0
-            self._remember(sample)
+            self._remember(sample, passed)
 
-    def _remember(self, sample: JointValues) -> None:
-        """Keep position and efforts; stamps that go back count as no time."""
+    def _remember(self, sample: JointValues, passed: float) -> None:
+        """Keep position and efforts; a clock that was set while ``passed`` [s] counts as none."""
         when = self._shift + (1e-9 * sample.stamp if sample.stamp else self._received)
-        if when < self._time - LATEST.set_back_seconds:
+        ahead = LATEST.set_seconds + LATEST.quickest_time * passed
+        if not -LATEST.set_seconds <= when - self._time <= ahead:
             self._shift += self._time - when
+            when = self._time
         self._time = max(self._time, when)
         self._past.append((self._time, self._received, sample.position))
         # one of the time before is kept

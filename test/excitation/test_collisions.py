@@ -12,7 +12,12 @@ import pytest
 from robot_identification.errors import ExcitationError, IdentificationWarning
 from robot_identification.excitation.collision_geometry import random_positions
 from robot_identification.excitation.collisions import collision_model, Coverage
-from robot_identification.excitation.constraints import check_collisions, CollisionError
+from robot_identification.excitation.constraints import (
+    check_collisions,
+    CollisionError,
+    Nearest,
+    too_close,
+)
 from robot_identification.excitation.distance_penalty import DistancePenalty
 from robot_identification.excitation.settings import with_floor
 from robot_identification.excitation.trajectories import point_to_point
@@ -216,6 +221,16 @@ def test_a_link_that_need_not_be_checked_is_counted_and_the_rest_is_checked():
         '1 of 6 pairs of shapes checked (2 always equally far apart; 3 of links without their '
         'meshes: l3)'
     )
+
+
+def test_the_error_of_a_link_without_all_its_meshes_names_the_pairs_that_may_touch(chain):
+    first, second = chain.pairs[0]
+    near = Nearest(first, second, 0.001, 0.02, 0, np.zeros((2, 3)), time=0.0, position=np.zeros(3))
+    assert 'allowed_pairs' not in too_close(chain, near).remedy
+    for name, named in ((second, True), ('l9', False)):
+        lost = replace(chain, coverage=replace(chain.coverage, unchecked=(name,)))
+        for stop in (False, True):
+            assert ('allowed_pairs' in too_close(lost, near, stop=stop).remedy) is named
 
 
 def test_all_pairs_are_counted(chain, arm):

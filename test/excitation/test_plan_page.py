@@ -151,7 +151,7 @@ report.corner = [...new Uint8Array(first.buffer, first.byteLength - 4, 3)];
 show(0.5 * duration);
 report.moved = differing(first, picture());
 report.value = plots[1].value.textContent;
-report.poses = scene.poses(0.5 * duration)[0];
+report.poses = scene.poses(0.5 * duration);
 let last = picture();
 finger('pointerdown', 1, 200, 200); finger('pointermove', 1, 260, 220);
 finger('pointerup', 1, 0, 0);

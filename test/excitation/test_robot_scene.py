@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from robot_identification.excitation.robot_scene import (
     MOST_TRIANGLES,
-    obstacle_shapes,
     packed,
     scene,
-    scene_robot,
 )
 from robot_identification.excitation.settings import Obstacle
 from robot_identification.figures.link_shapes import mesh_of, thinned
@@ -94,7 +92,7 @@ def vertices_of(shape):
 
 def test_shapes_stand_where_the_urdf_puts_them(arm):
     """The base is a cylinder upon the ground, whose axis is z."""
-    drawn = scene_robot(arm, np.zeros((2, 6)))
+    drawn = scene(arm, np.zeros((2, 6)), 1.0)['robot']
     base = np.vstack([vertices_of(s) for s in drawn['shapes'] if s['joint'] == 0])
     assert base[:, 2].min() == pytest.approx(0.0, abs=1e-4)
     assert base[:, :2].mean(axis=0) == pytest.approx([0.0, 0.0], abs=1e-3)
@@ -105,8 +103,9 @@ def test_shapes_stand_where_the_urdf_puts_them(arm):
 
 def test_links_without_visual_shapes_are_drawn_by_their_collision_shapes(arm):
     bare = Robot.from_urdf(arm.urdf.replace('<visual', '<!--').replace('</visual>', '-->'))
-    with_both = scene_robot(arm, np.zeros((2, 6)))['shapes']
-    alone = scene_robot(bare, np.zeros((2, 6)))['shapes']
+    with_both, alone = (
+        scene(each, np.zeros((2, 6)), 1.0)['robot']['shapes'] for each in (arm, bare)
+    )
     assert len(alone) == len(with_both)
     assert all(shape['colour'] is None for shape in alone)
     assert any(shape['colour'] for shape in with_both)
@@ -116,18 +115,18 @@ def test_tools_move_with_their_link_and_other_obstacles_stand_still(arm):
     tool = Obstacle('tool', 'sphere', size=(0.1,), position=(0.0, 0.0, 0.2), link='tool_flange')
     table = Obstacle('table', size=(1.0, 1.0, 0.1), position=(1.0, 0.0, 0.3))
     floor = Obstacle('floor', 'plane')
-    shapes = scene_robot(arm, np.zeros((2, 6)), (tool, table, floor))['shapes']
-    carried = [shape for shape in shapes if shape.get('obstacle')]
+    drawn = scene(arm, np.zeros((2, 6)), 1.0, (tool, table, floor))
+    carried = [shape for shape in drawn['robot']['shapes'] if shape.get('obstacle')]
     assert [shape['joint'] for shape in carried] == [6]
-    standing = obstacle_shapes((tool, table, floor))
+    standing = drawn['shapes']
     assert [shape['plane'] for shape in standing] == [False, True]
     assert vertices_of(standing[0]).max(axis=0) == pytest.approx([1.5, 0.5, 0.35], abs=1e-4)
 
 
 def test_a_scene_is_as_large_as_the_motion(arm):
-    still = scene_robot(arm, np.zeros((2, 6)))
-    bent = scene_robot(arm, np.tile([0.0, 1.5, 0.0, 0.0, 0.0, 0.0], (2, 1)))
-    assert scene([still, bent], 1.0)['radius'] > scene([still], 1.0)['radius']
+    still = np.zeros((2, 6))
+    bent = np.array([still[0], [0.0, 1.5, 0.0, 0.0, 0.0, 0.0]])
+    assert scene(arm, bent, 1.0)['radius'] > scene(arm, still, 1.0)['radius']
 
 
 def test_arrays_are_packed_as_little_endian_numbers():

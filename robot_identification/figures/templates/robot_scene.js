@@ -66,7 +66,7 @@ void main() {
   shade = vec4(colour.rgb * light, colour.a);
 }`;
 
-// Returns {draw(time), reset(), poses(time)}, the latter with a matrix for each joint of each robot; null where the browser has no WebGL 2.
+// Returns {draw(time), reset(), poses(time)}, the latter with a matrix for each joint; null where the browser has no WebGL 2.
 function robotScene(canvas, data) {
   const gl = canvas.getContext('webgl2', {antialias: true});
   if (!gl) return null;
@@ -100,8 +100,8 @@ function robotScene(canvas, data) {
   const loaded = (shape) => ({...shape,
     ...buffers(decoded(shape.vertices, Uint16Array), gl.UNSIGNED_SHORT, true,
       decoded(shape.faces, Uint16Array))});
-  const robots = data.robots.map((robot) => ({...robot, shapes: robot.shapes.map(loaded),
-    values: decoded(robot.position, Float32Array)}));
+  const robot = {...data.robot, shapes: data.robot.shapes.map(loaded),
+    values: decoded(data.robot.position, Float32Array)};
   const still = data.shapes.map(loaded);
   const lines = data.lines && decoded(data.lines, Float32Array);
   const cells = [];
@@ -131,7 +131,7 @@ function robotScene(canvas, data) {
     });
   }
 
-  function poses(robot, share) {
+  function poses(share) {
     const q = sampled(robot.values, robot.columns, share), found = [identity];
     for (const j of robot.joints)
       found.push(matrices.product(matrices.product(found[j.parent], j.placement),
@@ -168,15 +168,13 @@ function robotScene(canvas, data) {
     put(grid, identity, colourOf('--grid'), 1, gl.LINES, true);
     const tones = [colourOf('--link'), colourOf('--link-2')], hint = colourOf('--obstacle');
     const later = still.map((shape) => [shape, shape.matrix, hint, shape.plane ? 0.12 : 0.5]);
-    for (const robot of robots) {
-      const found = poses(robot, share);
-      for (const shape of robot.shapes) {
-        const entry = [shape, matrices.product(found[shape.joint], shape.matrix),
-          shape.obstacle ? hint : shape.colour || tones[shape.joint % 2],
-          shape.obstacle ? 0.5 : robot.opacity];
-        if (entry[3] < 1) later.push(entry);
-        else put(...entry, gl.TRIANGLES, false);
-      }
+    const found = poses(share);
+    for (const shape of robot.shapes) {
+      const entry = [shape, matrices.product(found[shape.joint], shape.matrix),
+        shape.obstacle ? hint : shape.colour || tones[shape.joint % 2],
+        shape.obstacle ? 0.5 : 1];
+      if (shape.obstacle) later.push(entry);
+      else put(...entry, gl.TRIANGLES, false);
     }
     gl.enable(gl.BLEND);
     gl.depthMask(false);
@@ -233,6 +231,5 @@ function robotScene(canvas, data) {
   canvas.addEventListener('dblclick', reset);
   new ResizeObserver(() => draw()).observe(canvas);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => draw());
-  return {draw, reset,
-    poses: (time) => robots.map((robot) => poses(robot, time / data.duration).slice(1))};
+  return {draw, reset, poses: (time) => poses(time / data.duration).slice(1)};
 }

@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reception of joint states: subscriptions whose messages are fetched, of any reliability."""
+"""Joint states: subscriptions whose messages are fetched, of any reliability, and messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
 from functools import partial
 import time
 from typing import Any
 
+import numpy as np
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.serialization import serialize_message
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
+
+from ...data.joint_state import shape_of, STAMP, STAMP_PLACE
+from ...data.recording import SIGNALS
 
 RELIABLE, BEST_EFFORT = ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT
 
@@ -94,6 +99,23 @@ class FetchedMessages:
         self._subscription = self._make(
             qos_profile=QoSProfile(depth=self._depth, reliability=BEST_EFFORT)
         )
+
+
+class StateMessages:
+    """Serialised joint states of the same joints; ``signals`` are those that they have."""
+
+    def __init__(self, joints: Sequence[str], signals: Sequence[str] = SIGNALS) -> None:
+        numbers = dict.fromkeys(signals, [0.0] * len(joints))
+        self._data = bytearray(serialize_message(JointState(name=list(joints), **numbers)))
+        self._places = shape_of(bytes(self._data)).places
+
+    def message(self, stamp: int, **signals: np.ndarray) -> bytes:
+        """Return the message of a time [ns] and (n_joints,) numbers."""
+        STAMP.pack_into(self._data, STAMP_PLACE, *divmod(stamp, 1_000_000_000))
+        for name, values in signals.items():
+            begin, count = self._places[name]
+            self._data[begin : begin + 8 * count] = values.astype('<f8').tobytes()
+        return bytes(self._data)
 
 
 def names_of(endpoints: Iterable[Any]) -> list[str]:

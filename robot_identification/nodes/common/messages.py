@@ -19,7 +19,7 @@ from robot_identification_msgs import msg as messages
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from ...errors import IdentificationError, one_of, SettingsError
+from ...errors import IdentificationError, one_of
 from ...model.parameters import ParameterLayout, ParameterSet
 
 if TYPE_CHECKING:  # processes that only need times start quicker
@@ -85,24 +85,6 @@ def trajectory_points(message: JointTrajectory, joints: Sequence[str]) -> PointT
     time = [seconds(point.time_from_start) for point in message.points]
     states = {state: [getattr(point, state) for point in message.points] for state in STATES}
     return point_trajectory(message.joint_names, time, states, joints)
-
-
-# --------------------------------------------------------------- action of trajectory controllers
-
-
-def require_follow_joint_trajectory() -> Any:
-    """Return the type of the action; raise `SettingsError` where it is not installed."""
-    try:
-        from control_msgs.action import FollowJointTrajectory
-    except ImportError as error:
-        raise SettingsError(
-            'the package control_msgs is not installed, and motions are goals of its action '
-            'FollowJointTrajectory',
-            key='control_msgs',
-            remedy='sudo apt install ros-${ROS_DISTRO}-control-msgs; in an environment of wheels, '
-            'run make setup in the sources',
-        ) from error
-    return FollowJointTrajectory
 
 
 # ------------------------------------------------------------------------------------ parameters
@@ -193,11 +175,7 @@ def parameters_from_message(message: messages.ParameterSet) -> ParameterSet:
     """
     Return names, units and values of a message.
 
-    Raises
-    ------
-    IdentificationError
-        where a name occurs twice or a value is not finite.
-
+    Raises `IdentificationError` where a name occurs twice or a value is not finite.
     """
     if len(message.parameters) > MOST_PARAMETERS:
         raise IdentificationError(

@@ -77,11 +77,8 @@ def declare_options(
     the present values.  The prefix is put before the names with a dot; ``defaults`` is an instance
     whose values are the defaults instead of the class's own.
 
-    Raises
-    ------
-    SettingsError
-        naming the parameter whose override is missing, of the wrong type or out of range.
-
+    Raises `SettingsError` naming the parameter whose override is missing, of the wrong type or out
+    of range.
     """
     entry = _Declared(cls, prefix, defaults)
     options = cls(**_values(entry, partial(_declare, node)))
@@ -251,12 +248,7 @@ _SCALARS: dict[Any, Parameter.Type] = {
     float: Parameter.Type.DOUBLE,
     str: Parameter.Type.STRING,
 }
-_ARRAYS: dict[Any, Parameter.Type] = {
-    bool: Parameter.Type.BOOL_ARRAY,
-    int: Parameter.Type.INTEGER_ARRAY,
-    float: Parameter.Type.DOUBLE_ARRAY,
-    str: Parameter.Type.STRING_ARRAY,
-}
+_ARRAYS = {entry: Parameter.Type[f'{kind.name}_ARRAY'] for entry, kind in _SCALARS.items()}
 _LARGEST_INT = 2**63 - 1  # of an integer parameter
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -14,11 +14,19 @@ import traceback
 from typing import Any
 
 from rclpy.action import ActionServer, CancelResponse
+from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
-from ...errors import IdentificationError, one_of
+from ...errors import (
+    ExcitationError,
+    IdentificationError,
+    ModelError,
+    one_of,
+    RecordingError,
+    SettingsError,
+)
 from ...options.fields import option
 from ...untrusted.directories import DataDirectories
 from .parameters import declare_options
@@ -93,13 +101,8 @@ class RequestQueue:
         The name is that of the request in the refusals of others.  ``canceled`` is asked until the
         turn comes.
 
-        Raises
-        ------
-        BusyError
-            where too many requests wait already.
-        RequestCanceled
-            where the request is canceled, or the queue is stopped, before the turn comes.
-
+        Raises `BusyError` where too many requests wait already; `RequestCanceled` where the
+        request is canceled, or the queue is stopped, before the turn comes.
         """
         waiting = len(self._names) - 1
         if self._stopped:
@@ -139,21 +142,54 @@ class RequestQueue:
             await asyncio.sleep(0)
 
 
-def serve_action(
-    node: Node, kind: type, name: str, execute: Callable, group: CallbackGroup
-) -> None:
+CODES: tuple[tuple[type[Exception], str], ...] = (
+    (RequestCanceled, 'CANCELED'),
+    (BusyError, 'BUSY'),
+    (SettingsError, 'INVALID_SETTINGS'),
+    (ModelError, 'NO_MODEL'),
+    (RecordingError, 'INVALID_RECORDING'),
+    (ExcitationError, 'INFEASIBLE'),
+    (IdentificationError, 'FAILED'),
+    # planning, which has no FAILED: by files that its goal names
+    (IdentificationError, 'INVALID_SETTINGS'),
+    (Exception, 'INTERNAL'),
+)
+"""Names of the codes of a result by the error: the first that fits and that the action has."""
+
+
+Execute = Callable[[ServerGoalHandle], Awaitable[Any]]
+"""Works on a goal, sets its end and returns the result."""
+
+
+def serve_action(node: Node, kind: Any, name: str, execute: Execute, group: CallbackGroup) -> None:
     """Create an action whose goals can be canceled, with a queue for many clients."""
     ActionServer(
         node,
         kind,
         name,
-        execute,
+        partial(end_goal, node, kind, execute),
         callback_group=group,
         cancel_callback=lambda _: CancelResponse.ACCEPT,
         goal_service_qos_profile=SERVICES,
         result_service_qos_profile=SERVICES,
         cancel_service_qos_profile=SERVICES,
     )
+
+
+async def end_goal(node: Node, kind: Any, execute: Execute, goal: ServerGoalHandle) -> Any:
+    """
+    Work on a goal of an action of this kind; return the result.
+
+    If that fails, the goal ends as canceled, if it was, else as aborted, with one of the `CODES`.
+    """
+    try:
+        return await execute(goal)
+    except Exception as error:
+        text = explain(node, error)
+        goal.canceled() if goal.is_cancel_requested else goal.abort()
+        codes = (code for errors, code in CODES if isinstance(error, errors))
+        code = next(code for code in codes if hasattr(kind.Result, code))
+        return kind.Result(error_code=getattr(kind.Result, code), error_msg=text)
 
 
 def serve(

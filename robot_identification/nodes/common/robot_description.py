@@ -148,11 +148,7 @@ class RobotDescription:
         """
         Return the robot.
 
-        Raises
-        ------
-        ModelError
-            where no description has arrived yet, or the latest one cannot be read.
-
+        Raises `ModelError` where no description has arrived yet, or the latest one cannot be read.
         """
         if self._robot is not None:
             return self._robot

@@ -30,7 +30,7 @@ from ...calibration.calibrate import (
 from ...calibration.goal import Calibration, CalibrationSettings, DECLINED, MET, SPENT, UNREACHABLE
 from ...config.problem import IdentificationProblem
 from ...config.sources import Source
-from ...errors import collected_warnings, IdentificationError, ModelError, SettingsError
+from ...errors import collected_warnings, IdentificationError, SettingsError
 from ...excitation.plans import Plan
 from ...excitation.settings import PlannerSettings
 from ...excitation.trajectories import PointTrajectory
@@ -42,9 +42,10 @@ from ...untrusted.directories import given_path
 from ...untrusted.files import plain_name
 from ...verdicts.verdict import verdict
 from ..client import ServiceCaller
-from ..common import declare_options, explain, read_options, serve, serve_action
+from ..common import declare_options, read_options, serve, serve_action
 from ..common.messages import message_of
 from ..common.processes import client_node, NO_SERVICES
+from ..common.requests import BusyError, RequestCanceled
 
 GOAL_FIELDS = ('target', 'least_share', 'prediction_error', 'motions')
 """Fields of the goal that are called as the settings of a calibration."""
@@ -70,20 +71,6 @@ OUTCOMES = {
     DECLINED: _RESULT.DECLINED,
 }
 """Codes of the result by the end of a calibration."""
-
-
-class CalibrationCanceled(IdentificationError):
-    """The client canceled the goal, or the node ends."""
-
-
-CODES = (
-    (CalibrationCanceled, _RESULT.CANCELED),
-    (SettingsError, _RESULT.INVALID_SETTINGS),
-    (ModelError, _RESULT.NO_MODEL),
-    (IdentificationError, _RESULT.FAILED),
-    (Exception, _RESULT.INTERNAL),
-)
-"""Codes of the result by the error, the first that fits."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +121,7 @@ class CalibrationRun:
     """
     One goal's calibration, as a worker thread carries it out.
 
-    It raises `CalibrationCanceled` at its next step once the goal is canceled or the node ends.
+    It raises `RequestCanceled` at its next step once the goal is canceled or the node ends.
     """
 
     node: Node
@@ -198,7 +185,7 @@ class CalibrationRun:
 
     def _check(self) -> None:
         if self._ended():
-            raise CalibrationCanceled('canceled; the robot is at rest')
+            raise RequestCanceled('canceled; the robot is at rest')
 
     def _report(self, text: str) -> None:
         self._check()
@@ -272,9 +259,9 @@ class CalibrationService:
 
     async def _calibrate(self, goal: ServerGoalHandle) -> Calibrate.Result:
         if self._running:
-            goal.abort()
-            text = 'another calibration is running: wait for its end, or cancel it'
-            return _RESULT(error_code=_RESULT.BUSY, error_msg=text)
+            raise BusyError(
+                'another calibration is running', remedy='wait for its end, or cancel it'
+            )
         self._running = True
         feedback = Calibrate.Feedback(phase='begins')
         try:
@@ -291,13 +278,9 @@ class CalibrationService:
             ended = await self._in_worker(work, lambda: goal.publish_feedback(feedback))
             result = _result(ended, folder)
             goal.succeed() if ended.outcome == MET else goal.abort()
-        except Exception as error:
-            code = next(code for kind, code in CODES if isinstance(error, kind))
-            result = _RESULT(error_code=code, error_msg=explain(self._node, error))
-            goal.canceled() if goal.is_cancel_requested else goal.abort()
+            return result
         finally:
             self._running = False
-        return result
 
 
 def _folder(options: CalibrationOptions, name: str, namespace: str) -> Path:
@@ -353,11 +336,7 @@ class ActionExecutor:
         """
         Execute a motion and return its recording.
 
-        Raises
-        ------
-        RequestFailedError
-            where the excitation node refuses the motion, or ends it.
-
+        Raises `RequestFailedError` where the excitation node refuses the motion, or ends it.
         """
         done = self.caller.act(
             Excite,

@@ -36,39 +36,27 @@ ASKED = (*REQUIRED, 'allow_partial_joints_goal', 'use_sim_time', VERSION, DECELE
 
 @dataclass(frozen=True)
 class Contract:
-    """
-    Properties of a controller that a motion may count on.
-
-    Attributes
-    ----------
-    deceleration:
-        (n_joints,) of each joint of the robot on a cancel [rad/s^2 or m/s^2]; None where the
-        controller holds its position at once.
-    hold:
-        Why it holds at once, in words; '' where it decelerates.
-    uses_sim_time:
-        The controller's parameter.
-    summary:
-        What was found and what follows, in a line.
-
-    """
+    """Properties of a controller that a motion may count on."""
 
     deceleration: np.ndarray | None
+    """
+    (n_joints,) of each joint of the robot on a cancel [rad/s^2 or m/s^2]; None where the
+    controller holds its position at once.
+    """
     hold: str
+    """Why it holds at once, in words; '' where it decelerates."""
     uses_sim_time: bool
+    """The controller's parameter."""
     summary: str
+    """What was found and what follows, in a line."""
 
 
 async def ask_contract(name: str, client: Any, robot: Robot, tick: Tick) -> Contract:
     """
     Ask a controller for its parameters, by a client of its ``get_parameters``.
 
-    Raises
-    ------
-    MotionError
-        ``NO_CONTROLLER`` for one that does not answer, or does not interpolate; ``JOINTS_DIFFER``
-        where its joints are not the robot's.
-
+    Raises `MotionError`: ``NO_CONTROLLER`` for one that does not answer, or does not interpolate;
+    ``JOINTS_DIFFER`` where its joints are not the robot's.
     """
     values = await _ask(name, client, ASKED, tick)
     each = [DECELERATION.format(joint) for joint in values['joints'] or ()]

@@ -15,6 +15,8 @@ import uuid
 
 from action_msgs.msg import GoalInfo, GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTolerance
 import numpy as np
 from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionClient
@@ -31,7 +33,6 @@ from ..common.messages import (
     goal_mark,
     message_of,
     nanoseconds,
-    require_follow_joint_trajectory,
     seconds,
 )
 from ..common.requests import SERVICES
@@ -100,15 +101,9 @@ class Controller:
     uses_sim_time:
         Its parameter, once it was asked.
 
-    Raises
-    ------
-    SettingsError
-        where ``control_msgs`` is not installed.
-
     """
 
     def __init__(self, node: Node, group: CallbackGroup, name: str) -> None:
-        self._kind = require_follow_joint_trajectory()
         self._node, self._group = node, group
         self._discovered = time.monotonic() + APPEARS_SECONDS  # what was there at the start
         self.name: str = node.resolve_service_name(name)
@@ -138,7 +133,7 @@ class Controller:
         """Become a client of the action; raise ``NO_CONTROLLER`` where it does not appear."""
         if self._client is None:
             self._client = ActionClient(
-                self._node, self._kind, self.action, callback_group=self._group
+                self._node, FollowJointTrajectory, self.action, callback_group=self._group
             )
             # kept for good: destroying a client with an answer on its way can end the process
             self._cancels = self._node.create_client(
@@ -150,12 +145,8 @@ class Controller:
         """
         Require that the controller takes a goal for the robot, and that nobody else commands it.
 
-        Raises
-        ------
-        MotionError
-            as `contract`, and ``NO_CONTROLLER`` where it is not active, ``CONTROLLER_SHARED``
-            where others may command it.
-
+        Raises `MotionError` as `contract` does, and ``NO_CONTROLLER`` where it is not active,
+        ``CONTROLLER_SHARED`` where others may command it.
         """
         found = await self.contract(robot, tick)
         await self._require_active(tick)
@@ -168,11 +159,7 @@ class Controller:
         """
         Return what the controller declares of itself, which is logged once.
 
-        Raises
-        ------
-        MotionError
-            as `ask_contract`, and ``NO_CONTROLLER`` where it is not there.
-
+        Raises `MotionError` as `ask_contract` does, and ``NO_CONTROLLER`` where it is not there.
         """
         await self._appear(lambda: not self.gone, self._discovered - time.monotonic(), tick)
         found = await ask_contract(self.name, self._asked, robot, tick)
@@ -194,33 +181,33 @@ class Controller:
 
     def shared(self) -> MotionError | None:
         """Return the error for others that may command the robot, or None."""
+        text = self._others()
+        return MotionError(Code.CONTROLLER_SHARED, text) if text else None
+
+    def _others(self) -> str:
+        """Return in words who else may command the robot, and the remedy; '' for nobody."""
         node = self._node
         own = node.get_name(), node.get_namespace()
         if node.get_node_names_and_namespaces().count(own) > 1:
-            return _shared(
-                f"another node is '{node.get_fully_qualified_name()}', too: end one of them"
-            )
+            return f"another node is '{node.get_fully_qualified_name()}', too: end one of them"
         servers = names_of(node.get_publishers_info_by_topic(self._status_topic))
         if len(servers) > 1:
-            return _shared(
+            return (
                 f"the action '{self.action}' has {len(servers)} servers, {', '.join(servers)}: "
                 'end all but the controller'
             )
         topic = f'{self.name}/joint_trajectory'
-        publishers = names_of(node.get_publishers_info_by_topic(topic))
+        publishers = ', '.join(names_of(node.get_publishers_info_by_topic(topic)))
         if publishers:
-            return _shared(
-                f"{', '.join(publishers)} can command the controller by the topic '{topic}': end "
-                'that'
-            )
+            return f"{publishers} can command the controller by the topic '{topic}': end that"
         # those of a controller that is gone say nothing
         gone = self._senders and self._senders.isdisjoint(self._servers())
         if not gone and any(status in ACTIVE for status in self.statuses.values()):
-            return _shared(
+            return (
                 f"a goal is active on the action '{self.action}'{self._clients()}: wait for its "
                 'end, or cancel it by robot-identification node stop --all'
             )
-        return None
+        return ''
 
     def note(self, text: str) -> None:
         """Log what is to be known of the controller, once; '' is nothing."""
@@ -326,10 +313,8 @@ class Controller:
             (n_joints,) largest error on the path and at its end [rad or m].
 
         """
-        from control_msgs.msg import JointTolerance
-
         bounds = list(zip(trajectory.joints, map(float, tolerance), strict=True))
-        goal = self._kind.Goal(
+        goal = FollowJointTrajectory.Goal(
             trajectory=message_of(trajectory),
             path_tolerance=[JointTolerance(name=name, position=bound) for name, bound in bounds],
             # whether the robot rests is this node's to see, by noisy velocities of any kind
@@ -363,7 +348,7 @@ class SentGoal:
         self, controller: Controller, client: Any, cancels: Any, goal: Any, mark: bytes
     ) -> None:
         self._controller, self._cancels = controller, cancels
-        self._kind, self._joints = type(goal), tuple(goal.trajectory.joint_names)
+        self._joints = tuple(goal.trajectory.joint_names)
         # known before the answer, so that it can be canceled without one
         self._id = GoalInfo().goal_id
         self._id.uuid = np.frombuffer(mark + uuid.uuid4().bytes[len(mark) :], np.uint8)
@@ -447,7 +432,3 @@ class SentGoal:
         elapsed = seconds(feedback.desired.time_from_start)
         stamp = nanoseconds(feedback.header.stamp)
         self.progress = Progress(elapsed, desired, actual, error, time.monotonic(), stamp)
-
-
-def _shared(text: str) -> MotionError:
-    return MotionError(Code.CONTROLLER_SHARED, text)

@@ -25,50 +25,31 @@ STALE = 5.0
 
 @dataclass(frozen=True)
 class ControllerState:
-    """
-    State that the controller publishes.
-
-    Attributes
-    ----------
-    reference, measured:
-        (n_joints,) positions that it wants and measures [rad or m].
-    time:
-        By its stamp [s].
-    received:
-        When it arrived, by this machine's steady clock [s].
-
-    """
+    """State that the controller publishes."""
 
     reference: np.ndarray
     measured: np.ndarray
+    """(n_joints,) positions that it wants and measures [rad or m]."""
     time: float
+    """By its stamp [s]."""
     received: float
+    """When it arrived, by this machine's steady clock [s]."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """
-    Feedback of the controller on the goal.
-
-    Attributes
-    ----------
-    elapsed:
-        Time on the trajectory [s]; 0 where the controller does not report it.
-    desired, actual, error:
-        (n_joints,) wanted and measured positions, and their difference [rad or m].
-    received:
-        When it arrived, by this machine's steady clock [s].
-    stamp:
-        When it was made, by the controller's clock [ns]; 0 where it is not reported.
-
-    """
+    """Feedback of the controller on the goal."""
 
     elapsed: float
+    """Time on the trajectory [s]; 0 where the controller does not report it."""
     desired: np.ndarray
     actual: np.ndarray
     error: np.ndarray
+    """(n_joints,) wanted and measured positions, and their difference [rad or m]."""
     received: float
+    """When it arrived, by this machine's steady clock [s]."""
     stamp: int = 0
+    """When it was made, by the controller's clock [ns]; 0 where it is not reported."""
 
 
 @dataclass(frozen=True)

@@ -56,27 +56,18 @@ TOLERANCES = ('PATH_TOLERANCE_VIOLATED', 'GOAL_TOLERANCE_VIOLATED')
 
 @dataclass
 class MotionRun:
-    """
-    One motion of the robot.
-
-    Attributes
-    ----------
-    tick:
-        Awaited to wait for the next look at the robot.
-    interruption:
-        Called at each look; returns a `MotionError` to end with, or None.
-    report:
-        Progress and result for the client.
-
-    """
+    """One motion of the robot."""
 
     node: Node
     states: StateWatch
     controller: Controller
     options: ExecutionOptions
     tick: Tick
+    """Awaited to wait for the next look at the robot."""
     interruption: Callable[[], MotionError | None]
+    """Called at each look; returns a `MotionError` to end with, or None."""
     report: Report
+    """Progress and result for the client."""
 
     def __post_init__(self) -> None:
         log = self.node.get_logger().warning
@@ -89,12 +80,8 @@ class MotionRun:
         ``recording`` is the name of the recording, '' for one that the recorder chooses, None for
         none.
 
-        Raises
-        ------
-        MotionError
-            once the goal has ended and the recording is closed; the report has whether the robot
-            was seen at rest.
-
+        Raises `MotionError` once the goal has ended and the recording is closed; the report has
+        whether the robot was seen at rest.
         """
         self._recording = recorded = MotionRecording(
             self.node, self.tick, self.options.recorder, recording, self.report

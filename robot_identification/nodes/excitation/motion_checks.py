@@ -8,7 +8,8 @@ allow, too.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 import warnings
@@ -31,11 +32,7 @@ from ...excitation.limits import Limits, motion_limits, stricter
 from ...excitation.plans import Plan
 from ...excitation.settings import MOST_INSTANTS, PlannerSettings
 from ...excitation.stops import check_stops, harsh_stops
-from ...excitation.trajectories import (
-    point_to_point,
-    PointTrajectory,
-    to_points,
-)
+from ...excitation.trajectories import point_to_point, PointTrajectory, to_points
 from ...model.robot import Robot
 from ..common.messages import trajectory_points
 from .options import Code, ExecutionOptions, MotionError
@@ -57,26 +54,16 @@ _BLOCK = 4096  # instants whose efforts are predicted together
 
 @dataclass(frozen=True)
 class Start:
-    """
-    Place where a robot rests before a motion.
-
-    Attributes
-    ----------
-    position:
-        (n_joints,) where the controller holds it [rad or m].
-    deceleration:
-        (n_joints,) of a stop by the controller [rad/s^2 or m/s^2]; None where that is a hold.
-    remark:
-        Why the controller holds at once, in words; '' where it decelerates.
-    stops_known:
-        Whether there is a controller whose stops can be checked.
-
-    """
+    """Place where a robot rests before a motion."""
 
     position: np.ndarray
+    """(n_joints,) where the controller holds it [rad or m]."""
     deceleration: np.ndarray | None
+    """(n_joints,) of a stop by the controller [rad/s^2 or m/s^2]; None where that is a hold."""
     remark: str = ''
+    """Why the controller holds at once, in words; '' where it decelerates."""
     stops_known: bool = True
+    """Whether there is a controller whose stops can be checked."""
 
 
 FindStart = Callable[[], Awaitable[Start | None]]
@@ -88,35 +75,22 @@ Worker = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class CheckedMotion:
-    """
-    A checked motion, as it is sent.
-
-    Attributes
-    ----------
-    trajectory:
-        The way to the start, if there is one, and what was asked for, from rest to rest.
-    way:
-        Length of the way to the start; 0 without one [s].
-    tolerance:
-        (n_joints,) largest error of each joint's position [rad or m].
-    stop:
-        Longest time from a cancel to rest; 0 where the controller holds at once [s].
-    limits:
-        Those that it was held to.
-    effort_limit:
-        (n_joints,) the robot's own, infinite where there is none [N m or N].
-    effort:
-        (n, n_joints) predicted along the trajectory, every 1 / `EFFORT_RATE` [N m or N].
-
-    """
+    """A checked motion, as it is sent."""
 
     trajectory: PointTrajectory
+    """The way to the start, if there is one, and what was asked for, from rest to rest."""
     way: float
+    """Length of the way to the start; 0 without one [s]."""
     tolerance: np.ndarray
+    """(n_joints,) largest error of each joint's position [rad or m]."""
     stop: float
+    """Longest time from a cancel to rest; 0 where the controller holds at once [s]."""
     limits: Limits
+    """Those that it was held to."""
     effort_limit: np.ndarray
+    """(n_joints,) the robot's own, infinite where there is none [N m or N]."""
     effort: np.ndarray
+    """(n, n_joints) predicted along the trajectory, every 1 / `EFFORT_RATE` [N m or N]."""
 
     def effort_range(self, begin: float, end: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the lowest and highest predicted efforts (n_joints,) between two times."""
@@ -160,32 +134,21 @@ class CollisionModelCache:
 
 @dataclass
 class MotionCheck:
-    """
-    A motion on its way through the checks.
-
-    Attributes
-    ----------
-    trajectory:
-        As it is sent.
-    way:
-        From where the robot is to its start; None where it is there, or not known.
-    findings:
-        Results of the checks on both.
-    remark:
-        What is to be known of start and stops beside the findings, in words; '' for nothing.
-    envelope:
-        Whose limits, distances and tolerances are in force, in words.
-
-    """
+    """A motion on its way through the checks."""
 
     robot: Robot
     settings: PlannerSettings
     options: ExecutionOptions
     trajectory: PointTrajectory
+    """As it is sent."""
     way: PointTrajectory | None = None
+    """From where the robot is to its start; None where it is there, or not known."""
     findings: Findings | None = None
+    """Results of the checks on both."""
     remark: str = ''
+    """What is to be known of start and stops beside the findings, in words; '' for nothing."""
     envelope: str = ''
+    """Whose limits, distances and tolerances are in force, in words."""
 
     @property
     def whole(self) -> PointTrajectory:
@@ -203,11 +166,7 @@ class MotionCheck:
         Where the robot rests is asked for once the trajectory itself has passed; where that is not
         known, the way to the start and the stops are left aside.
 
-        Raises
-        ------
-        MotionError
-            naming what does not hold.
-
+        Raises `MotionError` naming what does not hold.
         """
         limits = await in_worker(lambda: self._check(collisions, self.trajectory, ''))
         start, stop = await find_start(), 0.0
@@ -241,7 +200,7 @@ class MotionCheck:
                 f'{where}a motion of {trajectory.duration:.6g} s has {instants:.3g} instants to '
                 f'check, {MOST_INSTANTS} are the most: play it faster, or lower check_rate',
             )
-        try:
+        with _refused(where):
             limits = motion_limits(robot, settings, margin=options.check_margin)
             found = check_trajectory(
                 robot,
@@ -250,8 +209,6 @@ class MotionCheck:
                 rate=settings.check_rate,
                 collisions=collisions.model(robot, settings),
             )
-        except ExcitationError as error:
-            raise MotionError(_code(error), f'{where}{error}') from error
         # the way comes first in time, though it is checked last
         self.findings = (
             found if self.findings is None else found.then(self.findings, trajectory.duration)
@@ -263,16 +220,9 @@ class MotionCheck:
         robot = self.robot
         remarks = start.remark, harsh_stops(limits, start.deceleration)
         self.remark = '; '.join(filter(None, remarks))
-        try:
-            return check_stops(
-                robot,
-                self.whole,
-                limits,
-                start.deceleration,
-                collisions.model(robot, self.settings),
-            )
-        except ExcitationError as error:
-            raise MotionError(_code(error), f'if the motion were canceled: {error}') from error
+        with _refused('if the motion were canceled: '):
+            model = collisions.model(robot, self.settings)
+            return check_stops(robot, self.whole, limits, start.deceleration, model)
 
 
 def with_way_to_start(way: PointTrajectory, then: PointTrajectory) -> PointTrajectory:
@@ -285,10 +235,22 @@ def with_way_to_start(way: PointTrajectory, then: PointTrajectory) -> PointTraje
     return PointTrajectory(way.joints, time, *arrays)
 
 
-def _code(error: ExcitationError) -> int:
-    if isinstance(error, CollisionError):
-        return Code.COLLISION
-    return Code.LIMITS_VIOLATED if isinstance(error, LimitViolation) else Code.INVALID_TRAJECTORY
+REFUSALS = (
+    (CollisionError, Code.COLLISION),
+    (LimitViolation, Code.LIMITS_VIOLATED),
+    (ExcitationError, Code.INVALID_TRAJECTORY),
+)
+"""Codes by the error of a check, the first that fits."""
+
+
+@contextmanager
+def _refused(where: str = '') -> Iterator[None]:
+    """Raise `MotionError` for an `ExcitationError`; ``where`` begins its message."""
+    try:
+        yield
+    except ExcitationError as error:
+        found = (code for kind, code in REFUSALS if isinstance(error, kind))
+        raise MotionError(next(found), f'{where}{error}') from error
 
 
 # ------------------------------------------------------------------------------------ the request
@@ -307,11 +269,7 @@ def requested_motion(
     The request has a plan's name or a trajectory, and the speed.  The settings are the present
     ones; of a plan's own and these the stricter are in force.
 
-    Raises
-    ------
-    MotionError
-        where there is no such plan, or the trajectory or the speed is none.
-
+    Raises `MotionError` where there is no such plan, or the trajectory or the speed is none.
     """
     kept = plans.get(request.plan_id)
     if request.plan_id and kept is None:
@@ -321,17 +279,13 @@ def requested_motion(
             f"no plan is called '{request.plan_id}': plan again; known are {known}",
         )
     if kept is None:
-        try:
+        with _refused():
             trajectory = received_trajectory(request.trajectory, robot)
-        except ExcitationError as error:
-            raise MotionError(Code.INVALID_TRAJECTORY, str(error)) from error
         envelope = 'the present settings'
     else:
         trajectory = to_points(kept.trajectory, options.publish_rate)
-        try:
+        with _refused():
             settings, changed = stricter(robot, kept.settings, settings)
-        except ExcitationError as error:
-            raise MotionError(_code(error), str(error)) from error
         words = ' and the stricter present ' + ', '.join(changed) if changed else ''
         envelope = f'the settings of the plan{words}'
     trajectory = at_speed(trajectory, request.speed, options)
@@ -362,11 +316,7 @@ def at_speed(
 
     A speed of 0 counts as 1.
 
-    Raises
-    ------
-    MotionError
-        where the speed is not within 0 and 1, or the motion would take too long.
-
+    Raises `MotionError` where the speed is not within 0 and 1, or the motion would take too long.
     """
     speed = speed or 1.0
     if not 0.0 < speed <= 1.0:

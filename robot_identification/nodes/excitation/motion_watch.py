@@ -80,12 +80,6 @@ class MotionWatch:
 
     The report gets progress, tracking error and the share of the effort limits; ``log`` is called
     once with a text on what cannot be watched.
-
-    Attributes
-    ----------
-    elapsed:
-        Time on the motion by the latest feedback [s].
-
     """
 
     states: StateWatch
@@ -93,6 +87,7 @@ class MotionWatch:
     report: Report
     log: Callable[[str], object]
     elapsed: float = field(default=0.0, init=False)
+    """Time on the motion by the latest feedback [s]."""
     _logged: bool = field(default=False, init=False)
 
     def begin(self, motion: CheckedMotion) -> None:

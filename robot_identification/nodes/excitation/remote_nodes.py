@@ -56,11 +56,8 @@ async def call_again(
     """
     Return a service's responses to several requests; what is not answered is asked again.
 
-    Raises
-    ------
-    MotionError
-        ``NO_CONTROLLER``, with the words of ``missing`` on the first request without an answer.
-
+    Raises `MotionError`, ``NO_CONTROLLER`` with the words of ``missing`` on the first request
+    without an answer.
     """
     end, due = time.monotonic() + ANSWER_SECONDS, -math.inf
     sent: list[list[Any]] = [[] for _ in requests]

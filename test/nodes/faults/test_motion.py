@@ -159,6 +159,7 @@ def test_a_clock_that_leaps_stops_nothing_and_holds_up_nothing(driver, seconds, 
     _, result, _ = cell.finish(request)
     assert (result.error_code, result.error_msg) == (Code.NONE, '')
     assert result.at_rest and cell.world.wall - begin < 2.6 + 1.0
+    assert result.duration == pytest.approx(result.planned_duration, abs=0.1)
     driver.require_no_leap()
 
 

@@ -180,6 +180,27 @@ def test_a_robot_that_is_moved_while_its_motion_is_checked_is_refused(cell, move
     assert not cell.sent
 
 
+def test_a_cancel_is_heard_between_two_checks(cell, move, monkeypatch):
+    checked = motion_checks.check_trajectory
+    begun, held, asked = threading.Event(), threading.Event(), []
+
+    def check_trajectory(*arguments, **options):
+        begun.set()
+        assert held.wait(60.0)
+        return checked(*arguments, **options)
+
+    monkeypatch.setattr(motion_checks, 'check_trajectory', check_trajectory)
+    monkeypatch.setattr(motion_checks, 'check_stops', lambda *_: asked.append('stops'))
+    cell.workers.waits = False
+    request = cell.begin(trajectory=move(np.full(2, 0.3)))
+    cell.wait_until(begun.is_set, 'the first check')
+    request.cancel()
+    held.set()
+    _, result, _ = cell.finish(request)
+    assert (result.error_code, result.error_msg) == (Excite.Result.CANCELED, 'canceled')
+    assert not asked and not cell.sent
+
+
 def test_the_clock_of_the_driver_is_set_back(cell, move):
     def set_back(message):
         message.header.stamp.sec -= 500 if cell.sent else 0
