@@ -179,7 +179,8 @@ class IndependentChecker:
         points = to_points(made.trajectory, POINT_RATE)
         order = [points.joints.index(name) for name in self.names]
         knots = np.stack([points.position, points.velocity, points.acceleration], axis=1)
-        spline = BPoly.from_derivatives(points.time, knots[:, :, order])
+        # a copy of the frozen time, which SciPy 1.11 refuses
+        spline = BPoly.from_derivatives(np.array(points.time), knots[:, :, order])
         time = np.linspace(0.0, points.time[-1], int(RATE * points.time[-1]) + 1)
         q, v, a, jerk = (spline(time, n) for n in range(4))
         free = 1.0 - settings.margin

@@ -29,6 +29,7 @@ from .least_squares import (
     joint_weights,
     prior_base,
     require_motion,
+    require_some,
     Solution,
     solve,
 )
@@ -313,6 +314,7 @@ class _Iteration:
             # outliers hid what the rows determine, or made it up
             self._begin(identifiable)
             self._settle(rows, self.settings.losses[-1])
+        require_some(self.known)
 
     def _settle(self, rows: RowCache, loss: Loss) -> None:
         """Iterate until the estimate stands still."""

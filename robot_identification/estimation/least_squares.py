@@ -243,6 +243,15 @@ def joint_weights(system: LinearSystem | QRFactor) -> np.ndarray:
     return weights if factor.driven.all() else _with_equilibria(factor, weights)
 
 
+def require_some(known: Identifiability) -> None:
+    """Raise `IdentifiabilityError` where the rows determine no parameter."""
+    if known.rank == 0:
+        raise IdentifiabilityError(
+            'the recording determines none of the base parameters',
+            remedy='record a motion that moves every joint with changing acceleration',
+        )
+
+
 def _with_equilibria(system: QRFactor, weights: np.ndarray) -> np.ndarray:
     """Fill in the weights of rows without effort, by two rounds of the solution of all rows."""
     others = ~system.driven
@@ -282,9 +291,10 @@ def solve(factor: np.ndarray, free: np.ndarray, fixed: np.ndarray, rows: float) 
     triangle = np.asarray(np.linalg.qr(np.column_stack([columns / norms, effort]), mode='r'))
     left, right = triangle[:k, :k], triangle[:k, k]
     base = np.where(free, 0.0, fixed)
-    base[free] = solve_triangular(left, right) / norms
+    # solve_triangular of SciPy before 1.14 refuses a triangle without columns
+    base[free] = np.linalg.solve(left, right) / norms
     residual_std = abs(triangle[k, k]) / np.sqrt(rows - k)
-    half = residual_std * solve_triangular(left, np.eye(k)) / norms[:, None]
+    half = residual_std * np.linalg.inv(left) / norms[:, None]
     return Solution(
         base=base,
         covariance=nan_padded(half @ half.T, free),
@@ -416,11 +426,7 @@ def _estimate(
 ) -> Estimate:
     factor = system.stacked(weights)
     known = identifiability(factor, system.factor.n_rows, system.structure.base_layout)
-    if known.rank == 0:
-        raise IdentifiabilityError(
-            'the recording determines none of the base parameters',
-            remedy='record a motion that moves every joint with changing acceleration',
-        )
+    require_some(known)
     fixed = prior_base(system.structure, prior)
     solution = solve(factor, known.excited, fixed, system.factor.n_independent)
     return assemble(system, solution, known, weights=weights, method=method, robot=robot)

@@ -66,7 +66,8 @@ def pivoted_condition(matrix: np.ndarray, power: float) -> tuple[np.ndarray, np.
         W, slope = matrix[place], gradient[place]
         q, r, order = scipy.linalg.qr(W, mode='economic', pivoting=True)
         first, last = abs(r[0, 0]), max(abs(r[-1, -1]), LEAST_SINGULAR_VALUE * abs(r[0, 0]))
-        share = np.append(-scipy.linalg.solve_triangular(r[:-1, :-1], r[:-1, -1]), 1.0)
+        # of one column nothing is left to solve, which SciPy before 1.14 refuses
+        share = np.append(-np.linalg.solve(r[:-1, :-1], r[:-1, -1]), 1.0)
         slope[:, order[0]] = W[:, order[0]] / first**2
         slope[:, order] -= np.sign(r[-1, -1]) / last * np.outer(q[:, -1], share)
         value[place] = np.log(first / last)

@@ -41,6 +41,13 @@ _POLL_TIMEOUT = 3.0
 _LOST_TIMEOUT = 60.0
 """Time without any worker after which a cluster is given up [s]."""
 
+_RESTART_TIMEOUT = 45.0
+"""
+Time in which a killed worker of this machine has to be back before another takes its place [s].
+
+On a busy machine, Dask's own 15 s close workers that are just beginning.
+"""
+
 _ENVIRONMENT = {'MALLOC_TRIM_THRESHOLD_': 128 * 1024**2, 'MALLOC_MMAP_THRESHOLD_': 32 * 1024**2}
 """Memory kept from one recording to the next: a third of the time of a short one otherwise."""
 
@@ -94,8 +101,8 @@ class DaskExecutor:
         self, client: Any, payload: bytes, retries: int, started: int | None = None
     ) -> None:
         self._client, self._retries, self._started = client, retries, started
-        # a task's result goes to each worker once, and is made again where it is lost
-        self._payload = client.submit(bytes, payload, pure=False)
+        self._content = payload
+        self._hand_out()
         self._seen = time.monotonic()
         self.workers = started or max(1, sum(client.nthreads().values()))
 
@@ -127,15 +134,30 @@ class DaskExecutor:
             if the scheduler or all workers are lost.
 
         """
-        suspects = []
+        suspects: list[Any] = []
+        yield from self._sifted(task, items, suspects)
+        if suspects and self._payload.status == 'error':
+            # workers died while they fetched the payload: no item has been tried since
+            self._hand_out()
+            again, suspects = suspects, []
+            yield from self._sifted(task, again, suspects)
+        # Dask blames all items that a worker had; one that kills it alone is the culprit
+        for suspect in suspects:
+            if self._payload.status == 'error':
+                self._hand_out()
+            yield from self._completed(task, [suspect])
+
+    def _hand_out(self) -> None:
+        """Submit the payload: it goes to each worker once, and is made again where it is lost."""
+        self._payload = self._client.submit(bytes, self._content, pure=False)
+
+    def _sifted(self, task: Task, items: Iterable[Any], suspects: list[Any]) -> Iterator[Done]:
+        """Run a task for every item; keep those that killed their workers in ``suspects``."""
         for done in self._completed(task, items):
             if done.failure == _KILLED:
                 suspects.append(done.item)
             else:
                 yield done
-        # Dask blames all items that a worker had; one that kills it alone is the culprit
-        for suspect in suspects:
-            yield from self._completed(task, [suspect])
 
     def _completed(self, task: Task, items: Iterable[Any]) -> Iterator[Done]:
         """Run a task for every item, without trying suspects alone."""
@@ -287,6 +309,7 @@ def local_client(workers: int | None, retries: int) -> Iterator[Any]:
     settings = {
         'distributed.nanny.pre-spawn-environ': {**environment, **_ENVIRONMENT},
         'distributed.scheduler.allowed-failures': retries,
+        'distributed.deploy.lost-worker-timeout': f'{_RESTART_TIMEOUT:g} s',
         'distributed.worker.profile.enabled': False,
         'distributed.admin.system-monitor.interval': '5s',
         # without pages, their server answers nothing

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from robot_identification.errors import SettingsError
+from robot_identification.errors import IdentifiabilityError, SettingsError
 from robot_identification.estimation import (
     essential,
     from_rows,
@@ -264,3 +264,9 @@ def test_spikes_of_moving_joints_become_what_the_model_predicts():
     # once measured, further passes do not count again
     repair(partial(np.matmul, matrix), spoilt, moving)
     assert repair.replaced.tolist() == [1, 1]
+
+
+def test_rows_that_determine_nothing_are_refused(problem_of):
+    still = problem_of(np.zeros((300, 2, 3)), np.zeros(3), 0.1)
+    with pytest.raises(IdentifiabilityError, match='determines none of the base parameters'):
+        estimate(still)

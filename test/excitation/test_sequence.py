@@ -42,6 +42,13 @@ def test_the_three_measures_are_those_of_the_paper(matrices):
         assert 0.2 * np.linalg.cond(W) < values['qr'][k] <= np.linalg.cond(W)
 
 
+def test_one_column_is_as_well_conditioned_as_can_be(matrices):
+    for name, measure in MEASURES.items():
+        value, gradient = measure(matrices[:, :, :1], 2.0)
+        np.testing.assert_allclose(value, 0.0, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(gradient, 0.0, atol=1e-12, err_msg=name)
+
+
 def test_the_equilibrium_is_the_ratio_of_entries_that_are_not_zero(matrices):
     matrices[0, 2, 1] = 0.0
     sizes = np.abs(matrices)

@@ -104,7 +104,7 @@ def test_too_few_harmonics_are_refused():
 def test_points_are_interpolated_by_the_quintic_that_scipy_makes():
     trajectory = points(5)
     data = np.stack([trajectory.position, trajectory.velocity, trajectory.acceleration], axis=1)
-    reference = BPoly.from_derivatives(trajectory.time, data)
+    reference = BPoly.from_derivatives(np.array(trajectory.time), data)
     time = np.linspace(0.0, trajectory.duration, 500)
     motion = trajectory.sample(time)
     np.testing.assert_allclose(motion.position, reference(time), atol=1e-11)
@@ -115,7 +115,7 @@ def test_points_are_interpolated_by_the_quintic_that_scipy_makes():
 def test_without_accelerations_points_are_interpolated_by_cubics():
     trajectory = points(6, acceleration=False)
     data = np.stack([trajectory.position, trajectory.velocity], axis=1)
-    reference = BPoly.from_derivatives(trajectory.time, data)
+    reference = BPoly.from_derivatives(np.array(trajectory.time), data)
     time = np.linspace(0.0, trajectory.duration, 500)
     np.testing.assert_allclose(trajectory.sample(time).position, reference(time), atol=1e-12)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import resource
 import signal
 import time
+from types import SimpleNamespace
 
 import numpy as np
 from robot_identification.fleet.tasks import reduce_recording
@@ -43,6 +44,13 @@ def die_always(payload, item):
     if item == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return item
+
+
+def blamed(payload):
+    """Raise what Dask makes of a task during which workers were killed."""
+    from distributed.scheduler import KilledWorker
+
+    raise KilledWorker('bytes', SimpleNamespace(address='tls://nobody'), 1)
 
 
 def take_memory(payload, item):

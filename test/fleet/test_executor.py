@@ -160,6 +160,15 @@ def require_third_is_found(client, tasks):
     assert 'killed' in done[3].failure
 
 
+def test_the_payload_that_is_blamed_for_killed_workers_is_handed_out_again(client, tasks):
+    engaged = DaskExecutor(client, b'all of it', 0, 2)
+    engaged._payload = client.submit(tasks.blamed, b'', pure=False)
+    done = by_item(engaged.run(tasks.double, ITEMS))
+    assert {item: one.value for item, one in done.items()} == {
+        item: (b'all of it', 2 * item) for item in ITEMS
+    }
+
+
 def test_what_has_been_handed_over_is_not_made_anew_where_a_worker_is_lost(client, tasks):
     def kept(dask_scheduler):
         return [key for key in dask_scheduler.tasks if 'double' in str(key)]

@@ -113,6 +113,7 @@ def test_needs_nothing_beside_it(page, checked):
             assert ('id', value[1:]) in [(n, v) for _, n, v in checked.attributes]
     # texts name pages of the documentation; an address in a text loads nothing
     own = page.replace(library(), '').replace(REPOSITORY, '')
+    own = re.sub('"bdata": ?"[^"]*"', '', own)  # base64 has every short word some day
     assert 'url(' not in own and 'http' not in own and 'import' not in own
     assert len(page) < 3_000_000
 
@@ -208,10 +209,11 @@ def test_names_are_escaped(page, checked):
     assert any('run <1> & more' in text for text in checked.text)
 
 
-def test_warnings_come_first(result):
+def test_warnings_come_first(result, checked):
     page = html(replace(result, warnings=('mind <this>', 'mind that')))
     assert 0 < page.index('mind &lt;this&gt;') < page.index('id="fit"')
-    assert 'mind' not in html(result)
+    # two words: the base64 of figures has every short word some day
+    assert not any('mind that' in text for text in checked.text)
 
 
 def test_not_excited_and_no_validation(result):

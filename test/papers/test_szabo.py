@@ -76,12 +76,26 @@ def test_wrong_slopes_bias_friction_alone(paper, excitation):
     friction = np.array([name.startswith('joint') for name in names])
     for slopes, error in errors.items():
         assert np.abs(error[~friction]).max() < 0.03, slopes
-    at = {symbol: names.index(f'joint_1.{symbol}') for symbol in ('ts', 'tsc', 'fv')}
-    # as an independent implementation found with another motion: +0.49, -0.67; -0.52, +0.78
-    assert errors[50.0, 5.0][at['ts']] == pytest.approx(0.5, abs=0.15)
-    assert errors[50.0, 5.0][at['tsc']] == pytest.approx(-0.7, abs=0.15)
-    assert errors[1000.0, 5.0][at['ts']] == pytest.approx(-0.5, abs=0.15)
-    assert errors[1000.0, 5.0][at['tsc']] == pytest.approx(0.75, abs=0.2)
+    at = [names.index(f'joint_1.{symbol}') for symbol in ('ts', 'tsc', 'fv')]
+    # what the curve of the friction alone makes of other slopes, at the velocities of the motion
+    exact = [robot.FRICTION[names[i]] for i in at]
+    effort = friction_curve(robot.STICTION_SLOPE, robot.STRIBECK_SLOPE, excitation[0]) @ exact
+    for slopes, error in errors.items():
+        alone = np.linalg.lstsq(friction_curve(*slopes, excitation[0]), effort, rcond=None)[0]
+        np.testing.assert_allclose(error[at], alone - exact, atol=0.08, err_msg=str(slopes))
+    # an independent implementation, with another motion, found +0.49, -0.67; -0.52, +0.78
+    for slopes, sign in (((50.0, 5.0), 1.0), ((1000.0, 5.0), -1.0)):
+        stiction, stribeck, _ = errors[slopes][at]
+        assert sign * stiction > 0.35
+        assert sign * stribeck < -0.5
+
+
+def friction_curve(stiction_slope, stribeck_slope, trajectory):
+    """Return what 1 N m of stiction and Stribeck effect and viscosity are at joint 1, (m, 3)."""
+    time = np.arange(0.0, robot.DURATION, 1.0 / robot.RATE)
+    velocity = trajectory.sample(time).velocity[:, 0]
+    dry = [2.0 / np.pi * np.arctan(k * velocity) for k in (stiction_slope, stribeck_slope)]
+    return np.column_stack([*dry, velocity])
 
 
 def test_the_search_finds_the_slopes_of_the_robot(paper, excitation):
