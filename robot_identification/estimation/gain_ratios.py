@@ -31,6 +31,7 @@ from .drive_gains import DriveGains
 from .least_squares import wls
 from .log_det import LogDetMinimum, minimise
 from .physical import PhysicalFit, PhysicalSettings
+from .physical_fit import FRICTION_SHARES
 from .system import LinearSystem
 
 
@@ -99,9 +100,12 @@ def gain_ratios(
 
     """
     free = wls(system, prior=prior, robot=robot.name)
-    fit = PhysicalFit.from_system(
-        system, robot, prior, PhysicalSettings(), model or ModelSettings()
-    )
+    # the scale of masses is the gains', and found by their total alone
+    settings = PhysicalSettings(mass_std=None)
+    fit = PhysicalFit.from_system(system, robot, prior, settings, model or ModelSettings())
+    # efforts by the gains that are assumed say nothing of the size of friction
+    assumed_sizes = [name.rpartition('.')[2] in FRICTION_SHARES for name in prior.layout]
+    fit = replace(fit, spreads=np.where(assumed_sizes, np.inf, fit.spreads))
     fit = _with_total_mass(fit)
     n = system.factor.n_joints
     problem = _RatioFit(
@@ -254,4 +258,5 @@ def _with_total_mass(fit: PhysicalFit) -> PhysicalFit:
         return fit
     row = np.zeros((1, fit.prior.size))
     row[0, felt] = 1.0 / (RATIOS.total_mass_std * total)
-    return replace(fit, known=row, known_values=np.array([1.0 / RATIOS.total_mass_std]))
+    values = np.array([1.0 / RATIOS.total_mass_std])
+    return replace(fit, known=row, known_values=values, shared=np.zeros(1))

@@ -46,16 +46,15 @@ _RADIUS = 0.05
 _BARRIER = 1e-3
 """Weight of the logarithms that keep rotor inertias, friction and bounds positive."""
 
-EFFORT_SHARES = {
-    **dict.fromkeys(SPRING_SYMBOLS, 1.0),
-    FRICTION['coulomb'].symbol: 1.0,
-    FRICTION['offset'].symbol: 0.3,
-}
+FRICTION_SHARES = {FRICTION['coulomb'].symbol: 1.0, FRICTION['offset'].symbol: 0.3}
 """
-Standard deviations before anything is measured, as shares of the joint's RMS effort.
+Standard deviations of friction before anything is measured, by symbol.
 
-By symbol: springs and Coulomb friction may be all of the effort, offsets are smaller.
+As shares of the joint's RMS effort: Coulomb friction may be all of it, offsets are smaller.
 """
+
+EFFORT_SHARES = {**dict.fromkeys(SPRING_SYMBOLS, 1.0), **FRICTION_SHARES}
+"""The same of all parameters that have the unit of an effort."""
 
 LOAD_FRICTION_SPREAD = 0.2
 """

@@ -51,9 +51,9 @@ def _arm(result: Result, verbose: bool) -> Iterator[str]:
         yield result.consistency.summary()
         yield result.plausibility.summary()
     yield from map(validation_summary, result.validations)
-    yield expected_summary(result)
     if result.files is not None:
         yield files_summary(result.files)
+    yield expected_summary(result)
     if result.drive_gains is not None:
         yield result.drive_gains.summary()
     if result.payload is not None:
