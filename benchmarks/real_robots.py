@@ -148,6 +148,12 @@ class _Verdict:
         return self.physical and judge.plausible(self.masses, self.makers)
 
 
+def _stated_error(stored: StoredResult) -> float:
+    """Return the error that the result says is to be expected on other motions [%]."""
+    expected = stored.document.get('predicted_errors') or {}
+    return float(expected.get('relative_error') or np.nan)
+
+
 def _kinds(robot: RealRobot) -> dict[str, dict[str, Any]]:
     """Return the sections of an experiment file for each kind of settings."""
     fixed = {'auto': False, 'estimation': {'method': 'wls'}, 'robot': MODEL}
@@ -189,9 +195,7 @@ def _verdict(robot: RealRobot, name: str, settings: Mapping[str, Any], folder: P
         seconds=seconds,
         classical=classical,
         bootstrap=bootstrap,
-        stated=float(
-            (stored.document.get('predicted_errors') or {}).get('relative_error', np.nan)
-        ),
+        stated=_stated_error(stored),
         alone=alone,
         makers_alone=makers_alone,
     )
