@@ -8,6 +8,7 @@ time, so that memory stays bounded.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, ExitStack, suppress
 from dataclasses import dataclass
@@ -188,7 +189,7 @@ class DaskExecutor:
                     raise_errors=False,
                     timeout=_POLL_TIMEOUT,
                 )
-                with suppress(TimeoutError):
+                with suppress(asyncio.TimeoutError):  # before Python 3.11 no TimeoutError
                     for future, result in completed:
                         item = under_way.pop(future)
                         completed.update(submit_more())
@@ -377,7 +378,7 @@ def _check_workers(client: Any, scheduler: str) -> None:
     """Raise for a cluster without workers, or with workers that cannot do the work."""
     try:
         client.wait_for_workers(1, timeout=_CONNECT_TIMEOUT)
-    except TimeoutError as error:
+    except (TimeoutError, asyncio.TimeoutError) as error:
         raise IdentificationError(
             f'the Dask scheduler at {scheduler} has no workers',
             value=scheduler,
