@@ -25,6 +25,7 @@ from ..version import page
 from .fit_criteria import (
     EXTRAPOLATING_SPEED,
     LARGE_ERROR,
+    shows_nothing,
     SMALL_ERROR,
     speed_ratios,
     unseen,
@@ -77,6 +78,8 @@ def file_reasons(
     for file, uses in _uses(simulated).items():
         found = []
         for recording, seen in judged:
+            if seen is not None and shows_nothing(seen):
+                continue
             error = recording.of(file)
             reason = None if error is None else _reason(recording, error, uses)
             if reason is not None:

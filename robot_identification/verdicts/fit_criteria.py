@@ -160,6 +160,11 @@ def _seen_errors(
         )
 
 
+def shows_nothing(seen: Validation) -> bool:
+    """Return whether a validation has too few rows of each joint to judge by."""
+    return max((joint.rows for joint in seen.joints), default=0) < FEWEST_ROWS
+
+
 def _rows_missing(seen: Validation, where: str) -> Reason | None:
     """Return what a validation with few rows, or with joints without any, does not show."""
     rows = {joint.joint: joint.rows for joint in seen.joints}
@@ -167,7 +172,7 @@ def _rows_missing(seen: Validation, where: str) -> Reason | None:
     if most >= FEWEST_ROWS and not without:
         return None
     longer = Step(next_step='validate on a longer motion of all joints', key='data.validation')
-    if most < FEWEST_ROWS:
+    if shows_nothing(seen):
         return Reason(
             text=f'{where} has {most} rows a joint at most, too few to judge by',
             rules_out=(CONTROL, COLLISIONS),

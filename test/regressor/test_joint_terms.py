@@ -359,7 +359,8 @@ def test_without_a_prior_of_the_bodies_springs_have_one_of_their_own(demo, recor
     """Around zero, with the joint's RMS effort as standard deviation."""
     truth, recording = recorded
     system = _system(demo, recording, MODEL, timed=True)
-    estimate = physical(system, demo, prior(demo, MODEL), PhysicalSettings(1e-3), model=MODEL)
+    settings = PhysicalSettings(weight=1e-3, mass_std=None)
+    estimate = physical(system, demo, prior(demo, MODEL), settings, model=MODEL)
     usual = np.sqrt((recording.effort[:, 1] ** 2).mean())
     std = estimate.standard_std[truth.layout.index('joint_2.ks')]
     assert 0.8 * usual < std < 1.05 * usual
