@@ -29,13 +29,15 @@ What `make bench ARGS=real_robots` finds on recordings of real robots, if they a
 `shared/data` beside this repository or in the one that `REAL_RECORDINGS` names: a UR10e by its
 motor currents and published gains (N m/A at the joint: 14.87 13.26 11.13 10.62 11.03 11.47;
 recordings of the public repository dynamic_calibration), a Staeubli TX-40 by its motors
-(`examples/tx40`), a KUKA LBR Med 7 (joint torques whose sign is not the URDF's; 11 s, validated
-on 5.5 s of up to 1.9 times the speeds) and a KUKA KR 300 R2500 (motor torques, some 150 kg at
-the flange, half of the rows at rest; two runs of 10 s and a third to validate). 84 % of the
-squared error on the KR 300 are of the 1.4 s before its first motion: dry friction at rest is what
-an earlier motion left, and the runs, which begin in the same pose, have 720, 1374 and 3839 N m at
+(`examples/tx40`), a KUKA LBR Med 7 (joint torques whose sign is not the URDF's; 11 s, validated on
+5.5 s of up to 1.9 times the speeds) and a KUKA KR 300 R2500 (motor torques, some 150 kg at the
+flange, half of the rows at rest; two runs of 10 s and a third to validate). 84 % of the squared
+error on the KR 300 are of the 1.4 s before its first motion: dry friction at rest is what an
+earlier motion left, and the runs, which begin in the same pose, have 720, 1374 and 3839 N m at
 joint A2 there. After these 1.4 s the error is 6.0 %; weighted least squares fitted to the third
-run itself, with the same terms, leave 12.0 % of all of it.
+run itself, with the same terms, leave 12.0 % of all of it. A Franka Panda
+(FrankaEmikaPandaDynModel), a KUKA LWR 4+ (FloBaRoID) and a Rokae xMate 7 Pro (xMate7p_dyn_ident)
+have torque sensors at their joints.
 
 Three kinds of settings are compared:
 
@@ -47,19 +49,23 @@ Three kinds of settings are compared:
   data.
 
 The UR10e is identified from `excite_30s_a` and predicts four other runs; the TX-40 is identified
-from 0.06 to 5.2 s of its recording and predicts 5.2 to 7.7 s. Judged are files alone, by the
-benchmark's own means: the tables of
-[`validate --predictions`](../explanation/estimation.md#judge-it-yourself---predictions),
-`result.yaml` and the URDF. Errors are 100 |measured - predicted| / |measured| after a Butterworth
-filter of order 4, forward and backward: 7.5 Hz for the UR10e, 20 Hz for the TX-40, whose fast
-moves have more in them. All samples count, both ends included.
+from 0.06 to 5.2 s of its recording and predicts 5.2 to 7.7 s, the Panda from 0.2 to 14.8 s and
+predicts the rest, the LWR from one run and predicts another and one at double speed, the xMate 7
+from each of its three runs of 5 s and predicts the others. Judged are files alone, by the
+benchmark's own means: the tables of [`validate
+--predictions`](../explanation/estimation.md#judge-it-yourself---predictions), `result.yaml` and
+the URDF. Errors are 100 |measured - predicted| / |measured| after a Butterworth filter of order 4,
+forward and backward: 7.5 Hz for the UR10e, 8 Hz for the LWR, 5 Hz for the Med 7, 20 Hz for the
+TX-40, whose fast moves have more in them, 10 Hz for the others. All samples count, both ends
+included.
 
 Masses are compared with those of the maker's URDF (UR10e) or the paper's a priori table (TX-40),
 links in their order; *physical* is a positive definite pseudo-inertia of every link, *plausible*
 also a mass of 0.4 to 2.5 times the maker's for every link and a total within 15 %. The last
 columns of the model's table have the spread of each base parameter over the four excitation runs
 without load by its stated standard deviation, the median over the parameters: 1 is honest, 3
-means that deviations are three times too small.
+means that deviations are three times too small. *stated error* is what the result says is to be
+expected on other motions as fast as the identification, within all of the joints' limits.
 """
 
 HEADS = {'performance.md': _PERFORMANCE, 'real_robots.md': _REAL_ROBOTS}
