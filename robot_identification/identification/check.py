@@ -94,12 +94,17 @@ def check(estimated: Estimated, *, progress: Progress = no_progress) -> Checked:
                 judged = (judge.errors(estimated.system, identified=True),)
             files = replace(files, recordings=judged)
         validations = tuple(validation for validation, _ in held)
-        predicted = predicted_errors(
-            estimated.estimate,
-            estimated.system,
-            chosen.builder.regressor,
-            problem.robot,
-            validations,
+        # positions of a mechanism's joints are not free: only trees of stiff joints move at random
+        predicted = (
+            None
+            if files is None
+            else predicted_errors(
+                estimated.estimate,
+                estimated.system,
+                chosen.builder.regressor,
+                problem.robot,
+                validations,
+            )
         )
         watch.lap('validation')
         gains = gains_by_load(problem, recordings, chosen.builder.regressor, estimated.system)

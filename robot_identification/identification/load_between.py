@@ -74,9 +74,16 @@ def load_between(first: StoredResult, other: StoredResult) -> LoadBetween | None
     Parameters
     ----------
     first, other:
-        Results of the same joints.
+        Results of the same joints.  Without covariances there is nothing to weigh by.
+
+    Raises
+    ------
+    IdentificationError
+        naming a file whose covariance or combinations are damaged.
 
     """
+    if not all(each.document.get('covariance') for each in (first, other)):
+        return None
     places = {text: place for place, text in enumerate(other.expressions)}
     pairs = [(i, places[text]) for i, text in enumerate(first.expressions) if text in places]
     if not pairs:
@@ -87,7 +94,8 @@ def load_between(first: StoredResult, other: StoredResult) -> LoadBetween | None
     known = np.isfinite(np.diag(covariance)) & (np.diag(covariance) > 0.0)
     if not known.any():
         return None
-    combinations = [first.document['parameters'][i]['combination'] for i in one]
+    stored = first.combinations
+    combinations = [stored[i] for i in one]
     whiten = _whitening(covariance[np.ix_(known, known)])
     target = whiten @ difference[known]
     found = [

@@ -109,6 +109,22 @@ class StoredResult(ResultView):
         return lower + np.tril(lower, -1).T
 
     @property
+    def combinations(self) -> tuple[dict[str, float], ...]:
+        """
+        Coefficients of the standard parameters in each base parameter.
+
+        Raises `IdentificationError` if the file does not have them.
+        """
+        try:
+            return tuple(
+                {str(name): float(value) for name, value in entry['combination'].items()}
+                for entry in self.document['parameters']
+            )
+        except (AttributeError, KeyError, TypeError, ValueError):
+            reason = 'a parameter is no combination of standard parameters'
+            raise _damaged(self.path or Path(), reason, 'parameters') from None
+
+    @property
     def highest_speed(self) -> np.ndarray:
         """Highest speed of each joint in the identification [rad/s or m/s]; NaN for unknown."""
         known = self.document['identification'].get('highest_speed')

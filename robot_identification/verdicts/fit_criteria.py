@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import one_of
 from ..estimation.estimate import Fit
+from ..estimation.predicted_errors import MOTIONS
 from ..estimation.validation import Validation
 from ..results.exported_files import RecordingErrors, URDF
 from ..results.result import Result
@@ -29,7 +30,7 @@ SMALL_ERROR = 5.0
 """Error [%] below which it does not matter how many times that of the fit it is."""
 OVERFIT_RATIO = 2.0
 """Ratio of validation to fit error: runs of one robot on different days differ by half."""
-EXTRAPOLATING_SPEED = 1.2
+EXTRAPOLATING_SPEED = MOTIONS.faster
 """Ratio to the identified speeds above which a validation extrapolates."""
 WEAK_SPEED = 0.5
 """Ratio to the identified speeds below which a validation is a weak test of the dynamics."""

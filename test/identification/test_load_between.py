@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads between two results, against loads that were put on a simulated robot."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
+from robot_identification.errors import IdentificationError
 from robot_identification.identification.load_between import last_links, load_between
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.robot import Robot
@@ -76,3 +78,16 @@ def test_no_load_is_found_where_there_is_none(bare, tmp_path):
 
 def test_last_links_carry_no_others(bare):
     assert last_links(bare) == ('link_6',)
+
+
+def test_results_without_covariances_are_compared_all_the_same(bare):
+    document = {key: value for key, value in bare.document.items() if key != 'covariance'}
+    assert load_between(bare, replace(bare, document=document)) is None
+
+
+@pytest.mark.parametrize('combination', [None, 'a text', {'link_1.m': 'much'}])
+def test_a_damaged_combination_is_named(bare, combination):
+    parameters = [{**entry, 'combination': combination} for entry in bare.document['parameters']]
+    damaged = replace(bare, document={**bare.document, 'parameters': parameters})
+    with pytest.raises(IdentificationError, match='combination of standard parameters'):
+        load_between(damaged, bare)

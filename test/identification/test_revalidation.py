@@ -27,7 +27,8 @@ def result(values, std, expressions=('a.m + b.m', 'b.mx', 'j.fv'), joints=('j',)
         base=base,
         base_std=np.array(std),
         covariance=np.diag(np.square(std)),
-        document={'parameters': [{'combination': {}} for _ in expressions]},
+        document={'covariance': [[1.0]]},
+        combinations=tuple({} for _ in expressions),
         robot=robot,
     )
 
