@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pinocchio as pin
+from scipy.linalg import lapack
 
 from ..errors import importing
 from ..model.friction import arctan_shape, CONSTANT, FRICTION, FrictionState, SMOOTH
@@ -107,6 +108,8 @@ class Plant:
         self._springs = np.array(
             [[parameters.get(f'{joint}.{s}') for joint in robot.joints] for s in ('kc', 'ks')]
         )
+        # asked at every step, where a question to an array takes as long as an addition
+        self._has_springs, self._creeps = self._springs.any(), self._breakaway.any()
         self._rigid_data = robot.model.createData()
         self._stuck = np.zeros(self.model.nv, dtype=bool)
         self._direction, self._acceleration = np.zeros((2, self.model.nv))
@@ -203,16 +206,16 @@ class Plant:
         drive -= self._offset
         drive[self._dof] += self.external
         h, velocity = model.opt.timestep, data.qvel.copy()
-        if self._springs.any():
+        if self._has_springs:
             middle = self.position + 0.5 * h * self.velocity
             drive[self._dof] -= (self._springs * [np.cos(middle), np.sin(middle)]).sum(axis=0)
-        viscous, constant = self._smooth_friction(velocity + 0.5 * h * self._acceleration)
-        drive -= constant
+        viscous = self._viscous
+        if self._smooth:
+            viscous, constant = self._smooth_friction(velocity + 0.5 * h * self._acceleration)
+            drive -= constant
         mujoco.mj_solveM(model, data, self._inverse, self._identity)
         # (M + h/2 D)^-1: viscous friction at the mean of the velocities before and after
-        response = np.linalg.solve(
-            self._identity + self._inverse * (0.5 * h * viscous), self._inverse
-        )
+        response = _solved(self._identity + self._inverse * (0.5 * h * viscous), self._inverse)
         acting = drive + data.qfrc_passive - data.qfrc_bias - viscous * velocity
         free = velocity + h * (response @ acting)
         dry = self._dry_friction(h * response, velocity, free)
@@ -228,8 +231,6 @@ class Plant:
 
         It is a viscous friction (nv,) and a constant one (nv,).
         """
-        if not self._smooth:
-            return self._viscous, np.zeros(velocity.size)
         viscous, constant = self._viscous.copy(), np.zeros(velocity.size)
         way = np.where(velocity < 0.0, -1.0, 1.0)
         speed = np.maximum(np.abs(velocity), _CREEP)
@@ -249,7 +250,7 @@ class Plant:
         limit = self._coulomb
         if self._loaded:
             limit = limit + self._load * np.abs(self._transmitted())
-        if self._static is None and not self._breakaway.any():
+        if self._static is None and not self._creeps:
             dry = coulomb(mobility, free, limit, self._stuck)
             self._stuck = np.abs(dry) < limit
             return dry
@@ -342,7 +343,7 @@ def _active_set(
     """Solve for the joints that stick, correct the guess which do; usually done in two rounds."""
     for _ in range(2 * limit.size + 2):
         if stuck.all():
-            effort = np.linalg.solve(mobility, free)
+            effort = _solved(mobility, free)
             broken = np.abs(effort) > limit
             if not broken.any():
                 return effort
@@ -350,7 +351,8 @@ def _active_set(
         else:
             effort = limit * sign
             rest = free - mobility[:, ~stuck] @ effort[~stuck]
-            effort[stuck] = np.linalg.solve(mobility[np.ix_(stuck, stuck)], rest[stuck])
+            if stuck.any():
+                effort[stuck] = _solved(mobility[stuck][:, stuck], rest[stuck])
             velocity = free - mobility @ effort
             broken = stuck & (np.abs(effort) > limit)
             reversed_ = ~stuck & (limit > 0.0) & (velocity * effort < 0.0)
@@ -359,6 +361,14 @@ def _active_set(
         sign = np.where(broken, np.where(effort >= 0.0, 1.0, -1.0), sign)
         stuck = (stuck & ~broken) | reversed_
     return _sweeps(mobility, free, limit, effort)
+
+
+def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solve by LAPACK itself: of matrices this small, NumPy's checks take most of the time."""
+    _, _, solution, info = lapack.dgesv(matrix, right)
+    if info > 0:
+        raise np.linalg.LinAlgError('singular matrix')
+    return np.asarray(solution)
 
 
 def _sweeps(

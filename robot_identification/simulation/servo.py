@@ -91,7 +91,7 @@ class Servo:
         self, position: np.ndarray, velocity: np.ndarray, acceleration: np.ndarray
     ) -> np.ndarray:
         robot = self._robot
-        states = robot.tangent(velocity), robot.tangent(acceleration)
+        states = robot.tangent(np.array([velocity, acceleration]))
         efforts = pin.rnea(robot.model, self._data, robot.configuration(position), *states)
         return np.asarray(efforts[robot.columns])
 
@@ -99,7 +99,7 @@ class Servo:
         return self._viscous * velocity + self._coulomb * np.tanh(velocity / CREEP)
 
     def _limited(self, effort: np.ndarray) -> np.ndarray:
-        return np.clip(effort, -self._limit, self._limit)
+        return np.minimum(np.maximum(effort, -self._limit), self._limit)
 
 
 @dataclass(frozen=True)
@@ -238,8 +238,8 @@ class _Path:
         """Position, velocity and acceleration, (3, n_joints)."""
         inside = self.begin <= time < self.end
         time = min(max(time, self.begin), self.end)
-        segment = int(np.searchsorted(self._starts, time, side='right')) - 1
-        t = time - self._starts[segment]
+        segment = int(self._starts.searchsorted(time, side='right')) - 1
+        t = time - float(self._starts[segment])
         powers = np.array(
             [
                 [1.0, t, t**2, t**3, t**4, t**5],
@@ -356,7 +356,10 @@ class TrajectoryFollower:
         else:
             self._clock += self.speed * (now - self._now)
         self._now = now
-        return self._path.sample(self._clock) * [[1.0], [self.speed], [self.speed**2]]
+        state = self._path.sample(self._clock)
+        if self.speed != 1.0:
+            state[1:] *= [[self.speed], [self.speed**2]]
+        return state
 
 
 def _path_of(waypoints: Waypoints, start: float, now: float, state: np.ndarray) -> _Path:
