@@ -14,6 +14,7 @@ comes from the factor of all rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 import io
 import json
 import math
@@ -240,7 +241,7 @@ def _part_arrays(blocks: TimeBlocks) -> dict[str, np.ndarray]:
             own = whole[:, np.append(seen[j], True)]
             reduced = np.asarray(np.linalg.qr(own, mode='r')) if own.size else own
             count[j] = len(reduced)
-            packed.append(reduced[_trapezoid(reduced)])
+            packed.append(reduced[_trapezoid(reduced.shape)])
     return {
         'part_columns': seen,
         'part_rows': counts,
@@ -282,8 +283,8 @@ def _blocks_of(
         part = []
         for j in range(n):
             rows = np.zeros((count[j], widths[j]))
-            upper = _trapezoid(rows)
-            size = int(upper.sum())
+            upper = _trapezoid(rows.shape)
+            size = upper[0].size
             rows[upper] = packed[start : start + size]
             start += size
             part.append(JointRows(columns[j], rows))
@@ -291,9 +292,11 @@ def _blocks_of(
     return TimeBlocks(float(duration), tuple(parts), tuple(several.tolist()))
 
 
-def _trapezoid(matrix: np.ndarray) -> np.ndarray:
-    """Return which entries are in the upper trapezoid."""
-    return np.triu(np.ones(matrix.shape, dtype=bool))
+@lru_cache(maxsize=64)
+def _trapezoid(shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and columns of the entries in the upper trapezoid; stretches have few shapes."""
+    rows, columns = np.triu_indices(shape[0], m=shape[1])
+    return rows, columns
 
 
 def _foreign(name: str) -> IdentificationError:
