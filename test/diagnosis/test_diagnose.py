@@ -26,7 +26,7 @@ from robot_identification.verdicts.verdict import verdict
 
 from benchmarks.faulty_arms import arm, FAULTS, faulty, KINDS
 
-THREE_JOINTS, FIVE_JOINTS = 60, 62
+THREE_JOINTS, FOUR_JOINTS, FIVE_JOINTS = 60, 61, 62
 
 
 @pytest.mark.parametrize('seed', [100, 101])
@@ -37,7 +37,7 @@ def test_nothing_is_wrong_with_good_recordings(seed):
 
 @pytest.mark.parametrize('kind', KINDS)
 def test_fault_is_found(kind):
-    fault = faulty(kind, FIVE_JOINTS)
+    fault = faulty(kind, FOUR_JOINTS)
     found = diagnose(fault.robot, [fault.recording])
     assert (fault.code, set(fault.joints)) in [(each.code, set(each.joints)) for each in found]
     assert all(each.remedy and each.evidence for each in found)
@@ -52,7 +52,7 @@ def test_a_scale_that_no_masses_reach_shows_in_the_residuals():
 
 @pytest.mark.parametrize('factor', [0.001, 1000.0])
 def test_one_joint_in_another_unit_is_named(factor):
-    made = arm(FIVE_JOINTS)
+    made = arm(FOUR_JOINTS)
     effort = made.recording.effort.copy()
     effort[:, 2] *= factor
     (finding,) = diagnose(made.robot, [replace(made.recording, effort=effort)])
@@ -63,7 +63,7 @@ def test_one_joint_in_another_unit_is_named(factor):
 @pytest.mark.parametrize('mass', [0.01, 1.0, 200.0])
 def test_a_urdf_without_masses_tells_of_no_scale_and_no_load(mass):
     """One and the same ball stands for all links, as `check --repair` or an exporter makes it."""
-    made = arm(FIVE_JOINTS, gains=0.0)
+    made = arm(FOUR_JOINTS, gains=0.0)
     moments = ' '.join(f'{axis}="{0.005 * mass}"' for axis in ('ixx', 'iyy', 'izz'))
     ball = f'<origin xyz="0 0 0"/><mass value="{mass}"/><inertia {moments} '
     text = re.sub('<origin [^>]*><mass [^>]*><inertia .*?(?=ixy)', ball, made.robot.urdf)
@@ -180,7 +180,7 @@ def test_a_wrong_sign_of_a_joint_that_nothing_couples_to_others_is_found(monkeyp
 
 def test_sizes_are_found():
     """An angle, a direction and a delay that lie between those that are tried."""
-    made = arm(FIVE_JOINTS)
+    made = arm(FOUR_JOINTS)
     position = made.recording.position.copy()
     position[:, 1] += np.radians(65.0)
     comparison = HypothesisComparison(
@@ -194,12 +194,12 @@ def test_sizes_are_found():
 
 
 def test_direction_of_gravity_is_found():
-    fault = faulty('direction of gravity', FIVE_JOINTS)
+    fault = faulty('direction of gravity', FOUR_JOINTS)
     comparison = HypothesisComparison(
         fault.robot, diagnosis_samples([fault.recording]), ModelSettings()
     )
     gravity = np.array(comparison.explanations()[0].change.gravity)
-    true = arm(FIVE_JOINTS).truth.gravity.linear
+    true = arm(FOUR_JOINTS).truth.gravity.linear
     angle = np.arccos(gravity @ true / np.linalg.norm(gravity) / np.linalg.norm(true))
     assert np.degrees(angle) < 5.0
 
