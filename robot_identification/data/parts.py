@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,10 @@ class KeptRecording(Recording):
     """
 
     filtered: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def rows(self, start: int | None, stop: int | None) -> KeptRecording:
+        """Return the part from row ``start`` to before row ``stop``, with samples of its own."""
+        return replace(super().rows(start, stop))
 
 
 def read_parts(source: RecordingSource) -> Iterator[Recording]:

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ..data.recording import Motion, RecordingSource
+from ..data.recording import Motion, Recording, RecordingSource
 from ..model.parameters import ParameterSet
 from ..model.plausibility import robot_reach
 from ..model.robot import Robot
@@ -28,6 +28,7 @@ from ..regressor import build, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
 from ..support.progress import no_progress, Progress
+from .disturbances import Disturbance, disturbances
 from .hypotheses import Correction, gravity_change, hypotheses, NONE
 from .hypothesis_fit import (
     data_cost,
@@ -129,6 +130,7 @@ def diagnose(
     identified: ParameterSet | None = None,
     std: np.ndarray | float = 0.0,
     *,
+    disturbed: Sequence[Disturbance] | None = None,
     progress: Progress = no_progress,
 ) -> tuple[RecordingFault, ...]:
     """
@@ -151,6 +153,9 @@ def diagnose(
     identified, std:
         Physical standard parameters, whose masses tell of loads, and their standard deviations;
         where None, those of a fit to few samples do.
+    disturbed:
+        Times that do not belong to the others, of which those that can be are left out of the
+        sources already; where None, they are looked for.
     progress:
         Called with the share that is done, and what is being done.
 
@@ -158,12 +163,19 @@ def diagnose(
     model = model or ModelSettings()
     recordings, clocks = in_seconds(read_first_rows(sources))
     found = list(clocks)
+    if disturbed is None:
+        disturbed = disturbances(robot, recordings, model)
+        found += [each.fault for each in disturbed if each.left_out]
+        recordings = tuple(_without(each, i, disturbed) for i, each in enumerate(recordings))
+    two = [each.fault for each in disturbed if not each.left_out]
+    found += two
     if model.elastic is None:  # else a recording has the motors, too
         found += recording_faults(robot, recordings)
     robot = with_default_gravity(robot)
     # explanations are tried on a tree of stiff joints
     closed = robot.passive or model.delta is not None or model.loops or model.elastic is not None
-    observed = None if closed else diagnosis_samples(recordings, np.asarray(delay))
+    # nothing else explains recordings of two robots
+    observed = None if closed or two else diagnosis_samples(recordings, np.asarray(delay))
     explained: list[RecordingFault] = []
     if observed is not None:
         with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
@@ -449,6 +461,12 @@ class HypothesisComparison:
                 break
             best = found
         return best
+
+
+def _without(recording: Recording, place: int, disturbed: Sequence[Disturbance]) -> Recording:
+    """Return a recording without times that do not belong to the others."""
+    times = tuple((d.begin, d.end) for d in disturbed if d.place == place and d.left_out)
+    return recording.without(times) if times else recording
 
 
 def _rank(explanation: Explanation) -> float:

@@ -227,7 +227,7 @@ MOST_LATE = 0.2
 
 
 def _of_clock(recording: Recording) -> Iterator[RecordingFault]:
-    clock = clock_of([recording.time], recording.source)
+    clock = clock_of([recording.time], recording.source, recording.left_out)
     share = clock.missing / max(1, clock.missing + clock.samples)
     if share > MOST_MISSING:
         yield RecordingFault(
@@ -344,7 +344,7 @@ def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Re
     """Compare recorded velocities with what positions change by, behind the same filter."""
     whole = [recording for recording in recordings if recording.velocity is not None]
     found = [
-        [part.velocity for each in whole for part in _filtered(each, method)]
+        [part.velocity for each in whole for part in filtered(each, method)]
         for method in ('butterworth', 'measured_velocity')
     ]
     if not all(found):
@@ -415,7 +415,7 @@ def diagnosis_samples(
 
     Efforts are late by ``known`` [s], one number or (n,).
     """
-    parts = [part for recording in recordings for part in _filtered(recording)]
+    parts = [part for recording in recordings for part in filtered(recording)]
     total = sum(len(part) for part in parts)
     if not total:
         return None
@@ -444,7 +444,7 @@ LEAST_RATE = 200.0
 """Rate that the samples keep at least [Hz]."""
 
 
-def _filtered(recording: Recording, method: str = 'butterworth') -> list[Samples]:
+def filtered(recording: RecordingSource, method: str = 'butterworth') -> list[Samples]:
     """Return the low-passed stretches of a recording; none where it cannot be filtered."""
     with suppress(RecordingError, SettingsError), warnings.catch_warnings():
         warnings.simplefilter('ignore', IdentificationWarning)  # of stretches that are too short

@@ -23,6 +23,8 @@ PARTLY: dict[str, tuple[str, ...]] = {
     'velocity': (),
     'saturation': (COLLISIONS,),
     'still_joint': (CONTROL, COLLISIONS),
+    'disturbed': (CONTROL, COLLISIONS, SIMULATION),
+    'no_effort': (CONTROL, COLLISIONS, SIMULATION),
     'negative_friction': (CONTROL, COLLISIONS, SIMULATION),
 }
 """Findings with which the model holds for some uses; all others make it wrong altogether."""
