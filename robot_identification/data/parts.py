@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class KeptRecording(Recording):
 
     def rows(self, start: int | None, stop: int | None) -> KeptRecording:
         """Return the part from row ``start`` to before row ``stop``, with samples of its own."""
-        return replace(super().rows(start, stop))
+        return replace(cast(KeptRecording, super().rows(start, stop)))
 
 
 def read_parts(source: RecordingSource) -> Iterator[Recording]:

@@ -116,7 +116,7 @@ class Disturbance:
 
     @property
     def fault(self) -> RecordingFault:
-        """What is wrong with the recording, in words."""
+        """Fault of the recording, in words."""
         when = f'from {self.begin:.10g} to {self.end:.10g} s of {self.source}'
         misses = (
             f'the efforts of {one_of(self.joints)} miss what the other times say by '
@@ -359,7 +359,7 @@ def _at_rest(
     band = 1.5 * np.abs(windows.friction @ fit.parameters) + 3.0 * fit.residual + CRITERIA.floor
     judged = ~windows.moving & kept[windows.window][:, None] & enough
     beyond = np.where(judged, residual - band, 0.0)
-    wrong = (beyond > CRITERIA.held).any(axis=1)
+    wrong = np.asarray((beyond > CRITERIA.held).any(axis=1))
     place = windows.place[windows.window]
     breaks = (np.diff(wrong) != 0) | (np.diff(place) != 0)
     edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(wrong)]

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..data.recording import Motion, RecordingSource, source_name
+from ..data.recording import Motion, RecordingSource
 from ..model.robot import Robot
 from ..regressor import build
 from ..regressor.settings import ModelSettings
@@ -103,7 +103,8 @@ def time_windows(
     parts = [(i, part) for i, source in enumerate(sources) for part in filtered(source)]
     total = sum(part.time[-1] - part.time[0] for _, part in parts)
     length = max(WINDOWS.shortest, total / WINDOWS.windows)
-    time, states, efforts, window, place = [], [], [], [], []
+    time, states, efforts, window = [], [], [], []
+    place: list[int] = []
     for i, part in parts:
         count = max(1, round((part.time[-1] - part.time[0]) / length))
         chosen = np.linspace(0, len(part) - 1, min(len(part), count * WINDOWS.rows)).astype(int)
@@ -121,14 +122,15 @@ def time_windows(
     deviation = np.where((std := effort.std(axis=0)) > 0.0, std, np.inf)
     speed = np.sqrt((velocity**2).mean(axis=0))
     moving = np.abs(velocity) > np.maximum(WINDOWS.slow, WINDOWS.still * speed)
-    state = np.sign(velocity) * moving
     regressor = build(robot, ModelSettings(coupled_drives=model.coupled_drives))
-    motion = Motion(position, velocity, acceleration, friction_state=state)
+    motion = Motion(position, velocity, acceleration)
     standard = regressor.rows(motion).reshape(*effort.shape, -1) / deviation[:, None]
-    shown = _shown(standard * moving[:, :, None])
-    rows = standard @ shown
     names = regressor.layout.names
     dry = [names.index(f'{joint}.fc') for joint in robot.joints]
+    for j, column in enumerate(dry):  # the sign of a velocity that is noise
+        standard[~moving[:, j], j, column] = 0.0
+    shown = _shown(standard * moving[:, :, None])
+    rows = standard @ shown
     both = np.concatenate([rows, (effort / deviation)[:, :, None]], axis=2)
     both = (both * moving[:, :, None]).transpose(1, 0, 2)  # (n, m, p + 1)
     edges = list(pairwise(np.searchsorted(numbers, np.arange(len(place) + 1)).tolist()))

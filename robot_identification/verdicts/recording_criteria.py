@@ -23,6 +23,7 @@ PARTLY: dict[str, tuple[str, ...]] = {
     'velocity': (),
     'saturation': (COLLISIONS,),
     'still_joint': (CONTROL, COLLISIONS),
+    'modelled_efforts': (CONTROL, COLLISIONS, SIMULATION),
     'disturbed': (CONTROL, COLLISIONS, SIMULATION),
     'no_effort': (CONTROL, COLLISIONS, SIMULATION),
     'negative_friction': (CONTROL, COLLISIONS, SIMULATION),
