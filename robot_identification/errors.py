@@ -120,6 +120,13 @@ class Notes(list[str]):
         super().__init__()
         self.omissions: list[str] = []
 
+    def joined(self, others: Notes) -> Notes:
+        """Return these texts and others."""
+        both = Notes()
+        both += [*self, *others]
+        both.omissions += [*self.omissions, *others.omissions]
+        return both
+
 
 EXTRAS = {
     'cryptography': 'fleet',

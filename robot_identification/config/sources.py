@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -66,6 +66,11 @@ class FileSource:
         return self.entry.name
 
     @property
+    def left_out(self) -> tuple[tuple[float, float], ...]:
+        """Times that the entry leaves out, [first, last] each [s]."""
+        return self.entry.leave_out
+
+    @property
     def joints(self) -> tuple[str, ...]:
         """Names of the n columns, or 2n with elastic joints."""
         return self.elastic.columns(self.robot_joints) if self.elastic else self.robot_joints
@@ -87,7 +92,12 @@ class FileSource:
     @cached_property
     def clock(self) -> Clock:
         """Clock of its stamps; reading the recording to its end finds it, too."""
-        return clock_of((block.time for block in self.blocks()), self.source)
+        return clock_of((each.time for each in self.blocks()), self.source, self.left_out)
+
+    def without(self, times: tuple[tuple[float, float], ...]) -> FileSource:
+        """Return the recording outside of times, too, [first, last] each [s]."""
+        leave_out = (*self.entry.leave_out, *times)
+        return replace(self, entry=replace(self.entry, leave_out=leave_out))
 
     def blocks(self, size: int = READ_ROWS) -> Iterator[Recording]:
         """
@@ -104,7 +114,7 @@ class FileSource:
             in common.
 
         """
-        watch = ClockWatch(self.source)
+        watch = ClockWatch(self.source, self.left_out)
         for block in self._read(size):
             watch.add(block.time)
             yield block
@@ -119,6 +129,7 @@ class FileSource:
         tables = read_tables(entry, joints, drives.recorded(len(joints)), self.base, size)
         for table in checked(tables, entry):
             part = unwrapper.take(drives.recording(table, joints, entry.name))
+            part = replace(part, left_out=entry.leave_out) if entry.leave_out else part
             warn_of_frozen_efforts(part)
             yield part
 

@@ -208,6 +208,7 @@ def link_and_motor_sides(
         # cuts are made in the links' rows and times; what is not beside them is not used
         rows=None if own_file or motor.topic is not None else entry.rows,
         time_range=None,
+        leave_out=(),
     )
     links = replace(entry, motor=None)
     n, efforts = len(joints), recorded['effort']

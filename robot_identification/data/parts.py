@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,6 +34,10 @@ class KeptRecording(Recording):
     """
 
     filtered: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def rows(self, start: int | None, stop: int | None) -> KeptRecording:
+        """Return the part from row ``start`` to before row ``stop``, with samples of its own."""
+        return replace(cast(KeptRecording, super().rows(start, stop)))
 
 
 def read_parts(source: RecordingSource) -> Iterator[Recording]:

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import RecordingError
 from .columns import Block, Counts
 from .formats import described_by_head, Format, Head
-from .recording import recording_error, Table
+from .recording import recording_error, Table, within
 from .recording_config import RecordingEntry
 
 
@@ -36,7 +36,7 @@ def read_tables(
 
     Yields
     ------
-    The blocks in order, cut by ``rows`` and ``time_range``, not checked yet.
+    The blocks in order, cut by ``rows``, ``time_range`` and ``leave_out``, not checked yet.
 
     Raises
     ------
@@ -68,6 +68,7 @@ def read_tables(
             keep &= table.time >= begin
         if end is not None:
             keep &= table.time <= end
+        keep &= ~within(table.time, entry.leave_out)
         if keep.all():
             yield table
         elif keep.any():
@@ -111,8 +112,8 @@ def checked(tables: Iterable[Table], entry: RecordingEntry) -> Iterator[Table]:
 
 def no_samples(entry: RecordingEntry) -> RecordingError:
     """Return the error for a recording that has no rows, or none within its cuts."""
-    cut = entry.rows is not None or entry.time_range is not None
-    remedy = 'widen rows and time_range' if cut else 'record it again'
+    cut = entry.rows is not None or entry.time_range is not None or entry.leave_out
+    remedy = 'widen rows and time_range, or shorten leave_out' if cut else 'record it again'
     return recording_error(entry.name, 'there are no samples', remedy)
 
 

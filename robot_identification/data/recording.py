@@ -7,7 +7,7 @@ Recordings and motions are checked once, when they are made, and their arrays ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -69,6 +69,14 @@ def _rows(data: AnyRows, rows: slice | np.ndarray) -> AnyRows:
             taken.setflags(write=False)
             object.__setattr__(new, name, taken)
     return new
+
+
+def within(time: np.ndarray, times: Iterable[tuple[float, float]]) -> np.ndarray:
+    """Return (n,) whether stamps are within one of some times, [first, last] each [s]."""
+    found = np.zeros(len(time), dtype=bool)
+    for first, last in times:
+        found |= (time >= first) & (time <= last)
+    return found
 
 
 def _require_increasing(source: str, time: np.ndarray, rows: np.ndarray) -> None:
@@ -188,6 +196,8 @@ class Recording:
         (n_samples, n_joints) measured velocity [rad/s or m/s], or None where there is none.
     source:
         Name of its file or topic, for errors.
+    left_out:
+        Times that were left out on purpose, [first, last] each [s].
 
     Raises
     ------
@@ -202,6 +212,7 @@ class Recording:
     joints: tuple[str, ...]
     velocity: np.ndarray | None = None
     source: str = 'recording'
+    left_out: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'joints', tuple(self.joints))
@@ -267,6 +278,11 @@ class Recording:
             joints=tuple(joints),
         )
 
+    def without(self, times: tuple[tuple[float, float], ...]) -> Recording:
+        """Return the rows outside of times, [first, last] each [s]."""
+        rows = _rows(self, ~within(self.time, times))
+        return replace(rows, left_out=(*self.left_out, *times))
+
     def blocks(self, size: int = READ_ROWS) -> Iterator[Recording]:
         """Iterate over the recording in parts of ``size`` rows (the last may be shorter)."""
         for start in range(0, len(self), size):
@@ -286,7 +302,9 @@ class Recording:
         measured = all(one.velocity is not None for one in several)
         names = ('time', *(name for name in SIGNALS if measured or name != 'velocity'))
         signals = {name: np.concatenate([getattr(one, name) for one in several]) for name in names}
-        return cls(**signals, joints=several[0].joints, source=several[0].source)
+        left_out = tuple(dict.fromkeys(times for one in several for times in one.left_out))
+        first = several[0]
+        return cls(**signals, joints=first.joints, source=first.source, left_out=left_out)
 
 
 class RecordingSource(Protocol):

@@ -125,6 +125,12 @@ class RecordingEntry:
         'message); null for an open end',
         unit='s',
     )
+    leave_out: tuple[tuple[float, float], ...] = option(
+        (),
+        doc='Times to leave out, [first, last] each, by the same stamps: a brake, a contact, '
+        'drives that are off',
+        unit='s',
+    )
 
     @property
     def name(self) -> str:
@@ -291,6 +297,10 @@ class RecordingEntry:
             if name == 'rows' and any(row is not None and row < 0 for row in cut):
                 remedy = 'count the rows from 0 at the start; null leaves an end open'
                 raise key_error(key, f'is {list(cut)}', remedy, value=cut)
+        for i, (begin, end) in enumerate(self.leave_out):
+            if not begin < end:
+                key, text = key_path(path, f'leave_out[{i}]'), f'is {[begin, end]}'
+                raise key_error(key, text, 'the first has to be below the second', value=begin)
 
 
 def _require_file(file: Path, why: str | None, base: Path, path: str) -> None:

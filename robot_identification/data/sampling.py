@@ -75,7 +75,7 @@ class Clock:
     samples:
         Number of samples.
     duration:
-        Time from the first to the last sample [s].
+        Time from the first to the last sample, without what was left out on purpose [s].
     rate:
         Whole periods a second, those of missing samples included [Hz]; NaN below two samples.
     jitter:
@@ -105,10 +105,18 @@ class Clock:
 
 
 class ClockWatch:
-    """Estimator of the clock of a named recording from its stamps, in constant memory."""
+    """
+    Estimator of the clock of a named recording from its stamps, in constant memory.
 
-    def __init__(self, source: str = 'recording') -> None:
+    Times that were ``left_out`` on purpose, [first, last] each [s], are no gaps.
+    """
+
+    def __init__(
+        self, source: str = 'recording', left_out: Iterable[tuple[float, float]] = ()
+    ) -> None:
         self._source = source
+        self._left_out = tuple(left_out)
+        self._apart = 0.0
         self._samples = 0
         self._first = self._last = math.nan
         self._waiting: list[np.ndarray] = []
@@ -126,7 +134,13 @@ class ClockWatch:
             self._first = self._last = float(time[0])
             self._samples = 1
             time = time[1:]
-        self.add_steps(np.diff(time, prepend=self._last))
+        steps = np.diff(time, prepend=self._last)
+        across = np.zeros(len(steps), dtype=bool)
+        for first, last in self._left_out:
+            across |= (time - steps <= first) & (time >= last)
+        self._apart += float(steps[across].sum())
+        self._samples += int(np.count_nonzero(across))
+        self.add_steps(steps[~across])
         self._last = float(time[-1]) if len(time) else self._last
 
     def add_steps(self, steps: np.ndarray) -> None:
@@ -144,7 +158,7 @@ class ClockWatch:
         watch = copy(self)
         watch._settle()
         steps = watch._steps
-        duration = watch._last - watch._first if watch._samples else 0.0
+        duration = watch._last - watch._first - watch._apart if watch._samples else 0.0
         return Clock(
             source=watch._source,
             samples=watch._samples,
@@ -188,9 +202,17 @@ def likely_unit(step: float, stamp: float = 0.0) -> str:
     return 's'
 
 
-def clock_of(stamps: Iterable[np.ndarray], source: str = 'recording') -> Clock:
-    """Return the clock of a named recording by consecutive parts of (n,) increasing stamps [s]."""
-    watch = ClockWatch(source)
+def clock_of(
+    stamps: Iterable[np.ndarray],
+    source: str = 'recording',
+    left_out: Iterable[tuple[float, float]] = (),
+) -> Clock:
+    """
+    Return the clock of a named recording by consecutive parts of (n,) increasing stamps [s].
+
+    Times that were ``left_out`` on purpose, [first, last] each [s], are no gaps.
+    """
+    watch = ClockWatch(source, left_out)
     for part in stamps:
         watch.add(part)
     return watch.clock()
@@ -199,8 +221,9 @@ def clock_of(stamps: Iterable[np.ndarray], source: str = 'recording') -> Clock:
 def recording_clock(source: RecordingSource) -> Clock:
     """Return the clock of a recording, which is read where its source does not know it."""
     known: Clock | None = getattr(source, 'clock', None)
+    left_out = getattr(source, 'left_out', ())
     return known or clock_of(
-        (block.time for block in source.blocks(_AT_ONCE)), source_name(source)
+        (block.time for block in source.blocks(_AT_ONCE)), source_name(source), left_out
     )
 
 

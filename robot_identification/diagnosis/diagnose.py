@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import permutations
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ..data.recording import Motion, RecordingSource
+from ..data.recording import Motion, Recording, RecordingSource
 from ..model.parameters import ParameterSet
 from ..model.plausibility import robot_reach
 from ..model.robot import Robot
@@ -28,7 +29,16 @@ from ..regressor import build, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
 from ..support.progress import no_progress, Progress
-from .hypotheses import Correction, gravity_change, hypotheses, NONE
+from .disturbances import Disturbance, disturbances
+from .effort_source import source_faults
+from .hypotheses import (
+    CANDIDATES,
+    Correction,
+    coupled_efforts,
+    gravity_change,
+    hypotheses,
+    NONE,
+)
 from .hypothesis_fit import (
     data_cost,
     FIT,
@@ -56,6 +66,10 @@ LEAST = {
     'effort_kind': np.log(2.5),
     'position_offset': np.radians(10.0),
     'gravity_direction': np.radians(5.0),
+    'time_scale': np.log(1.3),
+    'position_scale': np.log(1.15),
+    'coupled_drives': 0.2,
+    'coupled_efforts': 0.2,
 }
 """Sizes above which faults are reported: s, logarithm of a factor, rad."""
 
@@ -72,6 +86,8 @@ class DiagnosisCriteria:
     """Share of a joint's effort that bodies make, below which nothing is known of its gain."""
     implausible_distance: float = 5.0
     """Median distance of links from the URDF's, above which it tells of no scale [nats]."""
+    unexplained: float = 0.5
+    """Relative residual of most joints above which an explanation is none."""
     density: float = 1000.0
     """Mass by the cube of the reach that no robot has, however wrong its URDF is [kg/m^3]."""
     shortlisted: int = 16
@@ -129,6 +145,7 @@ def diagnose(
     identified: ParameterSet | None = None,
     std: np.ndarray | float = 0.0,
     *,
+    disturbed: Sequence[Disturbance] | None = None,
     progress: Progress = no_progress,
 ) -> tuple[RecordingFault, ...]:
     """
@@ -151,6 +168,9 @@ def diagnose(
     identified, std:
         Physical standard parameters, whose masses tell of loads, and their standard deviations;
         where None, those of a fit to few samples do.
+    disturbed:
+        Times that do not belong to the others, of which those that can be are left out of the
+        sources already; where None, they are looked for.
     progress:
         Called with the share that is done, and what is being done.
 
@@ -158,18 +178,25 @@ def diagnose(
     model = model or ModelSettings()
     recordings, clocks = in_seconds(read_first_rows(sources))
     found = list(clocks)
+    if disturbed is None:
+        disturbed = disturbances(robot, recordings, model)
+        found += [each.fault for each in disturbed if each.left_out]
+        recordings = tuple(_without(each, i, disturbed) for i, each in enumerate(recordings))
+    two = [each.fault for each in disturbed if not each.left_out]
+    found += two
     if model.elastic is None:  # else a recording has the motors, too
         found += recording_faults(robot, recordings)
     robot = with_default_gravity(robot)
     # explanations are tried on a tree of stiff joints
     closed = robot.passive or model.delta is not None or model.loops or model.elastic is not None
-    observed = None if closed else diagnosis_samples(recordings, np.asarray(delay))
+    # nothing else explains recordings of two robots
+    observed = None if closed or two else diagnosis_samples(recordings, np.asarray(delay))
     explained: list[RecordingFault] = []
     if observed is not None:
         with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
             settings = ModelSettings(coupled_drives=model.coupled_drives)
             comparison = HypothesisComparison(robot, observed, settings, prior, progress)
-            explained = comparison.faults()
+            explained = comparison.faults() or comparison.source_faults()
             fitted = ParameterSet(comparison.prior.layout, comparison.base.chi)
             identified = identified or fitted
     if identified is not None and all(fault.minor for fault in explained):
@@ -226,6 +253,7 @@ class HypothesisComparison:
             return []
         every = hypotheses(self.robot.gravity, revolute(self.robot))
         tried = [change for change in every if not still.intersection(change.joints)]
+        tried += [change for change in self._couplings() if not still.intersection(change.joints)]
         found = self._tried(self._shortlisted(tried), 0.4, 0.8)
         found.append(self._turned(Explanation(gravity_change(self.robot.gravity), self.base, 0.0)))
         found = sorted((e for e in found if e.gain > CRITERIA.worth_refining), key=_rank)
@@ -239,6 +267,33 @@ class HypothesisComparison:
             return []
         near = best.gain - max(CRITERIA.same, CRITERIA.alike * best.gain)
         return [best, *(each for each in found if each is not best and each.gain > near)]
+
+    def _couplings(self) -> list[Correction]:
+        """
+        Return the couplings of neighboring drives that a fit without a prior asks for.
+
+        The effort of another joint is one column more in the rows of one: its coefficient follows
+        from the Gram matrices.
+        """
+        n, found = len(self.robot.joints), []
+        if n > CANDIDATES.many:
+            return []
+        total = _normalised(self.grams, self.observed.effort)
+        weights = self.base.weights
+        columns = self.rows.transpose(1, 0, 2)
+        size = len(self.observed.effort) * _variances(self.observed.effort)
+        for j, k in permutations(range(n), 2):
+            if abs(j - k) <= CANDIDATES.neighbours:
+                other = self.observed.effort[:, k]
+                with_bodies = columns[j].T @ other / size[j] * weights[j]
+                with_effort = self.observed.effort[:, j] @ other / size[j] * weights[j]
+                by_itself = other @ other / size[j] * weights[j]
+                coefficient = self.model.further_column(
+                    np.tensordot(weights, total, axes=1), with_bodies, with_effort, by_itself
+                )
+                if abs(coefficient) > LEAST['coupled_efforts']:
+                    found.append(coupled_efforts(n, j, k, -coefficient))
+        return found
 
     def _shortlisted(self, changes: list[Correction]) -> list[Correction]:
         """Return those that may gain, by fits without a prior; of single joints the best ones."""
@@ -274,13 +329,27 @@ class HypothesisComparison:
     def faults(self) -> list[RecordingFault]:
         """Return the fault of the best explanation, with those of others beside it."""
         found = [self.fault(each) for each in self.explanations()]
+        # one joint's explains nothing where the robot as a whole is fitted worse, but for what
+        # the masses show
+        found = [f for f in found if not f.joints or f.factor or f.whole is None or f.whole >= 1.0]
         return [replace(found[0], alternatives=tuple(found[1:]))] if found else []
+
+    def source_faults(self) -> list[RecordingFault]:
+        """Return what the efforts are, if they are not those of the joints."""
+        bodies = np.where(self.model.inertial, self.prior.values, 0.0)
+        free = self.explanation_by(NONE, free=True).fit.misfit
+        observed = self.observed
+        velocity, expected = observed.motion.velocity, self.rows @ bodies
+        return list(source_faults(observed.effort, velocity, expected, free))
 
     def fault(self, explanation: Explanation) -> RecordingFault:
         """Return the fault that an explanation undoes, with its numbers."""
         change, fit, names = explanation.change, explanation.fit, self.robot.joints
         what, remedy = change.in_words(names)
         before, after = self.before, self._held_out(change, fit)
+        if change.code in ('coupled_drives', 'coupled_efforts'):  # relative to what was recorded
+            effort = self.observed.effort
+            after = after * np.sqrt(_variances(change.efforts(self.observed)) / _variances(effort))
         after = after[change.effort_columns(len(after))]
         joint = int(np.argmax((before + FIT.floor) / (after + FIT.floor)))
         improvement = float(before[joint] / max(after[joint], 1e-6))
@@ -322,6 +391,8 @@ class HypothesisComparison:
         change, masses = explanation.change, self._masses()
         size, ratios = abs(change.size), self.base.chi[self.model.places[:, 0]] / masses
         shown = data_cost(self.base.misfit**2) - data_cost(explanation.fit.misfit**2)
+        if np.median(explanation.fit.misfit) > CRITERIA.unexplained:
+            return False
         # bodies that no scale brings near to the URDF's say that the URDF is wrong
         far = np.median(self.model.distances(explanation.fit.chi)) > CRITERIA.implausible_distance
         implausible = self.robot.bodies_alike or far
@@ -332,6 +403,10 @@ class HypothesisComparison:
                 if known and (shown > CRITERIA.decisive or not implausible)
                 else 0
             )
+        elif change.code in ('time_scale', 'position_scale'):
+            size = abs(np.log(size))
+            if change.code == 'time_scale' and self._lacks_gravity(explanation):
+                return False
         elif change.code == 'effort_kind':
             weight = explanation.fit.chi[self.model.places[:, 0]].sum() / size
             if implausible and weight < CRITERIA.density * robot_reach(self.robot) ** 3:
@@ -346,6 +421,11 @@ class HypothesisComparison:
         elif change.code == 'gravity_direction':
             size = _angle(np.array(change.gravity), self.robot.gravity)
         return bool(size >= LEAST.get(change.code, 0.0))
+
+    def _lacks_gravity(self, explanation: Explanation) -> bool:
+        """Return whether it is rather gravity that is missing, which a high rate hides, too."""
+        other = self.explanation_by(gravity_change((0.0, 0.0, 0.0))).gain
+        return other > CRITERIA.decisive and explanation.gain < 1.5 * other
 
     def _inertial_share(self, explanation: Explanation) -> float:
         """
@@ -385,7 +465,7 @@ class HypothesisComparison:
 
     def _rows(self, change: Correction) -> np.ndarray:
         """Return the rows under a change, (m, n, p)."""
-        if change.position is None and change.offset is None and change.gravity is None:
+        if not change.moves and change.gravity is None:
             return self.rows
         regressor = self.regressor
         if change.gravity is not None:
@@ -451,9 +531,20 @@ class HypothesisComparison:
         return best
 
 
+def _without(recording: Recording, place: int, disturbed: Sequence[Disturbance]) -> Recording:
+    """Return a recording without times that do not belong to the others."""
+    times = tuple((d.begin, d.end) for d in disturbed if d.place == place and d.left_out)
+    return recording.without(times) if times else recording
+
+
 def _rank(explanation: Explanation) -> float:
-    """Return what explanations are sorted by: one joint's has to be better than all joints'."""
-    return CRITERIA.decisive_scale * bool(explanation.change.joints) - explanation.gain
+    """
+    Return what explanations are sorted by: one joint's has to be better than all joints'.
+
+    So has another rate, which can hide gravity or make up for efforts of another size.
+    """
+    particular = bool(explanation.change.joints) or explanation.change.code == 'time_scale'
+    return CRITERIA.decisive_scale * particular - explanation.gain
 
 
 def _rows(regressor: Regressor, motion: Motion) -> np.ndarray:

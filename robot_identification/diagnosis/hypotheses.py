@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -27,6 +27,14 @@ class Candidates:
     """Factors of one joint's effort."""
     common_scales: tuple[float, ...] = (1e-3, 1e-2, 0.1, 1.0 / 3.0, 3.0, 10.0, 100.0, 1000.0)
     """Factors of all efforts."""
+    time_scales: tuple[float, ...] = (0.05, 0.1, 0.2, 0.5, 0.7, 1.4, 2.0, 5.0, 10.0, 20.0)
+    """Factors of the rate at which samples were taken."""
+    gears: tuple[float, ...] = (0.1, 0.5, 0.75, 1.33, 2.0, 10.0)
+    """Factors of one joint's position."""
+    couplings: tuple[float, ...] = (-1.0, -0.4, 0.4, 1.0)
+    """Shares of the effort of one motor that another one bears."""
+    closer: float = 1.4
+    """Factor around those of time and position, where sizes are looked for."""
     around: tuple[float, float] = (np.radians(25.0), 3.2)
     """Angle [rad] and factor around those tried, where sizes are looked for."""
     on_axis: float = 2.0
@@ -55,6 +63,8 @@ class Correction:
         (n,) added to the positions after that [rad]; None for nothing.
     gravity:
         (3,) in the base frame [m/s^2]; None as it is.
+    rate:
+        Factor of the rate at which samples were taken.
 
     """
 
@@ -65,6 +75,12 @@ class Correction:
     effort: np.ndarray | None = None
     offset: np.ndarray | None = None
     gravity: tuple[float, ...] | None = None
+    rate: float = 1.0
+
+    @property
+    def moves(self) -> bool:
+        """True where the motion is another one with it, and not the efforts alone."""
+        return self.position is not None or self.offset is not None or self.rate != 1.0
 
     def motion(self, motion: Motion) -> Motion:
         """Return the motion without the fault."""
@@ -72,7 +88,7 @@ class Correction:
         if self.position is not None:
             states = tuple(state @ self.position.T for state in states)
         offset = 0.0 if self.offset is None else self.offset
-        return Motion(states[0] + offset, *states[1:])
+        return Motion(states[0] + offset, self.rate * states[1], self.rate**2 * states[2])
 
     def efforts(self, observed: DiagnosisSamples) -> np.ndarray:
         """Return the (m, n) efforts without the fault."""
@@ -88,8 +104,10 @@ class Correction:
         joints = [names[j] for j in self.joints]
         words = {
             'joint': joints[0] if joints else '',
+            'second': joints[-1] if joints else '',
             'both': ' and '.join(joints),
             'size': f'{self.size:.3g}',
+            'minus': f'{-self.size:.3g}',
             'milliseconds': f'{1e3 * abs(self.size):.0f}',
             'way': 'late' if self.size > 0.0 else 'early',
             'degrees': f'{np.degrees(self.size):.3g}',
@@ -103,6 +121,16 @@ class Correction:
         angle, factor = CANDIDATES.around
         if self.offset is not None:
             return position_offset(self.offset.size, self.joints[0], self.size + step * angle)
+        if self.code == 'time_scale':
+            return time_scale(self.size * CANDIDATES.closer**step)
+        if self.code == 'position_scale' and self.position is not None:
+            return position_scale(
+                len(self.position), self.joints[0], self.size * CANDIDATES.closer**step
+            )
+        if self.code in _COUPLED and self.effort is not None:
+            driven, other = self.joints
+            size = self.size * CANDIDATES.closer ** float(step * np.sign(self.size))
+            return _COUPLED[self.code](len(self.effort), driven, other, size)
         if self.effort is None or self.code not in ('effort_scale', 'effort_kind'):
             return None
         return effort_scale(len(self.effort), self.joints, self.size * factor**step)
@@ -142,6 +170,16 @@ def hypotheses(gravity: np.ndarray, revolute: tuple[bool, ...]) -> Iterator[Corr
     for j in turning:
         for angle in np.radians(CANDIDATES.angles):
             yield position_offset(n, j, float(angle))
+    for j in every:
+        for scale in CANDIDATES.gears:
+            yield position_scale(n, j, scale)
+    if n <= CANDIDATES.many:
+        for a, b in permutations(every, 2):
+            if abs(a - b) == 1:
+                for coefficient in CANDIDATES.couplings:
+                    yield coupled_drives(n, a, b, coefficient)
+    for scale in CANDIDATES.time_scales:
+        yield time_scale(scale)
     yield Correction('effort_signs', effort=_scaled(n, every, -1.0))
     for scale in CANDIDATES.common_scales:
         yield effort_scale(n, (), scale)
@@ -176,6 +214,31 @@ def effort_scale(n: int, joints: tuple[int, ...], factor: float) -> Correction:
     return Correction('effort_scale' if joints else 'effort_kind', joints, factor, effort=effort)
 
 
+def coupled_efforts(n: int, driven: int, other: int, coefficient: float) -> Correction:
+    """Return the change that adds so much of another joint's effort to one of n joints."""
+    effort = np.eye(n)
+    effort[driven, other] = coefficient
+    return Correction('coupled_efforts', (driven, other), coefficient, effort=effort)
+
+
+def coupled_drives(n: int, driven: int, other: int, coefficient: float) -> Correction:
+    """Return the same for recordings of motors: positions change so that the power does not."""
+    efforts = coupled_efforts(n, driven, other, coefficient)
+    position = np.eye(n)
+    position[other, driven] = -coefficient
+    return replace(efforts, code='coupled_drives', position=position)
+
+
+def time_scale(factor: float) -> Correction:
+    """Return the change to samples that were taken at another rate."""
+    return Correction('time_scale', size=factor, rate=factor)
+
+
+def position_scale(n: int, joint: int, factor: float) -> Correction:
+    """Return the change that multiplies the position of one of n joints."""
+    return Correction('position_scale', (joint,), factor, position=_scaled(n, [joint], factor))
+
+
 def position_offset(n: int, joint: int, angle: float) -> Correction:
     """Return the change that adds an angle to a position of n [rad]."""
     return Correction('position_offset', (joint,), angle, offset=angle * np.eye(n)[joint])
@@ -197,6 +260,9 @@ def nearest_axis(gravity: np.ndarray) -> np.ndarray:
     found = np.zeros(3)
     found[axis] = np.copysign(size, gravity[axis])
     return found
+
+
+_COUPLED = {'coupled_efforts': coupled_efforts, 'coupled_drives': coupled_drives}
 
 
 def _vector(values: np.ndarray) -> str:
@@ -246,6 +312,26 @@ _WORDS = {
     'position_offset': (
         '{degrees} degrees added to the position of {joint}',
         f"add it to {_POSITION}.offset (matrix: identity), or mend the joint's zero in the URDF",
+    ),
+    'position_scale': (
+        'the position of {joint} times {size}',
+        f'put the factor into {_POSITION}.matrix (gear ratio, ticks a turn)',
+    ),
+    'coupled_efforts': (
+        '{size} times the effort of {second} added to that of {joint}',
+        f'put {{size}} into {_EFFORT}.matrix, in the row of {{joint}} and the column of '
+        '{second}',
+    ),
+    'coupled_drives': (
+        '{joint} and {second} driven by coupled motors ({size} times the effort of {second} added '
+        'to that of {joint})',
+        f'put {{size}} into {_EFFORT}.matrix, in the row of {{joint}} and the column of '
+        f'{{second}}, and {{minus}} into {_POSITION}.matrix, in the row of {{second}} and the '
+        'column of {joint}',
+    ),
+    'time_scale': (
+        'samples taken {size} times as often as the stamps say',
+        'mend data.*.rate or the time stamps (time_unit)',
     ),
     'degrees': (
         'positions taken from degrees to radians',

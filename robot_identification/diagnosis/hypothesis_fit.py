@@ -148,6 +148,27 @@ class HypothesisModel:
         """Return (p,) parameters from other rows, with the weights of a fit."""
         return self._solve(np.tensordot(fitted.weights, grams, axes=1), fitted.chi)
 
+    def further_column(
+        self, total: np.ndarray, with_columns: np.ndarray, with_effort: float, by_itself: float
+    ) -> float:
+        """
+        Return the coefficient of one more column in a fit without a prior.
+
+        Parameters
+        ----------
+        total:
+            (p + 1, p + 1) Gram matrix of columns and effort.
+        with_columns, with_effort, by_itself:
+            Products of the column with the p columns, with the effort, and with itself.
+
+        """
+        p = len(total) - 1
+        root, scale = self._root(total)
+        both = np.stack([total[:p, p], with_columns], axis=1) / scale[:, None]
+        effort, column = scipy.linalg.solve_triangular(root, both, lower=True).T
+        left = by_itself - column @ column
+        return float((with_effort - column @ effort) / left) if left > 1e-6 * by_itself else 0.0
+
     def distances(self, chi: np.ndarray) -> np.ndarray:
         """Return (b,) what the distance of each link from the prior's costs."""
         bodies = np.einsum('ni,niab->nab', chi[self.places], self.units)
@@ -157,14 +178,7 @@ class HypothesisModel:
     def _solve(self, total: np.ndarray, start: np.ndarray, *, free: bool = False) -> np.ndarray:
         """Return the minimum of the Gram matrix's least squares with the divergence, or free."""
         p = len(total) - 1
-        size = np.diag(total)[:p]
-        # a column that nothing moves has to stay somewhere
-        ridge = np.where(self.inertial, 1e-10, FIT.ridge) * np.maximum(
-            size, FIT.unseen * size.max()
-        )
-        scale = np.sqrt(size + ridge)
-        scaled = (total[:p, :p] + np.diag(ridge)) / scale[:, None] / scale
-        root = np.linalg.cholesky(scaled)  # the ridge keeps it positive definite
+        root, scale = self._root(total)
         target = scipy.linalg.solve_triangular(root, total[:p, p] / scale, lower=True)
         if free:
             return np.asarray(scipy.linalg.solve_triangular(root.T, target) / scale)
@@ -180,6 +194,18 @@ class HypothesisModel:
         if not np.isfinite(problem.value(start)):  # that of a fit without constraints
             start = self._begin(total)
         return minimise(problem, start, FIT.near, near=True).chi
+
+    def _root(self, total: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the Cholesky factor of a Gram matrix whose columns are scaled, and the scale."""
+        p = len(total) - 1
+        size = np.diag(total)[:p]
+        # a column that nothing moves has to stay somewhere
+        ridge = np.where(self.inertial, 1e-10, FIT.ridge) * np.maximum(
+            size, FIT.unseen * size.max()
+        )
+        scale = np.sqrt(size + ridge)
+        scaled = (total[:p, :p] + np.diag(ridge)) / scale[:, None] / scale
+        return np.linalg.cholesky(scaled), scale  # the ridge keeps it positive definite
 
     def _begin(self, total: np.ndarray) -> np.ndarray:
         """Return the prior's bodies with rotors and friction of a hundredth of the effort."""

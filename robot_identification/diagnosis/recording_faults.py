@@ -34,6 +34,7 @@ from ..regressor import build, ModelSettings, predict, prior
 from ..regressor.rigid import tree_of
 from ..signals import SignalSettings, stretches
 from ..signals.decimation import thinned
+from .saturation import saturation
 
 DECISIVE = 1.5
 """Times that an explanation fits all efforts together better, above which it vetoes."""
@@ -227,7 +228,7 @@ MOST_LATE = 0.2
 
 
 def _of_clock(recording: Recording) -> Iterator[RecordingFault]:
-    clock = clock_of([recording.time], recording.source)
+    clock = clock_of([recording.time], recording.source, recording.left_out)
     share = clock.missing / max(1, clock.missing + clock.samples)
     if share > MOST_MISSING:
         yield RecordingFault(
@@ -303,37 +304,18 @@ def still_joints(robot: Robot, positions: Iterable[np.ndarray]) -> np.ndarray:
     return np.asarray(moved < [STILL[int(turning)] for turning in revolute(robot)])
 
 
-CLIPPED_SHARE = 0.003
-"""Share of samples at the largest effort that is too much."""
-
-
 def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
     for j, joint in enumerate(robot.joints):
-        for sign in (1.0, -1.0):
-            pairs = [(sign * r.effort[:, j], r.position[:, j]) for r in recordings]
-            most = max(float(effort.max()) for effort, _ in pairs)
-            share = sum(_clipped(*pair, most) for pair in pairs) / sum(map(len, recordings))
-            if share > CLIPPED_SHARE:
-                yield RecordingFault(
-                    code='saturation',
-                    joints=(joint,),
-                    evidence=f"the effort of joint '{joint}' stays at {sign * most:.4g} in "
-                    f'{100.0 * share:.2g} % of the samples while it moves',
-                    remedy='record a slower motion, or raise the limit of the drive',
-                )
-                break
-
-
-CLIPPED_RUN = 4
-"""Samples at the largest effort that have to be in a row."""
-
-
-def _clipped(effort: np.ndarray, position: np.ndarray, most: float) -> int:
-    """Count samples in plateaus at the largest effort during motion."""
-    at = effort >= most - 1e-6 * np.ptp(effort)
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], at.astype(np.int8), [0]])))
-    plateaus = [(a, b) for a, b in edges.reshape(-1, 2) if b - a >= CLIPPED_RUN]
-    return sum(int(b - a) for a, b in plateaus if np.ptp(position[a:b]) > 0.0)
+        found = saturation(recordings, j)
+        if found is not None:
+            yield RecordingFault(
+                code='saturation',
+                joints=(joint,),
+                evidence=f"the effort of joint '{joint}' stays at {found.level:.4g} in "
+                f'{100.0 * found.share:.2g} % of the samples, the longest time from '
+                f'{found.first:.10g} to {found.last:.10g} s',
+                remedy='record a slower motion, or raise the limit of the drive',
+            )
 
 
 OTHER_SPEED = 0.5
@@ -344,7 +326,7 @@ def _of_velocities(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Re
     """Compare recorded velocities with what positions change by, behind the same filter."""
     whole = [recording for recording in recordings if recording.velocity is not None]
     found = [
-        [part.velocity for each in whole for part in _filtered(each, method)]
+        [part.velocity for each in whole for part in filtered(each, method)]
         for method in ('butterworth', 'measured_velocity')
     ]
     if not all(found):
@@ -415,7 +397,7 @@ def diagnosis_samples(
 
     Efforts are late by ``known`` [s], one number or (n,).
     """
-    parts = [part for recording in recordings for part in _filtered(recording)]
+    parts = [part for recording in recordings for part in filtered(recording)]
     total = sum(len(part) for part in parts)
     if not total:
         return None
@@ -444,7 +426,7 @@ LEAST_RATE = 200.0
 """Rate that the samples keep at least [Hz]."""
 
 
-def _filtered(recording: Recording, method: str = 'butterworth') -> list[Samples]:
+def filtered(recording: RecordingSource, method: str = 'butterworth') -> list[Samples]:
     """Return the low-passed stretches of a recording; none where it cannot be filtered."""
     with suppress(RecordingError, SettingsError), warnings.catch_warnings():
         warnings.simplefilter('ignore', IdentificationWarning)  # of stretches that are too short

@@ -26,6 +26,7 @@ from .check import check, Checked
 from .choose import apply_choice, Chosen
 from .estimate import estimate
 from .reduction import recordings_among
+from .screen import leave_out
 from .stopwatch import Stopwatch
 
 
@@ -72,6 +73,7 @@ def _diagnosed(checked: Checked, progress: Progress) -> _Diagnosed:
             problem.signals.effort_delay,
             None if known is None else found.standard,
             0.0 if known is None else np.sqrt(np.diag(known)),
+            disturbed=estimated.chosen.prepared.disturbances,
             progress=progress,
         )
         faults = (*explained, *estimate_faults(problem.robot, estimated.system, found))
@@ -204,4 +206,6 @@ def _repeating(chosen: Chosen) -> dict[str, Any] | None:
     settings = {} if chosen.selection is None else chosen.selection.settings()
     if gains is not None:
         settings['robot.drives'] = to_mapping(experiment.robot.drives)
-    return reproducible_content(experiment, settings)
+    content = reproducible_content(experiment, settings)
+    leave_out(content.get('data') or {}, chosen.prepared.disturbances)
+    return content

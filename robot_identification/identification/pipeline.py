@@ -5,6 +5,7 @@ The whole way from recordings to identified, checked and validated parameters, o
 Each stage takes the value of the one before, which a program may look at, plot, and go on from:
 
     prepared = prepare(load_experiment('experiment.yaml'))   # problem, opened recordings
+    prepared = screen(prepared)                              # disturbed times left out
     chosen = choose(prepared)                                # settings, base parameters
     estimated = estimate(chosen)                             # rows, parameters, deviations
     checked = check(estimated)                               # bodies, other recordings, load
@@ -29,6 +30,7 @@ from .estimate import estimate
 from .explain import explain
 from .prepare import prepare, Prepared
 from .reduction import problem_of
+from .screen import screen
 
 _GAINS, _CHOICE, _DIAGNOSIS = 0.4, 0.2, 0.7
 """Shares of the work: gains where they are open, then the choice, then all but the diagnosis."""
@@ -53,6 +55,7 @@ def identify(experiment: Experiment, *, progress: Progress = no_progress) -> Res
     """
     share = _GAINS if experiment.robot.open_gains else 0.0
     prepared = prepare(experiment, progress=subrange(progress, 0.0, share))
+    prepared = screen(prepared)
     progress = subrange(progress, share, 1.0)
     chosen = choose(prepared, progress=subrange(progress, 0.0, _CHOICE))
     return _identified(chosen, subrange(progress, _CHOICE, 1.0))

@@ -13,6 +13,7 @@ from ..config.problem import IdentificationProblem, Recordings
 from ..config.recorded_joints import recorded_joints
 from ..config.sources import FileSource, Source
 from ..data.parts import in_memory
+from ..diagnosis.disturbances import Disturbance
 from ..diagnosis.locked_joints import faults_of_locked
 from ..diagnosis.recording_faults import RecordingFault
 from ..errors import collected_warnings, Notes, Omission
@@ -44,6 +45,9 @@ class Prepared:
         Gains of the drives that the experiment left to its recordings; None where it has them.
     locked:
         Locked joints that move or stand elsewhere.
+    disturbances:
+        Times whose efforts do not belong to the others, see `screen`; None where they were not
+        looked for.
     notes:
         Warnings.
 
@@ -54,6 +58,7 @@ class Prepared:
     experiment: Experiment | None = None
     gains: DriveGains | None = None
     locked: tuple[RecordingFault, ...] = ()
+    disturbances: tuple[Disturbance, ...] | None = None
     notes: Notes = field(default_factory=Notes)
 
 
@@ -88,7 +93,7 @@ def prepare(experiment: Experiment, *, progress: Progress = no_progress) -> Prep
             identification=_kept(recordings.identification),
             known_load=recordings.known_load if gains is None else (),
         )
-    return Prepared(problem, recordings, experiment, gains, locked, notes)
+    return Prepared(problem, recordings, experiment, gains, locked, notes=notes)
 
 
 def _kept(sources: Sequence[Source]) -> tuple[Source, ...]:

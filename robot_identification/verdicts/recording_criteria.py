@@ -23,6 +23,9 @@ PARTLY: dict[str, tuple[str, ...]] = {
     'velocity': (),
     'saturation': (COLLISIONS,),
     'still_joint': (CONTROL, COLLISIONS),
+    'modelled_efforts': (CONTROL, COLLISIONS, SIMULATION),
+    'disturbed': (CONTROL, COLLISIONS, SIMULATION),
+    'no_effort': (CONTROL, COLLISIONS, SIMULATION),
     'negative_friction': (CONTROL, COLLISIONS, SIMULATION),
 }
 """Findings with which the model holds for some uses; all others make it wrong altogether."""

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Screening: times whose efforts are not those of the robot, left out of the recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, cast
+import warnings
+
+from ..config.problem import IdentificationProblem, Recordings
+from ..config.sources import FileSource, Source
+from ..data.recording import Recording
+from ..diagnosis.disturbances import Disturbance, disturbances
+from ..errors import collected_warnings, Omission
+from .prepare import Prepared
+from .reduction import is_factor, recordings_among
+
+
+def screen(prepared: Prepared) -> Prepared:
+    """
+    Leave disturbed times out of the recordings, where `auto` may choose.
+
+    Those of the validation are judged beside what is left to identify from.  What is left out is
+    said, and stands in the experiment file of the result.  Times of which it is not known whether
+    they or the others are the robot's stay, and are a fault.  Errors are those of
+    `robot_identification.identification.prepare.prepare`.
+    """
+    experiment, recordings = prepared.experiment, prepared.recordings
+    sources = (*recordings.identification, *recordings.validation)
+    if experiment is None or not experiment.auto or any(map(is_factor, sources)):
+        return prepared
+    with collected_warnings() as notes:
+        found = _found(prepared.problem, recordings)
+        for each in found:
+            if each.left_out:
+                warnings.warn(each.fault.evidence, Omission, stacklevel=2)
+    kept, count = _without(sources, found), len(recordings.identification)
+    return replace(
+        prepared,
+        recordings=replace(recordings, identification=kept[:count], validation=kept[count:]),
+        disturbances=found,
+        notes=prepared.notes.joined(notes),
+    )
+
+
+def leave_out(data: Mapping[str, Any], found: Sequence[Disturbance] | None) -> None:
+    """Put the times that were left out into the section ``data`` of an experiment file."""
+    listed = [list(data.get(kind) or ()) for kind in ('identification', 'validation')]
+    entries = [entry for kind in listed for entry in kind]
+    for each in found or ():
+        if each.left_out and each.place < len(entries):
+            entry = entries[each.place]
+            entry['leave_out'] = [*(entry.get('leave_out') or ()), [each.begin, each.end]]
+
+
+def _found(problem: IdentificationProblem, recordings: Recordings) -> tuple[Disturbance, ...]:
+    """Return the disturbed times of the recordings to identify from, then of the validation."""
+    robot, model = problem.robot, problem.model
+    first = disturbances(robot, recordings_among(recordings.identification), model)
+    if not recordings.validation or not all(each.left_out for each in first):
+        return first
+    kept = _without(recordings.identification, first)
+    both = disturbances(robot, recordings_among((*kept, *recordings.validation)), model)
+    return (*first, *(_as_validation(each) for each in both if each.place >= len(kept)))
+
+
+def _as_validation(found: Disturbance) -> Disturbance:
+    """Return a disturbance of a validation, which is another robot's where it is most of it."""
+    whole = found.of_recording > 0.5 and found.kind == 'disturbed'
+    return replace(found, kind='other_robot') if whole else found
+
+
+def _without(sources: Sequence[Source], found: Sequence[Disturbance]) -> tuple[Source, ...]:
+    """Return recordings without their disturbed times."""
+    times = {
+        place: tuple((each.begin, each.end) for each in group)
+        for place, group in groupby((d for d in found if d.left_out), lambda each: each.place)
+    }
+    return tuple(
+        cast(Recording | FileSource, source).without(times[i]) if i in times else source
+        for i, source in enumerate(sources)
+    )

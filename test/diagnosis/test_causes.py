@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rates, gears, coupled motors, limits, and efforts that are no measurement, are named as such."""
+
+from dataclasses import replace
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from robot_identification.data.recording import Recording
+from robot_identification.diagnosis.diagnose import diagnose
+from robot_identification.diagnosis.saturation import saturation
+from robot_identification.signals import process, SignalSettings
+
+from benchmarks.faulty_arms import Arm, arm
+
+FOUR_JOINTS, FIVE_JOINTS = 61, 62
+
+
+def first(made: Arm, **changed):
+    """Return the first finding on a recording that was changed."""
+    return diagnose(made.robot, [replace(made.recording, **changed)])[0]
+
+
+@pytest.mark.parametrize('factor', [0.5, 2.0, 5.0])
+def test_stamps_of_another_rate(factor):
+    # a factor on all times: weights stay, inertias change by its square
+    made = arm(FOUR_JOINTS)
+    finding = first(made, time=factor * made.recording.time)
+    assert finding.code == 'time_scale'
+    assert not finding.joints
+    assert float(finding.change.split()[2]) == pytest.approx(factor, rel=0.2)
+
+
+@pytest.mark.parametrize('factor', [0.5, 2.0])
+def test_the_gear_ratio_of_one_position(factor):
+    made = arm(FIVE_JOINTS)
+    position = made.recording.position.copy()
+    position[:, 1] *= factor
+    finding = first(made, position=position)
+    assert (finding.code, finding.joints) == ('position_scale', (made.robot.joints[1],))
+    assert float(finding.change.split()[-1]) == pytest.approx(1.0 / factor, rel=0.1)
+
+
+def test_motors_that_are_coupled():
+    # the motor of the second joint turns the third, too: power is the same on both sides
+    made = arm(FIVE_JOINTS)
+    position, effort = made.recording.position.copy(), made.recording.effort.copy()
+    position[:, 2] += position[:, 1]
+    effort[:, 1] -= effort[:, 2]
+    finding = first(made, position=position, effort=effort)
+    assert (finding.code, finding.joints) == ('coupled_drives', made.robot.joints[1:3])
+    assert finding.whole > 1.5
+    assert '1.0' in finding.remedy or ' 1 ' in finding.remedy
+
+
+def modelled(made: Arm) -> Recording:
+    """Return a recording whose efforts are the URDF's inverse dynamics."""
+    settings = SignalSettings(cutoff=10.0, decimate_to=None)
+    samples = process(made.recording, settings)
+    data = made.robot.model.createData()
+    states = zip(samples.position, samples.velocity, samples.acceleration, strict=True)
+    effort = np.array([pin.rnea(made.robot.model, data, *each) for each in states])
+    return Recording(samples.time, samples.position, effort, made.robot.joints)
+
+
+def test_efforts_of_the_urdf_itself_are_no_measurement():
+    made = arm(FOUR_JOINTS)
+    (finding,) = diagnose(made.robot, [modelled(made)])
+    assert finding.code == 'modelled_efforts'
+    # a tenth of friction is enough to be a joint's
+    plain = modelled(made)
+    speed = np.gradient(plain.position, plain.time, axis=0)
+    effort = plain.effort + 0.1 * plain.effort.std(axis=0) * np.tanh(speed / 0.01)
+    assert 'modelled_efforts' not in {
+        each.code for each in diagnose(made.robot, [replace(plain, effort=effort)])
+    }
+
+
+@pytest.mark.parametrize(('size', 'code'), [(0.02, 'external_torque'), (1.0, 'unrelated_efforts')])
+def test_efforts_that_the_motion_does_not_make(size, code):
+    made, other = arm(FOUR_JOINTS), np.random.default_rng(3)
+    time = made.recording.time
+    waves = np.sin(2.0 * np.pi * np.outer(time, other.uniform(0.31, 0.77, 4)) + other.random(4))
+    effort = size * made.recording.effort.std(axis=0) * waves
+    codes = [f.code for f in diagnose(made.robot, [replace(made.recording, effort=effort)])]
+    assert codes == [code]
+
+
+@pytest.mark.parametrize('levels', [7, 15, 40, 243])
+def test_efforts_in_steps_are_not_limited(levels):
+    made = arm(FIVE_JOINTS)
+    step = 2.0 * np.abs(made.recording.effort).max(axis=0) / levels
+    stepped = replace(made.recording, effort=step * np.round(made.recording.effort / step))
+    assert not any(saturation([stepped], j) for j in range(made.robot.n_joints))
+
+
+@pytest.mark.parametrize('share', [0.6, 0.8])
+def test_a_limit_is_found_with_its_joint_level_and_time(share):
+    made = arm(FIVE_JOINTS)
+    effort = made.recording.effort.copy()
+    limit = share * np.abs(effort[:, 2]).max()
+    over = np.abs(effort[:, 2]) > limit
+    effort[:, 2] = np.clip(effort[:, 2], -limit, limit)
+    limited = replace(made.recording, effort=effort)
+    found = saturation([limited], 2)
+    assert abs(found.level) == pytest.approx(limit, rel=1e-3)
+    inside = (limited.time >= found.first) & (limited.time <= found.last)
+    assert over[inside].all()
+    assert all(saturation([limited], j) is None for j in range(made.robot.n_joints) if j != 2)
+
+
+def test_a_drive_that_hangs_at_its_limit_with_noise():
+    # on both sides the same level; the joint hardly moves there
+    random = np.random.default_rng(1)
+    time = np.arange(0.0, 20.0, 0.01)
+    wanted = 30.0 * np.sin(0.9 * time) + 12.0 * np.sin(2.3 * time)
+    effort = np.clip(wanted, -10.0, 10.0)
+    effort += 0.1 * random.standard_normal(len(time)) * (np.abs(wanted) > 10.0)
+    position = 0.3 * np.cumsum(np.abs(wanted) < 10.0) * 0.01
+    recording = Recording(time, position[:, None], effort[:, None], ('a',))
+    assert abs(saturation([recording], 0).level) == pytest.approx(10.0, rel=0.05)
