@@ -13,7 +13,7 @@ A chain, a joint that follows one that follows, is resolved: its multiplier is t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -83,6 +83,11 @@ class MimicJoints:
         for i, (master, multiplier) in enumerate(zip(self.masters, self.multipliers, strict=True)):
             own[..., master] += multiplier * effort[..., len(self.joints) + i]
         return own
+
+    def bounds(self, each: np.ndarray) -> np.ndarray:
+        """Return what joints change a value by at most, (..., n), from that of all joints."""
+        absolute = {n: replace(m, multiplier=abs(m.multiplier)) for n, m in self.followed.items()}
+        return MimicJoints(self.joints, absolute).efforts(each)
 
     def __str__(self) -> str:
         return one_of(f'{name} follows {mimic_text(mimic)}' for name, mimic in self.followed.items())

@@ -357,6 +357,13 @@ class Robot:
         return model
 
 
+def joint_inertia(robot: Robot, data: pin.Data, configuration: np.ndarray) -> np.ndarray:
+    """Return the inertia (n_joints,) that each joint alone moves in a configuration."""
+    upper = np.triu(pin.crba(robot.model, data, configuration))
+    inertia = upper + np.triu(upper, 1).T
+    return np.asarray(np.diagonal(robot.cotangent(robot.cotangent(inertia).T)))
+
+
 def tilted_gravity(gravity: Sequence[float], tilt: Sequence[float]) -> tuple[float, float, float]:
     """Turn gravity by a rotation vector; (3,) [m/s^2], (3,) [rad]."""
     if not any(tilt):

@@ -20,7 +20,7 @@ from ..errors import importing, SettingsError
 from ..model.consistency import inertia_at_com
 from ..model.mujoco_model import ENTRIES, rotation, set_inertia, wxyz
 from ..model.parameters import ParameterSet
-from ..model.robot import Robot
+from ..model.robot import joint_inertia, Robot
 from ..regressor import ElasticJoints
 from .plant import Plant
 from .servo import Servo
@@ -216,7 +216,7 @@ class ElasticServo(Servo):
         robot = self._robot
         rigid = self._rigid(*reference)
         configuration = robot.configuration(reference[0])
-        inertia = np.diag(pin.crba(robot.model, self._data, configuration))[robot.columns]
+        inertia = joint_inertia(robot, self._data, configuration)
         wanted = reference[0] + rigid / self._spring
         rate = reference[1] if self._last is None else (wanted - self._last) * self._rate
         self._last = wanted
