@@ -167,7 +167,7 @@ def test_locked_joints_are_lumped():
     motion = random_motion(robot, 6)
     effort = predict(build(robot, RIGID), motion, robot.prior)
     # the whole arm, with the held joints at rest
-    arm = load('panda')
+    arm = load('panda', joints=[*load('panda').joints, 'panda_finger_joint2'])
     states = [np.zeros((6, arm.n_joints)) for _ in range(3)]
     for joint, position in held.items():
         states[0][:, arm.joint_index(joint)] = position
