@@ -77,14 +77,12 @@ class JointsApart:
         about = {*reason.joints}
         if reason.remark or not about or not about <= {*names} or reason.criterion in _OVER_ALL:
             return reason
-        those, are = one_of(reason.joints), 'is' if len(about) == 1 else 'are'
         why = (
-            f'{those} {are} of the gripper, behind the bodies of the arm'
+            'of the gripper, behind all bodies of the arm'
             if about <= {*self.grippers}
-            else f'{those} {are} at the end, with less than {100.0 * SMALL_SHARE:g} % of the '
-            'largest effort'
+            else f'at the end, with less than {100.0 * SMALL_SHARE:g} % of the largest effort'
         )
-        text = f'{why}, and excepted: {reason.text}'
+        text = f'{one_of(reason.joints)} excepted ({why}): {reason.text}'
         return replace(reason, text=text, rules_out=(), remark=True, excepted=True)
 
 
