@@ -85,9 +85,7 @@ def _astray(
                 yield joint, float(np.abs(away).max())
 
 
-def _positions(
-    source: FileSource, robot: Robot, columns: Mapping[str, str]
-) -> np.ndarray | None:
+def _positions(source: FileSource, robot: Robot, columns: Mapping[str, str]) -> np.ndarray | None:
     """Return positions (n_rows, n) of joints, NaN where their unit is open; None if not finite."""
     drive, moving = source.drives.position, robot.contents.moving
     matrix = np.eye(len(source.robot_joints)) if drive is None else np.array(drive.matrix)

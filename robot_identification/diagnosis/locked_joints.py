@@ -109,8 +109,8 @@ def _astray(robot: Robot, found: Sequence[RecordedJoints]) -> Iterator[Recording
             yield RecordingFault(
                 code='locked_joint',
                 joints=(name,),
-                evidence=f"joint '{name}' is up to {max(seen):.4g} {unit} from {mimic_text(mimic)}, "
-                f'which it mimics in the URDF, in {seen[max(seen)]}',
+                evidence=f"joint '{name}' is up to {max(seen):.4g} {unit} from "
+                f'{mimic_text(mimic)}, which it mimics in the URDF, in {seen[max(seen)]}',
                 remedy='correct <mimic> in the URDF, or add the joint to robot.joints if it has a '
                 'drive of its own',
             )

@@ -96,7 +96,7 @@ def _reachable(robot: Robot, limits: Limits) -> np.ndarray:
     # a seed of its own: the limits are a property of the robot, not of a plan
     rng = np.random.default_rng(20130602)
     poses = rng.uniform(limits.lower, limits.upper, (64, robot.n_joints))
-    model, data = robot.model, robot.model.createData()
+    data = robot.model.createData()
     inertia = np.array([joint_inertia(robot, data, q) for q in robot.configuration(poses)])
     free = np.maximum(limits.effort - np.abs(at_rest(nominal_effort(robot), poses)), 0.0)
     # poses that gravity forbids allow none, and a body without inertia any

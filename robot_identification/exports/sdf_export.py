@@ -23,7 +23,8 @@ MIMIC_VERSION = '1.11'
 """The first version with ``<mimic>``."""
 
 MIMIC_NOTE = (
-    "joints that mimic others are in SDF 1.11, which Gazebo Harmonic reads; of its physics engines "
+    'joints that mimic others are in SDF 1.11, which Gazebo Harmonic reads; of its physics '
+    'engines '
     'Bullet Featherstone lets them follow, DART lets them move freely'
 )
 
@@ -39,9 +40,9 @@ def sdf(urdf: str) -> str:
     """
     Return the SDF of a URDF.
 
-    Links keep their inertias, visuals and collisions, joints their axes, limits, damping,
-    friction and the joints that they mimic; the base is fixed to the world.  Comments of the robot, such as those on parameters
-    without an element, come along; rotor inertia has no element in SDF.
+    Links keep their inertias, visuals and collisions, joints their axes, limits, damping, friction
+    and the joints that they mimic; the base is fixed to the world.  Comments of the robot, such as
+    those on parameters without an element, come along; rotor inertia has no element in SDF.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ def identified_urdf(
     for joint in mimics:
         # the friction of all that is on a drive is at the joint that is followed
         for drawn in joints[joint].iterfind('dynamics'):
-            drawn.attrib.update({name: '0' for name in {*drawn.attrib} & {'damping', 'friction'}})
+            drawn.attrib.update(dict.fromkeys({*drawn.attrib} & {'damping', 'friction'}, '0'))
     _report_springs(parameters)
     if any(tilt):
         _turn_base(robot, joints.values(), np.asarray(pin.exp3(-np.array(tilt))))

@@ -4,8 +4,8 @@ Joints that follow others, by ``<mimic>`` of a URDF: the fingers of one gripper,
 
 With the identified joints q, all joints of the tree are at ``G q + o``, and move at ``G dq``; G is
 the identity, with a row ``multiplier`` for each joint that follows.  By the principle of virtual
-work the efforts of the drives are ``G^T`` times those of the joints, so that a row of the regressor
-is ``W_master + multiplier W_follower``.
+work the efforts of the drives are ``G^T`` times those of the joints, so that a row of the
+regressor is ``W_master + multiplier W_follower``.
 
 A chain, a joint that follows one that follows, is resolved: its multiplier is the product.
 """
@@ -90,7 +90,9 @@ class MimicJoints:
         return MimicJoints(self.joints, absolute).efforts(each)
 
     def __str__(self) -> str:
-        return one_of(f'{name} follows {mimic_text(mimic)}' for name, mimic in self.followed.items())
+        return one_of(
+            f'{name} follows {mimic_text(mimic)}' for name, mimic in self.followed.items()
+        )
 
 
 def mimic_text(mimic: Mimic) -> str:
@@ -138,7 +140,9 @@ def followers(
     found: dict[str, Mimic] = {}
     places: dict[str, float] = {}
     remarks: list[str] = []
-    apart = [name for name in joints if name in roots and roots[name].joint in (set(joints) - {name})]
+    apart = [
+        name for name in joints if name in roots and roots[name].joint in (set(joints) - {name})
+    ]
     if apart:
         remarks.append(
             'taken for joints with drives of their own although they mimic others: '
@@ -156,10 +160,9 @@ def followers(
             master = urdf.joints.get(root.joint)
             places[name] = root.multiplier * locked.get(root.joint, 0.0) + root.offset
             if master is None or master.type not in FOLLOWING_TYPES:
-                kind = 'there is not' if master is None else f'is {master.type}'
-                remarks.append(
-                    f"held at {places[name]:.4g}, since it mimics '{root.joint}', which {kind}: {name}"
-                )
+                kind = 'which there is not' if master is None else f'which is {master.type}'
+                text = f"held at {places[name]:.4g}, since it mimics '{root.joint}', {kind}"
+                remarks.append(f'{text}: {name}')
     return MimicJoints(tuple(joints), found), places, remarks
 
 

@@ -176,7 +176,10 @@ class EnergyRegressor:
         motions = self.rigid.motions(q, dq, np.zeros_like(q), others)
         links: list[_LinkState] = []
         base = np.broadcast_to(upward[:, None], (3, len(position)))
-        all_q, all_dq = self.rigid.tree.mimics.positions(q.T).T, self.rigid.tree.mimics.rates(dq.T).T
+        all_q, all_dq = (
+            self.rigid.tree.mimics.positions(q.T).T,
+            self.rigid.tree.mimics.rates(dq.T).T,
+        )
         for joint, motion in zip(self._joints, motions, strict=True):
             parent = links[joint.parent] if joint.parent >= 0 else None
             step = joint.translation[:, None]

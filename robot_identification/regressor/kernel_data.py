@@ -210,9 +210,7 @@ def _kernel_data(
     )
 
 
-def _merges(
-    pairs: Sequence[tuple[int, int]], multipliers: np.ndarray
-) -> list[tuple[int, int]]:
+def _merges(pairs: Sequence[tuple[int, int]], multipliers: np.ndarray) -> list[tuple[int, int]]:
     """Return pairs whose entries are multiplied, with the pair that they are added to."""
     first: dict[tuple[int, int], int] = {}
     merges = []

@@ -17,7 +17,7 @@ Coulomb friction sticks truly: there is no velocity below which it fades out.  S
 over a step of Dahl's friction, whose direction follows the displacement.
 
 Joints that mimic others have no friction of their own: it acts at the joint that they follow, with
-the inertia of both.  MuJoCo keeps them together within a step, and after it they are put where they
+the inertia of both.  MuJoCo keeps them together within a step; after it they are put where they
 have to be.
 """
 

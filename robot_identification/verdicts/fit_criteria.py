@@ -227,12 +227,12 @@ def _errors(
     large = tuple(joint for joint, error in errors.items() if error > JOINT_ERROR)
     for joints in filter(None, apart.groups(large)):
         worst = max(joints, key=lambda joint: errors[joint])
-        bound, out = JOINT_ERROR, (COLLISIONS,)
+        bound, out = JOINT_ERROR, [COLLISIONS]
         if errors[worst] > USELESS_ERROR:
             # a feedforward that misses more than half of a joint's effort is none for that joint
-            bound, out = USELESS_ERROR, (CONTROL, COLLISIONS)
+            bound, out = USELESS_ERROR, [CONTROL, COLLISIONS]
         at = f' of {worst}{where}'
-        yield _missed(errors[worst], step, who, at, out, bound, joints)
+        yield _missed(errors[worst], step, who, at, tuple(out), bound, joints)
 
 
 def _missed(

@@ -2,8 +2,8 @@
 """
 Joints that cost an arm no use: those of grippers, and last ones with hardly any effort.
 
-What is wrong at such a joint is wrong there alone: behind it there is no body of the arm, or hardly
-any.  The uses hold for the other joints, and the verdict excepts these by name.
+What is wrong at such a joint is wrong there alone: behind it there is no body of the arm, or
+hardly any.  The uses hold for the other joints, and the verdict excepts these by name.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class JointsApart:
 
     @classmethod
     def from_fit(cls, robot: Robot, fitted: Fit) -> JointsApart:
-        """Return those of a robot, whose efforts are those of a fit; none if no others are left."""
+        """Return those of a robot, with the efforts of a fit."""
         grippers = gripper_joints(robot)
         inner = {int(robot.model.parents[index]) for index in robot.opened.joint_ids}
         turning = dict(zip(robot.joints, revolute(robot), strict=True))
