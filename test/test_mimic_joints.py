@@ -284,7 +284,8 @@ def test_distances_of_fingers_change_by_the_speed_of_both():
     robot = gripper()
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', IdentificationWarning)
-        model = collision_model(robot, 0.0)
+        model = collision_model(robot, 0.01)
+    assert ('of_grip', 'of_slide') in model.pairs
     positions = np.random.default_rng(4).uniform(-0.3, 0.3, (5, 3))
     step = 1e-6
     for number in range(len(model.pairs)):
