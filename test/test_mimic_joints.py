@@ -3,67 +3,26 @@
 
 import warnings
 
+from gripper_arm import FOLLOWED, gripper, JOINTS, ORDER, urdf
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification.data.recording import Motion
+from robot_identification.config.problem import IdentificationProblem
+from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentificationWarning, ModelError
+from robot_identification.estimation.estimators import EstimationSettings
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.exports.mjcf_export import mjcf
 from robot_identification.exports.sdf_export import sdf
 from robot_identification.exports.urdf_export import identified_urdf
+from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.mimic_joints import mimic_text
-from robot_identification.model.robot import Robot
-from robot_identification.regressor import build, inverse_dynamics, ModelSettings, prior
+from robot_identification.model.robot import read_robot, Robot, robot_document
+from robot_identification.regressor import build, inverse_dynamics, ModelSettings, predict, prior
 from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.energy import energy_of
+from robot_identification.signals import SignalSettings
 from robot_identification.simulation.plant import Plant
-
-LINK = (
-    '<link name="of_{0}"><inertial><origin xyz="{1}"/><mass value="{2}"/><inertia ixx="0.011" '
-    'iyy="0.013" izz="0.009" ixy="0.001" ixz="0.002" iyz="-0.001"/></inertial><collision>'
-    '<geometry><sphere radius="0.02"/></geometry></collision></link>'
-)
-JOINT = (
-    '<joint name="{0}" type="{1}"><parent link="{2}"/><child link="of_{0}"/><origin xyz="{3}" '
-    'rpy="0.1 0.3 -0.2"/><axis xyz="{4}"/><limit lower="-9" upper="9" velocity="2" effort="20"/>'
-    '<dynamics damping="0.1" friction="0.2"/>{5}</joint>'
-)
-MIMIC = '<mimic joint="{}" multiplier="{}" offset="{}"/>'
-JOINTS = (
-    # name, type, parent, origin, axis, mimic; centre and mass of its link
-    ('turn', 'revolute', 'base', '0 0 .1', '0 0 1', '', '.1 0 .02', 2.0),
-    ('lift', 'continuous', 'of_turn', '.1 0 .1', '0 1 0', '', '.2 .01 0', 1.5),
-    # before its master in the tree and in another branch
-    ('lever', 'continuous', 'of_turn', '.3 .1 .1', '0 1 0', ('lift', 2.0, -1.0), '.1 0 0', 0.4),
-    ('grip', 'revolute', 'of_lift', '.3 0 .1', '1 0 0', '', '0 .03 .05', 0.3),
-    # behind its master, and a chain: a joint that mimics one that mimics
-    ('tip', 'revolute', 'of_grip', '0 0 .1', '1 1 0', ('grip', 1.3, 0.2), '.01 .03 .05', 0.2),
-    ('slide', 'prismatic', 'of_lift', '.3 .1 .1', '0 1 0', ('tip', -0.5, 0.01), '0 0 .05', 0.35),
-    ('end', 'continuous', 'of_slide', '.3 .1 .1', '0 1 0', ('grip', -1.0, 0.0), '0 .1 0', 0.1),
-)
-FOLLOWED = {  # by hand: master, multiplier, offset
-    'lever': ('lift', 2.0, -1.0),
-    'tip': ('grip', 1.3, 0.2),
-    'slide': ('grip', -0.65, -0.09),
-    'end': ('grip', -1.0, 0.0),
-}
-ORDER = ('grip', 'turn', 'lift')
-
-
-def urdf(joints=JOINTS):
-    text = '<robot name="gripper"><link name="base"/>'
-    for name, kind, parent, origin, axis, mimic, centre, mass in joints:
-        follows = MIMIC.format(*mimic) if mimic else ''
-        text += LINK.format(name, centre, mass)
-        text += JOINT.format(name, kind, parent, origin, axis, follows)
-    return text + '</robot>'
-
-
-def gripper(joints=ORDER, text=None, **settings):
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', IdentificationWarning)
-        return Robot.from_urdf(text or urdf(), joints, **settings)
 
 
 @pytest.fixture(scope='module')
@@ -186,7 +145,9 @@ def test_what_stands_still_holds_what_mimics_it(text, joints, locked, followed, 
     ('master', 'said'), [('nothing', 'which there is not'), ('fast', 'which is fixed')]
 )
 def test_a_master_that_does_not_move_is_said(master, said):
-    fixed = '<link name="x"/><joint name="fast" type="fixed"><parent link="base"/><child link="x"/>'
+    fixed = (
+        '<link name="x"/><joint name="fast" type="fixed"><parent link="base"/><child link="x"/>'
+    )
     text = mimicking(end=(master, 2.0, 0.3)).replace('</robot>', f'{fixed}</joint></robot>')
     with pytest.warns(IdentificationWarning, match=f"since it mimics '{master}', {said}: end"):
         assert Robot.from_urdf(text, ORDER).locked == {'end': 0.3}
@@ -211,6 +172,45 @@ def test_joints_with_drives_of_their_own_are_said_and_all_others_follow():
         robot = Robot.from_urdf(urdf(), [*ORDER, 'tip'])
     assert robot.mimics.followed['slide'].joint == 'tip'
     assert gripper(None).joints == ('turn', 'lift', 'grip')
+
+
+def test_a_file_has_what_the_joints_follow(robot):
+    again = read_robot(robot_document(robot))
+    assert again.mimics.followed == robot.mimics.followed and again.locked == robot.locked
+
+
+def test_fingers_on_one_drive_are_identified():
+    hand = (
+        ('turn', 'revolute', 'base', '0 0 .1', '0 1 0', '', '.1 0 .02', 2.0),
+        ('left', 'prismatic', 'of_turn', '.1 0 .1', '0 1 0', '', '0 0 0', 0.1),
+        ('right', 'prismatic', 'of_turn', '.1 0 .1', '0 1 0', ('left', -1.0, 0.0), '0 0 0', 0.1),
+    )
+    text = urdf(hand)
+    robot, true = gripper(['turn', 'left'], text), gripper(['turn', 'left'], text)
+    time = np.arange(1500) / 100.0
+    w, phase = 2.0 * np.pi * np.array([[0.4, 1.1], [0.6, 1.3]]), np.array([[0.1, 0.5], [0.9, 0.2]])
+    angle = time[:, None, None] * w + phase
+    size = np.array([0.8, 0.1])
+    states = (
+        size * (np.sin(angle) * scale).sum(axis=1)
+        if i != 1
+        else size * (np.cos(angle) * scale).sum(axis=1)
+        for i, scale in enumerate((1.0, w, -(w**2)))
+    )
+    motion = Motion(*states)
+    heavy = prior(true).updated({'of_left.m': 0.3, 'of_right.m': 0.2})
+    effort = predict(build(true), motion, heavy)
+    effort += 1e-3 * np.random.default_rng(0).normal(size=effort.shape)
+    recording = Recording(time, motion.position, effort, robot.joints, source='run')
+    signals = SignalSettings(cutoff=20.0)
+    estimation = EstimationSettings(method='ols')
+    problem = IdentificationProblem(robot, signals=signals, estimation=estimation)
+    result = identify_sources(problem, [recording])
+    names, values = result.system.structure.expressions, result.estimate.base.values
+    base = dict(zip(names, values, strict=True))
+    assert (base['of_left.m'], base['of_right.m']) == pytest.approx((0.3, 0.2), rel=0.01)
+    assert base['left.fv'] == pytest.approx(0.2, rel=0.01)
+    assert result.estimate.fit.relative_error < 2.0
 
 
 # ------------------------------------------------------------------------- simulation and exports
