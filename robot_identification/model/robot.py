@@ -254,6 +254,19 @@ class Robot:
             ) from None
 
     @property
+    def gripper_joints(self) -> tuple[str, ...]:
+        """Identified joints that move bodies of a gripper alone; none if there are no others."""
+        fingers = {*self.contents.gripper_joints}
+        found = tuple(joint for joint in self.joints if joint in fingers)
+        return found if len(found) < self.n_joints else ()
+
+    @property
+    def tip(self) -> str:
+        """Link of the last identified joint that is none of a gripper: it carries what is held."""
+        pairs = zip(self.joints, self.links, strict=True)
+        return [link for joint, link in pairs if joint not in self.gripper_joints][-1]
+
+    @property
     def bodies_alike(self) -> bool:
         """True if the URDF has one and the same ball for all links, which are three or more."""
         return bodies_alike(self.contents, self.joints)
@@ -267,11 +280,11 @@ class Robot:
         """
         Return the identified link that carries a link of the URDF, and the pose of that one in it.
 
-        ``frame`` None stands for the last identified joint's own link.  Raises ModelError if the
-        URDF has no such link, or no identified joint moves it.
+        ``frame`` None stands for `tip`.  Raises ModelError if the URDF has no such link, or no
+        identified joint moves it.
         """
         if frame is None:
-            return self.links[-1], pin.SE3.Identity()
+            return self.tip, pin.SE3.Identity()
         body = self.link_frames.get(frame)
         if body is None:
             raise ModelError(

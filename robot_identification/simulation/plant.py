@@ -116,7 +116,7 @@ class Plant:
         self._stuck = np.zeros(self.model.nv, dtype=bool)
         self._direction, self._acceleration = np.zeros((2, self.model.nv))
         self.external = np.zeros(robot.n_joints)
-        self._unloaded = body_inertial(self.model, self.model.body(robot.links[-1]).id)
+        self._unloaded = body_inertial(self.model, self.model.body(robot.tip).id)
         self._identity = np.eye(self.model.nv)
         self._inverse = np.empty_like(self._identity)
         self.set_state(np.zeros(robot.n_joints), np.zeros(robot.n_joints))
@@ -180,7 +180,7 @@ class Plant:
         r = np.array(payload.position)
         body = payload.mass * (r @ r * np.eye(3) - np.outer(r, r))
         load = [payload.mass, *(payload.mass * r), *body[ENTRIES]]
-        link = self.model.body(self.robot.links[-1]).id
+        link = self.model.body(self.robot.tip).id
         set_inertia(self.model, link, self._unloaded + load)
         # of a copy of the state, since this would put the robot into its reference position
         mujoco.mj_setConst(self.model, mujoco.MjData(self.model))

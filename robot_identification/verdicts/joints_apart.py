@@ -50,7 +50,7 @@ class JointsApart:
     @classmethod
     def from_fit(cls, robot: Robot, fitted: Fit) -> JointsApart:
         """Return those of a robot, with the efforts of a fit."""
-        grippers = gripper_joints(robot)
+        grippers = robot.gripper_joints
         inner = {int(robot.model.parents[index]) for index in robot.opened.joint_ids}
         turning = dict(zip(robot.joints, revolute(robot), strict=True))
         sizes = {
@@ -86,17 +86,10 @@ class JointsApart:
         return replace(reason, text=text, rules_out=(), remark=True, excepted=True)
 
 
-def gripper_joints(robot: Robot) -> tuple[str, ...]:
-    """Return identified joints of grippers; none where the robot has no others."""
-    fingers = {*robot.contents.gripper_joints}
-    found = tuple(joint for joint in robot.joints if joint in fingers)
-    return found if len(found) < robot.n_joints else ()
-
-
 def gripper_links(robot: Robot) -> dict[str, str]:
     """Return the joint whose drive moves each link of a gripper, by link."""
     drives = dict(zip(robot.joints, robot.links, strict=True))
-    found = {drives[joint]: joint for joint in gripper_joints(robot)}
+    found = {drives[joint]: joint for joint in robot.gripper_joints}
     for name, mimic in robot.mimics.followed.items():
         if mimic.joint in found.values():
             found[robot.contents.joints[name].child] = mimic.joint

@@ -12,8 +12,9 @@ from robot_identification.model.consistency import check
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.plausibility import PlausibilityFinding as Implausible
 from robot_identification.model.plausibility import PlausibilityReport
+from robot_identification.model.robot import Robot
 from robot_identification.selection.model_selection import Choice, ModelSelection
-from robot_identification.verdicts import body_criteria, joints_apart
+from robot_identification.verdicts import body_criteria
 from robot_identification.verdicts.reason import ALL, Reason, USES
 from robot_identification.verdicts.verdict import (
     DO_NOT_USE,
@@ -265,7 +266,7 @@ def test_rows_of_the_dead_zone_are_validated():
     ],
 )
 def test_a_gripper_costs_the_arm_no_use_and_is_excepted(good, monkeypatch, errors, fault, lost):
-    monkeypatch.setattr(joints_apart, 'gripper_joints', lambda robot: ('joint_3',))
+    monkeypatch.setattr(Robot, 'gripper_joints', ('joint_3',))
     result = good
     for joint, error in errors.items():
         seen = tuple(with_errors(each, error, joint) for each in result.validations)
