@@ -123,10 +123,16 @@ def remarks_on_locked(robot: Robot, found: Sequence[RecordedJoints]) -> list[str
 
 
 def _locked_joints(robot: Robot, found: Sequence[RecordedJoints]) -> Iterator[_LockedJoint]:
-    """Iterate over the locked joints, but those that mimic others of them."""
+    """
+    Iterate over the locked joints, but those that mimic others of them.
+
+    One that mimics a joint that no recording has is told where it is recorded itself.
+    """
+    recorded = {name for one in found for name in one.positions}
     for name, place in robot.locked.items():
         joint = robot.contents.joints[name]
-        if joint.mimic is not None and joint.mimic.joint in robot.locked:
+        master = '' if joint.mimic is None else joint.mimic.joint
+        if master in robot.locked and (master in recorded or name not in recorded):
             continue
         seen = tuple((one.source, *one.positions[name]) for one in found if name in one.positions)
         yield _LockedJoint(name, 'm' if joint.type == 'prismatic' else 'rad', place, seen)

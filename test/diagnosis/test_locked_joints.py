@@ -119,6 +119,16 @@ def test_a_joint_that_does_not_follow_what_it_mimics_is_told(tmp_path, write):
         assert told in ''.join(map(str, faults))
 
 
+def test_a_joint_that_is_recorded_without_what_it_mimics_is_told(tmp_path):
+    ramp = np.linspace(0.0, 1.0, 100)
+    entry = bag(tmp_path / 'run', {'arm': ramp, 'wrist joint': 0.0, 'twin': 0.5 * ramp})
+    moving, *_ = remarks(robot_of(), entry)
+    assert "joint 'twin' is locked at 0 m and moves" in moving and 'robot.joints' in moving
+    # as the remedy says
+    robot = Robot.from_urdf(robot_of().urdf, ['arm', 'twin'], locked={'wrist joint': 0.0})
+    assert robot.mimics.names == ('finger',)
+
+
 def test_names_of_no_joint_are_told(tmp_path):
     states = {'arm': 0.5, 'wrist joint': 0.0, 'finger': 0.0, 'lamp': 0.0}
     passed, _ = remarks(robot_of(), bag(tmp_path / 'run', states))
