@@ -483,10 +483,11 @@ def pull_back(
                 own[1 + known, c * BLOCK : (c + 1) * BLOCK] = axes[i, c]
             column, adjoint = 10 * (joints[i, 4] - 3 * n), adjoints[i + 1]
             for k in range(known):
+                multiplier = multipliers[pair + k]
                 for t in range(count):
                     gradient = by_rows[begin + t, rows[pair + k]]
                     for c in range(10):
-                        values[c * BLOCK + t] = multipliers[pair + k] * gradient[column + c]
+                        values[c * BLOCK + t] = multiplier * gradient[column + c]
                 unit = own[2 + k]
                 multiply_inertia(values, own[0], force, count)
                 add_cross_force(own[0], force, 1.0, adjoint[2 + k], count)

@@ -77,7 +77,7 @@ class ElasticPlant(Plant):
 
     def _take_out_rotors(self, model: mujoco.MjModel, parameters: ParameterSet) -> None:
         """Give the links the inertia that they have without the rotors that they carry."""
-        without = {link: parameters.inertial(link).copy() for link in self.robot.links}
+        without = {link: parameters.inertial(link).copy() for link in self.robot.carriers.links}
         for motor in self._elastic.motor_names(self.robot.joints):
             body = model.body(motor).id
             link = model.body(model.body_parentid[body]).name
