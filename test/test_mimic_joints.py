@@ -109,6 +109,7 @@ def test_fingers_side_by_side_have_one_mass_on_their_drive():
 
 def test_kinematics_and_duals_follow(robot, motion):
     assert robot.mimics.names == tuple(FOLLOWED) and not robot.locked and not robot.passive
+    assert (robot.gripper_joints, robot.tip) == (('grip',), 'of_lift')
     assert robot.layout.links == ('of_grip', 'of_turn', 'of_lift', *(f'of_{n}' for n in FOLLOWED))
     data = robot.model.createData()
     states = robot.configuration(motion.position), *map(robot.tangent, (motion.velocity,) * 2)
