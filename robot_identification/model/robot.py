@@ -117,8 +117,8 @@ class Robot:
         source:
             URDF text, a path to a URDF or xacro file, or ``package://<package>/<path>``.
         joints:
-            Joints to identify, in the order of the data; None takes every moving joint, in the
-            order of Pinocchio's tree.
+            Joints to identify, in the order of the data; None takes every moving joint that mimics
+            no other, in the order of Pinocchio's tree.
         locked:
             Other moving joints and the position to hold them at [rad or m].  Moving joints that
             are named nowhere are held at 0 and give a warning, but those that mimic a locked one
