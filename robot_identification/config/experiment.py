@@ -54,13 +54,13 @@ class RobotSettings(ModelSettings):
     joints: tuple[str, ...] | None = option(
         None,
         doc="Identified joints, in the order of the data's columns; null takes every moving joint "
-        "in the URDF's order",
+        "in the URDF's order. Joints that mimic others follow them, unless they are named here",
         read_only=True,
     )
     locked: Mapping[str, float] = option(
         factory=dict,
         doc='Other moving joints and the position that they are held at; those that are named '
-        'nowhere are held at 0 with a warning',
+        'nowhere are held at 0 with a warning, but joints that mimic others, which follow them',
         unit='rad or m',
         read_only=True,
     )

@@ -165,7 +165,7 @@ def planned_robot(
         A URDF or xacro file, or an experiment file, whose section ``robot`` counts then.
     settings:
         Joints and regressor, where the source is a URDF; without joints, all move but fingers of
-        grippers and joints that mimic others, which a warning names.
+        grippers, which a warning names; joints that mimic others follow them.
 
     Raises
     ------
@@ -190,19 +190,17 @@ def _without_grippers(
     where = str(path or 'URDF')
     contents = parse_urdf(text, where)
     moving = contents.moving
-    held = [name for name in contents.gripper_joints if name not in locked]
-    free = set(moving) - set(held) - set(locked)
+    mimics = {name for name, joint in moving.items() if joint.mimic is not None}
+    held = [name for name in contents.gripper_joints if name not in {*locked, *mimics}]
+    free = set(moving) - set(held) - set(locked) - mimics
     if not held or not free:
         return (), locked
     positions = dict(locked)
-    for name in held:
-        mimic = moving[name].mimic
-        # one that mimics a joint that is held follows it
-        if mimic is None or mimic.joint in free:
-            positions[name] = float(np.clip(0.0, moving[name].lower, moving[name].upper))
+    for name in held:  # those that mimic them follow
+        positions[name] = float(np.clip(0.0, moving[name].lower, moving[name].upper))
     warnings.warn(
-        f'held while planning, since they mimic others or are fingers: {one_of(held)}; name the '
-        "joints that move in 'joints' to change this",
+        f'held while planning, since they are fingers: {one_of(held)}; name the joints that move '
+        "in 'joints' to change this",
         IdentificationWarning,
         stacklevel=3,
     )

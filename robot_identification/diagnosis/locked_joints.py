@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 import re
 
 import numpy as np
 
 from ..errors import one_of
+from ..model.mimic_joints import mimic_text
 from ..model.robot import Robot
 from .recording_faults import RecordingFault
 
@@ -35,12 +36,15 @@ class RecordedJoints:
         Lowest and highest one by joint [rad or m]; NaN where drives leave their unit open.
     others:
         Names, or columns of positions, that are of no joint of the URDF.
+    astray:
+        Largest distance of recorded joints that mimic others from where these put them [rad or m].
 
     """
 
     source: str
     positions: Mapping[str, tuple[float, float]]
     others: tuple[str, ...]
+    astray: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,23 @@ def faults_of_locked(
         remarks.append(
             f'locked, since it stands still: {one_of(still)}; to identify it, record its motion'
         )
-    return [*filter(None, faults.values()), *renamed], remarks
+    return [*_astray(robot, found), *filter(None, faults.values()), *renamed], remarks
+
+
+def _astray(robot: Robot, found: Sequence[RecordedJoints]) -> Iterator[RecordingFault]:
+    """Iterate over the faults of joints that are recorded, and do not follow what they mimic."""
+    for name, mimic in robot.mimics.followed.items():
+        unit = 'm' if robot.contents.joints[name].type == 'prismatic' else 'rad'
+        seen = {one.astray[name]: one.source for one in found if name in one.astray}
+        if max(seen, default=0.0) > _APART[unit]:
+            yield RecordingFault(
+                code='locked_joint',
+                joints=(name,),
+                evidence=f"joint '{name}' is up to {max(seen):.4g} {unit} from "
+                f'{mimic_text(mimic)}, which it mimics in the URDF, in {seen[max(seen)]}',
+                remedy='correct <mimic> in the URDF, or add the joint to robot.joints if it has a '
+                'drive of its own',
+            )
 
 
 def remarks_on_locked(robot: Robot, found: Sequence[RecordedJoints]) -> list[str]:
@@ -103,10 +123,16 @@ def remarks_on_locked(robot: Robot, found: Sequence[RecordedJoints]) -> list[str
 
 
 def _locked_joints(robot: Robot, found: Sequence[RecordedJoints]) -> Iterator[_LockedJoint]:
-    """Iterate over the locked joints, but those that mimic others of them."""
+    """
+    Iterate over the locked joints, but those that mimic others of them.
+
+    One that mimics a joint that no recording has is told where it is recorded itself.
+    """
+    recorded = {name for one in found for name in one.positions}
     for name, place in robot.locked.items():
         joint = robot.contents.joints[name]
-        if joint.mimic is not None and joint.mimic.joint in robot.locked:
+        master = '' if joint.mimic is None else joint.mimic.joint
+        if master in robot.locked and (master in recorded or name not in recorded):
             continue
         seen = tuple((one.source, *one.positions[name]) for one in found if name in one.positions)
         yield _LockedJoint(name, 'm' if joint.type == 'prismatic' else 'rad', place, seen)

@@ -136,6 +136,7 @@ class Draft:
         robot = self.robot
         locked = f', {len(robot.locked)} locked' if robot.locked else ''
         lines = [f'robot {robot.name}: {len(robot.joints)} joints{locked}']
+        lines += [f'  {robot.mimics}: on one drive'] if robot.mimics.followed else []
         lines += [f'  left out or changed: {text}' for text in self.omissions]
         for entry, recording, guess in zip(
             self.entries, self.recordings, self.guesses, strict=True
@@ -180,6 +181,8 @@ class Draft:
         if robot.locked:
             lines.append(f'  locked: {flow(dict(robot.locked))}  # rad or m; not identified')
             lines += [f'  # {text}' for text in self.omissions if 'locked' in text]
+        if robot.mimics.followed:
+            lines.append(f'  # {robot.mimics}, as <mimic> says: on one drive')
         lines += [
             '  gravity: [0.0, 0.0, -9.81]  # m/s^2 in the base frame',
             *(f'  # {text}' for text in self.evidence),
@@ -358,8 +361,7 @@ def _reduced(
         places.update({joint: place for joint, place in middles.items() if np.isfinite(place)})
     places.update(still)
     for joint in others:
-        mimic = whole.contents.moving[joint].mimic
-        if mimic is not None and mimic.joint in others and joint not in still:
+        if whole.contents.moving[joint].mimic is not None and joint not in still:
             del places[joint]  # it follows
     with collected_warnings():
         return robot_with_inertia(str(urdf), joints, locked=places)

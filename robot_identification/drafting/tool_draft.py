@@ -180,7 +180,7 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
         (link for link in moved if _SENSOR.search(link.lower())),
         key=lambda link: -robot.joint_ids.index(robot.link_frames[link].parentJoint),
     )
-    frame = next(iter([*named, *called]), robot.links[-1])
+    frame = next(iter([*named, *called]), robot.tip)
     return ToolDraft(robot, tuple(entries), topic, frame, settings)
 
 

@@ -59,7 +59,7 @@ class BoundingSpheres:
     ) -> BoundingSpheres:
         """Cover the shapes of a geometry model; bounds are those of some of its pairs."""
         tree = tree_of(robot)
-        order = sorted(robot.joint_ids)
+        order = sorted(robot.carriers.joint_ids)
         places = {index: i + 1 for i, index in enumerate(order)} | {0: 0}
         spheres: list[tuple[int, np.ndarray, float]] = []
         of_shape = []
@@ -114,10 +114,10 @@ class BoundingSpheres:
 
     def _centres(self, position: np.ndarray) -> np.ndarray:
         """Return the spheres' centres in the base frame, (k, 3, n_samples)."""
-        n = len(position)
+        n, position = len(position), self.tree.mimics.positions(position)
         rotations, origins = [np.eye(3)[:, :, None]], [np.zeros((3, 1))]
         for joint in self.tree.joints:
-            q = position[:, joint.column]
+            q = position[:, joint.link]
             parent, at = rotations[joint.parent + 1], origins[joint.parent + 1]
             turn = joint.rotation
             origin = at + np.einsum('ijn,j->in', parent, joint.translation)
@@ -189,11 +189,11 @@ def shape_reach(robot: Robot, geometry: pin.GeometryModel) -> np.ndarray:
     Returns
     -------
     np.ndarray
-        (n_shapes, n_joints); 1 for a prismatic joint, 0 for one that does not move the shape
-        [m/rad or m/m].
+        (n_shapes, n_moving), joints that mimic others included; 1 for a prismatic joint, 0 for one
+        that does not move the shape [m/rad or m/m].
 
     """
-    model = robot.model
+    model, robot = robot.model, robot.carriers
     stroke = np.zeros(model.njoints)
     prismatic = np.zeros(model.njoints, dtype=bool)
     for column, index in enumerate(robot.joint_ids):

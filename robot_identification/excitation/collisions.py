@@ -82,7 +82,8 @@ class Measured:
     """(k, 3, 3) nearest point of either shape, and the normal, in the base frame."""
     jacobians: np.ndarray
     """
-    (k, 6, n_joints) of all joints for the point at the base frame's origin; none if not asked.
+    (k, 6, n_moving) of all joints for the point at the base frame's origin; none if not asked.
+    Joints that mimic others are among them.
     """
 
 
@@ -99,8 +100,8 @@ class CollisionModel:
     """(n_joints,) by which each joint may be off its position while they do [rad or m]."""
     shape_reach: np.ndarray
     """
-    (n_shapes, n_joints) how far the points of each shape can be from each joint's axis; 1 for
-    a prismatic joint [m/rad or m/m].
+    (n_shapes, n_moving) how far the points of each shape can be from each joint's axis; 1 for
+    a prismatic joint [m/rad or m/m].  Joints that mimic others are among them.
     """
     warnings: tuple[str, ...] = ()
     """What is not kept apart, in words."""
@@ -148,7 +149,7 @@ class CollisionModel:
 
     @cached_property
     def _reach_of_both(self) -> np.ndarray:
-        """(2, n_pairs, n_joints): `shape_reach` of the first and second shape of each pair."""
+        """(2, n_pairs, n_moving): `shape_reach` of the first and second shape of each pair."""
         pairs = [(pair.first, pair.second) for pair in self.geometry.collisionPairs]
         return self.shape_reach[np.array(pairs, dtype=int).reshape(-1, 2).T]
 
@@ -160,7 +161,8 @@ class CollisionModel:
         A joint that moves both bodies of a pair alike does not change their distance.
         """
         first, second = self._reach_of_both
-        return np.where((first > 0.0) != (second > 0.0), first + second, 0.0)
+        each = np.where((first > 0.0) != (second > 0.0), first + second, 0.0)
+        return self.robot.mimics.bounds(each)
 
     def distance_in_words(self, contact: Contact) -> str:
         """Return a distance as text, with the one that is planned where errors make it less."""
@@ -265,13 +267,14 @@ class CollisionModel:
         new[1:] = (position[1:] != position[:-1]).any(axis=1)
         configurations = iter(self.robot.configuration(position[new]))
         distance, lines = np.empty(len(pairs)), np.empty((len(pairs), 3, 3))
-        by_joint = np.empty((len(pairs) if jacobians else 0, 6, self.robot.n_joints))
+        moving = self.robot.carriers
+        by_joint = np.empty((len(pairs) if jacobians else 0, 6, moving.n_joints))
         jacobian = None
         for row, (pair, moved) in enumerate(zip(pairs.tolist(), new.tolist(), strict=True)):
             if moved:
                 pin.updateGeometryPlacements(model, data, geometry, shapes, next(configurations))
                 if jacobians:
-                    jacobian = pin.computeJointJacobians(model, data)[:, self.robot.columns]
+                    jacobian = pin.computeJointJacobians(model, data)[:, moving.columns]
             result = pin.computeDistance(geometry, shapes, pair)
             distance[row] = result.min_distance
             points = result.getNearestPoint1(), result.getNearestPoint2()
@@ -287,7 +290,7 @@ class CollisionModel:
         A distance changes by how far the nearest points move along the normal, which is the
         product of a unit force at the point with the Jacobian of the joints that carry the shape.
         ``lines`` (k, 3, 3) are the nearest point of either shape and the normal, ``jacobians``
-        (k, 6, n_joints) those of all joints for the point at the base frame's origin.
+        (k, 6, n_moving) those of all joints for the point at the base frame's origin.
         """
         normal = lines[:, 2]
         slopes = np.zeros((len(pairs), jacobians.shape[2]))
@@ -295,7 +298,7 @@ class CollisionModel:
             wrench = np.hstack([normal, np.cross(lines[:, side], normal)])
             along = np.einsum('ki,kij->kj', wrench, jacobians)
             slopes += sign * along * (self._reach_of_both[side][pairs] > 0.0)
-        return slopes
+        return self.robot.mimics.efforts(slopes)
 
     @cached_property
     def spheres(self) -> BoundingSpheres:
@@ -434,7 +437,7 @@ def _lost_coverage(
     names = tuple(dict.fromkeys(mesh.link for mesh in lost))
     bare = tuple(
         link
-        for link, joint in zip(robot.links, robot.joint_ids, strict=True)
+        for link, joint in zip(robot.carriers.links, robot.carriers.joint_ids, strict=True)
         if joint not in everyone and robot.model.inertias[joint].mass > 0.0
     )
     return Coverage(0, unchecked=names, lost=total - found, allowed=n_allowed, bare=bare)

@@ -176,7 +176,7 @@ def parameter_places(
             found = {
                 i for i, name in enumerate(names) if name.rpartition('.')[2] in FRICTION_SYMBOLS
             }
-        elif wanted in (*robot.links, *robot.joints):
+        elif wanted in (*robot.carriers.links, *robot.joints):
             found = {i for i, name in enumerate(names) if name.rpartition('.')[0] == wanted}
         else:
             found = {_place(wanted, names, 'parameters')}
@@ -205,7 +205,7 @@ def _place(name: str, names: tuple[str, ...], key: str) -> int:
 
 def _load_columns(robot: Robot, regressor: Regressor, limits: Limits) -> np.ndarray:
     """Return the columns of the last link's parameters that a motion can distinguish."""
-    link = robot.links[-1]
+    link = robot.tip
     of_link = [i for i, n in enumerate(regressor.layout.names) if n.rpartition('.')[0] == link]
     rng = np.random.default_rng(19920801)
     states = rng.uniform(-1.0, 1.0, (2, 200, robot.n_joints))

@@ -14,10 +14,9 @@ from itertools import islice
 import time
 
 import numpy as np
-import pinocchio as pin
 
 from ..errors import ExcitationError
-from ..model.robot import Robot
+from ..model.robot import joint_inertia, Robot
 from ..regressor import ModelSettings
 from ..support.progress import Progress
 from ..support.threads import on_one_thread
@@ -97,10 +96,8 @@ def _reachable(robot: Robot, limits: Limits) -> np.ndarray:
     # a seed of its own: the limits are a property of the robot, not of a plan
     rng = np.random.default_rng(20130602)
     poses = rng.uniform(limits.lower, limits.upper, (64, robot.n_joints))
-    model, data = robot.model, robot.model.createData()
-    inertia = np.array(
-        [np.diagonal(pin.crba(model, data, q)) for q in robot.configuration(poses)]
-    )[:, robot.columns]
+    data = robot.model.createData()
+    inertia = np.array([joint_inertia(robot, data, q) for q in robot.configuration(poses)])
     free = np.maximum(limits.effort - np.abs(at_rest(nominal_effort(robot), poses)), 0.0)
     # poses that gravity forbids allow none, and a body without inertia any
     return np.asarray(np.quantile(free / np.maximum(inertia, 1e-9), 0.75, axis=0))

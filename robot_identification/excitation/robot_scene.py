@@ -82,7 +82,10 @@ def scene(
 
 def _joints(robot: Robot) -> list[dict[str, Any]]:
     """Return the tree: parent, placement, axis (rotation, then translation) and column."""
-    model, columns = robot.model, {index: i for i, index in enumerate(robot.joint_ids)}
+    model, columns = robot.model, [*range(robot.n_joints), *robot.mimics.masters.tolist()]
+    multipliers = [1.0] * robot.n_joints + robot.mimics.multipliers.tolist()
+    offsets = [0.0] * robot.n_joints + robot.mimics.offsets.tolist()
+    places = {index: i for i, index in enumerate(robot.carriers.joint_ids)}
     neutral, joints = pin.neutral(model), []
     for index in range(1, model.njoints):
         joint = model.joints[index]
@@ -95,7 +98,9 @@ def _joints(robot: Robot) -> list[dict[str, Any]]:
                 'placement': _matrix(model.jointPlacements[index].homogeneous),
                 'turn': _rounded(axis[3:]),
                 'slide': _rounded(axis[:3]),
-                'column': columns[index],
+                'column': columns[places[index]],
+                'multiplier': multipliers[places[index]],
+                'offset': offsets[places[index]],
             }
         )
     return joints

@@ -129,7 +129,9 @@ def isaaclab_efforts(
         }
         for joint in robot.joints
     }
-    head = (*ISAACLAB, '# Gains are 0: joints are driven by efforts.')
+    head: tuple[str, ...] = (*ISAACLAB, '# Gains are 0: joints are driven by efforts.')
+    if robot.mimics.followed:
+        head += (f'# {robot.mimics}: without a drive; the importer has to read <mimic>.',)
     return actuator_file(
         f'Drives of {robot.name}, identified by robot_identification',
         'isaaclab.actuators',

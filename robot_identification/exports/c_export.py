@@ -76,7 +76,8 @@ def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None =
         _Drive.from_drive(drive, robot.joints, parameters, reversal)
         for drive in model.coupled_drives
     ]
-    links = [robot.links[joint.column] for joint in tree.joints]
+    links = [robot.carriers.links[joint.link] for joint in tree.joints]
+    offsets = np.concatenate([np.zeros(robot.n_joints), robot.mimics.offsets])
     environment = templates(autoescape=False, keep_trailing_newline=True)
     functions = {'number': _number, 'vector': _vector, 'matrix': _matrix, 'row': _row}
     environment.globals.update(functions, table=_table)
@@ -89,6 +90,9 @@ def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None =
         n=robot.n_joints,
         remarks=remarks,
         tree=tree.joints,
+        mimics=[_comment_text(str(robot.mimics))] if robot.mimics.followed else [],
+        multipliers=[joint.multiplier for joint in tree.joints],
+        offsets=[offsets[joint.link] for joint in tree.joints],
         bodies=[parameters.inertial(link) for link in links],
         loads=[robot.prior.inertial(link) for link in links],
         gravity=robot.gravity,

@@ -106,7 +106,7 @@ def mjcf(
     _write_bodies(robot.opened, parameters, bodies)
     owners = robot.opened.joints
     if model.elastic is not None:
-        owners = model.elastic.motor_names(robot.joints)
+        owners = (*model.elastic.motor_names(robot.joints), *owners[robot.n_joints :])
     for joint, owner in zip(robot.opened.joints, owners, strict=True):
         joints[joint].attrib.update(_values(owner, _JOINT, parameters))
         joints[joint].attrib.update(_fitted(owner, dynamics))

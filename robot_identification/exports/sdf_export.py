@@ -19,6 +19,15 @@ from ..model.urdf import parse_tree
 
 VERSION = '1.9'
 
+MIMIC_VERSION = '1.11'
+"""The first version with ``<mimic>``."""
+
+MIMIC_NOTE = (
+    'joints that mimic others are in SDF 1.11, which Gazebo Harmonic reads; of its physics '
+    'engines '
+    'Bullet Featherstone lets them follow, DART lets them move freely'
+)
+
 SMALLEST = 1e-9
 """Mass and inertia of a moving link that has none, which Gazebo refuses [kg, kg m^2]."""
 
@@ -31,9 +40,9 @@ def sdf(urdf: str) -> str:
     """
     Return the SDF of a URDF.
 
-    Links keep their inertias, visuals and collisions, joints their axes, limits, damping and
-    friction; the base is fixed to the world.  Comments of the robot, such as those on parameters
-    without an element, come along; rotor inertia has no element in SDF.
+    Links keep their inertias, visuals and collisions, joints their axes, limits, damping, friction
+    and the joints that they mimic; the base is fixed to the world.  Comments of the robot, such as
+    those on parameters without an element, come along; rotor inertia has no element in SDF.
 
     Parameters
     ----------
@@ -48,13 +57,17 @@ def sdf(urdf: str) -> str:
     Warns
     -----
     IdentificationWarning
-        naming joints that are renamed, as SDF requires other names for links than for joints.
+        naming joints that are renamed, as SDF requires other names for links than for joints, and
+        what reads joints that mimic others.
 
     """
     robot = parse_tree(urdf)
     document = etree.Element('sdf', version=VERSION)
     model = etree.SubElement(document, 'model', name=robot.get('name'))
     model.extend(deepcopy(comment) for comment in robot.iterchildren(etree.Comment))
+    if any(joint.find('mimic') is not None for joint in robot.iterfind('joint')):
+        document.set('version', MIMIC_VERSION)
+        warnings.warn(MIMIC_NOTE, IdentificationWarning, stacklevel=2)
     links = {link.get('name'): link for link in robot.iterfind('link')}
     joints = {joint.find('child').get('link'): joint for joint in robot.iterfind('joint')}
     carriers: dict[str, etree._Element] = {}
@@ -127,12 +140,27 @@ def _add_joint(
     axis = etree.SubElement(joint, 'axis')
     along = source.find('axis')
     _add(axis, 'xyz', '1 0 0' if along is None else along.get('xyz', '1 0 0'))
+    _add_mimic(axis, source.find('mimic'), links)
     for tag, names in _AXIS.items():
         values = source.find(tag)
         known = () if values is None else [n for n in names if values.get(n) is not None]
         element = etree.SubElement(axis, tag) if known else None
         for attribute in known:
             _add(element, attribute, values.get(attribute))
+
+
+def _add_mimic(
+    axis: etree._Element, source: etree._Element | None, links: dict[str, etree._Element]
+) -> None:
+    """Add the joint that a joint follows."""
+    if source is None:
+        return
+    leader = source.get('joint')
+    leader = f'{leader}_joint' if leader in links else leader
+    mimic = etree.SubElement(axis, 'mimic', joint=leader, axis='axis')
+    _add(mimic, 'multiplier', source.get('multiplier', '1'))
+    _add(mimic, 'offset', source.get('offset', '0'))
+    _add(mimic, 'reference', '0')
 
 
 def _has_mass(link: etree._Element) -> bool:

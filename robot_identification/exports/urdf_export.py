@@ -102,7 +102,7 @@ def identified_urdf(
         for.
 
     """
-    n_driven = robot.n_joints
+    n_driven, mimics = robot.n_joints, robot.mimics.names
     robot = robot.opened
     root = parse_tree(robot.urdf)
     links = {element.get('name'): element for element in root.iterfind('link')}
@@ -120,10 +120,16 @@ def identified_urdf(
             'physical'
         )
     elastic = None if model is None else model.elastic
-    owners = robot.joints if elastic is None else elastic.motor_names(robot.joints)
+    owners = robot.joints
+    if elastic is not None:
+        owners = (*elastic.motor_names(owners[:n_driven]), *owners[n_driven:])
     dynamics = dynamics or JointDynamics()
     for joint, owner in zip(robot.joints, owners, strict=True):
         _write_friction(owner, parameters, joints[joint], dynamics)
+    for joint in mimics:
+        # the friction of all that is on a drive is at the joint that is followed
+        for drawn in joints[joint].iterfind('dynamics'):
+            drawn.attrib.update(dict.fromkeys({*drawn.attrib} & {'damping', 'friction'}, '0'))
     _report_springs(parameters)
     if any(tilt):
         _turn_base(robot, joints.values(), np.asarray(pin.exp3(-np.array(tilt))))

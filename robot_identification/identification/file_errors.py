@@ -76,7 +76,7 @@ def exported_files(
         belong to no joint.
 
     """
-    tree = problem.robot.opened is problem.robot and problem.model.delta is None
+    tree = not problem.robot.passive and problem.model.delta is None
     if not tree or problem.model.elastic is not None or problem.estimation.equations == 'energy':
         return None
     dynamics = {file: fitted_dynamics(system, standard, file) for file in FILE_TERMS}

@@ -106,7 +106,7 @@ def _locked(problem: IdentificationProblem, recordings: Recordings) -> tuple[Rec
     """Return locked joints that move or stand elsewhere; warn of those that do not."""
     robot, sources = problem.robot, (*recordings.identification, *recordings.validation)
     files = [source for source in sources if isinstance(source, FileSource)]
-    if not (robot.locked and files):
+    if not ((robot.locked or robot.mimics.followed) and files):
         return ()
     seen = [recorded_joints(source, robot, list(robot.locked)) for source in files]
     faults, remarks = faults_of_locked(robot, seen)

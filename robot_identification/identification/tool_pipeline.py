@@ -102,7 +102,7 @@ def identify_tool(experiment: Experiment) -> ToolResult:
 
 def _compare_frames(bag: Path, topic: str, robot: Robot, frame: str | None) -> None:
     """Warn of wrenches that name another frame than the one that they are taken in."""
-    links, frame = robot.link_frames, frame or robot.links[-1]
+    links, frame = robot.link_frames, frame or robot.tip
     named, taken = links.get(wrench_frame(bag, topic)), links.get(frame)
     if named is None or taken is None:
         return

@@ -236,7 +236,7 @@ def tool(
         if there are too few rows.
 
     """
-    frame = frame or robot.links[-1]
+    frame = frame or robot.tip
     link, _ = robot.attachment(frame)
     driven = np.arange(robot.n_joints + 6) >= robot.n_joints
     rows = []

@@ -46,10 +46,15 @@ class UrdfLimits:
 def identified_joints(
     full: pin.Model, urdf: Urdf, joints: Sequence[str] | None, where: str
 ) -> tuple[str, ...]:
-    """Check the joints to identify; None takes all that can be, in the order of the tree."""
+    """
+    Check the joints to identify; None takes all that can be, in the order of the tree.
+
+    Joints that mimic others are not among all that can be.
+    """
     moving = urdf.moving
     if joints is None:
-        joints = [n for n in full.names if n in moving and moving[n].type in MOVING_TYPES]
+        able = [n for n in full.names if n in moving and moving[n].type in MOVING_TYPES]
+        joints = [n for n in able if moving[n].mimic is None] or able
     joints = tuple(joints)
     loose = next((joint for joint in moving if not full.existJointName(joint)), None)
     if loose is not None:
@@ -105,20 +110,25 @@ def passive_joints(
     return identified_joints(full, urdf, passive, where) if passive else ()
 
 
-def locked_joints(
+def require_locked(
     urdf: Urdf, joints: Sequence[str], locked: Mapping[str, float], where: str
-) -> tuple[dict[str, float], list[str]]:
-    """Return the other joints' positions [rad or m], and remarks on them for the user."""
-    moving = urdf.moving
+) -> None:
+    """Require that locked joints are joints, and not among those that move."""
     for joint in locked:
-        _require_moving(moving, joint, where, ' to lock')
+        _require_moving(urdf.moving, joint, where, ' to lock')
         _require_apart(joint, joints, 'locked')
-    positions = {
-        name: joint.mimic.multiplier * locked[joint.mimic.joint] + joint.mimic.offset
-        for name, joint in moving.items()
-        if joint.mimic and joint.mimic.joint in locked
-    }
-    positions.update(locked)
+
+
+def locked_joints(
+    urdf: Urdf, joints: Sequence[str], locked: Mapping[str, float], places: Mapping[str, float]
+) -> tuple[dict[str, float], list[str]]:
+    """
+    Return the other joints' positions [rad or m], and remarks on them for the user.
+
+    ``places`` are those of joints that mimic joints that stand still.
+    """
+    moving = urdf.moving
+    positions = {**places, **locked}
     remarks = []
     silent = [joint for joint in moving if joint not in joints and joint not in positions]
     free = [joint for joint in moving if moving[joint].type in ('floating', 'planar')]
@@ -133,12 +143,6 @@ def locked_joints(
             f'held still although they are {one_of(dict.fromkeys(moving[j].type for j in free))}: '
             f'{one_of(free)}; the base is taken as fixed, and recordings in which it moves are '
             'not explained'
-        )
-    mimics = [joint for joint in joints if moving[joint].mimic]
-    if mimics:
-        remarks.append(
-            f'taken for joints with drives of their own although they mimic others: '
-            f'{one_of(mimics)}; lock them together with those if they have none'
         )
     held = {joint: float(positions.get(joint, 0.0)) for joint in moving if joint not in joints}
     return held, remarks

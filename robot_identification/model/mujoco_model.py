@@ -30,13 +30,17 @@ _PLACEHOLDER = {
 """Off the axes, so that MuJoCo compiles no short cut for bodies whose frames coincide."""
 
 
+_STIFF = {'solref': '0.005 1', 'solimp': '0.95 0.99 0.001'}
+"""Fingers that are coupled by gears or belts, stiffer than MuJoCo's constraints are by default."""
+
+
 def mechanism(robot: Robot) -> etree._Element:
     """
     Return MJCF of the links and joints of a robot's URDF.
 
     Every link is a body, fixed ones and the base included (a root link ``world`` is MuJoCo's own).
-    Passive joints move, the other joints that are not identified are locked as in ``robot``.
-    Numbers have all their digits.
+    Passive joints move, those that mimic others follow them by equality constraints, the other
+    joints that are not identified are locked as in ``robot``.  Numbers have all their digits.
     """
     document = etree.Element('mujoco', model=robot.name)
     etree.SubElement(document, 'compiler', angle='radian')
@@ -54,6 +58,12 @@ def mechanism(robot: Robot) -> etree._Element:
         name, parent = waiting.pop()
         for joint in children.get(name, ()):
             waiting.append((joint.child, _body(parent, joint, robot)))
+    if robot.mimics.followed:
+        equalities = etree.SubElement(document, 'equality')
+        for name, mimic in robot.mimics.followed.items():
+            coefficients = numbers((mimic.offset, mimic.multiplier, 0.0, 0.0, 0.0))
+            pair = {'joint1': name, 'joint2': mimic.joint, 'polycoef': coefficients}
+            etree.SubElement(equalities, 'joint', pair | _STIFF)
     return document
 
 
@@ -103,11 +113,18 @@ def mujoco_model(
             f"MuJoCo cannot simulate robot '{robot.name}': {error}", remedy='correct the URDF'
         ) from error
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
-    for joint, link in zip(robot.joints, robot.links, strict=True):
+    stiffen(model)
+    for joint in robot.joints:
         model.dof_armature[model.joint(joint).dofadr[0]] = parameters.get(f'{joint}.Ia')
+    for link in robot.carriers.links:
         set_inertia(model, model.body(link).id, parameters.inertial(link))
     mujoco.mj_setConst(model, mujoco.MjData(model))
     return model
+
+
+def stiffen(model: mujoco.MjModel) -> None:
+    """Let equality constraints be as stiff as MuJoCo lets them be."""
+    model.eq_solimp[:, :2] = mujoco.mjMAXIMP
 
 
 def _with_placeholders(robot: Robot) -> str:

@@ -33,8 +33,10 @@ from .joint_choice import (
     reduced_model,
     remarks_on_numbers,
     require_inertias,
+    require_locked,
     UrdfLimits,
 )
+from .mimic_joints import followers, MimicJoints
 from .parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from .urdf import parse_urdf, Urdf, UrdfInertial, UrdfJoint, without_blanks
 from .urdf_files import read_urdf
@@ -64,13 +66,16 @@ class Robot:
         Pinocchio's model with the other joints locked and fixed links lumped.
     limits:
         Limits of the identified joints.
+    mimics:
+        Joints that follow identified ones, by the URDF's ``<mimic>``.
     contents:
         Links and joints of the URDF.
     path:
         The file that the URDF was read from, if any.
     opened:
-        The same robot with its passive joints among the identified ones, after these: a tree
-        whose loops are cut open.  The robot itself where it has no passive joints.
+        The same robot with its passive joints, or those that mimic others, among the identified
+        ones, after these: a tree whose loops are cut open, and whose joints are free.  The robot
+        itself where it has neither.
 
     """
 
@@ -82,6 +87,7 @@ class Robot:
     gravity: np.ndarray
     model: pin.Model
     limits: UrdfLimits
+    mimics: MimicJoints
     contents: Urdf = field(repr=False, compare=False)
     path: Path | None = None
     warnings: tuple[str, ...] = field(default=())
@@ -111,8 +117,8 @@ class Robot:
         source:
             URDF text, a path to a URDF or xacro file, or ``package://<package>/<path>``.
         joints:
-            Joints to identify, in the order of the data; None takes every moving joint, in the
-            order of Pinocchio's tree.
+            Joints to identify, in the order of the data; None takes every moving joint that mimics
+            no other, in the order of Pinocchio's tree.
         locked:
             Other moving joints and the position to hold them at [rad or m].  Moving joints that
             are named nowhere are held at 0 and give a warning, but those that mimic a locked one
@@ -141,8 +147,14 @@ class Robot:
         joints = identified_joints(full, contents, joints, where)
         locked = dict(locked or {})
         passive = passive_joints(full, contents, joints, locked, passive, where)
-        free = (*joints, *passive)
-        held, remarks = locked_joints(contents, free, locked, where)
+        require_locked(contents, (*joints, *passive), locked, where)
+        # loops say themselves how the joints depend on each other
+        mimics, places, notes = followers(contents, (*joints, *passive), locked, where)
+        if passive:
+            mimics = MimicJoints((*joints, *passive), {})
+        free = (*joints, *passive, *mimics.names)
+        held, remarks = locked_joints(contents, free, locked, places)
+        remarks += notes
         checked = _gravity(gravity)
         model = reduced_model(full, held)
         model.gravity.linear = checked
@@ -160,15 +172,18 @@ class Robot:
             gravity=checked,
             model=model,
             limits=UrdfLimits.from_joints(moving),
+            mimics=MimicJoints(free, {}),
             contents=contents,
             path=path,
             warnings=tuple(remarks),
         )
-        if not passive:
-            return opened
         n = len(joints)
+        if n == len(free):
+            return opened
         limits = UrdfLimits.from_joints(moving[:n])
-        return replace(opened, joints=joints, links=opened.links[:n], limits=limits, opened=opened)
+        changes = {'joints': joints, 'links': opened.links[:n], 'limits': limits}
+        mimics = MimicJoints(joints, mimics.followed)
+        return replace(opened, **changes, mimics=mimics, opened=opened)  # type: ignore[arg-type]
 
     @property
     def n_joints(self) -> int:
@@ -184,7 +199,12 @@ class Robot:
     @property
     def passive(self) -> tuple[str, ...]:
         """Joints that closed loops move, in the order of the tree."""
-        return self.opened.joints[self.n_joints :]
+        return () if self.mimics.followed else self.opened.joints[self.n_joints :]
+
+    @property
+    def carriers(self) -> Robot:
+        """The robot with all joints that carry its bodies: `opened` if some follow others."""
+        return self.opened if self.mimics.followed else self
 
     @cached_property
     def joint_ids(self) -> tuple[int, ...]:
@@ -198,13 +218,18 @@ class Robot:
 
     @cached_property
     def layout(self) -> ParameterLayout:
-        """Inertial parameters of the links, in the order of the joints that carry them."""
-        return ParameterLayout.inertial(self.links)
+        """
+        Inertial parameters of the links, in the order of the joints that carry them.
+
+        Those of joints that mimic others come last.
+        """
+        return ParameterLayout.inertial(self.carriers.links)
 
     @cached_property
     def prior(self) -> ParameterSet:
         """Inertial parameters that the URDF gives, fixed and locked links lumped."""
-        values = [self.model.inertias[i].toDynamicParameters() for i in self.joint_ids]
+        ids = self.carriers.joint_ids
+        values = [self.model.inertias[i].toDynamicParameters() for i in ids]
         return ParameterSet(self.layout, np.concatenate(values))
 
     def with_gravity(self, gravity: Sequence[float]) -> Robot:
@@ -229,6 +254,19 @@ class Robot:
             ) from None
 
     @property
+    def gripper_joints(self) -> tuple[str, ...]:
+        """Identified joints that move bodies of a gripper alone; none if there are no others."""
+        fingers = {*self.contents.gripper_joints}
+        found = tuple(joint for joint in self.joints if joint in fingers)
+        return found if len(found) < self.n_joints else ()
+
+    @property
+    def tip(self) -> str:
+        """Link of the last identified joint that is none of a gripper: it carries what is held."""
+        pairs = zip(self.joints, self.links, strict=True)
+        return [link for joint, link in pairs if joint not in self.gripper_joints][-1]
+
+    @property
     def bodies_alike(self) -> bool:
         """True if the URDF has one and the same ball for all links, which are three or more."""
         return bodies_alike(self.contents, self.joints)
@@ -242,11 +280,11 @@ class Robot:
         """
         Return the identified link that carries a link of the URDF, and the pose of that one in it.
 
-        ``frame`` None stands for the last identified joint's own link.  Raises ModelError if the
-        URDF has no such link, or no identified joint moves it.
+        ``frame`` None stands for `tip`.  Raises ModelError if the URDF has no such link, or no
+        identified joint moves it.
         """
         if frame is None:
-            return self.links[-1], pin.SE3.Identity()
+            return self.tip, pin.SE3.Identity()
         body = self.link_frames.get(frame)
         if body is None:
             raise ModelError(
@@ -254,13 +292,14 @@ class Robot:
                 link=frame,
                 remedy=f'links are {one_of(self.link_frames)}',
             )
-        if body.parentJoint not in self.joint_ids:
+        carriers = self.carriers
+        if body.parentJoint not in carriers.joint_ids:
             raise ModelError(
                 f"no identified joint moves link '{frame}'",
                 link=frame,
                 remedy=f'name one of {one_of(self.links)}, or a link that is fixed to one of them',
             )
-        return self.links[self.joint_ids.index(body.parentJoint)], body.placement
+        return carriers.links[carriers.joint_ids.index(body.parentJoint)], body.placement
 
     def configuration(self, position: np.ndarray) -> np.ndarray:
         """
@@ -270,7 +309,7 @@ class Robot:
         continuous joint takes two entries (cosine, sine).
         """
         self.require_tree()
-        position = np.asarray(position, dtype=float)
+        position = self.mimics.positions(np.asarray(position, dtype=float))
         q = np.empty((*position.shape[:-1], self.model.nq))
         entries, continuous = self._entries
         q[..., entries] = position
@@ -282,17 +321,26 @@ class Robot:
 
     @cached_property
     def _entries(self) -> tuple[np.ndarray, np.ndarray]:
-        """(n_joints,) first entry of each joint in a configuration; bool, true if it has two."""
-        joints = [self.model.joints[index] for index in self.joint_ids]
+        """(n,) first entry of each joint in a configuration; bool, true if it has two."""
+        joints = [self.model.joints[index] for index in self.carriers.joint_ids]
         return np.array([j.idx_q for j in joints]), np.array([j.nq == 2 for j in joints])
 
     def tangent(self, vectors: np.ndarray) -> np.ndarray:
-        """Reorder (..., n_joints) velocities, accelerations or efforts into Pinocchio's order."""
+        """Return Pinocchio's velocities or accelerations (..., nv) from those of the joints."""
         self.require_tree()
-        vectors = np.asarray(vectors, dtype=float)
+        vectors = self.mimics.rates(np.asarray(vectors, dtype=float))
         reordered = np.empty_like(vectors)
-        reordered[..., self.columns] = vectors
+        reordered[..., self.carriers.columns] = vectors
         return reordered
+
+    def cotangent(self, vectors: np.ndarray) -> np.ndarray:
+        """
+        Return the joints' efforts (..., n_joints) from Pinocchio's (..., nv).
+
+        It is `tangent` transposed, which serves rows of Jacobians, too.
+        """
+        self.require_tree()
+        return self.mimics.efforts(np.asarray(vectors)[..., self.carriers.columns])
 
     def require_tree(self) -> None:
         """Raise `ModelError` where the robot has passive joints, hence more than its own."""
@@ -312,13 +360,21 @@ class Robot:
         inertia are not part of Pinocchio's rigid-body model.
         """
         model = self.model.copy()
-        for index, link in zip(self.joint_ids, self.links, strict=True):
+        carriers = self.carriers
+        for index, link in zip(carriers.joint_ids, carriers.links, strict=True):
             if f'{link}.{INERTIAL_SYMBOLS[0]}' in parameters.layout:
                 vector = parameters.inertial(link)
                 # without a body, as a frame between joints is, the centre would be 0 / 0
                 made = pin.Inertia.FromDynamicParameters(vector) if vector.any() else None
                 model.inertias[index] = made or pin.Inertia.Zero()
         return model
+
+
+def joint_inertia(robot: Robot, data: pin.Data, configuration: np.ndarray) -> np.ndarray:
+    """Return the inertia (n_joints,) that each joint alone moves in a configuration."""
+    upper = np.triu(pin.crba(robot.model, data, configuration))
+    inertia = upper + np.triu(upper, 1).T
+    return np.asarray(np.diagonal(robot.cotangent(robot.cotangent(inertia).T)))
 
 
 def tilted_gravity(gravity: Sequence[float], tilt: Sequence[float]) -> tuple[float, float, float]:
@@ -413,7 +469,7 @@ def lumped_inertias(robot: Robot, link: str) -> dict[str, np.ndarray]:
     while pending:
         parent, placement = pending.pop()
         for name, joint in robot.contents.joints.items():
-            if joint.parent != parent or name in robot.joints:
+            if joint.parent != parent or name in robot.carriers.joints:
                 continue
             here = placement * joint_placement(joint, robot.locked.get(name, 0.0))
             pending.append((joint.child, here))

@@ -327,7 +327,9 @@ class Follower:
         """Look for changes, if that is enabled, against the current estimate."""
         settings, detector = self.options.changes, None
         if settings is not None and self.identifier is not None:
-            detector = ChangeDetector(self.identifier, settings)
+            tip = self._problem.robot.tip
+            link = tip if f'{tip}.m' in self.identifier.structure.layout else None
+            detector = ChangeDetector(self.identifier, settings, link=link)
         self.changes = ChangeWatch(detector, 1e-9 * self._origin)
 
     def save_state(self, path: Path) -> None:

@@ -68,7 +68,7 @@ def preference(
     of_joint: dict[str, tuple[int, TreeJoint]] = {}
     robot = robot.opened
     for depth, joint in enumerate(tree_of(robot).joints):
-        of_link[robot.links[joint.column]] = of_joint[robot.joints[joint.column]] = depth, joint
+        of_link[robot.links[joint.link]] = of_joint[robot.joints[joint.link]] = depth, joint
     ranks = []
     for place, name in enumerate(layout):
         owner, _, symbol = name.rpartition('.')

@@ -165,7 +165,7 @@ class ElasticRegressor:
         """Write the columns ``Ia`` of a block, from the motions of its links."""
         n = len(self.revolute)
         for rotor in self.rotors:
-            column = 10 * n + rotor.joint
+            column = len(self.rigid.layout) + rotor.joint
             spin = motors.velocity[:, rotor.joint]
             spin_up = motors.acceleration[:, rotor.joint]
             out[:, n + rotor.joint, column] = spin_up
@@ -178,8 +178,8 @@ class ElasticRegressor:
             moment = axis[:, None] * spin_up + np.cross(velocity, axis, axis=0) * spin
             efforts = np.einsum('ckn,cn->nk', units, moment / rotor.ratio)
             tree = self.rigid.tree.joints
-            path = [tree[place].column for place in tree[rotor.carrier].path]
-            out[:, path, column] = efforts
+            for k, place in enumerate(tree[rotor.carrier].path):
+                out[:, tree[place].column, column] += tree[place].multiplier * efforts[:, k]
 
     def _fill_transmissions(self, motion: Motion, out: np.ndarray) -> None:
         n = len(self.revolute)
@@ -254,10 +254,10 @@ def _transmissions(
 def _rotors(robot: Robot, elastic: ElasticJoints, tree: Tree) -> tuple[Rotor, ...]:
     """Rotors in the order of the data, each with what carries it."""
     model = robot.model
-    place = {robot.joint_ids[joint.column]: i for i, joint in enumerate(tree.joints)}
+    place = {robot.carriers.joint_ids[joint.link]: i for i, joint in enumerate(tree.joints)}
     data = model.createData()
     pin.forwardKinematics(model, data, robot.configuration(np.zeros(robot.n_joints)))
-    by_column = {joint.column: joint for joint in tree.joints}
+    by_column = {joint.link: joint for joint in tree.joints}
     rotors = []
     for column, (joint, ratio) in enumerate(
         zip(robot.joints, elastic.ratios(robot.joints), strict=True)

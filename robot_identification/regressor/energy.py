@@ -101,7 +101,7 @@ class EnergyRegressor:
         position, velocity = self._checked(position, velocity)
         parts = [slice(start, start + _BLOCK) for start in range(0, len(position), _BLOCK)]
         blocks = [self._links(position[part], velocity[part]) for part in parts]
-        columns = [slice(10 * joint.column, 10 * joint.column + 10) for joint in self._joints]
+        columns = [slice(10 * joint.link, 10 * joint.link + 10) for joint in self._joints]
         out = np.zeros((len(position), len(self.layout)))
         for part, links in zip(parts, blocks, strict=True):
             for place, link in zip(columns, links, strict=True):
@@ -113,11 +113,12 @@ class EnergyRegressor:
             by_velocity = np.einsum('sc,sci->si', weights[:, self._inert], momenta)
             by_position = np.zeros(position.shape)
             for part, links in zip(parts, blocks, strict=True):
-                for joint, place, link in zip(self._joints, columns, links, strict=True):
-                    by_q, by_dq = link.pull_back(np.ascontiguousarray(weights[part, place].T))
-                    path = [self._joints[i].column for i in joint.path]
-                    by_position[part, path] += by_q.T
-                    by_velocity[part, path] += by_dq.T
+                for joint, column, link in zip(self._joints, columns, links, strict=True):
+                    by_q, by_dq = link.pull_back(np.ascontiguousarray(weights[part, column].T))
+                    for i, ancestor in enumerate(self._joints[k] for k in joint.path):
+                        place = part, ancestor.column
+                        by_position[place] += ancestor.multiplier * by_q[i]
+                        by_velocity[place] += ancestor.multiplier * by_dq[i]
             return by_position, by_velocity
 
         return out, pull_back
@@ -175,11 +176,15 @@ class EnergyRegressor:
         motions = self.rigid.motions(q, dq, np.zeros_like(q), others)
         links: list[_LinkState] = []
         base = np.broadcast_to(upward[:, None], (3, len(position)))
+        all_q, all_dq = (
+            self.rigid.tree.mimics.positions(q.T).T,
+            self.rigid.tree.mimics.rates(dq.T).T,
+        )
         for joint, motion in zip(self._joints, motions, strict=True):
             parent = links[joint.parent] if joint.parent >= 0 else None
             step = joint.translation[:, None]
             if not joint.revolute:
-                step = step + (joint.rotation @ joint.axis)[:, None] * q[joint.column]
+                step = step + (joint.rotation @ joint.axis)[:, None] * all_q[joint.link]
             axes = base if parent is None else parent.upward
             height = (axes * step).sum(axis=0) + (0.0 if parent is None else parent.height)
             links.append(
@@ -188,7 +193,7 @@ class EnergyRegressor:
                     upward=motion[:3, 2],
                     height=height,
                     units=motion[:, 3:],
-                    speeds=dq[[self._joints[i].column for i in joint.path]],
+                    speeds=all_dq[[self._joints[i].link for i in joint.path]],
                 )
             )
         return links

@@ -260,6 +260,14 @@ def urdf_values(robot: Robot, motors: Mapping[str, str] | None = None) -> dict[s
         values.update({f'{owner}.{s}': drawn.damping for s in friction_symbols(mjcf='damping')})
         dry = friction_symbols(mjcf='frictionloss', sign=POSITIVE)
         values.update({f'{owner}.{s}': drawn.friction for s in dry})
+    for joint, mimic in robot.mimics.followed.items():
+        # on the drive of the joint that is followed
+        owner, ratio = (motors or {}).get(mimic.joint, mimic.joint), abs(mimic.multiplier)
+        drawn = robot.contents.joints[joint]
+        for s in friction_symbols(mjcf='damping'):
+            values[f'{owner}.{s}'] += ratio**2 * drawn.damping
+        for s in friction_symbols(mjcf='frictionloss', sign=POSITIVE):
+            values[f'{owner}.{s}'] += ratio * drawn.friction
     return values
 
 

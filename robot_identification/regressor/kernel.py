@@ -178,18 +178,26 @@ def set_inertial(unit: np.ndarray, factors: np.ndarray, entries: np.ndarray, cou
 def write_rows(
     entries: np.ndarray, places: np.ndarray, out: np.ndarray, start: int, count: int
 ) -> None:
-    """Write whole rows: zeros, then entries, a few rows at once that stay in the first cache."""
+    """
+    Write whole rows: zeros, then the entries that have a place.
+
+    They are a few rows at once, which stay in the first cache.
+    """
     whole = count - count % TILE
     for first in range(0, whole, TILE):
         rows = out[start + first : start + first + TILE]
         rows[:] = 0.0
         for k in range(places.size):
             place = places[k]
+            if place < 0:
+                continue
             for t in range(TILE):  # unrolled, as the number is known
                 rows[t, place] = entries[k, first + t]
     out[start + whole : start + count] = 0.0
     for k in range(places.size):
         place = places[k]
+        if place < 0:
+            continue
         for t in range(whole, count):
             out[start + t, place] = entries[k, t]
 
@@ -216,6 +224,8 @@ def write_entries(
     constant(int64, 1),
     constant(float64, 1),
     constant(int64, 1),
+    constant(int64, 2),
+    constant(float64, 1),
     constant(float64, 2),
     constant(float64, 2),
     constant(float64, 2),
@@ -233,6 +243,8 @@ def evaluate(
     functions: np.ndarray,
     weights: np.ndarray,
     places: np.ndarray,
+    merges: np.ndarray,
+    multipliers: np.ndarray,
     position: np.ndarray,
     velocity: np.ndarray,
     acceleration: np.ndarray,
@@ -246,7 +258,7 @@ def evaluate(
 
     Parameters
     ----------
-    joints, frames, axes, gravity, sums, functions, weights, places, dense:
+    joints, frames, axes, gravity, sums, functions, weights, places, merges, multipliers, dense:
         As in `KernelData`.
     position, velocity, acceleration:
         (m, n) states.
@@ -287,6 +299,13 @@ def evaluate(
                 for k in range(known):
                     set_inertial(own[2 + k], factors, inertial[pair + k], count)
             pair += known
+        for i in range(merges.shape[0]):
+            source, target = inertial[merges[i, 0]], inertial[merges[i, 1]]
+            multiplier = multipliers[merges[i, 0]]
+            if merges[i, 0] == merges[i, 1]:
+                target *= multiplier
+            else:
+                target += multiplier * source
         for i in range(sums.shape[0]):
             entry = entries[n_inertial + i]
             entry[:] = 0.0
@@ -393,6 +412,7 @@ def add_product(one: np.ndarray, other: np.ndarray, out: np.ndarray, count: int)
     constant(float64, 2),
     constant(float64, 1),
     constant(int64, 1),
+    constant(float64, 1),
     constant(float64, 2),
     constant(float64, 2),
     constant(float64, 2),
@@ -405,6 +425,7 @@ def pull_back(
     axes: np.ndarray,
     gravity: np.ndarray,
     rows: np.ndarray,
+    multipliers: np.ndarray,
     position: np.ndarray,
     velocity: np.ndarray,
     acceleration: np.ndarray,
@@ -423,12 +444,13 @@ def pull_back(
     ----------
     joints, frames, axes, gravity:
         As in `KernelData`.
-    rows:
-        (pairs,) column of the joint of each link and joint on its path (`carried_links`).
+    rows, multipliers:
+        (pairs,) column of the joint of each link and joint on its path (`carried_links`), and its
+        speed by that of its column.
     position, velocity, acceleration:
         (m, n) states.
     by_rows:
-        (m, n, >= 10 n) gradient by the rows.
+        (m, columns, >= 10 n) gradient by the rows.
     out:
         (3, n, m) for the gradient by positions, velocities and accelerations, by column.
 
@@ -461,10 +483,11 @@ def pull_back(
                 own[1 + known, c * BLOCK : (c + 1) * BLOCK] = axes[i, c]
             column, adjoint = 10 * (joints[i, 4] - 3 * n), adjoints[i + 1]
             for k in range(known):
+                multiplier = multipliers[pair + k]
                 for t in range(count):
                     gradient = by_rows[begin + t, rows[pair + k]]
                     for c in range(10):
-                        values[c * BLOCK + t] = gradient[column + c]
+                        values[c * BLOCK + t] = multiplier * gradient[column + c]
                 unit = own[2 + k]
                 multiply_inertia(values, own[0], force, count)
                 add_cross_force(own[0], force, 1.0, adjoint[2 + k], count)

@@ -27,6 +27,8 @@ class KernelData:
     dense, size:
         Whether the kernel makes whole rows (of ``size`` = n p numbers a sample) or ``size``
         entries.
+    tree:
+        The joints; n of them move, some of which may follow others.
     joints:
         (n, 7) for each joint of the tree: place of its parent's link (0 is the base), number of
         joints on its path, the two functions that its frame depends on, its velocity and
@@ -47,8 +49,12 @@ class KernelData:
         not wanted: the ten of each link for each joint on its path, then those of ``sums``.
     missing:
         Places of entries that are zero for every motion.
-    carried:
-        (pairs,) column of the joint of each link and joint on its path.
+    carried, multipliers:
+        (pairs,) column of the joint of each link and joint on its path, and that joint's speed by
+        that of its column.
+    merges:
+        (f, 2) pairs whose entries are multiplied and added to those of another pair, or are
+        themselves multiplied, where both are the same.
     terms:
         The terms that the other entries come from.
 
@@ -56,6 +62,7 @@ class KernelData:
 
     dense: bool
     size: int
+    tree: Tree
     joints: np.ndarray
     frames: np.ndarray
     axes: np.ndarray
@@ -66,6 +73,8 @@ class KernelData:
     places: np.ndarray
     missing: np.ndarray
     carried: np.ndarray
+    multipliers: np.ndarray
+    merges: np.ndarray
     terms: tuple[JointTerm, ...]
 
     def evaluate(self, motion: Motion, out: np.ndarray, threads: int = 1) -> None:
@@ -100,7 +109,9 @@ class KernelData:
             self.functions,
             self.weights,
             self.places,
-            *_contiguous(part),
+            self.merges,
+            self.multipliers,
+            *_contiguous(self.tree.complete(part)),
             further_functions(self.terms, part),
             out,
             start,
@@ -116,10 +127,10 @@ class KernelData:
         from .kernel import pull_back
 
         by_rows = np.ascontiguousarray(by_rows)
-        tree = self.joints, self.frames, self.axes, self.gravity, self.carried
+        tree = self.joints, self.frames, self.axes, self.gravity, self.carried, self.multipliers
         out = np.empty((3, len(self.joints), len(motion)))
-        pull_back(*tree, *_contiguous(motion), by_rows, out)
-        return np.ascontiguousarray(out.transpose(0, 2, 1))
+        pull_back(*tree, *_contiguous(self.tree.complete(motion)), by_rows, out)
+        return np.ascontiguousarray(self.tree.mimics.efforts(out.transpose(0, 2, 1)))
 
 
 def _contiguous(motion: Motion) -> tuple[np.ndarray, ...]:
@@ -130,7 +141,7 @@ def _contiguous(motion: Motion) -> tuple[np.ndarray, ...]:
 
 def dense_data(rigid: RigidBodies, terms: Sequence[JointTerm], n_columns: int) -> KernelData:
     """Return the kernel's input for whole rows of ``n_columns`` columns."""
-    n = len(rigid.tree.joints)
+    n = rigid.tree.n_columns
     places = {
         (row, column): row * n_columns + column for row in range(n) for column in range(n_columns)
     }
@@ -148,7 +159,7 @@ def entries_data(
 def carried_links(tree: Tree) -> list[tuple[int, int]]:
     """Return the columns of the joint and of the link, for each link and joint that moves it."""
     return [
-        (tree.joints[place].column, joint.column) for joint in tree.joints for place in joint.path
+        (tree.joints[place].column, joint.link) for joint in tree.joints for place in joint.path
     ]
 
 
@@ -161,7 +172,15 @@ def _kernel_data(
 ) -> KernelData:
     """Return the kernel's input for the entries at certain rows and columns, and their places."""
     pairs = carried_links(rigid.tree)
-    places = [wanted.get((row, 10 * link + c), -1) for row, link in pairs for c in range(10)]
+    ancestors = [rigid.tree.joints[place] for joint in rigid.tree.joints for place in joint.path]
+    multipliers = np.array([joint.multiplier for joint in ancestors])
+    merges = _merges(pairs, multipliers)
+    added = {source for source, target in merges if source != target}
+    places = [
+        -1 if i in added else wanted.get((row, 10 * link + c), -1)
+        for i, (row, link) in enumerate(pairs)
+        for c in range(10)
+    ]
     seen = {link for i, (_, link) in enumerate(pairs) if max(places[10 * i : 10 * i + 10]) >= 0}
     sums: list[tuple[int, int]] = []
     every: list[tuple[int, float]] = []
@@ -174,6 +193,7 @@ def _kernel_data(
     return KernelData(
         dense=dense,
         size=len(wanted),
+        tree=rigid.tree,
         joints=joints,
         frames=frames,
         axes=axes,
@@ -184,8 +204,21 @@ def _kernel_data(
         places=np.array(places, dtype=np.int64),
         missing=np.setdiff1d(np.arange(len(wanted)), places),
         carried=np.array([row for row, _ in pairs]),
+        multipliers=multipliers,
+        merges=np.array(merges, dtype=np.int64).reshape(-1, 2),
         terms=tuple(terms),
     )
+
+
+def _merges(pairs: Sequence[tuple[int, int]], multipliers: np.ndarray) -> list[tuple[int, int]]:
+    """Return pairs whose entries are multiplied, with the pair that they are added to."""
+    first: dict[tuple[int, int], int] = {}
+    merges = []
+    for i, pair in enumerate(pairs):
+        target = first.setdefault(pair, i)
+        if target != i or multipliers[i] != 1.0:
+            merges.append((i, target))
+    return merges
 
 
 def _tree_tables(
@@ -196,7 +229,7 @@ def _tree_tables(
     joints = np.zeros((n, 7), dtype=np.int64)
     frames, axes = np.zeros((n, 12, 3)), np.zeros((n, 6))
     for i, joint in enumerate(rigid.tree.joints):
-        column = joint.column
+        column = joint.link
         # a turning frame depends on cosine and sine, a sliding one on the position alone
         position = (n + column, 2 * n + column) if joint.revolute else (column, 5 * n)
         functions = *position, 3 * n + column, 4 * n + column

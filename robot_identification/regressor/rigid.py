@@ -30,6 +30,7 @@ import numpy as np
 import pinocchio as pin
 
 from ..data.recording import Motion
+from ..model.mimic_joints import MimicJoints
 from ..model.parameters import ParameterLayout
 from ..model.robot import Robot
 
@@ -42,7 +43,9 @@ class TreeJoint:
     Attributes
     ----------
     column:
-        Place of the joint in all data; also the place of its link among the links.
+        Place of the joint in all data: that of its master if it mimics one.
+    link:
+        Place of its link among the links, and of the joint among all that move.
     parent:
         Place in `Tree.joints` of the joint before it; -1 for the base.
     path:
@@ -53,30 +56,62 @@ class TreeJoint:
         (3,) unit vector, in its own frame.
     rotation, translation:
         (3, 3) axes and (3,) origin [m] of its frame at position 0, in the parent's frame.
+    multiplier:
+        Its speed by that of its column.
 
     """
 
     column: int
+    link: int
     parent: int
     path: tuple[int, ...]
     revolute: bool
     axis: np.ndarray
     rotation: np.ndarray
     translation: np.ndarray
+    multiplier: float = 1.0
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Joints of a robot, each after its parent, and gravity (3,) in the base frame [m/s^2]."""
+    """
+    Joints of a robot.
+
+    Attributes
+    ----------
+    joints:
+        Each after its parent.
+    gravity:
+        (3,) in the base frame [m/s^2].
+    mimics:
+        Joints that follow others.
+
+    """
 
     joints: tuple[TreeJoint, ...]
     gravity: np.ndarray
+    mimics: MimicJoints
+
+    @property
+    def n_columns(self) -> int:
+        """Number of joints that have data."""
+        return len(self.mimics.joints)
 
     @property
     def revolute(self) -> tuple[bool, ...]:
         """Kinds of the joints, true for those that turn, in the order of the data."""
-        ordered = sorted(self.joints, key=lambda joint: joint.column)
-        return tuple(joint.revolute for joint in ordered)
+        ordered = sorted(self.joints, key=lambda joint: joint.link)
+        return tuple(joint.revolute for joint in ordered[: self.n_columns])
+
+    def complete(self, motion: Motion) -> Motion:
+        """Return the motion of all joints that move."""
+        if not self.mimics.followed:
+            return motion
+        return Motion(
+            self.mimics.positions(motion.position),
+            self.mimics.rates(motion.velocity),
+            self.mimics.rates(motion.acceleration),
+        )
 
 
 def tree_of(robot: Robot) -> Tree:
@@ -86,15 +121,17 @@ def tree_of(robot: Robot) -> Tree:
     Raises ModelError if the robot has passive joints: then it is `Robot.opened` that is a tree.
     """
     robot.require_tree()
-    model = robot.model
+    model, mimics, carriers = robot.model, robot.mimics, robot.carriers
+    columns = [*range(robot.n_joints), *mimics.masters.tolist()]
+    multipliers = [*np.ones(robot.n_joints), *mimics.multipliers]
     data = model.createData()
     pin.computeJointJacobians(model, data, pin.neutral(model))
     # a parent's index is smaller than its children's in Pinocchio, so sorting by it orders a tree
-    order = sorted(range(robot.n_joints), key=lambda column: robot.joint_ids[column])
-    place = {robot.joint_ids[column]: i for i, column in enumerate(order)}
+    order = sorted(range(carriers.n_joints), key=lambda link: carriers.joint_ids[link])
+    place = {carriers.joint_ids[link]: i for i, link in enumerate(order)}
     joints: list[TreeJoint] = []
-    for i, column in enumerate(order):
-        index = robot.joint_ids[column]
+    for i, link in enumerate(order):
+        index = carriers.joint_ids[link]
         jacobian = pin.getJointJacobian(model, data, index, pin.ReferenceFrame.LOCAL)
         # Pinocchio gives a vector where the robot has one joint
         motion = jacobian.reshape(6, -1)[:, model.joints[index].idx_v]
@@ -104,16 +141,18 @@ def tree_of(robot: Robot) -> Tree:
         placement = model.jointPlacements[index]
         joints.append(
             TreeJoint(
-                column=column,
+                column=columns[link],
+                link=link,
                 parent=parent,
                 path=(*(joints[parent].path if parent >= 0 else ()), i),
                 revolute=revolute,
                 axis=angular if revolute else linear,
                 rotation=placement.rotation.copy(),
                 translation=placement.translation.copy(),
+                multiplier=float(multipliers[link]),
             )
         )
-    return Tree(tuple(joints), np.array(robot.gravity, dtype=float))
+    return Tree(tuple(joints), np.array(robot.gravity, dtype=float), mimics)
 
 
 def cross_matrix(a: np.ndarray) -> np.ndarray:
@@ -185,8 +224,12 @@ class RigidBodies:
         base[3:, 1] = -self.tree.gravity[:, None]
         base[:, 2:] = others[:, :, None]
         motions: list[np.ndarray] = []
+        mimics = self.tree.mimics
+        if mimics.followed:
+            q = np.ascontiguousarray(mimics.positions(q.T).T)
+            dq, ddq = (np.ascontiguousarray(mimics.rates(rate.T).T) for rate in (dq, ddq))
         for joint, kernel in zip(self.tree.joints, self._joints, strict=True):
-            k = joint.column
+            k = joint.link
             parent = base if joint.parent < 0 else motions[joint.parent]
             motions.append(kernel.next_link(parent, q[k], dq[k], ddq[k]))
         return motions
@@ -195,9 +238,9 @@ class RigidBodies:
         """Write the columns of a block, (n_samples, >= n_joints, >= 10 n_joints), from motions."""
         for joint, motion in zip(self.tree.joints, motions, strict=True):
             entries = _rows(motion)
-            columns = slice(10 * joint.column, 10 * joint.column + 10)
-            for i, ancestor in enumerate(joint.path):
-                out[:, self.tree.joints[ancestor].column, columns] = entries[i].T
+            columns = slice(10 * joint.link, 10 * joint.link + 10)
+            for i, ancestor in enumerate(self.tree.joints[place] for place in joint.path):
+                out[:, ancestor.column, columns] += ancestor.multiplier * entries[i].T
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from scipy.interpolate import CubicHermiteSpline
 
 from ..data.commands import CommandRecording
 from ..errors import importing, ModelError
+from ..model.mimic_joints import MimicJoints
 from ..model.mujoco_model import mujoco_model
 from ..model.robot import Robot
 from .parameters import ServoParameters
@@ -116,15 +117,17 @@ class ServoModel:
         for joint in slack:
             model.jnt_limited[joint.id] = 1
             model.jnt_solref[joint.id] = (FRICTION_STIFFNESS * self.timestep, 1.0)
-        if model.nv != self.robot.n_joints + len(playing):
+        moving = self.robot.carriers
+        if model.nv != moving.n_joints + len(playing):
             raise ModelError(
                 f"robot '{self.robot.name}' has {model.nv - len(playing)} degrees of freedom in "
                 f'MuJoCo for {self.robot.n_joints} joints',
                 remedy='lock joints that have no servo (robot.locked)',
             )
-        dofs = np.array([model.joint(joint).dofadr[0] for joint in self.robot.joints])
+        dofs = np.array([model.joint(joint).dofadr[0] for joint in moving.joints])
         slack_dofs = np.array([joint.dofadr[0] for joint in slack], dtype=int)
-        return _Mechanism(model, dofs, np.array(playing, dtype=int), slack_dofs)
+        places = np.array(playing, dtype=int)
+        return _Mechanism(model, dofs, places, slack_dofs, self.robot.mimics)
 
     def _add_actuators(self, spec: Any) -> None:
         """Add affine actuators in the order of the joints: effort = control - kp q - kd v."""
@@ -216,7 +219,7 @@ class ServoModel:
         """
         for playing, alike in groupby(sets, key=lambda each: each.playing):
             group = list(alike)
-            width = 1 + 2 * (self.robot.n_joints + len(playing))
+            width = 1 + 2 * (self.robot.carriers.n_joints + len(playing))
             size = max(1, BATCH // (self.n_steps(recording) * width))
             for first in range(0, len(group), size):
                 with _without_log():
@@ -233,8 +236,9 @@ class ServoModel:
         controls = np.stack([self.controls(each, recording) for each in sets])
         states = np.zeros((len(sets), 1 + steps, 1 + 2 * mechanism.model.nv))
         positions, velocities = mechanism.columns()
-        states[:, 0, positions] = recording.position[0]
-        states[:, 0, velocities] = recording.initial_velocity
+        mimics = self.robot.mimics
+        states[:, 0, positions] = mimics.positions(np.asarray(recording.position[0]))
+        states[:, 0, velocities] = mimics.rates(np.asarray(recording.initial_velocity))
         feedback = _Feedback(self, mechanism, sets)
         threads = min(len(sets), len(os.sched_getaffinity(0)))
         data = [mujoco.MjData(mechanism.model) for _ in range(threads)]
@@ -273,23 +277,32 @@ class _Mechanism:
     ----------
     model:
         MuJoCo's.
-    dofs:
-        (n,) degrees of freedom of the motors' sides of the joints.
+    moving:
+        (n + followers,) degrees of freedom of the motors' sides of the joints, and of those that
+        mimic others.
     playing:
         (k,) numbers of the joints with play.
     slack:
         (k,) degrees of freedom of their play.
+    mimics:
+        Joints that follow others.
 
     """
 
     model: Any
-    dofs: np.ndarray
+    moving: np.ndarray
     playing: np.ndarray
     slack: np.ndarray
+    mimics: MimicJoints
+
+    @property
+    def dofs(self) -> np.ndarray:
+        """(n,) degrees of freedom of the motors' sides of the joints."""
+        return self.moving[: len(self.mimics.joints)]
 
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns of a state with positions and velocities of the motors' sides."""
-        return 1 + self.dofs, 1 + self.model.nv + self.dofs
+        """Return the columns of a state with positions and velocities of `moving`."""
+        return 1 + self.moving, 1 + self.model.nv + self.moving
 
     def outputs(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (..., n) positions and velocities of the joints' outputs by states."""

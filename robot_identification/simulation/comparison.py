@@ -21,6 +21,8 @@ from ..data.recording import RecordingSource, Samples, source_name
 from ..errors import importing, ModelError, RecordingError
 from ..estimation.tables import number, rule
 from ..exports.mjcf_export import mjcf
+from ..model.mimic_joints import MimicJoints
+from ..model.mujoco_model import stiffen
 from ..model.parameters import body_links, ParameterSet
 from ..regressor import build
 from ..regressor.base_search import structure
@@ -272,11 +274,16 @@ def _rate(samples: Samples) -> float:
 
 @dataclass(frozen=True)
 class _Robot:
-    """A robot in MuJoCo, where its joints are in the state, and (n_joints,) its offsets."""
+    """
+    A robot in MuJoCo, where its joints are in the state, and (n_joints,) its offsets.
+
+    Joints that mimic others are among those in the state, after the others.
+    """
 
     model: mujoco.MjModel
     places: np.ndarray
     offset: np.ndarray
+    mimics: MimicJoints
 
     @classmethod
     def from_result(cls, result: Result | StoredResult, parameters: ParameterSet) -> _Robot:
@@ -286,8 +293,10 @@ class _Robot:
         model = mujoco.MjModel.from_xml_string(mjcf(robot, without, result.settings.model))
         # recorded efforts are what they are
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
-        places = np.array([model.joint(joint).qposadr[0] for joint in robot.joints])
-        return cls(model, places, np.array(list(offsets.values())))
+        places = np.array([model.joint(joint).qposadr[0] for joint in robot.carriers.joints])
+        if robot.mimics.followed:
+            stiffen(model)
+        return cls(model, places, np.array(list(offsets.values())), robot.mimics)
 
     def play(self, samples: Samples, starts: np.ndarray, steps: int) -> np.ndarray:
         """Return the positions (n_starts, n_joints) after a number of samples."""
@@ -295,12 +304,13 @@ class _Robot:
         substeps = ceil(period / LONGEST_STEP - 1e-9)
         self.model.opt.timestep = period / substeps
         state = np.zeros((len(starts), 1 + 2 * self.model.nv))  # time, positions, velocities
-        state[:, 1 + self.places] = samples.position[starts]
-        state[:, 1 + self.model.nq + self.places] = samples.velocity[starts]
+        state[:, 1 + self.places] = self.mimics.positions(samples.position[starts])
+        speeds = self.mimics.rates(samples.velocity[starts])
+        state[:, 1 + self.model.nq + self.places] = speeds
         efforts = samples.measured_effort - self.offset
         # held from sample to sample as the mean of both ends
         held = 0.5 * (efforts[:-1] + efforts[1:])
         rows = starts[:, None] + np.arange(steps)
         control = np.repeat(held[rows], substeps, axis=1)
         states, _ = rollout.rollout(self.model, mujoco.MjData(self.model), state, control)
-        return np.asarray(states[:, -1, 1 + self.places])
+        return np.asarray(states[:, -1, 1 + self.places[: samples.position.shape[1]]])

@@ -20,7 +20,7 @@ from ..errors import importing, SettingsError
 from ..model.consistency import inertia_at_com
 from ..model.mujoco_model import ENTRIES, rotation, set_inertia, wxyz
 from ..model.parameters import ParameterSet
-from ..model.robot import Robot
+from ..model.robot import joint_inertia, Robot
 from ..regressor import ElasticJoints
 from .plant import Plant
 from .servo import Servo
@@ -77,7 +77,7 @@ class ElasticPlant(Plant):
 
     def _take_out_rotors(self, model: mujoco.MjModel, parameters: ParameterSet) -> None:
         """Give the links the inertia that they have without the rotors that they carry."""
-        without = {link: parameters.inertial(link).copy() for link in self.robot.links}
+        without = {link: parameters.inertial(link).copy() for link in self.robot.carriers.links}
         for motor in self._elastic.motor_names(self.robot.joints):
             body = model.body(motor).id
             link = model.body(model.body_parentid[body]).name
@@ -216,7 +216,7 @@ class ElasticServo(Servo):
         robot = self._robot
         rigid = self._rigid(*reference)
         configuration = robot.configuration(reference[0])
-        inertia = np.diag(pin.crba(robot.model, self._data, configuration))[robot.columns]
+        inertia = joint_inertia(robot, self._data, configuration)
         wanted = reference[0] + rigid / self._spring
         rate = reference[1] if self._last is None else (wanted - self._last) * self._rate
         self._last = wanted

@@ -15,6 +15,10 @@ the URDF's bodies, with the acceleration of the step before; springs act at the 
 Coulomb friction sticks truly: there is no velocity below which it fades out.  Static friction
 (Szabo and Szadeczky-Kardoss) is a steep but smooth function of the velocity, and so is the mean
 over a step of Dahl's friction, whose direction follows the displacement.
+
+Joints that mimic others have no friction of their own: it acts at the joint that they follow, with
+the inertia of both.  MuJoCo keeps them together within a step; after it they are put where they
+have to be.
 """
 
 from __future__ import annotations
@@ -85,6 +89,7 @@ class Plant:
         self.model.opt.timestep = timestep
         self.data = mujoco.MjData(self.model)
         self._place, self._dof = self._places(robot.joints)
+        self._moving_place, self._moving_dof = self._places(robot.carriers.joints)
         self._owners, self._gears = self._drives()
         self._drive_place, self._drive_dof = self._places(self._owners)
         gears = np.abs(self._gears)
@@ -114,7 +119,7 @@ class Plant:
         self._stuck = np.zeros(self.model.nv, dtype=bool)
         self._direction, self._acceleration = np.zeros((2, self.model.nv))
         self.external = np.zeros(robot.n_joints)
-        self._unloaded = body_inertial(self.model, self.model.body(robot.links[-1]).id)
+        self._unloaded = body_inertial(self.model, self.model.body(robot.tip).id)
         self._identity = np.eye(self.model.nv)
         self._inverse = np.empty_like(self._identity)
         self.set_state(np.zeros(robot.n_joints), np.zeros(robot.n_joints))
@@ -158,9 +163,13 @@ class Plant:
     def set_state(self, position: np.ndarray, velocity: np.ndarray) -> None:
         """Put the robot into a state, (n_joints,) each."""
         self._reset()
-        self.data.qpos[self._place] = position
-        self.data.qvel[self._dof] = velocity
+        self._write_state(position, velocity)
         mujoco.mj_forward(self.model, self.data)
+
+    def _write_state(self, position: np.ndarray, velocity: np.ndarray) -> None:
+        mimics = self.robot.mimics
+        self.data.qpos[self._moving_place] = mimics.positions(position)
+        self.data.qvel[self._moving_dof] = mimics.rates(velocity)
 
     def _reset(self) -> None:
         """Forget the state, that of friction included."""
@@ -174,7 +183,7 @@ class Plant:
         r = np.array(payload.position)
         body = payload.mass * (r @ r * np.eye(3) - np.outer(r, r))
         load = [payload.mass, *(payload.mass * r), *body[ENTRIES]]
-        link = self.model.body(self.robot.links[-1]).id
+        link = self.model.body(self.robot.tip).id
         set_inertia(self.model, link, self._unloaded + load)
         # of a copy of the state, since this would put the robot into its reference position
         mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
@@ -213,17 +222,40 @@ class Plant:
         if self._smooth:
             viscous, constant = self._smooth_friction(velocity + 0.5 * h * self._acceleration)
             drive -= constant
-        mujoco.mj_solveM(model, data, self._inverse, self._identity)
+        self._invert_inertia()
         # (M + h/2 D)^-1: viscous friction at the mean of the velocities before and after
         response = _solved(self._identity + self._inverse * (0.5 * h * viscous), self._inverse)
-        acting = drive + data.qfrc_passive - data.qfrc_bias - viscous * velocity
+        passive, bias = (self._at_drives(x) for x in (data.qfrc_passive, data.qfrc_bias))
+        acting = drive + passive - bias - viscous * velocity
         free = velocity + h * (response @ acting)
         dry = self._dry_friction(h * response, velocity, free)
         after = free - h * (response @ dry)
         self._acceleration = (after - velocity) / h
         data.qfrc_applied[:] = drive - dry - 0.5 * viscous * (velocity + after)
         mujoco.mj_step(model, data)
+        if self.robot.mimics.followed:
+            self._write_state(self.position, self.velocity)
         mujoco.mj_forward(model, data)  # inertia and bias of the new state, for the next step
+
+    def _invert_inertia(self) -> None:
+        """Write the inverse of the inertia; zeros for joints that mimic others."""
+        mujoco.mj_solveM(self.model, self.data, self._inverse, self._identity)
+        if not self.robot.mimics.followed:
+            return
+        reduced = self._at_drives(self._at_drives(np.linalg.inv(self._inverse)).T)
+        free = np.setdiff1d(np.arange(self.model.nv), self._moving_dof[self.robot.n_joints :])
+        self._inverse[:] = 0.0
+        self._inverse[np.ix_(free, free)] = np.linalg.inv(reduced[np.ix_(free, free)])
+
+    def _at_drives(self, efforts: np.ndarray) -> np.ndarray:
+        """Return efforts (..., nv) with those of joints that mimic others at their drives."""
+        mimics = self.robot.mimics
+        if not mimics.followed:
+            return efforts
+        moved = efforts.copy()
+        moved[..., self._moving_dof] = 0.0
+        moved[..., self._dof] = mimics.efforts(efforts[..., self._moving_dof])
+        return moved
 
     def _smooth_friction(self, velocity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """
@@ -271,7 +303,7 @@ class Plant:
         position = robot.configuration(self.position)
         efforts = pin.rnea(robot.model, self._rigid_data, position, *states)
         transmitted = np.zeros(self.model.nv)
-        transmitted[self._dof] = efforts[robot.columns]
+        transmitted[self._dof] = robot.cotangent(efforts)
         return transmitted
 
     def inverse_dynamics(
@@ -283,9 +315,9 @@ class Plant:
         All are (n_joints,) in the robot's order; rotor inertia is included.
         """
         self.set_state(position, velocity)
-        self.data.qacc[self._dof] = acceleration
+        self.data.qacc[self._moving_dof] = self.robot.mimics.rates(acceleration)
         mujoco.mj_inverse(self.model, self.data)
-        return self.data.qfrc_inverse[self._dof]
+        return self._at_drives(self.data.qfrc_inverse)[self._dof]
 
     def _of_dofs(self, parameters: ParameterSet, symbol: str, gears: np.ndarray) -> np.ndarray:
         """Return (nv,) friction as the motors have it, of which the parameters are reduced."""

@@ -93,7 +93,7 @@ class Servo:
         robot = self._robot
         states = robot.tangent(np.array([velocity, acceleration]))
         efforts = pin.rnea(robot.model, self._data, robot.configuration(position), *states)
-        return np.asarray(efforts[robot.columns])
+        return np.asarray(robot.cotangent(efforts))
 
     def _friction(self, velocity: np.ndarray) -> np.ndarray:
         return self._viscous * velocity + self._coulomb * np.tanh(velocity / CREEP)

@@ -305,7 +305,7 @@ def truth(robot: Robot, settings: SimulationSettings | None = None) -> Parameter
     nominal = prior(robot, replace(model, elastic=None))
     random = np.random.default_rng([settings.seed, 0])
     values: dict[str, float] = {}
-    for link in robot.links:
+    for link in robot.carriers.links:
         perturbed = perturb(nominal.inertial(link), settings.perturbation, random)
         require_movable(perturbed, link)
         names = nominal.layout.names[nominal.layout.slice_of(link)]

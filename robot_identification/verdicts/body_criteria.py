@@ -13,6 +13,7 @@ from ..diagnosis.recording_faults import revolute
 from ..model.plausibility import PlausibilityFinding
 from ..results.result import Result
 from ..version import page
+from .joints_apart import gripper_links
 from .reason import and_more, COLLISIONS, CONTROL, MORE, Reason, SIMULATION
 
 MASSES = ('mass', 'total_mass')
@@ -50,6 +51,12 @@ def plausibility(result: Result) -> Iterator[Reason]:
     loads = [fault.link for fault in result.recorded.diagnosis if fault.code == 'payload']
     explained = {*loads, *([''] if loads else [])}
     findings = [each for each in result.plausibility.findings if each.link not in explained]
+    fingers = gripper_links(result.robot)
+    for finding in findings:
+        if finding.link in fingers:
+            joints = (fingers[finding.link],)
+            yield replace(_implausible(finding, 1), joints=joints, remark=True)
+    findings = [finding for finding in findings if finding.link not in fingers]
     masses = [finding for finding in findings if finding.quantity in MASSES]
     shapes = [finding for finding in findings if finding.quantity not in MASSES]
     if result.robot.bodies_alike and result.settings.estimation.physical.total_mass is None:

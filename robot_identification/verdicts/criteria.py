@@ -19,6 +19,7 @@ from ..results.servo_result import ServoResult
 from .body_criteria import consistency, gains, mounting, offsets, plausibility
 from .file_criteria import files
 from .fit_criteria import fit, speed, unseen, validated_speeds, validation
+from .joints_apart import JointsApart
 from .load_criteria import (
     assumed,
     body,
@@ -157,7 +158,10 @@ def kind_of(result: Any) -> Kind:
 def reasons(result: Any) -> Iterator[Reason]:
     """Iterate over the reasons of all criteria that apply to a result."""
     kind = kind_of(result)
+    apart = JointsApart()
+    if kind is ARM:
+        apart = JointsApart.from_fit(result.robot, result.estimate.fit)
     for criterion in CRITERIA:
         if kind in criterion.applies_to:
             for reason in criterion.reasons(result):
-                yield replace(reason, criterion=criterion.name)
+                yield apart.of_arm(replace(reason, criterion=criterion.name))

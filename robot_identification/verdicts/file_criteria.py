@@ -25,12 +25,14 @@ from ..version import page
 from .fit_criteria import (
     EXTRAPOLATING_SPEED,
     LARGE_ERROR,
+    NONE_APART,
     shows_nothing,
     SMALL_ERROR,
     speed_ratios,
     unseen,
     USELESS_ERROR,
 )
+from .joints_apart import JointsApart
 from .reason import CONTROL, Reason, SIMULATION
 
 SIMULATION_ERROR = 30.0
@@ -44,7 +46,8 @@ def files(result: Result) -> Iterator[Reason]:
     """Iterate over what errors of files alone rule out: computed torque and simulation."""
     simulated = _TARGETS.get(_target(result), URDF)
     speeds = result.system.factor.highest_speed
-    yield from file_reasons(list(_recordings(result)), speeds, unseen(result), simulated)
+    apart = JointsApart.from_fit(result.robot, result.estimate.fit)
+    yield from file_reasons(list(_recordings(result)), speeds, unseen(result), simulated, apart)
 
 
 def file_reasons(
@@ -52,6 +55,7 @@ def file_reasons(
     speeds: np.ndarray,
     validations: Sequence[Validation],
     simulated: str = URDF,
+    apart: JointsApart = NONE_APART,
 ) -> Iterator[Reason]:
     """
     Iterate over the reasons of files, one for each at most.
@@ -66,6 +70,8 @@ def file_reasons(
         All on recordings that the identification has not seen.
     simulated:
         The file that a simulator takes; computed torque is by the URDF.
+    apart:
+        Joints that count where no others do.
 
     """
 
@@ -81,7 +87,7 @@ def file_reasons(
             if seen is not None and shows_nothing(seen):
                 continue
             error = recording.of(file)
-            reason = None if error is None else _reason(recording, error, uses)
+            reason = None if error is None else _reason(recording, error, uses, apart)
             if reason is not None:
                 harmless = within and seen is not None and extrapolates(seen)
                 found.append(replace(reason, rules_out=()) if harmless else reason)
@@ -115,14 +121,17 @@ def _recordings(result: Result) -> Iterator[tuple[RecordingErrors, Validation | 
             yield recording, seen
 
 
-def _reason(recording: RecordingErrors, error: FileError, uses: tuple[str, ...]) -> Reason | None:
+def _reason(
+    recording: RecordingErrors, error: FileError, uses: tuple[str, ...], apart: JointsApart
+) -> Reason | None:
     """Return what a file misses, and what that speaks against; None where it is not known."""
     original, value = recording.of(ORIGINAL), error.relative_error
     if not np.isfinite(value):
         return None
     out: tuple[str, ...] = ()
     bound, at = LARGE_ERROR, ''
-    joints = tuple(j for j, missed in error.joints.items() if missed > USELESS_ERROR)
+    large = tuple(j for j, missed in error.joints.items() if missed > USELESS_ERROR)
+    joints = next(filter(None, apart.groups(large)), ())
     if value > SIMULATION_ERROR:
         out, bound = uses, SIMULATION_ERROR
     elif original is not None and value > max(SMALL_ERROR, original.relative_error):
@@ -131,7 +140,8 @@ def _reason(recording: RecordingErrors, error: FileError, uses: tuple[str, ...])
         out = _without_simulation(uses)
     elif joints:
         # a feedforward that misses more than half of a joint's effort is none for that joint
-        out, bound, at = _without_simulation(uses), USELESS_ERROR, error.worst
+        out, bound = _without_simulation(uses), USELESS_ERROR
+        at = max(joints, key=lambda joint: error.joints[joint])
     return Reason(
         text=_text(recording, error, at),
         rules_out=out,

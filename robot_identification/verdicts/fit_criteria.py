@@ -15,6 +15,7 @@ from ..estimation.predicted_errors import MOTIONS
 from ..estimation.validation import Validation
 from ..results.exported_files import RecordingErrors, URDF
 from ..results.result import Result
+from .joints_apart import JointsApart
 from .reason import ALL, COLLISIONS, CONTROL, in_times, MORE, Reason, Step
 from .residual_criteria import fit_step
 
@@ -37,18 +38,26 @@ WEAK_SPEED = 0.5
 MOVING_SPEED = 0.03
 """Highest speed above which a joint moves [rad/s or m/s]."""
 
+NONE_APART = JointsApart()
+"""Judges all joints together."""
+
 
 def fit(result: Result) -> Iterator[Reason]:
     """Iterate over what the error of the fit itself rules out."""
-    if reason := _error(result.estimate.fit, fit_step(result), 'the fit'):
+    for reason in _errors(result.estimate.fit, fit_step(result), 'the fit', apart=_apart(result)):
         yield _of_model(result, reason)
+
+
+def _apart(result: Result) -> JointsApart:
+    return JointsApart.from_fit(result.robot, result.estimate.fit)
 
 
 def validation(result: Result) -> Iterator[Reason]:
     """Iterate over errors on recordings that the identification has not seen."""
     fitted, seen = result.estimate.fit, unseen(result)
-    step = fit_step(result) if _error(fitted, MORE, 'the fit') else MORE
-    for reason in validation_reasons(fitted, result.system.factor.highest_speed, seen, step):
+    step = fit_step(result) if any(_errors(fitted, MORE, 'the fit')) else MORE
+    speeds, apart = result.system.factor.highest_speed, _apart(result)
+    for reason in validation_reasons(fitted, speeds, seen, step, apart):
         yield _of_model(result, reason)
     if not seen:
         yield Reason(
@@ -89,7 +98,11 @@ def _repeats(seen: Validation, result: Result) -> bool:
 
 
 def validation_reasons(
-    fitted: Fit, speeds: np.ndarray, validations: Sequence[Validation], step: Step = MORE
+    fitted: Fit,
+    speeds: np.ndarray,
+    validations: Sequence[Validation],
+    step: Step = MORE,
+    apart: JointsApart = NONE_APART,
 ) -> Iterator[Reason]:
     """
     Iterate over the reasons of validations against parameters.
@@ -104,6 +117,8 @@ def validation_reasons(
         Of these parameters.
     step:
         What to do where a validation within the identified speeds has a large error.
+    apart:
+        Joints that are judged by themselves.
 
     """
     ratios = [np.nan_to_num(speed_ratios(speeds, [each])) for each in validations]
@@ -123,20 +138,28 @@ def validation_reasons(
                 key='data.identification',
             )
             # within the speeds of the identification another recording shows that it holds
-            yield from _seen_errors(fitted, seen, where, faster, faster, harmless=within)
+            steps = faster, faster
+            yield from _seen_errors(fitted, seen, where, *steps, apart, harmless=within)
         else:
-            yield from _seen_errors(fitted, seen, where, step, MORE)
+            yield from _seen_errors(fitted, seen, where, step, MORE, apart)
 
 
 def _seen_errors(
-    fitted: Fit, seen: Validation, where: str, step: Step, more: Step, *, harmless: bool = False
+    fitted: Fit,
+    seen: Validation,
+    where: str,
+    step: Step,
+    more: Step,
+    apart: JointsApart,
+    *,
+    harmless: bool = False,
 ) -> Iterator[Reason]:
     """Iterate over errors of a validation; ``harmless`` large ones are mere reservations."""
-    found = _error(seen, step, 'the prediction', f' on {where}')
+    found = list(_errors(seen, step, 'the prediction', f' on {where}', apart))
     growth = seen.relative_error / max(fitted.relative_error, 1e-9)
-    if found is not None:
-        yield replace(found, rules_out=()) if harmless else found
-    elif seen.relative_error > SMALL_ERROR and growth > OVERFIT_RATIO:
+    for reason in found:
+        yield replace(reason, rules_out=()) if harmless else reason
+    if not found and seen.relative_error > SMALL_ERROR and growth > OVERFIT_RATIO:
         yield Reason(
             text=f'the error on {where} is {seen.relative_error:.3g} %, {in_times(growth)} times '
             f'that of the fit ({fitted.relative_error:.3g} %)',
@@ -145,15 +168,15 @@ def _seen_errors(
             **more,
         )
     errors = dict(zip((joint.joint for joint in seen.joints), seen.all_rows, strict=False))
-    named = () if found is None else found.joints
-    slow = [j for j, error in errors.items() if error > JOINT_ERROR and j not in named]
-    if slow:
+    named = {joint for reason in found for joint in reason.joints}
+    large = tuple(j for j, error in errors.items() if error > JOINT_ERROR and j not in named)
+    for slow in filter(None, apart.groups(large)):
         worst = max(slow, key=lambda joint: errors[joint])
         yield Reason(
             text=f'with the rows of the dead zone the prediction misses {errors[worst]:.3g} % of '
             f'the effort of {worst} on {where}',
             rules_out=(COLLISIONS,),
-            joints=tuple(slow),
+            joints=slow,
             value=errors[worst],
             threshold=JOINT_ERROR,
             unit='%',
@@ -189,28 +212,41 @@ def _rows_missing(seen: Validation, where: str) -> Reason | None:
     )
 
 
-def _error(fitted: Fit, step: Step, who: str, where: str = '') -> Reason | None:
-    """Return what relative errors of all joints, or of single ones, rule out."""
-    error, of = fitted.relative_error, ''
-    joints: tuple[str, ...] = ()
-    large = [joint for joint in fitted.joints if joint.relative_error > JOINT_ERROR]
+def _errors(
+    fitted: Fit, step: Step, who: str, where: str = '', apart: JointsApart = NONE_APART
+) -> Iterator[Reason]:
+    """Iterate over what relative errors of all joints, or else of single ones, rule out."""
+    error = fitted.relative_error
     if error > USELESS_ERROR:
-        bound, out = USELESS_ERROR, ALL
-    elif error > LARGE_ERROR:
-        bound, out = LARGE_ERROR, (CONTROL, COLLISIONS)
-    elif large:
-        worst = max(large, key=lambda joint: joint.relative_error)
-        error, of = worst.relative_error, f' of {worst.joint}'
-        joints = tuple(joint.joint for joint in large)
-        bound, out = JOINT_ERROR, (COLLISIONS,)
-        if error > USELESS_ERROR:
+        yield _missed(error, step, who, where, ALL, USELESS_ERROR)
+        return
+    if error > LARGE_ERROR:
+        yield _missed(error, step, who, where, (CONTROL, COLLISIONS), LARGE_ERROR)
+        return
+    errors = {joint.joint: joint.relative_error for joint in fitted.joints}
+    large = tuple(joint for joint, error in errors.items() if error > JOINT_ERROR)
+    for joints in filter(None, apart.groups(large)):
+        worst = max(joints, key=lambda joint: errors[joint])
+        bound, out = JOINT_ERROR, [COLLISIONS]
+        if errors[worst] > USELESS_ERROR:
             # a feedforward that misses more than half of a joint's effort is none for that joint
-            bound, out = USELESS_ERROR, (CONTROL, COLLISIONS)
-    else:
-        return None
+            bound, out = USELESS_ERROR, [CONTROL, COLLISIONS]
+        at = f' of {worst}{where}'
+        yield _missed(errors[worst], step, who, at, tuple(out), bound, joints)
+
+
+def _missed(
+    error: float,
+    step: Step,
+    who: str,
+    where: str,
+    out: tuple[str, ...],
+    bound: float,
+    joints: tuple[str, ...] = (),
+) -> Reason:
     share = f'{error:.3g}' if error < 1000.0 else 'more than 1000'
     return Reason(
-        text=f'{who} misses {share} % of the effort{of}{where}',
+        text=f'{who} misses {share} % of the effort{where}',
         rules_out=out,
         joints=joints,
         value=error,

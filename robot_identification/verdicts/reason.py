@@ -61,6 +61,8 @@ class Reason:
         Of the experiment file, that the step is about; empty where none.
     remark:
         True where it excludes none.
+    excepted:
+        True where its joints are left out of the uses, which hold for the others.
 
     """
 
@@ -74,6 +76,7 @@ class Reason:
     next_step: str = ''
     key: str = ''
     remark: bool = False
+    excepted: bool = False
 
 
 def in_times(ratio: float) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ..errors import one_of
 from ..estimation.tables import rule, wrapped
 from ..estimation.validation import Validation
 from ..results.exported_files import RecordingErrors
@@ -21,6 +22,7 @@ from ..results.stored_result import StoredResult
 from .criteria import kind_of, reasons
 from .file_criteria import file_reasons
 from .fit_criteria import of_model, validated_speeds, validation_reasons
+from .joints_apart import JointsApart
 from .reason import Reason, USES
 
 GOOD, USABLE, DO_NOT_USE = LEVELS = ('good', 'usable', 'do_not_use')
@@ -76,9 +78,17 @@ class Verdict:
         return tuple(reason.text for reason in self.reasons if reason.remark)
 
     @property
+    def excepted(self) -> tuple[str, ...]:
+        """Joints for which the uses do not hold."""
+        names = (joint for reason in self.reasons if reason.excepted for joint in reason.joints)
+        return tuple(dict.fromkeys(names))
+
+    @property
     def sentence(self) -> str:
         """The verdict in a sentence."""
         fit = _listed([self.possible[use] for use in self.uses])
+        if self.excepted:
+            fit += f' at all joints but {one_of(self.excepted)}'
         if self.level == GOOD:
             return f'Good for {fit}; {self.scope}.'
         if self.level == DO_NOT_USE:
@@ -142,6 +152,7 @@ class Verdict:
             'level': self.level,
             'sentence': self.sentence,
             'uses': list(self.uses),
+            'excepted_joints': list(self.excepted),
             'scope': self.scope,
             'omissions': list(self.omissions),
             'reasons': [asdict(reason) for reason in self.reasons],
@@ -196,12 +207,14 @@ def validation_verdict(
     the errors of its files on the same ones.
     """
     speeds = stored.highest_speed
-    found = validation_reasons(stored.identification, speeds, validations)
+    apart = JointsApart.from_fit(stored.robot, stored.identification)
+    found = validation_reasons(stored.identification, speeds, validations, apart=apart)
     named = [replace(of_model(reason, judged), criterion='validation') for reason in found]
     pairs = list(zip(judged, validations))
-    files = file_reasons(pairs, speeds, validations)
+    files = file_reasons(pairs, speeds, validations, apart=apart)
     named += [replace(reason, criterion='files') for reason in files]
-    return verdict_from_reasons(named, validated_speeds(speeds, validations))
+    of_arm = map(apart.of_arm, named)
+    return verdict_from_reasons(of_arm, validated_speeds(speeds, validations))
 
 
 def _listed(texts: Sequence[str], word: str = 'and') -> str:

@@ -105,6 +105,30 @@ def test_names_that_are_alike_are_told_first(tmp_path, write):
     assert 'lamp' not in absent and 'finger' in still
 
 
+@pytest.mark.parametrize('write', [bag, table])
+def test_a_joint_that_does_not_follow_what_it_mimics_is_told(tmp_path, write):
+    ramp = np.linspace(0.0, 1.0, 100)
+    robot = Robot.from_urdf(robot_of().urdf, ['arm', 'finger'], locked={'wrist joint': 0.0})
+    still = {'arm': ramp, 'wrist joint': 0.0, 'finger': ramp}
+    for name, twin, told in (('with', ramp, ''), ('apart', 0.4 * ramp, "'twin' is up to 0.")):
+        entry = write(tmp_path / name, {**still, 'twin': twin})
+        source = open_recording(entry, ('arm',))
+        seen = recorded_joints(source, robot, [*robot.locked])
+        faults, _ = faults_of_locked(robot, [seen])
+        assert [fault.joints for fault in faults] == [('twin',)] * bool(told)
+        assert told in ''.join(map(str, faults))
+
+
+def test_a_joint_that_is_recorded_without_what_it_mimics_is_told(tmp_path):
+    ramp = np.linspace(0.0, 1.0, 100)
+    entry = bag(tmp_path / 'run', {'arm': ramp, 'wrist joint': 0.0, 'twin': 0.5 * ramp})
+    moving, *_ = remarks(robot_of(), entry)
+    assert "joint 'twin' is locked at 0 m and moves" in moving and 'robot.joints' in moving
+    # as the remedy says
+    robot = Robot.from_urdf(robot_of().urdf, ['arm', 'twin'], locked={'wrist joint': 0.0})
+    assert robot.mimics.names == ('finger',)
+
+
 def test_names_of_no_joint_are_told(tmp_path):
     states = {'arm': 0.5, 'wrist joint': 0.0, 'finger': 0.0, 'lamp': 0.0}
     passed, _ = remarks(robot_of(), bag(tmp_path / 'run', states))

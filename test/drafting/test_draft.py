@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from gripper_arm import gripper
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -391,6 +392,25 @@ def test_factors_by_joint_are_those_of_the_joints_that_move(tmp_path, motion, fi
     assert dict(found.robot.locked) == {'finger': pytest.approx(0.035)}
     (tmp_path / 'experiment.yaml').write_text(found.text(fingered, tmp_path))
     check(read_first_rows(load_experiment(tmp_path / 'experiment.yaml').sources())[0], motion)
+
+
+def test_a_joint_that_mimics_one_that_moves_is_said_and_not_locked(tmp_path):
+    urdf = tmp_path / 'hand.urdf'
+    urdf.write_text(gripper().urdf)
+    time = np.arange(400) / 100.0
+    names = ('turn', 'lift', 'grip', 'tip')
+    columns = [np.sin((1.0 + k) * time) for k in range(3)]
+    columns += [1.3 * columns[2] + 0.2, *columns[:3]]
+    header = ','.join(
+        ['t', *(f'{n}_position' for n in names), *(f'{n}_effort' for n in names[:3])]
+    )
+    path = tmp_path / 'run.csv'
+    np.savetxt(path, np.column_stack([time, *columns]), '%.12g', ',', header=header, comments='')
+    found = draft(urdf, [path], KNOWN)
+    assert (found.robot.joints, found.robot.locked) == (names[:3], {})
+    assert 'tip follows 1.3 grip +0.2' in found.summary()
+    text = yaml.safe_load(found.text(urdf, tmp_path))
+    assert text['robot']['joints'] == [*names[:3]] and 'locked' not in text['robot']
 
 
 def test_names_that_are_left_over_on_both_sides_are_told(tmp_path, motion, robot):

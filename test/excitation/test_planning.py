@@ -129,19 +129,22 @@ ARM = [('a', 'base', 'revolute', -1, ''), ('b', 'of_a', 'revolute', -1, '')]
             {'f': 0.0, 'g': 0.0},
         ),
         # a parallelogram: the joint that is followed carries the rest of the arm
-        ([('c', 'of_b', 'revolute', -1, ''), ('d', 'of_b', 'revolute', -1, 'b')], {'d': 0.0}),
+        ([('c', 'of_b', 'revolute', -1, ''), ('d', 'of_b', 'revolute', -1, 'b')], {}),
         ([('c', 'of_b', 'revolute', -1, '')], {}),
     ],
     ids=['mimic', 'drives', 'parallelogram', 'none'],
 )
-def test_fingers_and_joints_that_mimic_are_held_and_said(tmp_path, recwarn, hand, held):
+def test_fingers_are_held_and_said(tmp_path, recwarn, hand, held):
     path = urdf(tmp_path, [*ARM, *hand])
     robot, _ = planned_robot(path, PlanningSettings())
-    names = [name for name, *_ in [*ARM, *hand] if name not in held]
+    names = [name for name, *_, mimicked in [*ARM, *hand] if name not in held and not mimicked]
     assert (list(robot.joints), robot.locked) == (names, held)
+    assert [name for name, *_, mimicked in hand if mimicked and name not in held] == [
+        *robot.mimics.names
+    ]
     said = [str(w.message) for w in recwarn if 'held while planning' in str(w.message)]
     assert len(said) == bool(held)
-    assert all(name in said[0] for name in held)
+    assert all(name in said[0] for name, *_, mimicked in hand if name in held and not mimicked)
 
 
 def test_joints_that_are_named_move(tmp_path):

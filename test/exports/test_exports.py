@@ -15,6 +15,7 @@ from pathlib import Path
 import shutil
 import subprocess
 
+from gripper_arm import gripper
 from lxml import etree
 import numpy as np
 import pinocchio as pin
@@ -236,6 +237,10 @@ def slider():
     return Robot.from_urdf(SLIDER, ['lift', 'turn', '*/ rail'])
 
 
+def fingers():
+    return gripper(gravity=(0.5, 1.0, -9.7))
+
+
 DRIVE = CoupledDrive('joint_6', ('joint_5', 'joint_6'), ratios=(-0.5, 1.0))
 CASES = {
     'seven joints': (panda, ModelSettings()),
@@ -250,6 +255,7 @@ CASES = {
         ModelSettings(('stiction', 'stribeck'), False, stiction_slope=80.0, stribeck_slope=2.0),
     ),
     'bodies alone': (tx40, ModelSettings((), False)),
+    'mimic': (fingers, ModelSettings(('viscous', 'coulomb', 'load'))),
 }  # fmt: skip
 
 

@@ -114,7 +114,8 @@ def assert_same_dynamics(robot: Robot, exported: Robot, parameters: ParameterSet
         assert np.abs(got - expected).max() < 1e-9 * scale
         rows = pin.computeJointTorqueRegressor(robot.model, regressor_data, q, v, a)
         vector = np.zeros(rows.shape[1])
-        for index, link in zip(robot.joint_ids, robot.links, strict=True):
+        carriers = robot.carriers
+        for index, link in zip(carriers.joint_ids, carriers.links, strict=True):
             vector[10 * (index - 1) : 10 * index] = parameters.inertial(link)
         assert np.abs(got - rows @ vector).max() < 1e-9 * scale
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model of servos in MuJoCo against plain MuJoCo: states, friction, delays, branches."""
 
+from gripper_arm import gripper, urdf
 import mujoco
 import numpy as np
 import pytest
@@ -89,6 +90,22 @@ def test_commands_are_held_and_late(model):
     np.testing.assert_allclose(late[whole], held[whole], atol=1e-12)
     early = model.controls(truth(delay=-0.01), recording) / KP
     np.testing.assert_allclose(early[:150], np.repeat(command, 5, axis=0)[10:160], atol=1e-9)
+
+
+def test_fingers_on_one_servo_move_as_one_body_of_both_masses():
+    finger = ('left', 'prismatic', 'base', '0 0 0', '0 1 0', '', '0 0 0', 0.2)
+    other = ('right', *finger[1:5], ('left', -1.0, 0.0), '0 0 0', 0.3)
+    settings = ServoSettings(stiffness=20.0, damping=1.0)
+    time = np.arange(100) * PERIOD
+    command = 0.02 * (time > 0.05)[:, None]
+    recording = CommandRecording(time, np.zeros_like(command), command, ('left',))
+    known = ServoParameters.with_neutral(1, armature=0.01, viscous=0.1, coulomb=0.0, delay=0.0)
+    moved = []
+    for hand in ((finger, other), ((*finger[:-1], 0.5),)):
+        arm = gripper(['left'], urdf(hand), gravity=(0.0, 0.0, 0.0))
+        moved.append(simulated(ServoModel(arm, settings, SIMULATOR), known, recording))
+    assert np.ptp(moved[1]) > 0.01
+    np.testing.assert_allclose(*moved, rtol=0.0, atol=1e-6)
 
 
 def test_limits_hold_the_servos_effort():

@@ -12,6 +12,7 @@ from robot_identification.model.consistency import check
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.plausibility import PlausibilityFinding as Implausible
 from robot_identification.model.plausibility import PlausibilityReport
+from robot_identification.model.robot import Robot
 from robot_identification.selection.model_selection import Choice, ModelSelection
 from robot_identification.verdicts import body_criteria
 from robot_identification.verdicts.reason import ALL, Reason, USES
@@ -253,6 +254,45 @@ def test_rows_of_the_dead_zone_are_validated():
     (seen,) = identify_sources(problem, [run(1)], [run(2)]).validations
     assert len(seen.all_rows) == ROBOT.n_joints
     assert seen.all_rows != tuple(joint.relative_error for joint in seen.joints)
+
+
+@pytest.mark.parametrize(
+    ('errors', 'fault', 'lost'),
+    [
+        ({'joint_3': 60.0}, None, set()),
+        ({'joint_3': 60.0, 'joint_2': 35.0}, None, {'collision_detection'}),
+        ({}, ('effort_sign', 'joint_3'), set()),
+        ({}, ('effort_sign', 'joint_2'), set(USES)),
+    ],
+)
+def test_a_gripper_costs_the_arm_no_use_and_is_excepted(good, monkeypatch, errors, fault, lost):
+    monkeypatch.setattr(Robot, 'gripper_joints', ('joint_3',))
+    result = good
+    for joint, error in errors.items():
+        seen = tuple(with_errors(each, error, joint) for each in result.validations)
+        estimate = with_errors(result.estimate, error, joint)
+        result = replace(result, estimate=estimate, validations=seen)
+    if fault:
+        result = with_finding(result, fault[0], joints=(fault[1],))
+    found = verdict(result)
+    assert {*USES} - {*found.uses} == lost
+    excepted = 'joint_3' in errors or fault == ('effort_sign', 'joint_3')
+    assert found.excepted == ('joint_3',) * excepted
+    assert excepted == any('of the gripper' in text for text in found.remarks)
+    if excepted:
+        assert 'at all joints but joint_3' in found.sentence
+
+
+def test_a_last_joint_with_hardly_any_effort_is_excepted_from_errors_but_no_faults(good):
+    fit = good.estimate.fit
+    tiny = tuple(
+        replace(each, rmse=1e-9) if each.joint == 'joint_3' else each for each in fit.joints
+    )
+    small = replace(good, estimate=replace(good.estimate, fit=replace(fit, joints=tiny)))
+    missed = replace(small, estimate=with_errors(small.estimate, 60.0, 'joint_3'))
+    found = verdict(missed)
+    assert {*USES} == {*found.uses} and found.excepted == ('joint_3',)
+    assert verdict(with_finding(small, 'effort_sign', joints=('joint_3',))).level == DO_NOT_USE
 
 
 def test_a_finding_that_hardly_helps_the_whole_robot_is_a_reservation(good):

@@ -135,7 +135,7 @@ function robotScene(canvas, data) {
     const q = sampled(robot.values, robot.columns, share), found = [identity];
     for (const j of robot.joints)
       found.push(matrices.product(matrices.product(found[j.parent], j.placement),
-        matrices.joint(j.turn, j.slide, q[j.column])));
+        matrices.joint(j.turn, j.slide, j.multiplier * q[j.column] + j.offset)));
     return found;
   }
 

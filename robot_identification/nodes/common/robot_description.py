@@ -35,7 +35,8 @@ class RobotOptions:
     )
     joints: tuple[str, ...] = option(
         (),
-        doc='Identified joints in the order of all data; empty: every moving one',
+        doc='Identified joints in the order of all data; empty: every moving one that mimics '
+        'no other',
         read_only=True,
     )
     gravity: tuple[float, float, float] = option(
