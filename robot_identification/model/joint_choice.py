@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -288,7 +289,38 @@ def build_model(text: str, where: str) -> pin.Model:
 
 def reduced_model(full: pin.Model, held: Mapping[str, float]) -> pin.Model:
     """Return the model with joints held where they are, and what hangs on them lumped."""
-    return pin.buildReducedModel(full, *locked_configuration(full, held)) if held else full
+    if not held:
+        return full
+    with links_apart(full) as apart:
+        model = pin.buildReducedModel(apart, *locked_configuration(apart, held))
+        for frame in model.frames:
+            if frame.type == pin.FrameType.BODY:
+                frame.name = frame.name.removeprefix(_LINK)
+    return model
+
+
+_LINK = 'link '
+
+
+@contextmanager
+def links_apart(model: pin.Model) -> Iterator[pin.Model]:
+    """
+    Give a model in which no link has the name of a joint, as a URDF may have it.
+
+    Pinocchio looks for frames of joints to hold by the name alone.
+    """
+    same = [
+        frame
+        for frame in model.frames
+        if frame.type == pin.FrameType.BODY and model.existJointName(frame.name)
+    ]
+    for frame in same:
+        frame.name = _LINK + frame.name
+    try:
+        yield model
+    finally:
+        for frame in same:
+            frame.name = frame.name.removeprefix(_LINK)
 
 
 def locked_configuration(

@@ -17,7 +17,7 @@ import pinocchio as pin
 import scipy
 
 from ..errors import ModelError
-from .joint_choice import locked_configuration
+from .joint_choice import links_apart, locked_configuration
 from .robot import Robot
 from .urdf import parse_tree
 from .urdf_files import resolve_package_path
@@ -94,7 +94,8 @@ def read_shapes(
         geometry = _built(full, document, kind)
     if robot.locked:
         ids, configuration = locked_configuration(full, robot.locked)
-        geometry = pin.buildReducedModel(full, geometry, ids, configuration)[1]
+        with links_apart(full) as apart:
+            geometry = pin.buildReducedModel(apart, geometry, ids, configuration)[1]
     return Shapes(geometry, tuple(lost), tuple(dict.fromkeys(assumed)))
 
 

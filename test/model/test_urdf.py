@@ -7,6 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.errors import ModelError, Omission
+from robot_identification.model.link_geometry import read_shapes
 from robot_identification.model.robot import Robot
 from robot_identification.model.urdf import (
     is_urdf_file,
@@ -17,7 +18,8 @@ from robot_identification.model.urdf import (
 
 from fuzz.attacks import chain
 
-TEXT = (Path(__file__).resolve().parents[2] / 'urdf' / 'zollo_planar_2r.urdf').read_text()
+URDFS = Path(__file__).resolve().parents[2] / 'urdf'
+TEXT = (URDFS / 'zollo_planar_2r.urdf').read_text()
 
 
 def refusal(text, **named):
@@ -267,3 +269,13 @@ def test_attributes_of_an_element_are_bounded():
     crowded = text.replace('<link name="base_link"', f'<link name="base_link" {many}', 1)
     with pytest.raises(ModelError, match='has 10000[01] attributes in one <link>'):
         Robot.from_urdf(crowded)
+
+
+def test_a_joint_is_locked_where_another_ones_link_has_its_name():
+    text = (URDFS / 'szabo_3r.urdf').read_text()
+    plain = Robot.from_urdf(text, ['joint_1', 'joint_2'], locked={'joint_3': 0.4})
+    text = text.replace('"link_1"', '"joint_3"')
+    named = Robot.from_urdf(text, ['joint_1', 'joint_2'], locked={'joint_3': 0.4})
+    assert named.links == ('joint_3', 'link_2') and set(named.links) < set(named.link_frames)
+    np.testing.assert_array_equal(named.prior.values, plain.prior.values)
+    assert read_shapes(named).geometry.ngeoms == read_shapes(plain).geometry.ngeoms
