@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+import warnings
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ..data.readers import read_head, read_tables
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry
 from ..data.sampling import likely_unit
-from ..errors import one_of, SettingsError
+from ..errors import Omission, one_of, SettingsError
 from ..version import page
 
 _HEAD = 2000
@@ -122,6 +123,11 @@ def _of_columns(head: Head, file: Path, joints: tuple[str, ...]) -> tuple[Column
     if whole:
         columns.update({signal: (name,) * len(joints) for signal, name in whole.items()})
         guess = replace(guess, joints=joints, effort_name='', by_content=False)
+    if head.environments > 1:
+        read = next((name for name in whole.values() if name.endswith(', :]')), None)
+        if read is not None:
+            text = f'{file}: of {head.environments} environments the first one is read, as {read}'
+            warnings.warn(Omission(text), stacklevel=4)
     guess = replace(guess, columns=columns)
     if not columns and head.rows is not None:
         guess = guess_by_content(head.rows, head.labels, joints)

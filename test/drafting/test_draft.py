@@ -11,6 +11,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.config.experiment_file import load_experiment
+from robot_identification.config.sources import open_recording
 from robot_identification.data.bag_writer import BagWriter, Qos, Topic
 from robot_identification.diagnosis.recording_faults import read_first_rows
 from robot_identification.drafting.draft import draft, DraftSettings, evidence_of_gravity
@@ -513,6 +514,22 @@ def test_a_joint_that_stands_still_is_left_out_of_arrays(tmp_path, motion, one_f
     assert len(experiment.robot.joints) == 2 and len(found.robot.locked) == 1
     np.testing.assert_array_equal(block.position, q[:, :2])
     np.testing.assert_array_equal(block.effort, tau[:, :2])
+
+
+@pytest.mark.parametrize('kind', ['npz', 'mat', 'hdf5'])
+def test_the_first_of_parallel_environments_is_read(tmp_path, motion, kind):
+    time, *signals = motion
+    stacked = [np.stack([signal, 2.0 * signal], axis=1) for signal in signals]
+    stacked[0][:, 0, 2] = 0.3  # locked
+    arrays = dict(zip(('t', 'q', 'v', 'tau'), (time, *stacked), strict=True))
+    found = draft(URDF, [saved(tmp_path / f'run.{kind}', arrays)], KNOWN)
+    assert 'of 2 environments the first one is read, as q[:, 0, :]' in found.summary()
+    experiment, block = written(found, tmp_path)
+    np.testing.assert_array_equal(block.effort, signals[2][:, :2])
+    entry = experiment.data.identification[0]
+    entry = replace(entry, position=('q[:, 1, 0]', 'q[:, 2, 0]'))
+    with pytest.raises(RecordingError, match=r"no column 'q\[:, 2, 0\]': .* to q\[:, 1, 2\]"):
+        read_first_rows([open_recording(entry, ('a', 'b'), None, tmp_path)])
 
 
 def saved(path, arrays):

@@ -3,7 +3,8 @@
 Recordings as arrays by name, in formats that differ in how arrays are stored.
 
 A signal is one array ``(n_samples, n_columns)``, or several arrays ``(n_samples,)``.  Column k of
-an array ``q`` is named ``q[:, k]``.
+an array ``q`` is named ``q[:, k]``.  Of an array ``(n_samples, n_environments, n_columns)``, as
+parallel simulations write, environment e is named ``q[:, e, :]``, and its column k ``q[:, e, k]``.
 """
 
 from __future__ import annotations
@@ -63,9 +64,11 @@ class Storage:
     first: Callable[[Any], tuple[Any, tuple[str, ...]]] | None = None
 
 
-_COLUMN = re.compile(r'(.*)\[:, (\d+)\]', re.DOTALL)
+_PART = re.compile(r'(.*)\[:, (?:(\d+), )?(\d+|:)\]', re.DOTALL)
 ALL = '[:, :]'
 """Name of an array that has none."""
+_ENVIRONMENT = ', :]'
+"""End of the name of an environment's array."""
 
 
 def of_arrays(storage: Storage) -> dict[str, Any]:
@@ -80,22 +83,25 @@ def of_arrays(storage: Storage) -> dict[str, Any]:
 
 def column_name(array: str, column: int) -> str:
     """Return the name of a column of an array."""
-    return f'{array.removesuffix(ALL)}[:, {column}]'
+    if array.endswith(_ENVIRONMENT):
+        return f'{array.removesuffix(":]")}{column}]'
+    return f'{array}[:, {column}]'
 
 
 @dataclass(frozen=True)
-class _Column:
-    """A column of an array ``(n_samples, k)``, read by slices."""
+class _Part:
+    """A column, or one environment's columns, of an array, read by slices of rows."""
 
     array: Any
-    column: int
+    chosen: tuple[int | slice, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self.array.shape[0],)
+        sizes = zip(self.array.shape[1:], self.chosen, strict=True)
+        return (self.array.shape[0], *(n for n, each in sizes if isinstance(each, slice)))
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        return np.asarray(self.array[rows, self.column])
+        return np.asarray(self.array[(rows, *self.chosen)])
 
 
 def _blocks(storage: Storage, wanted: Wanted, size: int) -> Iterator[Block]:
@@ -158,18 +164,26 @@ def _array(file: Path, archive: Arrays, key: str) -> Any:
     """Return an array, or a column of one; raises `RecordingError` that lists what there is."""
     if key in archive.names:
         return archive.array(key)
-    found = _COLUMN.fullmatch(key)
+    found = _PART.fullmatch(key)
     whole = next((n for n in archive.names if found and n.removesuffix(ALL) == found[1]), None)
-    if found and whole is not None and len(shape := archive.shape(whole)) == 2:
-        if int(found[2]) < shape[1]:
-            return _Column(archive.array(whole), int(found[2]))
-        last = column_name(whole, shape[1] - 1)
-        remedy = f'its columns are {column_name(whole, 0)} to {last}'
-        raise recording_error(file, f"there is no column '{key}'", remedy, value=key)
+    if found and whole is not None:
+        shape = archive.shape(whole)
+        chosen = tuple(slice(None) if i == ':' else int(i) for i in found.groups()[1:] if i)
+        if len(shape) == len(chosen) + 1:
+            sizes = zip(chosen, shape[1:], strict=True)
+            if all(isinstance(i, slice) or i < n for i, n in sizes):
+                return _Part(archive.array(whole), chosen)
+            ends = [''.join(f', {i}' for i in ids) for ids in ([0] * len(chosen), _last(shape))]
+            remedy = f'its columns are {" to ".join(f"{found[1]}[:{end}]" for end in ends)}'
+            raise recording_error(file, f"there is no column '{key}'", remedy, value=key)
     remedy = f'its arrays are {one_of(archive.names) or "none"}'
     what = archive.others.get(key)
     text = f"there is no array '{key}'" if what is None else f"'{key}' is {what}, not numbers"
     raise recording_error(file, text, remedy, value=key)
+
+
+def _last(shape: tuple[int, ...]) -> list[int]:
+    return [size - 1 for size in shape[1:]]
 
 
 def _wrong_shape(file: Path, name: str, shape: tuple[int, ...], expected: str) -> RecordingError:
@@ -180,13 +194,19 @@ def _wrong_shape(file: Path, name: str, shape: tuple[int, ...], expected: str) -
 
 def _head(storage: Storage, file: Path, rows: int) -> Head:
     with storage.named(file), storage.opened(file) as archive:
-        shapes: dict[Column, tuple[int, ...] | None]
-        shapes = {name: archive.shape(name) for name in archive.names}
+        shapes: dict[Column, tuple[int, ...] | None] = {}
+        environments = 0
+        for name in archive.names:
+            shape = archive.shape(name)
+            if len(shape) == 3 and shape[1]:
+                environments = max(environments, shape[1])
+                name, shape = f'{name}[:, 0{_ENVIRONMENT}', (shape[0], shape[2])
+            shapes[name] = shape
         if storage.first is None:
-            return Head(shapes)
+            return Head(shapes, environments=environments)
         table, labels = storage.first(archive)
         first = None if table is None else np.asarray(table[:rows], dtype=float)
-        return Head(shapes, rows=first, labels=labels)
+        return Head(shapes, environments=environments, rows=first, labels=labels)
 
 
 def _whole(storage: Storage, file: Path, names: Sequence[str]) -> dict[str, np.ndarray]:

@@ -29,6 +29,8 @@ class Head:
         Whether names that end in ``[k]`` are elements of lists, counted from 0.
     several:
         Whether the first rows are of more than one recording.
+    environments:
+        Number of parallel environments, of which the first one's arrays are named; 0 for none.
     rows:
         (n, k) first rows of columns whose names may mean nothing, in their order; None where
         names tell, or where the rows are no numbers.
@@ -41,6 +43,7 @@ class Head:
     spelled: tuple[str, ...] = ()
     lists: bool = False
     several: bool = False
+    environments: int = 0
     rows: np.ndarray | None = None
     labels: tuple[Column, ...] = ()
 
