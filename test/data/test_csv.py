@@ -519,3 +519,36 @@ def test_a_file_of_another_kind_is_named_by_its_content(tmp_path, name, head, wo
     path.write_bytes(head + bytes(100))
     with pytest.raises((RecordingError, SettingsError), match=words):
         list(open_recording(RecordingEntry(file=str(path), **BY_INDEX), JOINTS).blocks())
+
+
+@pytest.mark.parametrize(
+    ('form', 'first'),
+    [
+        ('{h:02}:{m:02}:{s:06.3f}', 86395.0),
+        ('{h}:{m:02}:{s:06.3f}', 32_395.0),
+        ('"2026-03-05 {h:02}:{m:02}:{s:06.3f}"', 50_527.0),
+        ('2026-03-05T{h:02}:{m:02}:{s:012.9f}Z', 50_527.0),
+        ('2026-03-05T{h:02}:{m:02}:{s:06.3f}+01:00', 50_527.0),
+    ],
+)
+@pytest.mark.parametrize('delimiter', [',', ';'])
+def test_times_of_day_and_dates_are_read_as_seconds(tmp_path, form, first, delimiter):
+    """The first one passes midnight, in the middle of a block."""
+    table = numbers(1000)
+    lines = [delimiter.join(HEADER)]
+    for row in table:
+        clock = round(first + row[0], 3) % 86400.0
+        cells = [form.format(h=int(clock // 3600), m=int(clock % 3600 // 60), s=clock % 60.0)]
+        lines.append(delimiter.join([*cells, *(repr(float(x)) for x in row[1:])]))
+    text = '\n'.join(lines)
+    (tmp_path / 'run.csv').write_text(text if delimiter == ',' else text.replace('.', ','))
+    got = load(tmp_path, {'file': 'run.csv', **BY_NAME})
+    np.testing.assert_allclose(got['time'] - got['time'][0], table[:, 0], atol=1e-6)
+    np.testing.assert_array_equal(got['effort'], table[:, 5:])
+
+
+def test_a_cell_that_is_no_time_of_day_is_named(tmp_path):
+    lines = [','.join(HEADER), '14:02:07.1,1,2,3,4,5,6', '14:62:07.2,1,2,3,4,5,6']
+    (tmp_path / 'run.csv').write_text('\n'.join(lines))
+    with pytest.raises(RecordingError, match="'14:62:07.2' in row 1, column 't' is not a number"):
+        load(tmp_path, {'file': 'run.csv', **BY_NAME})

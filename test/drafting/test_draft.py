@@ -289,7 +289,7 @@ def test_what_cannot_be_told_is_refused_by_name(tmp_path, motion):
     with pytest.raises(RecordingError, match='3 joints .*: its positions are numbered for 4'):
         draft(URDF, [wide], KNOWN)
     dated = tmp_path / 'dated.csv'
-    dated.write_text('t,q1,q2,q3,tau1,tau2,tau3\n2026-01-01 10:00:00.5,0,0,0,0,0,0\n')
+    dated.write_text('t,q1,q2,q3,tau1,tau2,tau3\n1/1/2026 10:00:00.5 PM,0,0,0,0,0,0\n')
     with pytest.raises(RecordingError, match='is not a number: write stamps in seconds'):
         draft(URDF, [dated], KNOWN)
     path = table(tmp_path / 'no_effort.csv', motion, 't,q1,q2,q3', slice(0, 4))

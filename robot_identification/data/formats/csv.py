@@ -6,8 +6,9 @@ Columns are named by the header, or counted from 0 without one.  The delimiter i
 lines and lines that start with ``#`` do not count as rows.  Files may be compressed by gzip or xz.
 
 Spreadsheets write ``sep=;`` before the header, and decimal commas where the delimiter is another
-character.  ``ros2 topic echo --csv`` writes no header: stamp, frame, names and values of a joint
-state are the cells of a line, and the columns are named after these.
+character.  Times of day and dates in the manner of ISO 8601 are read as seconds.  ``ros2 topic
+echo --csv`` writes no header: stamp, frame, names and values of a joint state are the cells of a
+line, and the columns are named after these.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from ...untrusted.names import has_control, REMEDY
 from ..column_names import named_by_cells
 from ..columns import Block, Column, Wanted
 from ..recording import damage_named, recording_error, SIGNALS
+from .clock_times import clock_seconds, is_clock, without_midnights
 from .format import first_bytes, Format, Head
 
 MAX_LINE = 1 << 20
@@ -43,10 +45,11 @@ _COMPRESSION = 4.0
 
 _BEGINNING = 1 << 16  # bytes in which the first lines are
 _NUMBER = r'[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?'
+_NUMERIC = re.compile(rf'{_NUMBER}|nan|inf')
 _COMMENT = '#'
 _BEGINNINGS = frozenset('0123456789-.')  # of lines of numbers
 _QUOTE = '"'
-_DATE = re.compile(r'\d{4}-\d\d-\d\d')
+_DATE = re.compile(r'\d{4}-\d\d-\d\d|\d:\d\d|\d/\d+/\d')
 _SEPARATOR = re.compile(r'sep=([;,|\t ])')
 """First line of spreadsheets' files, without quotes."""
 
@@ -60,7 +63,7 @@ class _Layout:
 
     ``delimiter`` None stands for white space, ``header`` for columns that are counted; ``before``
     are the lines before the first row.  ``names`` are the texts that each row repeats behind its
-    first three cells.
+    first three cells, ``clocks`` the columns with times of day.
     """
 
     file: Path
@@ -69,6 +72,7 @@ class _Layout:
     width: int = 0
     before: int = 0
     names: tuple[str, ...] = ()
+    clocks: tuple[int, ...] = ()
 
     def split(self, line: str) -> list[str]:
         if self.delimiter is not None and _QUOTE in line:
@@ -254,7 +258,9 @@ def _layout(file: Path, delimiter: str | None) -> _Layout:
     if odd := next(filter(has_control, header or ()), None):
         text = f'the name {odd[:80]!a} of a column has control characters'
         raise recording_error(file, text, REMEDY, value=odd)
-    return replace(layout, header=header, width=width, before=before)
+    last = map(layout.with_point, layout.split(lines[-1]))
+    clocks = tuple(i for i, cell in enumerate(last) if is_clock(cell))
+    return replace(layout, header=header, width=width, before=before, clocks=clocks)
 
 
 def _header(
@@ -334,6 +340,12 @@ def _is_number(cell: str) -> bool:
 
 def _blocks(layout: _Layout, columns: list[int], size: int) -> Iterator[np.ndarray]:
     """Iterate over the file in arrays of up to ``size`` rows and ``len(columns)`` columns."""
+    clocks = [columns.index(column) for column in layout.clocks if column in columns]
+    blocks = _parsed(layout, columns, size)
+    return without_midnights(blocks, clocks) if clocks else blocks
+
+
+def _parsed(layout: _Layout, columns: list[int], size: int) -> Iterator[np.ndarray]:
     with _lines(layout.file) as found:
         lines = islice(_data_lines(layout.file, found), layout.before, None)
         row = 0
@@ -370,6 +382,8 @@ def _parse(layout: _Layout, columns: list[int], block: list[str], row: int) -> n
             usecols=columns,
             ndmin=2,
             comments=None,
+            encoding=None,
+            converters={c: clock_seconds for c in layout.clocks if c in columns} or None,
             quotechar=_QUOTE if any(_QUOTE in line for line in block) else None,
         )
     except ValueError as error:
@@ -411,8 +425,8 @@ def _unreadable(
         for column in columns:
             # quotes may have joined cells
             cell = cells[column][:60] if column < len(cells) else ''
-            if not _is_number(cell):
-                dated = _DATE.match(cell) is not None
+            if not _is_number(cell) and not (column in layout.clocks and is_clock(cell)):
+                dated = _DATE.search(cell) is not None
                 return recording_error(
                     layout.file,
                     f"'{cell}' in row {row + at}, column '{layout.label(column)}' is not a number",
@@ -430,7 +444,7 @@ def _is_table(path: Path) -> bool:
     rows = [line for line in lines if line.strip() and not line.lstrip().startswith('#')]
     return any(
         len(cells := [cell for cell in re.split(r'[\s,;]+', row) if cell]) > 1
-        and all(re.fullmatch(rf'{_NUMBER}|nan|inf', cell.strip('"')) for cell in cells)
+        and all(_NUMERIC.fullmatch(cell.strip('"')) or is_clock(cell) for cell in cells)
         for row in rows[:3]
     )
 
