@@ -67,9 +67,10 @@ def check(options: argparse.Namespace) -> int:
     from ..model.consistency import check
     from ..model.plausibility import plausibility, robot_reach, robot_shapes
     from ..model.robot import Robot
+    from ..model.urdf import is_xml
     from ..results.stored_result import read_result
 
-    drawn = options.file.suffix in ('.urdf', '.xacro', '.xml')
+    drawn = options.file.suffix in ('.urdf', '.xacro', '.xml') or is_xml(options.file)
     if options.repair or options.out is not None:
         options.file = _repair(options.file, options.out, drawn)
     if drawn:

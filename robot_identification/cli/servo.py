@@ -90,8 +90,9 @@ REPLAYED_COMMANDS = (
 def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
     """Return the draft of recordings with commands; None for recordings with efforts."""
     from ..config.experiment import RobotSettings
+    from ..drafting.command_columns import has_commands
     from ..drafting.draft import DraftSettings
-    from ..drafting.servo_draft import draft_servo, has_commands
+    from ..drafting.servo_draft import draft_servo
     from ..errors import IdentificationWarning
     from ..model.urdf_files import urdf_of_mjcf
     from ..model.urdf_repair import robot_with_inertia
@@ -256,8 +257,8 @@ def _recordings(
 ) -> tuple[CommandRecording, ...]:
     """Return the recordings of an experiment file, or a file with columns as ``init`` finds."""
     from ..config.commands import read_commands
+    from ..drafting.command_columns import command_entry
     from ..drafting.draft import require_units
-    from ..drafting.servo_draft import command_entry
 
     joints = result.robot.joints
     if options.recordings.suffix not in ('.yaml', '.yml') or options.recordings.is_dir():

@@ -1,17 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Draft of an experiment file from recordings of commands, with comments.
-
-Signals are recognised by the words of their names: ``des_dof_pos``, ``action``, ``q_cmd`` are
-commands, ``dof_pos``, ``observation.state``, ``q`` positions.
-"""
+"""Draft of an experiment file from recordings of commands, with comments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-import re
 from typing import Any
 
 import numpy as np
@@ -19,20 +13,21 @@ import numpy as np
 from ..config.commands import read_commands
 from ..config.experiment import RobotSettings
 from ..config.experiment_file import DRAFT_HEAD
+from ..config.recorded_joints import recorded_joints
+from ..config.sources import FileSource, open_recording
 from ..config.target import check_target
-from ..data.columns import Signal
 from ..data.commands import CommandRecording
 from ..data.drives import Drives
 from ..data.readers import read_head
-from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry
+from ..diagnosis.locked_joints import RecordedJoints, remarks_on_locked
 from ..errors import collected_warnings, one_of, SettingsError
 from ..model.robot import Robot
 from ..model.targets import TARGETS
 from ..model.urdf_files import mjcf_facts
 from ..servo.own_output import is_own_output
 from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings, SimulatorSettings
-from ..version import page
+from .command_columns import command_entry, commanded_joints
 from .draft import (
     check_settings,
     DraftSettings,
@@ -42,17 +37,6 @@ from .draft import (
     relative_path,
     require_units,
 )
-from .entry_guess import signal_names, with_time_unit
-
-_WORDS = {
-    'command': 'des desired cmd command commanded commands target targets action actions '
-    'reference ref goal setpoint',
-    'velocity': 'vel velocity velocities dq qd speed',
-    'effort': 'tau torque torques effort efforts current ff feedforward',
-    'position': 'pos position positions q state angle angles actual measured present joint',
-    'time': 'time t timestamp timestamps stamp stamps',
-}
-_MEANING = {word: kind for kind, words in _WORDS.items() for word in words.split()}
 
 
 @dataclass(frozen=True)
@@ -104,6 +88,8 @@ class ServoDraft:
             f'  urdf: {relative_path(urdf, folder)}',
             f"  joints: {flow(list(self.joints))}  # the order of the data's columns",
         ]
+        if self.robot.locked:
+            lines.append(f'  locked: {flow(dict(self.robot.locked))}  # rad or m; not identified')
         if self.robot.clamped:
             lines.append('  clamped: true  # the base floats in the file, and is on a stand here')
         if self.robot.drives is not None:
@@ -146,22 +132,6 @@ class ServoDraft:
 _KEYS = ('time', 'position', 'velocity', 'command', 'command_velocity', 'feedforward')
 
 
-def has_commands(file: Path, joints: Sequence[str]) -> bool:
-    """Return whether a table has commands by its names and no effort, or a bag a controller's."""
-    try:
-        if _is_bag(file):
-            from ..data.bag import bag_topics
-            from ..data.controller_states import CONTROLLER_STATE
-            from ..data.joint_state import JOINT_STATE
-
-            topics = bag_topics(file).values()
-            return CONTROLLER_STATE in topics and JOINT_STATE not in topics
-        found = _signals(signal_names(file), joints, file)
-    except Exception:  # the draft of efforts says what is wrong with the file
-        return False
-    return 'command' in found and 'effort' not in found
-
-
 def draft_servo(
     urdf: Path,
     files: Sequence[Path],
@@ -182,7 +152,8 @@ def draft_servo(
     urdf, joints:
         The robot's file, and its moving joints.
     files:
-        Recordings; of several, the last one is to validate on.
+        Recordings; of several, the last one is to validate on.  Joints that the first one lacks
+        are locked.
     stiffness, damping:
         Gains of the servos, one or one a joint; None for those in the first recording.
     rate:
@@ -216,8 +187,14 @@ def draft_servo(
     if facts is not None and facts.floating:
         settings = replace(settings, clamped=True)
         remarks.append(f'the base of {urdf.name} floats; it is held where the file places it')
+    joints, others = commanded_joints(files[0], joints), joints
     with collected_warnings():
-        robot = replace(settings, joints=tuple(joints)).build()
+        whole = replace(settings, joints=tuple(others)).build()
+        mimics = {name: joint.mimic for name, joint in whole.contents.moving.items()}
+        held = [j for j in whole.joints if j not in joints]
+        held = [j for j in held if not (mimic := mimics[j]) or mimic.joint not in held]
+        settings = replace(settings, locked=dict.fromkeys(held, 0.0))
+        robot = replace(settings, joints=joints).build()
     if units is not None:
         check_settings(units, robot.joints)
         settings = replace(settings, drives=position_drives(units, robot.joints, robot))
@@ -244,6 +221,9 @@ def draft_servo(
     for file in files:
         entry, notes = _looked_at(command_entry(file, joints, rate), robot, settings.drives, servo)
         entries.append(entry)
+        remarks += notes
+    if settings.locked:
+        settings, notes = _with_places(settings, whole, joints, entries)
         remarks += notes
     integrator = 'implicitfast' if facts is None else INTEGRATORS[facts.integrator]
     source = f'of {urdf.name}' if timestep is None else 'as given'
@@ -281,6 +261,33 @@ def _looked_at(
     return entry, remarks
 
 
+def _with_places(
+    settings: RobotSettings,
+    whole: Robot,
+    joints: tuple[str, ...],
+    entries: Sequence[RecordingEntry],
+) -> tuple[RobotSettings, list[str]]:
+    """Return settings with locked joints where the first recording has them, and remarks."""
+    seen = [_recorded(entry, whole, joints, settings) for entry in entries]
+    middles = {joint: 0.5 * (low + high) for joint, (low, high) in seen[0].positions.items()}
+    places = {joint: round(place, 6) for joint, place in middles.items() if np.isfinite(place)}
+    settings = replace(settings, locked={**settings.locked, **places})
+    with collected_warnings():
+        robot = replace(settings, joints=joints).build()
+    return settings, remarks_on_locked(robot, seen)
+
+
+def _recorded(
+    entry: RecordingEntry, robot: Robot, joints: tuple[str, ...], settings: RobotSettings
+) -> RecordedJoints:
+    """Return what a recording has of the joints that are locked."""
+    plain = {'command': None, 'command_velocity': None, 'feedforward': None}
+    states = replace(entry, effort=entry.command, **plain)  # type: ignore[arg-type]
+    source = open_recording(states, joints, settings.drives)
+    assert isinstance(source, FileSource)
+    return recorded_joints(source, robot, list(settings.locked))
+
+
 def _delays(recording: CommandRecording) -> list[str]:
     """Return a remark on commands that are sent more slowly than positions are recorded."""
     changes = (np.diff(recording.command, axis=0) != 0.0).any(axis=1)
@@ -292,94 +299,6 @@ def _delays(recording: CommandRecording) -> list[str]:
         if 0.0 < share < 0.5
         else []
     )  # fmt: skip
-
-
-def _is_bag(file: Path) -> bool:
-    return RecordingEntry(file=str(file)).file_format().topics
-
-
-def _kind(words: Sequence[str]) -> str:
-    """Return the signal that words name; empty for none."""
-    kinds = {_MEANING[word] for word in words if word in _MEANING}
-    if 'command' in kinds:
-        if 'velocity' in kinds:
-            return 'command_velocity'
-        return 'feedforward' if 'effort' in kinds else 'command'
-    return next((k for k in ('velocity', 'effort', 'position', 'time') if k in kinds), '')
-
-
-def _signals(
-    names: Mapping[str, tuple[int, ...] | None], joints: Sequence[str], file: Path
-) -> dict[str, Signal]:
-    """Return the columns by signal; of several candidates for one, the first."""
-    grouped: dict[str, list[tuple[int, str]]] = {}
-    found: dict[str, Signal] = {}
-    for name, shape in names.items():
-        stem = name
-        if shape is None:
-            owner = max((j for j in joints if j in name), key=len, default=None)
-            stem = name.replace(owner, '') if owner else re.sub(r'[_.\[]?\d+\]?$', '', name)
-        kind = _kind([word for word in re.split(r'[^a-z]+', stem.lower()) if word])
-        if kind == 'time' and (shape is None or len(shape) == 1):
-            found.setdefault('time', name)
-        elif shape is not None and len(shape) == 2 and shape[1] == len(joints) and kind:
-            found.setdefault(kind, name)
-        elif shape is None and kind and kind != 'time':
-            number = re.search(r'(\d+)\]?$', name)
-            place = joints.index(owner) if owner else int(number[1]) if number else len(names)
-            grouped.setdefault(f'{kind} {stem}', []).append((place, name))
-    for key, group in grouped.items():
-        kind = key.split(' ')[0]
-        columns = [name for _, name in sorted(group, key=lambda each: each[0])]
-        if len(columns) == len(joints):
-            found.setdefault(kind, tuple(columns))
-    return found
-
-
-def command_entry(file: Path, joints: Sequence[str], rate: float | None) -> RecordingEntry:
-    """Return the entry of a recording, its columns by the words of their names."""
-    if _is_bag(file):
-        return _bag_entry(file, joints)
-    names = signal_names(file)
-    found = _signals(names, joints, file)
-    found.pop('effort', None)
-    for name in ('position', 'command'):
-        if name not in found:
-            raise recording_error(
-                file,
-                f'no {name}s of {len(joints)} joints are recognised among {one_of(names)}',
-                f'name its columns in data.identification[].{name} ({page("how_to/commands")})',
-            )
-    time = found.pop('time', None)
-    if time is None and rate is None:
-        raise recording_error(file, 'no stamps are recognised', 'give its rate')
-    clock: dict[str, Any] = {'time': str(time)} if rate is None else {'rate': rate}
-    columns: dict[str, Any] = {**found, **clock}
-    entry = RecordingEntry(file=str(file), **columns)
-    as_efforts = replace(entry, effort=entry.command, command=None)
-    counts = Drives().recorded(len(joints))
-    return replace(entry, time_unit=with_time_unit(as_efforts, tuple(joints), counts).time_unit)
-
-
-def _bag_entry(file: Path, joints: Sequence[str]) -> RecordingEntry:
-    """Return the entry of a bag with a controller's states, or topics of commands and states."""
-    from ..data.bag import joint_state_topics
-    from ..data.command_topics import command_topics
-    from ..data.controller_states import controller_state_topics, read_controller_states
-
-    topics = controller_state_topics(file)
-    commands = command_topics(file)
-    if topics or not commands:
-        read_controller_states(file, joints)  # the only one, with all joints
-        return RecordingEntry(file=str(file), topic=topics[0])
-    states = [name for name in joint_state_topics(file) if name not in commands]
-    if len(commands) > 1 or len(states) != 1:
-        raise recording_error(
-            file,
-            f'has the commands {one_of(commands)}, and states {one_of(states) or "none"}',
-            'name one each in command and topic of data.identification[]',
-        )
-    return RecordingEntry(file=str(file), topic=states[0], command=commands[0])
 
 
 def _gains(file: Path, count: int) -> dict[str, list[float]]:

@@ -22,8 +22,8 @@ from ..data.drives import Drives
 from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import RecordingEntry
 from ..data.sampling import likely_unit
+from ..drafting.command_columns import command_entry
 from ..drafting.entry_guess import guess_entry, merge_signal_tables, with_time_unit
-from ..drafting.servo_draft import command_entry
 from ..errors import IdentificationWarning, one_of, SettingsError, unique_texts
 from ..model.robot import Robot
 from ..model.urdf_repair import robot_with_inertia

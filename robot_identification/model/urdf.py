@@ -17,6 +17,7 @@ from lxml import etree
 import numpy as np
 
 from ..errors import ModelError
+from ..untrusted.files import open_regular
 from ..untrusted.names import has_control, REMEDY
 
 MAX_LINKS = 1000
@@ -33,6 +34,8 @@ MAX_LENGTH = 1e6
 
 UNLIMITED = 1e9
 """Absolute limit of a joint above which it counts as none [rad, m, and their rates; N m, N]."""
+
+_BLANK = b'\xef\xbb\xbf \t\r\n'
 
 _WITH_AXIS = ('revolute', 'continuous', 'prismatic', 'planar')
 
@@ -208,6 +211,15 @@ def parse_urdf(text: str, where: str = 'URDF') -> Urdf:
         {link.owner: _inertial(link) for link in links},
         {joint.owner: _joint(joint) for joint in joints},
     )
+
+
+def is_xml(path: Path) -> bool:
+    """Return whether a file begins as XML does, such as a URDF, an MJCF or an SDF."""
+    try:
+        with open_regular(path) as stream:
+            return bool(stream.read(64).lstrip(_BLANK).startswith(b'<'))
+    except OSError:
+        return False
 
 
 def is_urdf_file(path: Path) -> bool:

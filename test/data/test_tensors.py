@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 from robot_identification.data.formats.npz import FORMAT
-from robot_identification.drafting.servo_draft import has_commands
+from robot_identification.drafting.command_columns import has_commands
 from robot_identification.errors import RecordingError
 
 JOINTS = ('a', 'b')

@@ -102,9 +102,11 @@ def test_what_cannot_be_converted_is_named_in_one_line(file, old, new, reason):
     assert str(file) in str(found.value) and '\n' not in str(found.value)
 
 
-def test_sdf_is_refused_with_the_way_out(tmp_path):
+def test_sdf_is_refused_with_the_way_out(tmp_path, capsys):
     path = tmp_path / 'arm.sdf'
     path.write_text('<?xml version="1.0"?>\n<sdf version="1.9"><model name="arm"/></sdf>')
+    assert main(['check', str(path)]) == 2
+    assert 'is an SDF file, which is not read: give the URDF' in capsys.readouterr().err
     with pytest.raises(ModelError, match='is an SDF file, which is not read: give the URDF'):
         Robot.from_urdf(path)
 

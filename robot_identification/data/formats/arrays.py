@@ -101,7 +101,8 @@ class _Part:
         return (self.array.shape[0], *(n for n, each in sizes if isinstance(each, slice)))
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        return np.asarray(self.array[(rows, *self.chosen)])
+        index = (rows, *self.chosen)
+        return np.asarray(self.array[index])
 
 
 def _blocks(storage: Storage, wanted: Wanted, size: int) -> Iterator[Block]:
