@@ -14,10 +14,12 @@ from ..data.columns import Signal
 from ..data.drives import Drives
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry
+from ..data.sampling import sample_rate
 from ..errors import collected_warnings, IdentificationError
 from ..loads.tool import CHANNELS
 from ..model.robot import Robot
 from ..model.urdf_repair import robot_with_inertia
+from ..signals import SignalSettings
 from ..version import page
 from .draft import (
     check_settings,
@@ -40,6 +42,9 @@ _WORD = re.compile(r'(?:^|[^a-z])(?:wrench|force|ft)(?:[^a-z]|$)')
 _NUMBERED = re.compile(r'^(.*?)[_.\[]?([0-6])\]?$')
 """Names such as ``actual_TCP_force_0``."""
 
+_PASSED = 0.25
+"""Highest cut-off frequency by the rate of a recording: half of what it has at all."""
+
 _SENSOR = re.compile(r'(?:^|_)(?:ft|force|wrench)(?:_|$)|sensor')
 
 
@@ -60,6 +65,8 @@ class ToolDraft:
         Link that is taken for the sensor's.
     settings:
         Units and zeros of the positions.
+    cutoff:
+        Cut-off frequency of the filter [Hz]; None for the default.
 
     """
 
@@ -68,6 +75,7 @@ class ToolDraft:
     topic: str
     frame: str
     settings: DraftSettings
+    cutoff: float | None = None
 
     def summary(self) -> str:
         """Return what was found, as text."""
@@ -99,6 +107,8 @@ class ToolDraft:
         ]
         for entry in self.entries:
             lines += self._entry(entry, folder)
+        if self.cutoff is not None:
+            lines.append(f'signals: {{cutoff: {self.cutoff}}}  # Hz; of a recording so slow')
         return '\n'.join([*lines, 'output: results', ''])
 
     def _entry(self, entry: RecordingEntry, folder: Path) -> list[str]:
@@ -168,9 +178,11 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
         raise recording_error(files[0], f'other bags have wrenches on other topics: {topics}')
     topic = next(iter(topics), '')
     drives = position_drives(settings, robot.joints, robot) or Drives()
+    rates = []
     for entry in entries:
         recording = read_wrench(entry, robot.joints, drives, Path('.'), topic)
         require_units(robot, [recording.select(robot.joints)])
+        rates.append(sample_rate(recording))
     moved = [
         link for link, body in robot.link_frames.items() if body.parentJoint in robot.joint_ids
     ]
@@ -181,7 +193,13 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
         key=lambda link: -robot.joint_ids.index(robot.link_frames[link].parentJoint),
     )
     frame = next(iter([*named, *called]), robot.tip)
-    return ToolDraft(robot, tuple(entries), topic, frame, settings)
+    return ToolDraft(robot, tuple(entries), topic, frame, settings, _cutoff(min(rates)))
+
+
+def _cutoff(rate: float) -> float | None:
+    """Return the cut-off frequency [Hz] for a rate [Hz] that the default is too high for."""
+    highest = _PASSED * rate
+    return float(f'{highest:.2g}') if highest < SignalSettings().cutoff else None
 
 
 def has_wrenches(file: Path) -> bool:

@@ -114,3 +114,15 @@ def test_degrees_are_refused_until_they_are_named(folder, tmp_path, capsys):
     assert main(words) != 0
     assert 'times its range in the URDF: give --degrees' in capsys.readouterr().err
     assert main([*words, '--degrees']) == 0
+
+
+def test_a_slow_recording_is_filtered_below_half_its_rate(folder, tmp_path, capsys):
+    """At 20 Hz there is nothing at the default cut-off frequency."""
+    lines = (folder / 'swing.csv').read_text().splitlines()
+    path, file = tmp_path / 'slow.csv', tmp_path / 'e.yaml'
+    path.write_text('\n'.join([lines[0], *lines[1::10]]))
+    assert main(['init', str(folder / 'arm.urdf'), str(path), '--tool', '-o', str(file)]) == 0
+    assert yaml.safe_load(file.read_text())['signals'] == {'cutoff': 5.0}
+    assert main(['tool', str(file), '--out', str(tmp_path)]) == 0
+    body = yaml.safe_load((tmp_path / 'tool.yaml').read_text())['payload']['body']
+    assert body['mass'] == pytest.approx(wrenches.TOOL.mass, rel=0.05)
