@@ -104,6 +104,7 @@ def plan(options: argparse.Namespace) -> int:
     from ..excitation.planner import plan
     from ..exports.saving import require_writable
     from ..identification.reduction import earlier_information
+    from ..model.robot_size import LIMITS, size_findings
 
     options.parameters = ['payload'] if options.tool else None
     servos = servos_to_plan(options)
@@ -111,6 +112,7 @@ def plan(options: argparse.Namespace) -> int:
     robot, model = planned_robot(options.robot, planning)
     if servos is not None:
         robot = servos.limited(robot)
+    warn(each.message for each in size_findings(robot) if each.quantity != LIMITS)
     require_writable(options.out)
     factors = [read_factor(path) for path in options.earlier]
     earlier = earlier_information(factors) if factors else None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 import sys
 from textwrap import fill
@@ -56,7 +57,8 @@ def check(options: argparse.Namespace) -> int:
     principal moments, a positive definite pseudo-inertia; and joint by joint the signs of
     rotor inertia and friction.  Then check whether it is a plausible one: masses against
     the prior's and against the volume of the shapes, centres of mass and radii of gyration
-    against the shapes, the total mass.
+    against the shapes, the total mass; of a URDF, limits, lengths and masses against the
+    robot's own size.
 
     Examples
     --------
@@ -67,6 +69,7 @@ def check(options: argparse.Namespace) -> int:
     from ..model.consistency import check
     from ..model.plausibility import plausibility, robot_reach, robot_shapes
     from ..model.robot import Robot
+    from ..model.robot_size import implausible_sizes
     from ..model.urdf import is_xml
     from ..results.stored_result import read_result
 
@@ -82,6 +85,9 @@ def check(options: argparse.Namespace) -> int:
         prior = None if robot.bodies_alike else result.prior
     report = check(parameters, options.tolerance)
     likeness = plausibility(parameters, prior, robot_shapes(robot), reach=robot_reach(robot))
+    if drawn:
+        sizes = implausible_sizes(robot)
+        likeness = replace(likeness, findings=(*sizes, *likeness.findings))
     show(f'{report.summary()}\n\n{likeness.summary()}')
     plausible = report.physical and likeness.plausible
     return require(options.require, physical=report.physical, plausible=plausible)

@@ -37,6 +37,7 @@ from ..diagnosis.recording_faults import (
 )
 from ..errors import collected_warnings, one_of, SettingsError, unique_texts
 from ..model.robot import Robot
+from ..model.robot_size import size_findings
 from ..model.urdf_repair import robot_with_inertia
 from ..version import page
 from .entry_guess import guess_entry, merge_signal_tables, with_time_unit
@@ -300,7 +301,8 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         sources = [source for source in opened if isinstance(source, FileSource)]
         robot = _reduced(urdf, whole, joints, still, sources)
         require_units(robot, recordings)
-        faults = [str(finding) for finding in recording_faults(robot, recordings)]
+        faults = [finding.message for finding in size_findings(robot)]
+        faults += map(str, recording_faults(robot, recordings))
         seen = [recorded_joints(source, robot, list(robot.locked)) for source in sources]
     return Draft(
         robot,

@@ -23,6 +23,7 @@ from ..data.recording_config import RecordingEntry
 from ..diagnosis.locked_joints import RecordedJoints, remarks_on_locked
 from ..errors import collected_warnings, one_of, SettingsError
 from ..model.robot import Robot
+from ..model.robot_size import size_findings
 from ..model.targets import TARGETS
 from ..model.urdf_files import mjcf_facts
 from ..servo.own_output import is_own_output
@@ -225,6 +226,7 @@ def draft_servo(
     if settings.locked:
         settings, notes = _with_places(settings, whole, joints, entries)
         remarks += notes
+    remarks += [finding.message for finding in size_findings(robot)]
     integrator = 'implicitfast' if facts is None else INTEGRATORS[facts.integrator]
     source = f'of {urdf.name}' if timestep is None else 'as given'
     if timestep is None and facts is not None:

@@ -18,6 +18,7 @@ from ..data.sampling import sample_rate
 from ..errors import collected_warnings, IdentificationError
 from ..loads.tool import CHANNELS
 from ..model.robot import Robot
+from ..model.robot_size import size_findings
 from ..model.urdf_repair import robot_with_inertia
 from ..signals import SignalSettings
 from ..version import page
@@ -84,6 +85,7 @@ class ToolDraft:
             wrench = self.topic or ', '.join(map(str, _columns(entry.effort)))
             lines.append(f'{entry.name}: wrenches in {wrench}')
         lines.append(f"the sensor is taken to be at link '{self.frame}' (data.tool.frame)")
+        lines += [f'remark: {finding.message}' for finding in size_findings(self.robot)]
         return '\n'.join(lines)
 
     def text(self, urdf: Path, folder: Path) -> str:

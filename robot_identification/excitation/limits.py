@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import ExcitationError
 from ..model.robot import Robot
+from ..model.robot_size import other_unit, RobotSize
 from .settings import PlannerSettings
 
 CONTINUOUS_RANGE = np.pi
@@ -220,7 +221,20 @@ def one_a_joint(
 
 
 def _require_range(robot: Robot, lower: np.ndarray, upper: np.ndarray) -> None:
+    """Raise `ExcitationError` for limits without room, and those of the URDF in another unit."""
+    length = RobotSize.from_robot(robot).length
     for joint, low, high in zip(robot.joints, lower, upper, strict=True):
+        given = robot.contents.joints[joint]
+        by_urdf = low == given.lower and high == given.upper
+        if by_urdf and (unit := other_unit(given, length)):
+            right = 'm' if unit == 'mm' else 'rad'
+            raise ExcitationError(
+                f"position limits of joint '{joint}', {low:.6g} to {high:.6g} {right}, seem to be "
+                f'in {unit}',
+                joint=joint,
+                value=max(high, -low),
+                remedy=f'write them in {right} in the URDF, or give lower_limits and upper_limits',
+            )
         if not low < high:
             raise ExcitationError(
                 f"position limits of joint '{joint}' leave no room: lower is {low:.6g}, upper is "

@@ -50,6 +50,7 @@ from ..model.parameters import (
     ParameterSet,
 )
 from ..model.robot import Robot
+from ..model.robot_size import RobotSize
 from ..options.document import plain
 from ..options.fields import option
 from ..regressor.base_parameters import expression
@@ -168,6 +169,8 @@ class Payload:
         Names of the runs with the load.
     by_gains:
         True for efforts by gains of drives, whose errors are in it.
+    robot_size:
+        Size of the robot that it is judged by; None for unknown.
 
     """
 
@@ -187,6 +190,7 @@ class Payload:
     fit_without: Fit
     recordings: tuple[str, ...] = ()
     by_gains: bool = False
+    robot_size: RobotSize | None = None
 
     def __post_init__(self) -> None:
         read_only(self)
@@ -406,6 +410,7 @@ def payload(
         frame=frame or link,
         remedy='move the joints before it, with and without the load',
         recordings=loaded.sources,
+        robot_size=RobotSize.from_robot(robot),
     )
 
 
@@ -434,6 +439,7 @@ def load_of(
     frame: str,
     remedy: str,
     recordings: tuple[str, ...] = (),
+    robot_size: RobotSize | None = None,
 ) -> Payload:
     """
     Return the load in rows, ``columns``, (b, 10), being what its parameters amount to there.
@@ -488,6 +494,7 @@ def load_of(
         fit=fit,
         fit_without=fit_without,
         recordings=recordings,
+        robot_size=robot_size,
     )
 
 

@@ -38,6 +38,7 @@ from ..estimation.system import accumulate
 from ..estimation.time_blocks import BlockCollector
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout
 from ..model.robot import Robot
+from ..model.robot_size import RobotSize
 from ..options.document import plain
 from ..regressor.base_parameters import BaseStructure
 from ..signals import (
@@ -257,13 +258,15 @@ def tool(
         )
     sign, turn = _rotation(columns, wrench, link) if rotation else (_sign(columns, wrench), None)
     names = tuple(recording.source for recording in recordings)
+    size = RobotSize.from_robot(robot)
 
     def solved() -> tuple[_ToolRuns, Payload]:
         runs = _ToolRuns.from_system(_system(rows, sign, turn, columns, wrench))
         remedy = 'turn the sensor about two axes, and swing it'
         return runs, load_of(
-            runs, np.eye(_SIZE), link=link, frame=frame, remedy=remedy, recordings=names
-        )
+            runs, np.eye(_SIZE), link=link, frame=frame, remedy=remedy, recordings=names,
+            robot_size=size,
+        )  # fmt: skip
 
     runs, load = solved()
     if load.determined.all() and not _swung(load):

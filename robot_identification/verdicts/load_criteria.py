@@ -58,6 +58,21 @@ def mass(result: Tool | Payload) -> Iterator[Reason]:
             rules_out=ALL_OF_LOADS,
         )
         return
+    if load.mass < 0.0:
+        yield Reason(
+            text=f'the load has {load.mass:.4g} kg: '
+            + (
+                'look for contact, and forces whose axes differ in sign'
+                if isinstance(result, Tool)
+                else 'the recordings with and without it are exchanged, or their efforts have '
+                'another sign than gravity'
+            ),
+            rules_out=ALL_OF_LOADS,
+            value=load.mass,
+            threshold=0.0,
+            unit='kg',
+        )
+        return
     uncertain = 100.0 * load.mass_std / load.mass
     if not 0.0 <= uncertain <= MASS_STD:
         yield Reason(
@@ -67,6 +82,21 @@ def mass(result: Tool | Payload) -> Iterator[Reason]:
             threshold=MASS_STD,
             unit='%',
         )
+
+
+def load_size(result: Tool | Payload) -> Iterator[Reason]:
+    """Iterate over masses and centres of mass beyond any load of a robot of this size."""
+    load = load_of(result)
+    found = load.body
+    if load.robot_size is None or found is None or not load.determined[:4].all():
+        return
+    units = (
+        "check that the sensor's wrenches are in N and N m, not in raw counts or mN"
+        if isinstance(result, Tool)
+        else 'check the unit of the efforts, and the gains of the drives'
+    )
+    for text in load.robot_size.faults_of_load(found.mass, found.center_of_mass):
+        yield Reason(text=f'implausible: {text}: {units}', rules_out=ALL_OF_LOADS)
 
 
 def body(result: Tool | Payload) -> Iterator[Reason]:

@@ -181,3 +181,13 @@ def test_a_planned_motion_tells_it(robot, tmp_path):
     found = tool([recording(robot, 1, planned=planned)], robot, SIGNALS, frame='sensor')
     assert verdict(found).level == 'good' and found.load.mass == pytest.approx(TOOL.mass, rel=0.01)
     assert np.abs(errors(found)).max() < 5.0
+
+
+def test_raw_counts_for_newtons_are_no_tool(robot):
+    """A thousand counts a newton: a tool of 1200 kg."""
+    heavy = pin.Inertia(1000.0 * TOOL.mass, TOOL.lever, 1000.0 * TOOL.inertia)
+    run = recording(robot, 3, bodies=((1.0, heavy),), noise=1000.0)
+    judged = verdict(tool([run], robot, SIGNALS, frame='sensor'))
+    assert judged.level == 'do_not_use'
+    assert 'as heavy as all links of the robot' in judged.sentence
+    assert 'not in raw counts or mN' in judged.sentence

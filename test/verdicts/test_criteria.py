@@ -14,6 +14,7 @@ import pytest
 from robot_identification.model.consistency import check
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.plausibility import PlausibilityFinding, PlausibilityReport
+from robot_identification.model.robot_size import RobotSize
 from robot_identification.pages.report import html
 from robot_identification.pages.summary import summary
 from robot_identification.selection.model_selection import Choice, ModelSelection
@@ -109,6 +110,8 @@ CASES = {
     ('friction', 'servos'): lambda _: servos(('armature', 'viscous', 'delay', 'slope')),
     ('mass', 'tool'): lambda _: tool(determined=SOME),
     ('mass', 'payload'): lambda _: payload(covariance=0.1 * np.eye(10)),
+    ('size', 'tool'): lambda _: tool(robot_size=RobotSize(1.0, 1e-3)),
+    ('size', 'payload'): lambda _: payload(robot_size=RobotSize(1e-6, 1e3)),
     ('body', 'tool'): lambda _: tool(physical=False),
     ('body', 'payload'): lambda _: payload(consistency=BROKEN),
     ('wrench', 'tool'): lambda _: tool(15.0),
@@ -253,3 +256,11 @@ def test_keys_that_steps_name_are_keys_of_experiment_files():
     keys = {key for text in texts if isinstance(text, str) for key in named.findall(text)}
     assert {'dead_zone', 'known_load', 'links', 'rotation', 'timestep'} <= keys
     assert [key for key in sorted(keys) if f'| `{key}` |' not in page] == []
+
+
+def test_a_negative_mass_of_a_load_names_exchanged_recordings():
+    plain = payload()
+    values = np.append(-plain.base.values[0], plain.base.values[1:])
+    judged = verdict(replace(plain, base=replace(plain.base, values=values)))
+    assert judged.level == DO_NOT_USE
+    assert 'recordings with and without it are exchanged' in judged.sentence
