@@ -23,6 +23,7 @@ from ..data.columns import TIME_UNITS
 from ..data.parts import head
 from ..data.recording import Motion, Recording, RecordingSource, Samples
 from ..data.sampling import clock_of, likely_unit, sample_rate
+from ..data.velocity_ratio import velocity_ratio
 from ..errors import IdentificationWarning, one_of, RecordingError, SettingsError
 from ..estimation.estimate import Estimate
 from ..estimation.system import LinearSystem
@@ -150,7 +151,8 @@ def recording_faults(robot: Robot, recordings: Sequence[Recording]) -> Iterator[
     if recordings:
         yield from _of_stillness(robot, recordings)
         yield from _of_efforts(robot, recordings)
-        yield from _of_velocities(robot, recordings)
+        rates = list(_of_rates(recordings))
+        yield from rates or _of_velocities(robot, recordings)
 
 
 FRICTION_DEVIATIONS = 3.0
@@ -316,6 +318,47 @@ def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[Recor
                 f'{found.first:.10g} to {found.last:.10g} s',
                 remedy='record a slower motion, or raise the limit of the drive',
             )
+
+
+OTHER_RATE = 0.1
+"""Relative difference of the velocities of all joints from those of the positions: no clock's."""
+UNITS_OF_SPEED = {
+    180.0 / np.pi: 'deg/s, the positions in rad',
+    np.pi / 180.0: 'rad/s, the positions in degrees',
+    30.0 / np.pi: 'turns a minute, the positions in rad',
+}
+"""Ratios of velocities to those of the positions that are not the clock's."""
+
+
+def _of_rates(recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
+    """Iterate over ratios of velocities to those of the positions that all joints have."""
+    found: dict[float, list[Recording]] = {}
+    for recording in recordings:
+        if recording.velocity is not None:
+            ratio = velocity_ratio(recording.time, recording.position, recording.velocity)
+            if ratio is not None and not 1.0 / (1.0 + OTHER_RATE) < ratio < 1.0 + OTHER_RATE:
+                found.setdefault(float(f'{ratio:.2g}'), []).append(recording)
+    for alike in found.values():
+        first = alike[0]
+        assert first.velocity is not None
+        ratio = velocity_ratio(first.time, first.position, first.velocity) or 1.0
+        text = f'recorded velocities are {ratio:.3g} times those of the positions at all joints '
+        text += f'in {one_of(recording.source for recording in alike)}'
+        unit = next((u for f, u in UNITS_OF_SPEED.items() if abs(ratio / f - 1.0) < 0.03), None)
+        if unit is not None:
+            yield RecordingFault(
+                code='velocity',
+                evidence=f'{text}: they are in {unit}',
+                remedy='mend data.*.velocity, or leave it out: signals.method butterworth does '
+                'without',
+            )
+            continue
+        rate = clock_of([first.time], first.source).rate
+        yield RecordingFault(
+            code='rate',
+            evidence=f'{text}: its rate is {float(f"{ratio * rate:.3g}"):g} Hz, not {rate:.4g} Hz',
+            remedy='set data.*.rate (--rate), or the unit of the stamps (data.*.time_unit)',
+        )
 
 
 OTHER_SPEED = 0.5

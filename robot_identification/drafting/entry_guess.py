@@ -19,6 +19,7 @@ from ..data.readers import read_head, read_tables
 from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry
 from ..data.sampling import likely_unit
+from ..data.velocity_ratio import velocity_ratio
 from ..errors import Omission, one_of, SettingsError
 from ..version import page
 
@@ -73,12 +74,33 @@ def guess_entry(
     if guess.time is not None:
         rate = None
     elif rate is None:
-        raise SettingsError(
-            f'{file}: has no time column',
-            file=str(file),
-            remedy='give its sampling rate with --rate',
-        )
+        rate = _rate_by_velocities(replace(entry, time=None, rate=1.0, **signals), guess.joints)
     return replace(entry, time=guess.time, rate=rate, **signals), guess
+
+
+def _rate_by_velocities(entry: RecordingEntry, joints: tuple[str, ...]) -> float:
+    """
+    Return the rate at which recorded velocities are those of the positions [Hz].
+
+    Raises SettingsError where there is none that all joints have.
+    """
+    if entry.position is not None and entry.velocity is not None:
+        counts = {'position': len(joints), 'velocity': len(joints), 'effort': 0}
+        states = replace(entry, effort=None)
+        table = next(read_tables(states, joints, counts, Path('.'), _HEAD), None)
+        if table is not None and table.velocity is not None:
+            moved = np.isfinite(table.position).all() and np.isfinite(table.velocity).all()
+            ratio = velocity_ratio(table.time, table.position, table.velocity) if moved else None
+            if ratio is not None:
+                rate = float(f'{ratio:.3g}')
+                text = f'{entry.name}: {rate:g} Hz by its velocities, since it has no time column'
+                warnings.warn(Omission(text), stacklevel=4)
+                return rate
+    raise SettingsError(
+        f'{entry.name}: has no time column',
+        file=str(entry.file),
+        remedy='give its sampling rate with --rate',
+    )
 
 
 def _of_bag(file: Path, joints: tuple[str, ...]) -> tuple[str, ColumnGuess]:

@@ -434,6 +434,25 @@ def test_remarks_of_the_urdf_are_told(tmp_path, motion):
     assert "blanks behind the numbers of link 'finger'" in found.summary()
 
 
+@pytest.mark.parametrize('kind', ['csv', 'npz'])
+def test_the_rate_of_a_table_without_stamps_is_that_of_its_velocities(tmp_path, motion, kind):
+    path = tmp_path / f'run.{kind}'
+    if kind == 'npz':
+        np.savez(path, **dict(zip(('q', 'v', 'tau'), motion[1:], strict=True)))
+    else:
+        table(path, motion[1:], 'q1,q2,q3,v1,v2,v3,tau1,tau2,tau3')
+    found = draft(URDF, [path], KNOWN)
+    assert '250 Hz by its velocities' in found.summary()
+    check(written(found, tmp_path)[1], motion)
+    wrong = draft(URDF, [path], replace(KNOWN, rate=1000.0))
+    (remark,) = (text for text in wrong.remarks if 'velocities' in text)
+    assert '0.25 times those of the positions at all joints' in remark
+    assert 'its rate is 250 Hz, not 1000 Hz' in remark
+    motion = motion[0], motion[1], np.degrees(motion[2]), motion[3]
+    (remark,) = draft(URDF, [table(tmp_path / 'deg.csv', motion)], KNOWN).remarks
+    assert 'they are in deg/s, the positions in rad' in remark
+
+
 @pytest.mark.parametrize(
     ('sizes', 'text'),
     [
