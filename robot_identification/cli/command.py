@@ -263,6 +263,18 @@ def _overrides(summary: str) -> Argument:
     )
 
 
+def _xacro_argument(text: str) -> tuple[str, str]:
+    """Read an argument for xacro, as its own command takes it."""
+    name, separator, value = text.partition(':=')
+    if not separator or not name:
+        raise argparse.ArgumentTypeError(f'{text} is not name:=value')
+    return name, value
+
+
+XACRO = argument(
+    '--xacro', 'arguments for a xacro file', _xacro_argument, 'NAME:=VALUE', nargs='+', default=()
+)
+
 OVERRIDES = _overrides(' of the experiment file, for example signals.cutoff=20')
 
 PLANNING = (

@@ -42,6 +42,7 @@ from .command import (
     warn,
     without_collection,
     write,
+    XACRO,
 )
 from .servo import COMMANDS, drafted_commands, identify_commands, TARGET
 
@@ -82,6 +83,14 @@ KINDS = ('joint_torque', 'motor_torque', 'motor_current')
     flag('--degrees', 'positions of joints that turn are in degrees'),
     argument('--ticks', 'positions are in ticks of encoders with N ticks a turn', positive, 'N'),
     argument('--rate', 'sampling rate of tables without time stamps', positive, 'HZ'),
+    argument(
+        '--gravity',
+        'free fall in the base frame [m/s^2] (default: 0 0 -9.81)',
+        float,
+        'G',
+        nargs=3,
+    ),
+    XACRO,
     flag('--tool', 'the recordings have wrenches of a force-torque sensor at the wrist'),
     *COMMANDS,
     argument('-o --out', 'file to write', Path, 'FILE', default=Path('experiment.yaml')),
@@ -113,7 +122,7 @@ def init(options: argparse.Namespace) -> int:
     robot-identification init arm.urdf swing.csv --tool
     robot-identification init go2.xml go2.npz --kp 20 --kd 1.5 --for mjcf
     """
-    from ..drafting.draft import draft, DraftSettings
+    from ..drafting.draft import draft, DraftSettings, EARTH_GRAVITY
     from ..drafting.tool_draft import draft_tool, has_wrenches
     from ..exports.saving import require_writable
 
@@ -146,6 +155,8 @@ def init(options: argparse.Namespace) -> int:
         degrees=options.degrees,
         ticks=options.ticks,
         target=options.target,
+        gravity=tuple(options.gravity or EARTH_GRAVITY),
+        xacro_arguments=dict(options.xacro),
     )
     if options.tool:
         tool = draft_tool(options.urdf, options.recordings, settings)

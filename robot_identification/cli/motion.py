@@ -31,6 +31,7 @@ from .command import (
     QUIET,
     warn,
     whole,
+    XACRO,
 )
 from .servo import save_commands, servos_to_plan
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 @command(
     argument('robot', 'a URDF or xacro file, or an experiment file, whose robot is taken'),
     *PLANNING,
+    XACRO,
     GROUP,
     argument('--out', 'folder for the files', Path, 'DIR', default=Path('plan')),
     argument('--duration', 'length of the motion', positive, 'S'),
@@ -109,7 +111,7 @@ def plan(options: argparse.Namespace) -> int:
     options.parameters = ['payload'] if options.tool else None
     servos = servos_to_plan(options)
     planning = planning_of(options, ('duration', 'seed', 'time_budget', 'method', 'parameters'))
-    robot, model = planned_robot(options.robot, planning)
+    robot, model = planned_robot(options.robot, planning, dict(options.xacro))
     if servos is not None:
         robot = servos.limited(robot)
     warn(each.message for each in size_findings(robot) if each.quantity != LIMITS)

@@ -23,6 +23,7 @@ from .command import (
     RESULT,
     show,
     write,
+    XACRO,
 )
 
 
@@ -46,6 +47,7 @@ from .command import (
         Path,
         'FILE',
     ),
+    XACRO,
     *REQUIREMENTS,
 )
 def check(options: argparse.Namespace) -> int:
@@ -75,9 +77,9 @@ def check(options: argparse.Namespace) -> int:
 
     drawn = options.file.suffix in ('.urdf', '.xacro', '.xml') or is_xml(options.file)
     if options.repair or options.out is not None:
-        options.file = _repair(options.file, options.out, drawn)
+        options.file = _repair(options.file, options.out, drawn, dict(options.xacro))
     if drawn:
-        robot, prior = Robot.from_urdf(options.file), None
+        robot, prior = Robot.from_urdf(options.file, xacro_arguments=dict(options.xacro)), None
         parameters = robot.prior
     else:
         result = read_result(options.file)
@@ -93,7 +95,7 @@ def check(options: argparse.Namespace) -> int:
     return require(options.require, physical=report.physical, plausible=plausible)
 
 
-def _repair(path: Path, out: Path | None, drawn: bool) -> Path:
+def _repair(path: Path, out: Path | None, drawn: bool, xacro: dict[str, str]) -> Path:
     """Write the repaired URDF and return its path, or the file's own where nothing is wrong."""
     from ..model.robot import Robot
     from ..model.urdf_repair import repaired_urdf
@@ -104,7 +106,8 @@ def _repair(path: Path, out: Path | None, drawn: bool) -> Path:
             file=str(path),
             remedy='give the .urdf or .xacro file, or identify with estimation.method: physical',
         )
-    text, remarks = repaired_urdf(Robot.from_urdf(path, massless=True))
+    robot = Robot.from_urdf(path, massless=True, xacro_arguments=xacro)
+    text, remarks = repaired_urdf(robot)
     for remark in remarks or ('nothing to repair',):
         print(remark)
     if not remarks and out is None:

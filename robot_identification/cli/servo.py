@@ -91,7 +91,7 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
     """Return the draft of recordings with commands; None for recordings with efforts."""
     from ..config.experiment import RobotSettings
     from ..drafting.command_columns import has_commands
-    from ..drafting.draft import DraftSettings
+    from ..drafting.draft import DraftSettings, EARTH_GRAVITY
     from ..drafting.servo_draft import draft_servo
     from ..errors import IdentificationWarning
     from ..model.urdf_files import urdf_of_mjcf
@@ -110,7 +110,7 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
         warnings.simplefilter('ignore', IdentificationWarning)
         path = RobotSettings(urdf=str(options.urdf), effort_kind='joint_torque').mjcf()
         source = str(options.urdf) if path is None else urdf_of_mjcf(path, clamped=True)
-        joints = robot_with_inertia(source).joints
+        joints = robot_with_inertia(source, xacro_arguments=dict(options.xacro)).joints
     if not asked and not has_commands(options.recordings[0], joints):
         return None
     drafted = draft_servo(
@@ -127,6 +127,8 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
             position_offsets=options.position_offsets and tuple(options.position_offsets),
             degrees=options.degrees,
             ticks=options.ticks,
+            gravity=tuple(options.gravity or EARTH_GRAVITY),
+            xacro_arguments=dict(options.xacro),
         ),
     )
     return replace(drafted, remarks=(*drafted.remarks, *remarks))

@@ -154,7 +154,9 @@ class Recordings:
 
 
 def planned_robot(
-    source: str | os.PathLike, settings: PlanningSettings
+    source: str | os.PathLike,
+    settings: PlanningSettings,
+    xacro_arguments: Mapping[str, str] | None = None,
 ) -> tuple[Robot, ModelSettings]:
     """
     Return the robot of a plan and the terms of its regressor.
@@ -166,6 +168,8 @@ def planned_robot(
     settings:
         Joints and regressor, where the source is a URDF; without joints, all move but fingers of
         grippers, which a warning names; joints that mimic others follow them.
+    xacro_arguments:
+        Arguments for a xacro file; an experiment file has its own.
 
     Raises
     ------
@@ -178,15 +182,18 @@ def planned_robot(
         return experiment.build_robot(), experiment.robot.model
     joints, locked = settings.joints, settings.locked
     if not joints:
-        joints, locked = _without_grippers(source, locked)
-    return Robot.from_urdf(source, joints or None, locked=locked), settings.robot
+        joints, locked = _without_grippers(source, locked, xacro_arguments)
+    robot = Robot.from_urdf(source, joints or None, locked=locked, xacro_arguments=xacro_arguments)
+    return robot, settings.robot
 
 
 def _without_grippers(
-    source: str | os.PathLike, locked: Mapping[str, float]
+    source: str | os.PathLike,
+    locked: Mapping[str, float],
+    xacro_arguments: Mapping[str, str] | None,
 ) -> tuple[tuple[str, ...], Mapping[str, float]]:
     """Return the joints that move and all positions that are held, if there are grippers."""
-    text, path = read_urdf(source)
+    text, path = read_urdf(source, xacro_arguments)
     where = str(path or 'URDF')
     contents = parse_urdf(text, where)
     moving = contents.moving

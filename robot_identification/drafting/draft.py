@@ -8,7 +8,7 @@ Columns are guessed by their names, or by their content where these mean nothing
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 import os
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,9 @@ from ..model.robot_size import size_findings
 from ..model.urdf_repair import robot_with_inertia
 from ..version import page
 from .entry_guess import guess_entry, merge_signal_tables, with_time_unit
+
+EARTH_GRAVITY = (0.0, 0.0, -9.81)
+"""Gravity in the base frame of a robot that stands upright [m/s^2]."""
 
 _FAR = 4.0
 """Times the range of the URDF that positions in its unit do not exceed."""
@@ -84,6 +87,10 @@ class DraftSettings:
     target:
         One of `robot_identification.model.targets.TARGETS`, whose terms alone are estimated; None
         for any.
+    gravity:
+        (3,) acceleration of free fall in the base frame [m/s^2].
+    xacro_arguments:
+        Arguments for a xacro file.
 
     """
 
@@ -95,6 +102,30 @@ class DraftSettings:
     degrees: bool = False
     ticks: float | None = None
     target: str | None = None
+    gravity: tuple[float, ...] = EARTH_GRAVITY
+    xacro_arguments: Mapping[str, str] = field(default_factory=dict)
+
+    def robot(
+        self,
+        urdf: Path,
+        joints: Sequence[str] | None = None,
+        locked: Mapping[str, float] | None = None,
+    ) -> Robot:
+        """Read the robot of a file; raises ModelError as `robot_with_inertia`."""
+        return robot_with_inertia(
+            str(urdf),
+            joints,
+            locked=locked,
+            gravity=self.gravity,
+            xacro_arguments=self.xacro_arguments,
+        )
+
+    def robot_lines(self, urdf: Path, folder: Path) -> list[str]:
+        """Return the lines of an experiment file that name the robot's file."""
+        lines = ['robot:', f'  urdf: {relative_path(urdf, folder)}']
+        if self.xacro_arguments:
+            lines.append(f'  xacro_arguments: {flow(dict(self.xacro_arguments))}')
+        return lines
 
 
 @dataclass(frozen=True)
@@ -175,8 +206,7 @@ class Draft:
         lines = [
             *DRAFT_HEAD,
             '# Cut-off, dead zone and friction terms are left out: `auto` chooses them.',
-            'robot:',
-            f'  urdf: {relative_path(urdf, folder)}',
+            *settings.robot_lines(urdf, folder),
             f"  joints: {flow(list(robot.joints))}  # the order of the data's columns",
         ]
         if robot.locked:
@@ -185,7 +215,7 @@ class Draft:
         if robot.mimics.followed:
             lines.append(f'  # {robot.mimics}, as <mimic> says: on one drive')
         lines += [
-            '  gravity: [0.0, 0.0, -9.81]  # m/s^2 in the base frame',
+            f'  gravity: {flow(list(settings.gravity))}  # m/s^2 in the base frame',
             *(f'  # {text}' for text in self.evidence),
             f'  effort_kind: {settings.effort_kind}',
         ]
@@ -267,7 +297,7 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
 
     """
     with collected_warnings():  # those of the joints that are identified follow
-        whole = robot_with_inertia(str(urdf))
+        whole = settings.robot(urdf)
     with collected_warnings() as notes:
         found = merge_signal_tables(
             [guess_entry(file, whole.joints, settings.rate) for file in files]
@@ -299,7 +329,7 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
             recordings = tuple(recording.select(joints) for recording in recordings)
         opened = [open_recording(entry, joints, drives) for entry in entries]
         sources = [source for source in opened if isinstance(source, FileSource)]
-        robot = _reduced(urdf, whole, joints, still, sources)
+        robot = _reduced(urdf, whole, joints, still, sources, settings)
         require_units(robot, recordings)
         faults = [finding.message for finding in size_findings(robot)]
         faults += map(str, recording_faults(robot, recordings))
@@ -350,6 +380,7 @@ def _reduced(
     joints: tuple[str, ...],
     still: Mapping[str, float],
     sources: Sequence[FileSource],
+    settings: DraftSettings,
 ) -> Robot:
     """Return the robot of the joints that move; the others are locked where they were recorded."""
     if joints == whole.joints:
@@ -366,7 +397,7 @@ def _reduced(
         if whole.contents.moving[joint].mimic is not None and joint not in still:
             del places[joint]  # it follows
     with collected_warnings():
-        return robot_with_inertia(str(urdf), joints, locked=places)
+        return settings.robot(urdf, joints, places)
 
 
 def _of_joints(settings: DraftSettings, chosen: Sequence[int]) -> DraftSettings:

@@ -33,6 +33,7 @@ from .draft import (
     check_settings,
     DraftSettings,
     drive_lines,
+    EARTH_GRAVITY,
     flow,
     position_drives,
     relative_path,
@@ -59,6 +60,8 @@ class ServoDraft:
         Where its step is from.
     remarks:
         On what was found and taken.
+    units:
+        As given.
 
     """
 
@@ -68,6 +71,7 @@ class ServoDraft:
     simulation: SimulatorSettings
     source: str
     remarks: tuple[str, ...]
+    units: DraftSettings
 
     def summary(self) -> str:
         """Return what was found, as text."""
@@ -85,10 +89,11 @@ class ServoDraft:
         assert servo is not None
         lines = [
             *DRAFT_HEAD,
-            'robot:',
-            f'  urdf: {relative_path(urdf, folder)}',
+            *self.units.robot_lines(urdf, folder),
             f"  joints: {flow(list(self.joints))}  # the order of the data's columns",
         ]
+        if self.units.gravity != EARTH_GRAVITY:
+            lines.append(f'  gravity: {flow(list(self.units.gravity))}  # m/s^2')
         if self.robot.locked:
             lines.append(f'  locked: {flow(dict(self.robot.locked))}  # rad or m; not identified')
         if self.robot.clamped:
@@ -164,7 +169,8 @@ def draft_servo(
     target:
         Simulator, one of `robot_identification.model.targets.TARGETS`; None for any.
     units:
-        Units and zeros of positions and commands; None for rad at the joints.
+        Units and zeros of positions and commands, gravity, and arguments for xacro; None for rad
+        at the joints of a robot that stands upright.
 
     Raises
     ------
@@ -172,8 +178,13 @@ def draft_servo(
         naming what cannot be recognised, or gains and steps that are not known.
 
     """
+    units = units or DraftSettings()
     settings = RobotSettings(
-        urdf=str(urdf.absolute()), effort_kind=SERVO_COMMAND, servo=ServoSettings(stiffness=1.0)
+        urdf=str(urdf.absolute()),
+        xacro_arguments=units.xacro_arguments,
+        gravity=units.gravity,  # type: ignore[arg-type]
+        effort_kind=SERVO_COMMAND,
+        servo=ServoSettings(stiffness=1.0),
     )
     check_target(settings, target)
     path, remarks = settings.mjcf(), []
@@ -196,9 +207,8 @@ def draft_servo(
         held = [j for j in held if not (mimic := mimics[j]) or mimic.joint not in held]
         settings = replace(settings, locked=dict.fromkeys(held, 0.0))
         robot = replace(settings, joints=joints).build()
-    if units is not None:
-        check_settings(units, robot.joints)
-        settings = replace(settings, drives=position_drives(units, robot.joints, robot))
+    check_settings(units, robot.joints)
+    settings = replace(settings, drives=position_drives(units, robot.joints, robot))
     arrays = _gains(files[0], len(joints))
     if stiffness is None and 'kp' not in arrays:
         raise SettingsError(
@@ -244,6 +254,7 @@ def draft_servo(
         simulation,
         source,
         tuple(remarks),
+        units,
     )
 
 

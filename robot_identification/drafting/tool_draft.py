@@ -19,7 +19,6 @@ from ..errors import collected_warnings, IdentificationError
 from ..loads.tool import CHANNELS
 from ..model.robot import Robot
 from ..model.robot_size import size_findings
-from ..model.urdf_repair import robot_with_inertia
 from ..signals import SignalSettings
 from ..version import page
 from .draft import (
@@ -92,8 +91,8 @@ class ToolDraft:
         """Return the experiment file; paths in it are relative to its ``folder``."""
         lines = [
             *DRAFT_HEAD,
-            'robot:',
-            f'  urdf: {relative_path(urdf, folder)}',
+            *self.settings.robot_lines(urdf, folder),
+            f'  gravity: {flow(list(self.settings.gravity))}  # m/s^2 in the base frame',
             f"  joints: {flow(list(self.robot.joints))}  # the order of the data's columns",
             '  effort_kind: joint_torque  # of no matter here: no efforts are used',
         ]
@@ -152,14 +151,14 @@ def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> To
 
     """
     with collected_warnings():
-        robot = robot_with_inertia(str(urdf))
+        robot = settings.robot(urdf)
     topics: set[str] = set()
     frames: list[str] = []
     entries = []
     for file in files:
         entry, guess = guess_entry(file, robot.joints, settings.rate)
         if guess.joints != robot.joints:
-            robot = robot_with_inertia(str(urdf), guess.joints)
+            robot = settings.robot(urdf, guess.joints)
         check_settings(replace(settings, gains=None), robot.joints)
         if entry.file_format().topics:
             topic, frame = _wrenches_of(file)

@@ -52,6 +52,13 @@ def read_urdf(
         )
     if path.suffix != '.xacro':
         text = urdf_text(path)
+        if unexpanded := _XACRO.search(re.sub(r'<!--.*?-->', '', text, flags=re.DOTALL)):
+            raise ModelError(
+                f"'{path}' has xacro elements that are not expanded, first <{unexpanded[1]}>",
+                file=str(path),
+                remedy=f"rename it to '{path.stem}.xacro', or expand it: "
+                f"xacro '{path}' > expanded.urdf",
+            )
         return (urdf_of_mjcf(path) if is_mjcf(text, path) else text), path
     with _readable(path):
         require_regular(path, URDF_SIZE)
@@ -142,6 +149,7 @@ def add_package_path(folders: Sequence[Path]) -> None:
 TIME_LIMIT, MEMORY_LIMIT = 30.0, 8 << 30
 """Time that MuJoCo may take, with meshes [s], and address space [bytes]."""
 
+_XACRO = re.compile(r'<(xacro:\w+)')
 _ROOT = re.compile(r'<(mujocoinclude|mujoco|sdf|\w+)\b')
 _FREE, _BALL, _SLIDE, _HINGE = 0, 1, 2, 3  # mjtJoint
 _SHAPES = {2: 'sphere', 3: 'cylinder', 5: 'cylinder', 6: 'box'}  # mjtGeom; 3 is a capsule

@@ -4,17 +4,20 @@ Conversion of files in a child process with limits on time, memory and what it m
 
 A xacro file is a program: ``${9**9**9}`` never ends, and ``load_yaml`` reads any file.  It may
 read what lies in its own folder or package and in the packages of the environment, links resolved,
-and do nothing else with the system.
+and do nothing else with the system.  In a clone without a workspace, ``$(find package)`` finds the
+package that the file is in, and those beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.machinery import all_suffixes
 import json
 import math
 import os
 from pathlib import Path
+import re
 import resource
 import signal
 import subprocess
@@ -22,6 +25,7 @@ import sys
 from typing import Any
 
 from ..errors import ModelError
+from .files import open_regular
 
 TIME_LIMIT = 8.0
 """Processor time that an expansion may take [s]."""
@@ -59,10 +63,12 @@ def expand_xacro(path: Path, arguments: Mapping[str, str], packages: Sequence[Pa
 
     """
     texts = {str(name): str(value) for name, value in arguments.items()}
+    beside = _packages_around(path)
     request = {
         'path': str(path),
         'arguments': texts,
-        'folders': [_home_of(path.absolute()), _home_of(path.resolve())],
+        'beside': beside,
+        'folders': [_home_of(path.absolute()), _home_of(path.resolve()), *beside.values()],
         'packages': [os.path.abspath(folder) for folder in packages],
     }
     answer = answer_of(xacro_to_urdf, request, seconds=TIME_LIMIT, memory=MEMORY_LIMIT)
@@ -78,6 +84,8 @@ def expand_xacro(path: Path, arguments: Mapping[str, str], packages: Sequence[Pa
             file=str(path),
             remedy='set ROS_PACKAGE_PATH to the folder of what it may read, or correct the file'
             if _FORBIDDEN in answer['error']
+            else 'set ROS_PACKAGE_PATH to the folder that the package lies in'
+            if _NO_PACKAGE in answer['error']
             else 'correct the file, or give the arguments that it needs',
         )
     return str(answer['text'])
@@ -87,6 +95,29 @@ def _home_of(path: Path) -> str:
     """Return the folder of the package that a file is in, or its own folder."""
     found = (each for each in path.parents if (each / 'package.xml').is_file())
     return os.path.realpath(next(found, path.parent))
+
+
+def _packages_around(path: Path) -> dict[str, str]:
+    """Return the folders of the packages that a file is in, and of those beside these, by name."""
+    found: dict[str, str] = {}
+    for file in (path.absolute(), path.resolve()):
+        for own in (each for each in file.parents if (each / 'package.xml').is_file()):
+            found.setdefault(_package_name(own), os.path.realpath(own))
+            with suppress(OSError):
+                for other in sorted(own.parent.iterdir()):
+                    if (other / 'package.xml').is_file():
+                        found.setdefault(_package_name(other), os.path.realpath(other))
+    return found
+
+
+def _package_name(folder: Path) -> str:
+    """Return the name in a package.xml; that of its folder where none can be read."""
+    with suppress(OSError):
+        with open_regular(folder / 'package.xml') as stream:
+            text = stream.read(1 << 16).decode('utf-8', errors='replace')
+        if named := _NAME.search(text):
+            return named[1]
+    return folder.name
 
 
 def answer_of(
@@ -161,8 +192,33 @@ def xacro_to_urdf(request: Mapping[str, Any]) -> dict[str, Any]:
     except ImportError:
         return {'missing': True}
     _confine(request['folders'], request['packages'])
+    _find_packages(request['beside'], request['packages'])
     document = xacro.process_file(request['path'], mappings=request['arguments'])
     return {'text': document.toprettyxml(indent='  ')}
+
+
+_NAME = re.compile(r'<name>\s*([^<\s]+)\s*</name>')
+_NO_PACKAGE = 'is in no folder that is known'
+
+
+def _find_packages(beside: Mapping[str, str], folders: Sequence[str]) -> None:
+    """Let ``$(find package)`` find what the environment has, and the packages around the file."""
+    from xacro import substitution_args, XacroException
+
+    find = substitution_args._eval_find
+
+    def found(package: str) -> str:
+        with suppress(Exception):  # of the index of ROS, and where there is none
+            return str(find(package))
+        for folder in folders:
+            if os.path.exists(os.path.join(folder, package, 'package.xml')):
+                return os.path.join(folder, package)
+        if package not in beside:
+            raise XacroException(f"package '{package}' {_NO_PACKAGE}")
+        return beside[package]
+
+    substitution_args._eval_find = found
+    substitution_args._eval_dict['find'] = found
 
 
 _FORBIDDEN = 'which it may not read'

@@ -8,11 +8,15 @@ import re
 import sys
 import time
 
+import numpy as np
 import pytest
+from robot_identification.cli.main import main
+from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import ModelError
 from robot_identification.model.urdf_files import read_urdf
 from robot_identification.untrusted import xacro_process
 
+URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'zollo_planar_2r.urdf'
 xacro = pytest.importorskip('xacro', reason='needs xacro, which pip and ROS have')
 
 TEXT = """\
@@ -174,3 +178,42 @@ def test_packages_of_the_environment_are_read_through_their_links(tmp_path, outs
         expanded(tmp_path / 'robot', line)
     monkeypatch.setenv('ROS_PACKAGE_PATH', str(installed.parent))
     assert 'included' in expanded(tmp_path / 'robot', line)
+
+
+def test_packages_of_a_clone_are_found_without_a_workspace(tmp_path):
+    """The package that the file is in, and one beside it, whose folder has another name."""
+    for folder, name in (('arm_description', 'arm'), ('tools', 'tool_description')):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / 'package.xml').write_text(f'<package><name> {name} </name></package>')
+        (tmp_path / folder / 'part.xacro').write_text(INCLUDED.replace('included', folder))
+    lines = [INCLUDES % f'$(find {name})/part.xacro' for name in ('arm', 'tool_description')]
+    text = expanded(tmp_path / 'arm_description', ''.join(lines), 'urdf/arm.urdf.xacro')
+    assert 'name="arm_description"' in text and 'name="tools"' in text
+    with pytest.raises(ModelError, match="'other' is in no folder .*: set ROS_PACKAGE_PATH"):
+        expanded(tmp_path / 'arm_description', INCLUDES % '$(find other)/part.xacro')
+
+
+def test_a_urdf_with_xacro_in_it_is_refused_by_name(tmp_path):
+    with pytest.raises(ModelError, match=r"first <xacro:include>: rename it to 'arm.xacro'"):
+        expanded(tmp_path, INCLUDES % 'part.xacro', 'arm.urdf')
+    assert expanded(tmp_path, '<!-- <xacro:include/> -->', 'arm.urdf')
+
+
+def test_arguments_on_the_command_line_reach_the_experiment_file(tmp_path, capsys):
+    name_space = '<robot xmlns:xacro="http://www.ros.org/wiki/xacro" '
+    text = URDF.read_text().replace('<robot ', name_space)
+    path, run = tmp_path / 'arm.urdf.xacro', tmp_path / 'run.csv'
+    path.write_text(text.replace('"link_2"', '"$(arg side)"'))
+    time = np.arange(300) / 50.0
+    moved = np.sin(time[:, None] * [1.3, 0.9])
+    np.savetxt(run, np.column_stack([time, moved, moved]), delimiter=',', comments='',
+               header='t,q1,q2,tau1,tau2')  # fmt: skip
+    words = ['init', str(path), str(run), '--effort-kind', 'motor_current', '-o']
+    file = tmp_path / 'e.yaml'
+    given = ['--xacro', 'side:=left', '--gravity', '0', '0', '9.81']
+    assert main([*words, str(file)]) == 2 and 'side' in capsys.readouterr().err
+    assert main([*words, str(file), *given]) == 0
+    robot = load_experiment(file).build_robot()
+    assert 'left' in robot.contents.links and robot.gravity[2] == 9.81
+    assert main(['check', str(path), '--xacro', 'side=left']) == 2
+    assert 'is not name:=value' in capsys.readouterr().err
