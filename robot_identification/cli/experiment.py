@@ -48,6 +48,7 @@ from .servo import COMMANDS, drafted_commands, identify_commands, TARGET
 
 if TYPE_CHECKING:
     from ..config.experiment import Experiment
+    from ..drafting.proposal import Proposal
     from ..results.result import Result
 
 KINDS = ('joint_torque', 'motor_torque', 'motor_current')
@@ -169,8 +170,12 @@ def init(options: argparse.Namespace) -> int:
         )
     found = draft(options.urdf, options.recordings, settings)
     print(found.summary())
-    if settings.effort_kind is None:
-        found = replace(found, settings=replace(settings, effort_kind=_asked()))
+    if found.proposal is not None and _accepted(found.proposal, settings.effort_kind):
+        settings = replace(settings, **found.proposal.changes)
+        found = draft(options.urdf, options.recordings, settings)
+    elif settings.effort_kind is None:
+        kind = _asked()
+        found = replace(found, settings=replace(found.settings, effort_kind=kind))
     return _written(options.out, '', found.text(options.urdf, options.out.parent))
 
 
@@ -204,6 +209,32 @@ def _written(path: Path, summary: str, text: str, following: str = 'identify') -
     write(path, text)
     print(f'next: robot-identification {following} {path}')
     return EXIT_OK
+
+
+def _accepted(found: Proposal, effort_kind: str | None) -> bool:
+    """
+    Ask on a terminal whether to take what the recordings speak for.
+
+    Raises SettingsError elsewhere where nothing else is known, or where it is certain.
+    """
+    if sys.stdin.isatty():
+        print(f'\n{found}\nTake that (y/n)? ', end='', flush=True)
+        return sys.stdin.readline().strip().lower() in ('y', 'yes')
+    if effort_kind is None:
+        raise SettingsError(
+            'the kind of the recorded effort is not given',
+            key='robot.effort_kind',
+            remedy=f"see the driver's documentation; the recordings suggest {found.options} "
+            f'({found.reason})',
+        )
+    if found.certain:
+        raise SettingsError(
+            found.reason,
+            key='robot.drives',
+            remedy=f'give {found.options}, or --gains of 1 each to keep the signs',
+        )
+    print(f'remark: {found}')
+    return False
 
 
 def _asked() -> str:

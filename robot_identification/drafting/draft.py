@@ -33,6 +33,7 @@ from ..diagnosis.recording_faults import (
     read_first_rows,
     recording_faults,
     revolute,
+    STILL,
     still_joints,
 )
 from ..errors import collected_warnings, one_of, SettingsError, unique_texts
@@ -41,6 +42,7 @@ from ..model.robot_size import size_findings
 from ..model.urdf_repair import robot_with_inertia
 from ..version import page
 from .entry_guess import guess_entry, merge_signal_tables, with_time_unit
+from .proposal import PROPOSAL, Proposal, proposal
 
 EARTH_GRAVITY = (0.0, 0.0, -9.81)
 """Gravity in the base frame of a robot that stands upright [m/s^2]."""
@@ -48,18 +50,12 @@ EARTH_GRAVITY = (0.0, 0.0, -9.81)
 _FAR = 4.0
 """Times the range of the URDF that positions in its unit do not exceed."""
 
-_LIKE_JOINTS = 0.5, 2.0
-"""Sizes of gravity in the efforts that speak for torques at the joints."""
-
 _UNIT_REMEDIES = {
     'rad': 'give --degrees or --ticks, or --gear-ratios if it is that of the motor',
     'm': 'give --gear-ratios with recorded positions by metre for it, 1 for joints in rad or m',
     'mm': 'give --gear-ratios with 1000 for it, 1 for joints in rad, degrees or m',
 }
 """What maps positions in another unit, by the unit of the URDF or the likely one."""
-
-_THOUSAND = 400.0, 2500.0
-"""Sizes of gravity in the efforts that speak for mN m, with masses of the URDF that are rough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +147,8 @@ class Draft:
         As given, of the joints that are identified.
     omissions:
         What was left out or changed, in sentences.
+    proposal:
+        What the recordings speak for beyond the settings; None for nothing.
 
     """
 
@@ -162,6 +160,7 @@ class Draft:
     remarks: tuple[str, ...]
     settings: DraftSettings
     omissions: tuple[str, ...] = ()
+    proposal: Proposal | None = None
 
     def summary(self) -> str:
         """Return what was found, as text."""
@@ -318,9 +317,11 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         counts = (drives or Drives()).recorded(len(joints))
         entries = tuple(with_time_unit(entry, joints, counts) for entry in entries)
         recordings = read_first_rows([open_recording(e, joints, drives) for e in entries])
+        _require_moved(whole, recordings, settings)
         still = _still(whole, recordings)
+        recorded = len(joints)
+        moving = [j for j, joint in enumerate(joints) if joint not in still]
         if still:
-            moving = [j for j, joint in enumerate(joints) if joint not in still]
             joints = tuple(joints[j] for j in moving)
             settings = _of_joints(settings, moving)
             drives = position_drives(settings, joints, whole)
@@ -334,16 +335,29 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         faults = [finding.message for finding in size_findings(robot)]
         faults += map(str, recording_faults(robot, recordings))
         seen = [recorded_joints(source, robot, list(robot.locked)) for source in sources]
+        sizes = {} if robot.passive else gravity_sizes(robot, recordings)
+    proposed = None
+    if not robot.passive and (settings.gains is None or settings.effort_kind is None):
+        kind, gains = settings.effort_kind, _gains(settings, len(joints))
+        proposed = proposal(robot, recordings, sizes, effort_kind=kind, gains=gains)
     return Draft(
         robot,
         entries,
         recordings,
         guesses,
-        _evidence(robot, recordings, guesses),
+        _evidence(robot, sizes, guesses),
         tuple(dict.fromkeys(faults)),
         settings,
         unique_texts(remarks_on_locked(robot, seen), robot.warnings, notes),
+        None if proposed is None else proposed.among(moving, recorded),
     )
+
+
+def _gains(settings: DraftSettings, n_joints: int) -> np.ndarray:
+    """Return (n_joints,) efforts at the joints by recorded ones; 1 for unknown."""
+    ratios = np.array(settings.gear_ratios or np.ones(n_joints))
+    by_ratio = settings.effort_kind == 'motor_torque' or settings.gains is None
+    return np.array(settings.gains or np.ones(n_joints)) * (ratios if by_ratio else 1.0)
 
 
 def position_drives(
@@ -372,6 +386,29 @@ def _still(robot: Robot, recordings: Sequence[Recording]) -> dict[str, float]:
         return {}
     places = np.median(recordings[0].position, axis=0)
     return {joints[j]: round(float(places[j]), 6) for j in np.flatnonzero(still)}
+
+
+def _require_moved(robot: Robot, recordings: Sequence[Recording], settings: DraftSettings) -> None:
+    """Require that joints move with the gear ratios that are given, and not only without them."""
+    if settings.gear_ratios is None:
+        return
+    joints = recordings[0].joints
+    chosen = [robot.joints.index(joint) for joint in joints]
+    room = (robot.limits.upper - robot.limits.lower)[chosen]
+    moved = np.max([np.ptp(recording.position, axis=0) for recording in recordings], axis=0)
+    plain = moved * np.abs(settings.gear_ratios)
+    turning = np.array(revolute(robot))[chosen]
+    if (moved < STILL[1]).all() and (plain[turning] > STILL[1]).any() and (plain <= room).all():
+        text = (
+            f'with the gear ratios given, no joint moves by more than {moved.max():.3g} rad; '
+            'without them, all positions lie within the limits of the URDF'
+        )
+        ratios = ' '.join(f'{ratio:g}' for ratio in settings.gear_ratios)
+        remedy = (
+            'positions are at the joints: give --gains in place of --gear-ratios, as '
+            f'--effort-kind motor_torque --gains {ratios}'
+        )
+        raise recording_error(recordings[0].source, text, remedy)
 
 
 def _reduced(
@@ -476,9 +513,7 @@ def drafted_drives(
     if settings.degrees:
         turning = dict(zip(robot.joints, revolute(robot), strict=True))
         scale[[turning[joint] for joint in joints]] *= np.radians(1.0)
-    gains = np.array(settings.gains or np.ones(n_joints)) * (
-        ratios if settings.effort_kind == 'motor_torque' or settings.gains is None else 1.0
-    )
+    gains = _gains(settings, n_joints)
     offset = settings.position_offsets
     mapped = (scale != 1.0).any() or offset is not None
     position = PositionDrive(_diagonal(scale), offset) if mapped else None
@@ -519,10 +554,10 @@ def require_units(
 
 
 def _evidence(
-    robot: Robot, recordings: Sequence[Recording], guesses: Sequence[ColumnGuess]
+    robot: Robot, sizes: Mapping[str, float], guesses: Sequence[ColumnGuess]
 ) -> tuple[str, ...]:
     """Return the evidence for each kind of effort."""
-    texts = [] if robot.passive else list(evidence_of_gravity(gravity_sizes(robot, recordings)))
+    texts = [] if robot.passive else list(evidence_of_gravity(sizes))
     names = {guess.effort_name for guess in guesses} - {''}
     if names:
         texts.append(f'its columns are named after a {one_of(sorted(names))}, which may be wrong')
@@ -541,13 +576,13 @@ def evidence_of_gravity(sizes: Mapping[str, float]) -> Iterator[str]:
         )
         return
     middle, what = float(np.median(np.abs(list(seen.values())))), 'joint_torque'
-    if middle < _LIKE_JOINTS[0]:
+    if middle < PROPOSAL.like[0]:
         what = 'motor_current or motor_torque'
-    elif middle > _LIKE_JOINTS[1]:
+    elif middle > PROPOSAL.like[1]:
         what = 'efforts in another unit than N m, or a URDF with too small masses'
     each = ', '.join(f'{size:.2g} at {joint}' for joint, size in seen.items())
     yield f"gravity in the efforts has this times the URDF's size: {each}; suggests {what}"
-    if _THOUSAND[0] < middle < _THOUSAND[1]:
+    if PROPOSAL.thousand[0] < middle < PROPOSAL.thousand[1]:
         yield (
             'it is about a thousand times too large, as in mN m: give --effort-kind motor_torque '
             'and --gains 0.001 for each joint'
