@@ -123,7 +123,8 @@ def init(options: argparse.Namespace) -> int:
     robot-identification init arm.urdf swing.csv --tool
     robot-identification init go2.xml go2.npz --kp 20 --kd 1.5 --for mjcf
     """
-    from ..drafting.draft import draft, DraftSettings, EARTH_GRAVITY
+    from ..drafting.draft import draft
+    from ..drafting.settings import DraftSettings, EARTH_GRAVITY
     from ..drafting.tool_draft import draft_tool, has_wrenches
     from ..exports.saving import require_writable
 

@@ -91,8 +91,8 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
     """Return the draft of recordings with commands; None for recordings with efforts."""
     from ..config.experiment import RobotSettings
     from ..drafting.command_columns import has_commands
-    from ..drafting.draft import DraftSettings, EARTH_GRAVITY
     from ..drafting.servo_draft import draft_servo
+    from ..drafting.settings import DraftSettings, EARTH_GRAVITY
     from ..errors import IdentificationWarning
     from ..model.urdf_files import urdf_of_mjcf
     from ..model.urdf_repair import robot_with_inertia
@@ -260,7 +260,7 @@ def _recordings(
     """Return the recordings of an experiment file, or a file with columns as ``init`` finds."""
     from ..config.commands import read_commands
     from ..drafting.command_columns import command_entry
-    from ..drafting.draft import require_units
+    from ..drafting.requirements import require_units
 
     joints = result.robot.joints
     if options.recordings.suffix not in ('.yaml', '.yml') or options.recordings.is_dir():

@@ -8,21 +8,18 @@ Columns are guessed by their names, or by their content where these mean nothing
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from ..config.experiment_file import DRAFT_HEAD
 from ..config.recorded_joints import recorded_joints
 from ..config.sources import FileSource, open_recording
 from ..data.column_names import ColumnGuess
 from ..data.columns import columns_of, SignalColumns
-from ..data.commands import CommandRecording
-from ..data.drives import Drives, EffortDrive, PositionDrive
+from ..data.drives import Drives
 from ..data.formats.arrays import column_name
 from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import RecordingEntry
@@ -32,96 +29,26 @@ from ..diagnosis.recording_faults import (
     gravity_sizes,
     read_first_rows,
     recording_faults,
-    revolute,
-    STILL,
     still_joints,
 )
-from ..errors import collected_warnings, one_of, SettingsError, unique_texts
+from ..errors import collected_warnings, one_of, unique_texts
 from ..model.robot import Robot
 from ..model.robot_size import size_findings
-from ..model.urdf_repair import robot_with_inertia
 from ..version import page
 from .entry_guess import guess_entry, merge_signal_tables, with_time_unit
 from .proposal import PROPOSAL, Proposal, proposal
-
-EARTH_GRAVITY = (0.0, 0.0, -9.81)
-"""Gravity in the base frame of a robot that stands upright [m/s^2]."""
-
-_FAR = 4.0
-"""Times the range of the URDF that positions in its unit do not exceed."""
-
-_UNIT_REMEDIES = {
-    'rad': 'give --degrees or --ticks, or --gear-ratios if it is that of the motor',
-    'm': 'give --gear-ratios with recorded positions by metre for it, 1 for joints in rad or m',
-    'mm': 'give --gear-ratios with 1000 for it, 1 for joints in rad, degrees or m',
-}
-"""What maps positions in another unit, by the unit of the URDF or the likely one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DraftSettings:
-    """
-    Facts on recordings that the files do not contain.
-
-    Attributes
-    ----------
-    effort_kind:
-        One of `robot_identification.data.drives.EFFORT_KINDS`; None if it is not known yet.
-    rate:
-        Sampling rate of tables without a time column [Hz].
-    gear_ratios:
-        (n_joints,) turns of the motor by turn of the joint, of data recorded at the motors; of a
-        joint that slides, recorded positions by metre (rad by metre with ``ticks``).
-    position_offsets:
-        (n_joints,) positions of the joints where the recorded ones are 0 [rad or m].
-    gains:
-        (n_joints,) effort at the joint by recorded effort, for example [N m/A].
-    degrees:
-        True if positions of joints that turn are in degrees.
-    ticks:
-        Ticks of the encoders by turn, of positions in ticks; None for rad.
-    target:
-        One of `robot_identification.model.targets.TARGETS`, whose terms alone are estimated; None
-        for any.
-    gravity:
-        (3,) acceleration of free fall in the base frame [m/s^2].
-    xacro_arguments:
-        Arguments for a xacro file.
-
-    """
-
-    effort_kind: str | None = None
-    rate: float | None = None
-    gear_ratios: tuple[float, ...] | None = None
-    position_offsets: tuple[float, ...] | None = None
-    gains: tuple[float, ...] | None = None
-    degrees: bool = False
-    ticks: float | None = None
-    target: str | None = None
-    gravity: tuple[float, ...] = EARTH_GRAVITY
-    xacro_arguments: Mapping[str, str] = field(default_factory=dict)
-
-    def robot(
-        self,
-        urdf: Path,
-        joints: Sequence[str] | None = None,
-        locked: Mapping[str, float] | None = None,
-    ) -> Robot:
-        """Read the robot of a file; raises ModelError as `robot_with_inertia`."""
-        return robot_with_inertia(
-            str(urdf),
-            joints,
-            locked=locked,
-            gravity=self.gravity,
-            xacro_arguments=self.xacro_arguments,
-        )
-
-    def robot_lines(self, urdf: Path, folder: Path) -> list[str]:
-        """Return the lines of an experiment file that name the robot's file."""
-        lines = ['robot:', f'  urdf: {relative_path(urdf, folder)}']
-        if self.xacro_arguments:
-            lines.append(f'  xacro_arguments: {flow(dict(self.xacro_arguments))}')
-        return lines
+from .requirements import require_held, require_moved, require_units
+from .settings import (
+    check_settings,
+    drafted_drives,
+    DraftSettings,
+    drive_lines,
+    effort_gains,
+    flow,
+    of_joints,
+    position_drives,
+    relative_path,
+)
 
 
 @dataclass(frozen=True)
@@ -269,12 +196,6 @@ class Draft:
         return [f'    {"- " if k == 0 else "  "}{line}' for k, line in enumerate(lines)]
 
 
-_MEANING = {
-    'position': 'q = matrix @ recorded position + offset',
-    'effort': 'effort at the joint = matrix @ recorded effort',
-}
-
-
 def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
     """
     Draft an experiment from files.
@@ -317,13 +238,13 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         counts = (drives or Drives()).recorded(len(joints))
         entries = tuple(with_time_unit(entry, joints, counts) for entry in entries)
         recordings = read_first_rows([open_recording(e, joints, drives) for e in entries])
-        _require_moved(whole, recordings, settings)
+        require_moved(whole, recordings, settings)
         still = _still(whole, recordings)
         recorded = len(joints)
         moving = [j for j, joint in enumerate(joints) if joint not in still]
         if still:
             joints = tuple(joints[j] for j in moving)
-            settings = _of_joints(settings, moving)
+            settings = of_joints(settings, moving)
             drives = position_drives(settings, joints, whole)
             entries = tuple(_entry_of(entry, moving) for entry in entries)
             guesses = tuple(_guess_of(guess, moving) for guess in guesses)
@@ -335,10 +256,11 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         faults = [finding.message for finding in size_findings(robot)]
         faults += map(str, recording_faults(robot, recordings))
         seen = [recorded_joints(source, robot, list(robot.locked)) for source in sources]
+        require_held(whole, robot.joints, still, seen)
         sizes = {} if robot.passive else gravity_sizes(robot, recordings)
     proposed = None
     if not robot.passive and (settings.gains is None or settings.effort_kind is None):
-        kind, gains = settings.effort_kind, _gains(settings, len(joints))
+        kind, gains = settings.effort_kind, effort_gains(settings, len(joints))
         proposed = proposal(robot, recordings, sizes, effort_kind=kind, gains=gains)
     return Draft(
         robot,
@@ -351,21 +273,6 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         unique_texts(remarks_on_locked(robot, seen), robot.warnings, notes),
         None if proposed is None else proposed.among(moving, recorded),
     )
-
-
-def _gains(settings: DraftSettings, n_joints: int) -> np.ndarray:
-    """Return (n_joints,) efforts at the joints by recorded ones; 1 for unknown."""
-    ratios = np.array(settings.gear_ratios or np.ones(n_joints))
-    by_ratio = settings.effort_kind == 'motor_torque' or settings.gains is None
-    return np.array(settings.gains or np.ones(n_joints)) * (ratios if by_ratio else 1.0)
-
-
-def position_drives(
-    settings: DraftSettings, joints: tuple[str, ...], robot: Robot
-) -> Drives | None:
-    """Return the map from recorded positions to those of joints of a robot; None for none."""
-    drives = drafted_drives(replace(settings, gains=None), joints, robot)
-    return None if drives is None else Drives(drives.position)
 
 
 def _still(robot: Robot, recordings: Sequence[Recording]) -> dict[str, float]:
@@ -386,29 +293,6 @@ def _still(robot: Robot, recordings: Sequence[Recording]) -> dict[str, float]:
         return {}
     places = np.median(recordings[0].position, axis=0)
     return {joints[j]: round(float(places[j]), 6) for j in np.flatnonzero(still)}
-
-
-def _require_moved(robot: Robot, recordings: Sequence[Recording], settings: DraftSettings) -> None:
-    """Require that joints move with the gear ratios that are given, and not only without them."""
-    if settings.gear_ratios is None:
-        return
-    joints = recordings[0].joints
-    chosen = [robot.joints.index(joint) for joint in joints]
-    room = (robot.limits.upper - robot.limits.lower)[chosen]
-    moved = np.max([np.ptp(recording.position, axis=0) for recording in recordings], axis=0)
-    plain = moved * np.abs(settings.gear_ratios)
-    turning = np.array(revolute(robot))[chosen]
-    if (moved < STILL[1]).all() and (plain[turning] > STILL[1]).any() and (plain <= room).all():
-        text = (
-            f'with the gear ratios given, no joint moves by more than {moved.max():.3g} rad; '
-            'without them, all positions lie within the limits of the URDF'
-        )
-        ratios = ' '.join(f'{ratio:g}' for ratio in settings.gear_ratios)
-        remedy = (
-            'positions are at the joints: give --gains in place of --gear-ratios, as '
-            f'--effort-kind motor_torque --gains {ratios}'
-        )
-        raise recording_error(recordings[0].source, text, remedy)
 
 
 def _reduced(
@@ -437,15 +321,6 @@ def _reduced(
         return settings.robot(urdf, joints, places)
 
 
-def _of_joints(settings: DraftSettings, chosen: Sequence[int]) -> DraftSettings:
-    """Return the settings of chosen joints."""
-    names = ('gear_ratios', 'position_offsets', 'gains')
-    given: dict[str, Any] = {name: getattr(settings, name) for name in names}
-    for name, values in given.items():
-        given[name] = None if values is None else tuple(values[j] for j in chosen)
-    return replace(settings, **given)
-
-
 def _entry_of(entry: RecordingEntry, chosen: Sequence[int]) -> RecordingEntry:
     """Return the entry with the columns of chosen joints."""
     parts: dict[str, Any] = {}
@@ -465,92 +340,6 @@ def _guess_of(guess: ColumnGuess, chosen: Sequence[int]) -> ColumnGuess:
     """Return the guess for chosen joints."""
     columns = {s: tuple(found[j] for j in chosen) for s, found in guess.columns.items()}
     return replace(guess, columns=columns, joints=tuple(guess.joints[j] for j in chosen))
-
-
-def check_settings(settings: DraftSettings, joints: tuple[str, ...]) -> None:
-    """Require settings that fit the joints and each other; raises SettingsError."""
-    for name in ('gear_ratios', 'position_offsets', 'gains'):
-        given = getattr(settings, name)
-        zero = given is not None and name != 'position_offsets' and 0.0 in given
-        if given is not None and (len(given) != len(joints) or zero):
-            text = f'has {len(given)} numbers for {len(joints)} joints'
-            text += ', one of them 0' if zero else ''
-            remedy = 'give one number a joint, in the order of the URDF'
-            message = f"'--{name.replace('_', '-')}' {text}"
-            raise SettingsError(message, value=given, remedy=remedy)
-    if settings.degrees and settings.ticks is not None:
-        raise SettingsError(
-            "'--degrees' and '--ticks' are both given", remedy='give the one that positions have'
-        )
-    if settings.effort_kind == 'motor_torque' and not (settings.gear_ratios or settings.gains):
-        raise SettingsError(
-            "'--effort-kind motor_torque' needs the gear ratios",
-            remedy='give --gear-ratios, or --gains where positions are those of the joints',
-        )
-
-
-def drive_lines(drives: Drives) -> list[str]:
-    """Return the lines of ``robot.drives`` in an experiment file."""
-    lines = ['  drives:']
-    for name in ('position', 'effort'):
-        part = getattr(drives, name)
-        if part is not None:
-            lines += [f'    {name}:  # {_MEANING[name]}', '      matrix:']
-            lines += [f'        - {flow(list(row))}' for row in part.matrix]
-            if getattr(part, 'offset', None) is not None:
-                lines.append(f'      offset: {flow(list(part.offset))}')
-    return lines
-
-
-def drafted_drives(
-    settings: DraftSettings, joints: tuple[str, ...], robot: Robot
-) -> Drives | None:
-    """Return the map from recorded signals to joints of a robot; None if there is none."""
-    n_joints = len(joints)
-    ratios = np.array(settings.gear_ratios or np.ones(n_joints))
-    unit = 1.0 if settings.ticks is None else 2.0 * np.pi / settings.ticks
-    scale = np.full(n_joints, unit) / ratios
-    if settings.degrees:
-        turning = dict(zip(robot.joints, revolute(robot), strict=True))
-        scale[[turning[joint] for joint in joints]] *= np.radians(1.0)
-    gains = _gains(settings, n_joints)
-    offset = settings.position_offsets
-    mapped = (scale != 1.0).any() or offset is not None
-    position = PositionDrive(_diagonal(scale), offset) if mapped else None
-    known = settings.gains is not None or settings.effort_kind == 'motor_torque'
-    effort = EffortDrive(_diagonal(gains)) if known else None
-    return None if position is None and effort is None else Drives(position, effort)
-
-
-def _diagonal(values: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(row) for row in np.diag(values).tolist())
-
-
-def require_units(
-    robot: Robot,
-    recordings: Sequence[Recording | CommandRecording],
-    remedy: str | None = None,
-) -> None:
-    """Require positions that are hardly those of motors, in degrees or in mm."""
-    room = robot.limits.upper - robot.limits.lower
-    turning = np.array(revolute(robot))
-    for recording in recordings:
-        moved = np.ptp(recording.position, axis=0)
-        with np.errstate(invalid='ignore', divide='ignore'):
-            times = np.where(np.isfinite(room) & (room > 0.0), moved / room, 0.0)
-        texts, ways, joints = [], [], []
-        for kind, unit in ((turning, 'rad'), (~turning, 'm')):
-            j = int(np.argmax(np.where(kind, times, 0.0)))
-            if times[j] > _FAR and kind[j]:
-                text = f"position of joint '{robot.joints[j]}' covers {moved[j]:.4g} {unit}, "
-                text += f'{times[j]:.3g} times its range in the URDF'
-                in_mm = unit == 'm' and moved[j] / 1000.0 <= room[j]
-                texts.append(text + (': it seems to be in mm' if in_mm else ''))
-                ways.append(_UNIT_REMEDIES['mm' if in_mm else unit])
-                joints.append(robot.joints[j])
-        if texts:
-            way = remedy or ' and '.join(ways)
-            raise recording_error(recording.source, '; '.join(texts), way, joint=joints[0])
 
 
 def _evidence(
@@ -594,16 +383,3 @@ def _clock_text(entry: RecordingEntry, recording: Recording) -> str:
     unit = f', stamps in {entry.time_unit}' if entry.time is not None else ''
     unit = ', stamps in s and ns' if isinstance(entry.time, tuple) else unit
     return f'{clock.rate:.4g} Hz, {clock.duration:.4g} s{unit}'
-
-
-def relative_path(path: Path, folder: Path) -> str:
-    """Return a path, or an address, relative to a folder, as YAML."""
-    if '://' in str(path):
-        return str(path)
-    return flow(os.path.relpath(path.absolute(), folder.absolute()))
-
-
-def flow(value: Any) -> str:
-    """Return a value as YAML in one line."""
-    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
-    return text.removesuffix('...\n').strip()

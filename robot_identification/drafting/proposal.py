@@ -50,7 +50,7 @@ class Proposal:
     Attributes
     ----------
     changes:
-        Fields of `robot_identification.drafting.draft.DraftSettings` and their values.
+        Fields of `robot_identification.drafting.settings.DraftSettings` and their values.
     reason:
         In words.
     certain:

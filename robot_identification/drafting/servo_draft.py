@@ -29,7 +29,8 @@ from ..model.urdf_files import mjcf_facts
 from ..servo.own_output import is_own_output
 from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings, SimulatorSettings
 from .command_columns import command_entry, commanded_joints
-from .draft import (
+from .requirements import require_units
+from .settings import (
     check_settings,
     DraftSettings,
     drive_lines,
@@ -37,7 +38,6 @@ from .draft import (
     flow,
     position_drives,
     relative_path,
-    require_units,
 )
 
 

@@ -21,16 +21,16 @@ from ..model.robot import Robot
 from ..model.robot_size import size_findings
 from ..signals import SignalSettings
 from ..version import page
-from .draft import (
+from .entry_guess import guess_entry, signal_names, with_time_unit
+from .requirements import require_units
+from .settings import (
     check_settings,
     DraftSettings,
     drive_lines,
     flow,
     position_drives,
     relative_path,
-    require_units,
 )
-from .entry_guess import guess_entry, signal_names, with_time_unit
 
 _PART = re.compile(
     r'(?:^|[^a-z])(f|force|t|m|torque|moment)s?[^a-z0-9]*([xyz])'

@@ -14,8 +14,9 @@ from robot_identification.config.experiment_file import load_experiment
 from robot_identification.config.sources import open_recording
 from robot_identification.data.bag_writer import BagWriter, Qos, Topic
 from robot_identification.diagnosis.recording_faults import read_first_rows
-from robot_identification.drafting.draft import draft, DraftSettings, evidence_of_gravity
+from robot_identification.drafting.draft import draft, evidence_of_gravity
 from robot_identification.drafting.entry_guess import guess_entry
+from robot_identification.drafting.settings import DraftSettings
 from robot_identification.errors import RecordingError, SettingsError
 from robot_identification.identification.pipeline import identify
 from robot_identification.model.robot import Robot
@@ -533,6 +534,16 @@ def test_a_joint_that_stands_still_is_left_out_of_arrays(tmp_path, motion, one_f
     assert len(experiment.robot.joints) == 2 and len(found.robot.locked) == 1
     np.testing.assert_array_equal(block.position, q[:, :2])
     np.testing.assert_array_equal(block.effort, tau[:, :2])
+
+
+def test_a_joint_that_moves_without_efforts_and_carries_others_is_not_locked(tmp_path, motion):
+    header = 't,joint_1_q,joint_2_q,joint_3_q,joint_1_v,joint_2_v,joint_3_v,joint_1_tau,other,'
+    path = table(tmp_path / 'run.csv', motion, f'{header}joint_3_tau')
+    with pytest.raises(RecordingError, match="'joint_2' moves from .* and has no efforts"):
+        draft(URDF, [path], KNOWN)
+    last = table(tmp_path / 'last.csv', motion, f'{header[:-6]}joint_2_tau,other')
+    found = draft(URDF, [last], KNOWN)  # it carries none: named, with what it makes of it
+    assert "'joint_3' is locked at" in found.summary() and 'and moves from' in found.summary()
 
 
 @pytest.mark.parametrize('kind', ['npz', 'mat', 'hdf5'])

@@ -16,7 +16,8 @@ from robot_identification.data.formats import FORMATS
 from robot_identification.data.formats.format import first_bytes, Format, Head
 from robot_identification.data.recognition import file_title
 from robot_identification.data.recording_config import RecordingEntry
-from robot_identification.drafting.draft import draft, DraftSettings
+from robot_identification.drafting.draft import draft
+from robot_identification.drafting.settings import DraftSettings
 from robot_identification.errors import RecordingError, SettingsError
 from robot_identification.fleet.store import find_recordings
 from robot_identification.identification.pipeline import identify

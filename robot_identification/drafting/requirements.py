@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requirements on recordings before an experiment is drafted from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..data.commands import CommandRecording
+from ..data.recording import Recording, recording_error
+from ..diagnosis.locked_joints import RecordedJoints
+from ..diagnosis.recording_faults import revolute, STILL
+from ..model.robot import Robot
+from .settings import DraftSettings
+
+_FAR = 4.0
+"""Times the range of the URDF that positions in its unit do not exceed."""
+
+_UNIT_REMEDIES = {
+    'rad': 'give --degrees or --ticks, or --gear-ratios if it is that of the motor',
+    'm': 'give --gear-ratios with recorded positions by metre for it, 1 for joints in rad or m',
+    'mm': 'give --gear-ratios with 1000 for it, 1 for joints in rad, degrees or m',
+}
+"""What maps positions in another unit, by the unit of the URDF or the likely one."""
+
+
+def require_units(
+    robot: Robot,
+    recordings: Sequence[Recording | CommandRecording],
+    remedy: str | None = None,
+) -> None:
+    """Require positions that are hardly those of motors, in degrees or in mm."""
+    room = robot.limits.upper - robot.limits.lower
+    turning = np.array(revolute(robot))
+    for recording in recordings:
+        moved = np.ptp(recording.position, axis=0)
+        with np.errstate(invalid='ignore', divide='ignore'):
+            times = np.where(np.isfinite(room) & (room > 0.0), moved / room, 0.0)
+        texts, ways, joints = [], [], []
+        for kind, unit in ((turning, 'rad'), (~turning, 'm')):
+            j = int(np.argmax(np.where(kind, times, 0.0)))
+            if times[j] > _FAR and kind[j]:
+                text = f"position of joint '{robot.joints[j]}' covers {moved[j]:.4g} {unit}, "
+                text += f'{times[j]:.3g} times its range in the URDF'
+                in_mm = unit == 'm' and moved[j] / 1000.0 <= room[j]
+                texts.append(text + (': it seems to be in mm' if in_mm else ''))
+                ways.append(_UNIT_REMEDIES['mm' if in_mm else unit])
+                joints.append(robot.joints[j])
+        if texts:
+            way = remedy or ' and '.join(ways)
+            raise recording_error(recording.source, '; '.join(texts), way, joint=joints[0])
+
+
+def require_moved(robot: Robot, recordings: Sequence[Recording], settings: DraftSettings) -> None:
+    """Require that joints move with the gear ratios that are given, and not only without them."""
+    if settings.gear_ratios is None:
+        return
+    joints = recordings[0].joints
+    chosen = [robot.joints.index(joint) for joint in joints]
+    room = (robot.limits.upper - robot.limits.lower)[chosen]
+    moved = np.max([np.ptp(recording.position, axis=0) for recording in recordings], axis=0)
+    plain = moved * np.abs(settings.gear_ratios)
+    turning = np.array(revolute(robot))[chosen]
+    if (moved < STILL[1]).all() and (plain[turning] > STILL[1]).any() and (plain <= room).all():
+        text = (
+            f'with the gear ratios given, no joint moves by more than {moved.max():.3g} rad; '
+            'without them, all positions lie within the limits of the URDF'
+        )
+        ratios = ' '.join(f'{ratio:g}' for ratio in settings.gear_ratios)
+        remedy = (
+            'positions are at the joints: give --gains in place of --gear-ratios, as '
+            f'--effort-kind motor_torque --gains {ratios}'
+        )
+        raise recording_error(recordings[0].source, text, remedy)
+
+
+def require_held(
+    robot: Robot,
+    joints: Sequence[str],
+    still: Mapping[str, float],
+    seen: Sequence[RecordedJoints],
+) -> None:
+    """Require that no joint without efforts moves which carries joints with efforts."""
+    supports, names = robot.opened.model.supports, robot.opened.model.names
+    ids = [robot.opened.model.getJointId(joint) for joint in joints]
+    carriers = {names[k] for i in ids for k in supports[i]} - {*joints, *still}
+    for each in seen:
+        for joint, (low, high) in each.positions.items():
+            if joint in carriers and high - low > STILL[1]:
+                text = (
+                    f"joint '{joint}' moves from {low:.4g} to {high:.4g} and has no efforts that "
+                    'are recognised, and it carries joints that have'
+                )
+                remedy = 'name its effort as that of the others, or record it at one place'
+                raise recording_error(each.source, text, remedy, joint=joint)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts on recordings that are given to a draft, and what an experiment file has of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from ..data.drives import Drives, EffortDrive, PositionDrive
+from ..diagnosis.recording_faults import revolute
+from ..errors import SettingsError
+from ..model.robot import Robot
+from ..model.urdf_repair import robot_with_inertia
+
+EARTH_GRAVITY = (0.0, 0.0, -9.81)
+"""Gravity in the base frame of a robot that stands upright [m/s^2]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DraftSettings:
+    """
+    Facts on recordings that the files do not contain.
+
+    Attributes
+    ----------
+    effort_kind:
+        One of `robot_identification.data.drives.EFFORT_KINDS`; None if it is not known yet.
+    rate:
+        Sampling rate of tables without a time column [Hz].
+    gear_ratios:
+        (n_joints,) turns of the motor by turn of the joint, of data recorded at the motors; of a
+        joint that slides, recorded positions by metre (rad by metre with ``ticks``).
+    position_offsets:
+        (n_joints,) positions of the joints where the recorded ones are 0 [rad or m].
+    gains:
+        (n_joints,) effort at the joint by recorded effort, for example [N m/A].
+    degrees:
+        True if positions of joints that turn are in degrees.
+    ticks:
+        Ticks of the encoders by turn, of positions in ticks; None for rad.
+    target:
+        One of `robot_identification.model.targets.TARGETS`, whose terms alone are estimated; None
+        for any.
+    gravity:
+        (3,) acceleration of free fall in the base frame [m/s^2].
+    xacro_arguments:
+        Arguments for a xacro file.
+
+    """
+
+    effort_kind: str | None = None
+    rate: float | None = None
+    gear_ratios: tuple[float, ...] | None = None
+    position_offsets: tuple[float, ...] | None = None
+    gains: tuple[float, ...] | None = None
+    degrees: bool = False
+    ticks: float | None = None
+    target: str | None = None
+    gravity: tuple[float, ...] = EARTH_GRAVITY
+    xacro_arguments: Mapping[str, str] = field(default_factory=dict)
+
+    def robot(
+        self,
+        urdf: Path,
+        joints: Sequence[str] | None = None,
+        locked: Mapping[str, float] | None = None,
+    ) -> Robot:
+        """Read the robot of a file; raises ModelError as `robot_with_inertia`."""
+        return robot_with_inertia(
+            str(urdf),
+            joints,
+            locked=locked,
+            gravity=self.gravity,
+            xacro_arguments=self.xacro_arguments,
+        )
+
+    def robot_lines(self, urdf: Path, folder: Path) -> list[str]:
+        """Return the lines of an experiment file that name the robot's file."""
+        lines = ['robot:', f'  urdf: {relative_path(urdf, folder)}']
+        if self.xacro_arguments:
+            lines.append(f'  xacro_arguments: {flow(dict(self.xacro_arguments))}')
+        return lines
+
+
+_MEANING = {
+    'position': 'q = matrix @ recorded position + offset',
+    'effort': 'effort at the joint = matrix @ recorded effort',
+}
+
+
+def check_settings(settings: DraftSettings, joints: tuple[str, ...]) -> None:
+    """Require settings that fit the joints and each other; raises SettingsError."""
+    for name in ('gear_ratios', 'position_offsets', 'gains'):
+        given = getattr(settings, name)
+        zero = given is not None and name != 'position_offsets' and 0.0 in given
+        if given is not None and (len(given) != len(joints) or zero):
+            text = f'has {len(given)} numbers for {len(joints)} joints'
+            text += ', one of them 0' if zero else ''
+            remedy = 'give one number a joint, in the order of the URDF'
+            message = f"'--{name.replace('_', '-')}' {text}"
+            raise SettingsError(message, value=given, remedy=remedy)
+    if settings.degrees and settings.ticks is not None:
+        raise SettingsError(
+            "'--degrees' and '--ticks' are both given", remedy='give the one that positions have'
+        )
+    if settings.effort_kind == 'motor_torque' and not (settings.gear_ratios or settings.gains):
+        raise SettingsError(
+            "'--effort-kind motor_torque' needs the gear ratios",
+            remedy='give --gear-ratios, or --gains where positions are those of the joints',
+        )
+
+
+def of_joints(settings: DraftSettings, chosen: Sequence[int]) -> DraftSettings:
+    """Return the settings of chosen joints."""
+    names = ('gear_ratios', 'position_offsets', 'gains')
+    given: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    for name, values in given.items():
+        given[name] = None if values is None else tuple(values[j] for j in chosen)
+    return replace(settings, **given)
+
+
+def position_drives(
+    settings: DraftSettings, joints: tuple[str, ...], robot: Robot
+) -> Drives | None:
+    """Return the map from recorded positions to those of joints of a robot; None for none."""
+    drives = drafted_drives(replace(settings, gains=None), joints, robot)
+    return None if drives is None else Drives(drives.position)
+
+
+def effort_gains(settings: DraftSettings, n_joints: int) -> np.ndarray:
+    """Return (n_joints,) efforts at the joints by recorded ones; 1 for unknown."""
+    ratios = np.array(settings.gear_ratios or np.ones(n_joints))
+    by_ratio = settings.effort_kind == 'motor_torque' or settings.gains is None
+    return np.array(settings.gains or np.ones(n_joints)) * (ratios if by_ratio else 1.0)
+
+
+def drafted_drives(
+    settings: DraftSettings, joints: tuple[str, ...], robot: Robot
+) -> Drives | None:
+    """Return the map from recorded signals to joints of a robot; None if there is none."""
+    n_joints = len(joints)
+    ratios = np.array(settings.gear_ratios or np.ones(n_joints))
+    unit = 1.0 if settings.ticks is None else 2.0 * np.pi / settings.ticks
+    scale = np.full(n_joints, unit) / ratios
+    if settings.degrees:
+        turning = dict(zip(robot.joints, revolute(robot), strict=True))
+        scale[[turning[joint] for joint in joints]] *= np.radians(1.0)
+    gains = effort_gains(settings, n_joints)
+    offset = settings.position_offsets
+    mapped = (scale != 1.0).any() or offset is not None
+    position = PositionDrive(_diagonal(scale), offset) if mapped else None
+    known = settings.gains is not None or settings.effort_kind == 'motor_torque'
+    effort = EffortDrive(_diagonal(gains)) if known else None
+    return None if position is None and effort is None else Drives(position, effort)
+
+
+def _diagonal(values: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(row) for row in np.diag(values).tolist())
+
+
+def drive_lines(drives: Drives) -> list[str]:
+    """Return the lines of ``robot.drives`` in an experiment file."""
+    lines = ['  drives:']
+    for name in ('position', 'effort'):
+        part = getattr(drives, name)
+        if part is not None:
+            lines += [f'    {name}:  # {_MEANING[name]}', '      matrix:']
+            lines += [f'        - {flow(list(row))}' for row in part.matrix]
+            if getattr(part, 'offset', None) is not None:
+                lines.append(f'      offset: {flow(list(part.offset))}')
+    return lines
+
+
+def relative_path(path: Path, folder: Path) -> str:
+    """Return a path, or an address, relative to a folder, as YAML."""
+    if '://' in str(path):
+        return str(path)
+    return flow(os.path.relpath(path.absolute(), folder.absolute()))
+
+
+def flow(value: Any) -> str:
+    """Return a value as YAML in one line."""
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
+    return text.removesuffix('...\n').strip()
