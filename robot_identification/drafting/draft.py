@@ -37,7 +37,13 @@ from ..model.robot_size import size_findings
 from ..version import page
 from .entry_guess import guess_entry, merge_signal_tables, with_time_unit
 from .proposal import PROPOSAL, Proposal, proposal
-from .requirements import require_held, require_moved, require_units
+from .requirements import (
+    require_angles,
+    require_held,
+    require_moved,
+    require_signs,
+    require_units,
+)
 from .settings import (
     check_settings,
     drafted_drives,
@@ -238,6 +244,8 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         counts = (drives or Drives()).recorded(len(joints))
         entries = tuple(with_time_unit(entry, joints, counts) for entry in entries)
         recordings = read_first_rows([open_recording(e, joints, drives) for e in entries])
+        require_angles(whole, recordings, settings)
+        require_signs(recordings)
         require_moved(whole, recordings, settings)
         still = _still(whole, recordings)
         recorded = len(joints)

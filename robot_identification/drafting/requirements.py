@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..data.commands import CommandRecording
+from ..data.lost_signs import lost_sign
 from ..data.recording import Recording, recording_error
 from ..diagnosis.locked_joints import RecordedJoints
 from ..diagnosis.recording_faults import revolute, STILL
@@ -50,6 +51,45 @@ def require_units(
         if texts:
             way = remedy or ' and '.join(ways)
             raise recording_error(recording.source, '; '.join(texts), way, joint=joints[0])
+
+
+NORMALISED = 100.0
+"""Largest position of joints whose range is normalised, as LeRobot writes without degrees."""
+_AT_END = 1e-4
+"""Distance from it within which a position is clipped there."""
+
+
+def require_angles(
+    robot: Robot, recordings: Sequence[Recording | CommandRecording], settings: DraftSettings
+) -> None:
+    """Require positions that are not normalised to +-100 of the joints' ranges."""
+    if settings.ticks is not None or settings.gear_ratios or settings.position_offsets:
+        return
+    turning = np.array(revolute(robot))
+    unit = np.degrees(1.0) if settings.degrees else 1.0
+    for recording in recordings:
+        joints = [robot.joints.index(joint) for joint in recording.joints]
+        position = unit * recording.position[:, turning[joints]]
+        if not position.size or np.abs(position).max() > NORMALISED + _AT_END:
+            continue
+        ends = np.stack([position.max(axis=0), -position.min(axis=0)])
+        if (ends > NORMALISED - _AT_END).sum() > 1:
+            raise recording_error(
+                recording.source,
+                'positions end at 100 exactly: they seem to be normalised to +-100, as LeRobot '
+                'writes them, and are neither degrees nor rad',
+                'record with use_degrees, or give --gear-ratios (100 by half of each range in '
+                'rad) and --position-offsets (its middle)',
+            )
+
+
+def require_signs(recordings: Sequence[Recording]) -> None:
+    """Require efforts with their signs."""
+    for recording in recordings:
+        for joint, effort in zip(recording.joints, recording.effort.T, strict=True):
+            if remedy := lost_sign(effort):
+                text = f"effort of joint '{joint}' has negative numbers without their sign"
+                raise recording_error(recording.source, text, remedy, joint=joint)
 
 
 def require_moved(robot: Robot, recordings: Sequence[Recording], settings: DraftSettings) -> None:

@@ -29,7 +29,7 @@ from ..model.urdf_files import mjcf_facts
 from ..servo.own_output import is_own_output
 from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings, SimulatorSettings
 from .command_columns import command_entry, commanded_joints
-from .requirements import require_units
+from .requirements import require_angles, require_units
 from .settings import (
     check_settings,
     DraftSettings,
@@ -230,7 +230,8 @@ def draft_servo(
     )
     entries = []
     for file in files:
-        entry, notes = _looked_at(command_entry(file, joints, rate), robot, settings.drives, servo)
+        entry = command_entry(file, joints, rate)
+        entry, notes = _looked_at(entry, robot, settings.drives, servo, units)
         entries.append(entry)
         remarks += notes
     if settings.locked:
@@ -259,10 +260,15 @@ def draft_servo(
 
 
 def _looked_at(
-    entry: RecordingEntry, robot: Robot, drives: Drives | None, servo: ServoSettings
+    entry: RecordingEntry,
+    robot: Robot,
+    drives: Drives | None,
+    servo: ServoSettings,
+    units: DraftSettings,
 ) -> tuple[RecordingEntry, list[str]]:
     """Return an entry without efforts that are the servo's own, and remarks on its recording."""
     recording = read_commands(entry, robot.joints, drives, Path('.'))
+    require_angles(robot, [recording], units)
     require_units(robot, [recording])
     remarks = _delays(recording)
     if is_own_output(recording, servo):

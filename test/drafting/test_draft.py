@@ -536,6 +536,23 @@ def test_a_joint_that_stands_still_is_left_out_of_arrays(tmp_path, motion, one_f
     np.testing.assert_array_equal(block.effort, tau[:, :2])
 
 
+def test_currents_without_their_signs_are_named(tmp_path, motion):
+    time, position, velocity, effort = motion
+    counts = np.rint(10.0 * effort) % 65536.0
+    path = table(tmp_path / 'run.csv', (time, position, velocity, counts))
+    with pytest.raises(RecordingError, match=r"'joint_\d' has negative .* subtract 65536"):
+        draft(URDF, [path], replace(KNOWN, effort_kind='motor_current'))
+
+
+@pytest.mark.parametrize('degrees', [True, False])
+def test_positions_normalised_to_a_hundred_are_no_degrees(tmp_path, motion, degrees):
+    time, position, velocity, effort = motion
+    path = table(tmp_path / 'run.csv', (time, np.clip(130.0 * position, -100.0, 100.0), effort),
+                 't,q1,q2,q3,tau1,tau2,tau3')  # fmt: skip
+    with pytest.raises(RecordingError, match='seem to be normalised to .*: record with use_deg'):
+        draft(URDF, [path], replace(KNOWN, degrees=degrees))
+
+
 def test_a_joint_that_moves_without_efforts_and_carries_others_is_not_locked(tmp_path, motion):
     header = 't,joint_1_q,joint_2_q,joint_3_q,joint_1_v,joint_2_v,joint_3_v,joint_1_tau,other,'
     path = table(tmp_path / 'run.csv', motion, f'{header}joint_3_tau')
