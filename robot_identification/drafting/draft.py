@@ -40,6 +40,7 @@ from .proposal import PROPOSAL, Proposal, proposal
 from .requirements import (
     require_angles,
     require_held,
+    require_length,
     require_moved,
     require_signs,
     require_units,
@@ -245,6 +246,7 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         entries = tuple(with_time_unit(entry, joints, counts) for entry in entries)
         recordings = read_first_rows([open_recording(e, joints, drives) for e in entries])
         require_angles(whole, recordings, settings)
+        require_length(recordings)
         require_signs(recordings)
         require_moved(whole, recordings, settings)
         still = _still(whole, recordings)

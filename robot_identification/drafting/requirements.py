@@ -83,6 +83,24 @@ def require_angles(
             )
 
 
+SHORTEST = 0.3
+"""Duration below which no recording can be filtered [s]: `identify` refuses it."""
+
+
+def require_length(recordings: Sequence[Recording]) -> None:
+    """Require recordings that are long enough to be filtered."""
+    for recording in recordings:
+        duration = float(np.ptp(recording.time)) if len(recording) else 0.0
+        if duration < SHORTEST:
+            raise recording_error(
+                recording.source,
+                f'has {len(recording)} samples in {duration:.3g} s, too few for velocity and '
+                'acceleration',
+                'record a motion for longer at the rate of the driver; poses that were held one '
+                'by one are none',
+            )
+
+
 def require_signs(recordings: Sequence[Recording]) -> None:
     """Require efforts with their signs."""
     for recording in recordings:

@@ -544,6 +544,14 @@ def test_currents_without_their_signs_are_named(tmp_path, motion):
         draft(URDF, [path], replace(KNOWN, effort_kind='motor_current'))
 
 
+def test_poses_held_one_by_one_are_no_recording(tmp_path, motion):
+    """Stamps two seconds apart are read as milliseconds."""
+    time, *others = (values[::70] for values in motion)
+    path = table(tmp_path / 'run.csv', (2.0 * np.arange(len(time)), *others))
+    with pytest.raises(RecordingError, match='29 samples in 0.056 s, too few for .*: record'):
+        draft(URDF, [path], KNOWN)
+
+
 @pytest.mark.parametrize('degrees', [True, False])
 def test_positions_normalised_to_a_hundred_are_no_degrees(tmp_path, motion, degrees):
     time, position, velocity, effort = motion
