@@ -226,20 +226,8 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
     with collected_warnings():  # those of the joints that are identified follow
         whole = settings.robot(urdf)
     with collected_warnings() as notes:
-        found = merge_signal_tables(
-            [guess_entry(file, whole.joints, settings.rate) for file in files]
-        )
-        entries = tuple(entry for entry, _ in found)
-        guesses = tuple(guess for _, guess in found)
+        entries, guesses = _guessed(files, whole, settings)
         joints = guesses[0].joints
-        for entry, guess in found:
-            if guess.joints != joints:
-                text = (
-                    f'its joints are {one_of(guess.joints)}, those of '
-                    f'{entries[0].name} are {one_of(joints)}'
-                )
-                remedy = 'give recordings of the same joints'
-                raise recording_error(entry.name, text, remedy)
         check_settings(settings, joints)
         drives = position_drives(settings, joints, whole)
         counts = (drives or Drives()).recorded(len(joints))
@@ -283,6 +271,20 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         unique_texts(remarks_on_locked(robot, seen), robot.warnings, notes),
         None if proposed is None else proposed.among(moving, recorded),
     )
+
+
+def _guessed(
+    files: Sequence[Path], whole: Robot, settings: DraftSettings
+) -> tuple[tuple[RecordingEntry, ...], tuple[ColumnGuess, ...]]:
+    """Return the entries of files of the same joints, and the guesses of their columns."""
+    found = merge_signal_tables([guess_entry(file, whole.joints, settings.rate) for file in files])
+    first, joints = found[0][0], found[0][1].joints
+    for entry, guess in found:
+        if guess.joints != joints:
+            text = f'its joints are {one_of(guess.joints)}, those of {first.name} are '
+            remedy = 'give recordings of the same joints'
+            raise recording_error(entry.name, f'{text}{one_of(joints)}', remedy)
+    return tuple(entry for entry, _ in found), tuple(guess for _, guess in found)
 
 
 def _still(robot: Robot, recordings: Sequence[Recording]) -> dict[str, float]:
