@@ -405,6 +405,8 @@ class HypothesisComparison:
             )
         elif change.code in ('time_scale', 'position_scale'):
             size = abs(np.log(size))
+            if implausible and shown < CRITERIA.decisive:
+                return False
             if change.code == 'time_scale' and self._lacks_gravity(explanation):
                 return False
         elif change.code == 'effort_kind':

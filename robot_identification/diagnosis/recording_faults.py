@@ -86,6 +86,8 @@ class RecordingFault:
     @property
     def minor(self) -> bool:
         """True for a load, a gain hardly off, and where all efforts are fitted hardly better."""
+        if self.code == 'time_scale':  # weights and friction stay as they are, and fit as before
+            return False
         large = DECISIVE
         if self.code == 'payload' or (self.whole is not None and self.whole < large):
             return True

@@ -77,6 +77,9 @@ class PredictedErrors:
         (n,) efforts that are larger than the error of the prediction: contacts [N m or N].
     gravity:
         Standard deviation of gravity's efforts by their size, over all joints [%].
+    gravity_size:
+        Size of gravity's efforts by that of the prior, without what is constant; NaN where the
+        prior has none.
     inertia:
         (n,) standard deviation of the inertia that a joint feels, by its size [%].
     spread:
@@ -94,6 +97,7 @@ class PredictedErrors:
     by_parameters: float
     contact: tuple[float, ...]
     gravity: float
+    gravity_size: float
     inertia: tuple[float, ...]
     spread: float
     undetermined: int
@@ -108,6 +112,7 @@ def predicted_errors(
     system: LinearSystem,
     regressor: Regressor,
     robot: Robot,
+    prior: np.ndarray,
     validations: tuple[Validation, ...] = (),
     seed: int = 0,
 ) -> PredictedErrors | None:
@@ -124,6 +129,8 @@ def predicted_errors(
         Rows of a motion.
     robot:
         Gives the limits.
+    prior:
+        (p,) standard parameters before the identification.
     validations:
         On recordings that the identification has not seen; faster ones do not count.
     seed:
@@ -178,6 +185,7 @@ def predicted_errors(
         by_parameters=_share(MOTIONS.wide * by_parameters, effort),
         contact=tuple((MOTIONS.contact * np.hypot(by_parameters, residual)).tolist()),
         gravity=_share(rms(deviations(weights)), weight),
+        gravity_size=_size(weights @ base, weights @ (system.structure.regrouping @ prior)),
         inertia=tuple((100.0 * feel / np.maximum(felt, 1e-300)).tolist()),
         spread=spread,
         undetermined=undetermined,
@@ -263,6 +271,13 @@ def rms(efforts: np.ndarray) -> np.ndarray:
 def _share(error: np.ndarray, effort: np.ndarray) -> float:
     """Return an error over all joints by the effort [%]."""
     return float(100.0 * np.linalg.norm(error) / max(float(np.linalg.norm(effort)), 1e-300))
+
+
+def _size(efforts: np.ndarray, others: np.ndarray) -> float:
+    """Return the size of (m, n) efforts by that of others, both without their means."""
+    first, second = (each - each.mean(axis=0) for each in (efforts, others))
+    square = float((second**2).sum())
+    return float((first * second).sum() / square) if square > 0.0 else np.nan
 
 
 def _residuals(fit: Fit, validations: Sequence[Fit]) -> np.ndarray:

@@ -103,6 +103,7 @@ def check(estimated: Estimated, *, progress: Progress = no_progress) -> Checked:
                 estimated.system,
                 chosen.builder.regressor,
                 problem.robot,
+                chosen.prior.values,
                 validations,
             )
         )

@@ -18,6 +18,10 @@ from .reason import and_more, COLLISIONS, CONTROL, MORE, Reason, SIMULATION
 
 MASSES = ('mass', 'total_mass')
 """Quantities of the plausibility that a simulator's motions depend on most."""
+OTHER_WEIGHT = 1.5
+"""Factor of gravity's efforts by those of the prior that no robot's URDF is off by."""
+WEIGHT_DEVIATIONS = 3.0
+"""Standard deviations by which it has to differ."""
 LARGE_OFFSET = 0.5
 """Share of a slide's effort that a drive makes as a constant beside friction and gravity."""
 LARGE_TILT = 0.035
@@ -28,6 +32,28 @@ KNOWN_GAINS = 0.05
 """Relative deviation of gains up to which nothing is said: masses are not known better."""
 POOR_GAIN = 0.3
 """Relative deviation of a joint's gain whose error hides a contact there."""
+
+
+def weight(result: Result) -> Iterator[Reason]:
+    """Iterate over gravity that is another one than the prior's, in all that the motion shows."""
+    expected = result.predicted
+    size = np.nan if expected is None else expected.gravity_size
+    loaded = any(fault.code == 'payload' for fault in result.recorded.diagnosis)
+    if not size > 0.0 or loaded or result.robot.bodies_alike:
+        return
+    assert expected is not None
+    deviation = 0.01 * expected.gravity * size
+    if abs(np.log(size)) < np.log(OTHER_WEIGHT) or abs(size - 1.0) < WEIGHT_DEVIATIONS * deviation:
+        return
+    yield Reason(
+        text=f'gravity in the efforts is {size:.2g} times that of the prior (standard deviation '
+        f'{deviation:.1g}): the efforts are off by that factor, or the masses of the URDF are',
+        rules_out=(SIMULATION,),
+        value=size,
+        threshold=OTHER_WEIGHT,
+        next_step='check the unit and the scale of the efforts (robot.effort_kind, '
+        'robot.drives.effort), and the masses of the URDF',
+    )
 
 
 def consistency(result: Result) -> Iterator[Reason]:

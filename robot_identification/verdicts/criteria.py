@@ -16,7 +16,7 @@ from ..loads.payload import Payload
 from ..loads.tool import Tool
 from ..results.result import Result
 from ..results.servo_result import ServoResult
-from .body_criteria import consistency, gains, mounting, offsets, plausibility
+from .body_criteria import consistency, gains, mounting, offsets, plausibility, weight
 from .file_criteria import files
 from .fit_criteria import fit, speed, unseen, validated_speeds, validation
 from .joints_apart import JointsApart
@@ -122,6 +122,7 @@ CRITERIA = (
     Criterion('excitation', (ARM,), excitation),
     Criterion('consistency', (ARM,), consistency),
     Criterion('plausibility', (ARM,), plausibility),
+    Criterion('weight', (ARM,), weight),
     Criterion('speed', (ARM,), speed),
     Criterion('residuals', (ARM,), residuals),
     Criterion('offsets', (ARM,), offsets),

@@ -141,5 +141,8 @@ def test_nothing_is_predicted_without_speeds(case, result):
     factor = replace(result.system.factor, highest_speed=np.full(case.robot.n_joints, np.nan))
     system = replace(result.system, factor=factor)
     regressor = build(case.robot, case.model)
-    assert predicted_errors(result.estimate, system, regressor, case.robot) is None
+    assert (
+        predicted_errors(result.estimate, system, regressor, case.robot, result.prior.values)
+        is None
+    )
     assert np.isnan(spread_of_halves(replace(system, blocks=None), result.estimate))
