@@ -48,11 +48,14 @@ Hits = Counter[tuple[str, str]]
 
 def right(found: tuple[RecordingFault, ...], fault: Fault) -> str:
     """Return ``first`` for a fault that was found, ``beside`` for one told as fitting alike."""
-    wanted = (fault.code, set(fault.joints))
-    if wanted in [(finding.code, set(finding.joints)) for finding in found]:
+
+    def matches(finding: RecordingFault) -> bool:
+        alike = fault.joints is None or set(fault.joints) == set(finding.joints)
+        return finding.code == fault.code and alike
+
+    if any(map(matches, found)):
         return 'first'
-    alike = [other for finding in found for other in finding.alternatives]
-    return 'beside' if wanted in [(each.code, set(each.joints)) for each in alike] else ''
+    return 'beside' if any(matches(each) for f in found for each in f.alternatives) else ''
 
 
 def in_words(found: tuple[RecordingFault, ...]) -> str:
@@ -136,7 +139,7 @@ def on_real(cases: list[Case]) -> tuple[Counter[str], Hits, list[str], list[str]
             made[kind] += 1
             hits[kind, right(found, fault)] += 1
             if right(found, fault) != 'first':
-                missed.append(f'{name}, {kind} {" ".join(fault.joints)}: {in_words(found)}')
+                missed.append(f'{name}, {kind} {" ".join(fault.joints or ())}: {in_words(found)}')
     return made, hits, missed, alarms
 
 

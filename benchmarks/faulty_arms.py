@@ -68,14 +68,14 @@ class Fault:
     Attributes
     ----------
     code, joints:
-        Of the finding that is right.
+        Of the finding that is right; None for any joints.
     robot, recording:
         What is diagnosed.
 
     """
 
     code: str
-    joints: tuple[str, ...]
+    joints: tuple[str, ...] | None
     robot: Robot
     recording: Recording
 
@@ -301,6 +301,101 @@ def _saturation(made: Arm) -> Fault:
     return _fault(made, 'saturation', (j,), effort=effort)
 
 
+def _noisy_saturation(made: Arm) -> Fault:
+    fault = _saturation(made)
+    effort, before = fault.recording.effort.copy(), made.recording.effort
+    (j,) = (made.robot.joints.index(name) for name in fault.joints)
+    noise = 0.01 * np.abs(effort[:, j]).max() * made.random.standard_normal(len(effort))
+    effort[:, j] += np.where(effort[:, j] != before[:, j], noise, 0.0)
+    return replace(fault, recording=replace(made.recording, effort=effort))
+
+
+def _rate(made: Arm) -> Fault:
+    factor = made.random.choice([0.2, 0.5, 2.0, 5.0])
+    return _fault(made, 'time_scale', (), time=factor * made.recording.time)
+
+
+def _gear(made: Arm) -> Fault:
+    for _ in range(20):
+        j = int(made.random.integers(1, made.robot.n_joints - 1))
+        position = made.recording.position.copy()
+        position[:, j] *= made.random.choice([0.1, 0.5, 2.0])
+        if visible(made, position):
+            break
+    return _fault(made, 'position_scale', (j,), position=position)
+
+
+def _coupled(made: Arm) -> Fault:
+    j = int(made.random.integers(made.robot.n_joints - 1))
+    position, effort = made.recording.position.copy(), made.recording.effort.copy()
+    share = made.random.choice([-1.0, 1.0])
+    position[:, j + 1] += share * position[:, j]
+    effort[:, j] -= share * effort[:, j + 1]
+    return _fault(made, 'coupled_drives', (j, j + 1), position=position, effort=effort)
+
+
+def _modelled(made: Arm) -> Fault:
+    data = made.robot.model.createData()
+    samples = process(made.recording, SignalSettings(cutoff=10.0, decimate_to=None))
+    states = zip(samples.position, samples.velocity, samples.acceleration, strict=True)
+    effort = np.array([pin.rnea(made.robot.model, data, *each) for each in states])
+    parts = {'time': samples.time, 'position': samples.position, 'effort': effort}
+    return _fault(made, 'modelled_efforts', (), **parts)
+
+
+def _external(made: Arm) -> Fault:
+    noise = made.random.standard_normal(made.recording.effort.shape)
+    for i in range(1, len(noise)):  # correlated over a second, as a momentum observer's
+        noise[i] = 0.99 * noise[i - 1] + 0.14 * noise[i]
+    effort = 0.03 * made.recording.effort.std(axis=0) * noise
+    return _fault(made, 'external_torque', (), effort=effort)
+
+
+def _other_run(made: Arm) -> Fault:
+    other = arm_motion(made.recording.time, made.robot.n_joints, made.random)
+    data = made.truth.createData()
+    effort = np.array([pin.rnea(made.truth, data, *each) for each in zip(*other, strict=True)])
+    return _fault(made, 'unrelated_efforts', (), effort=effort)
+
+
+def _pushed(made: Arm) -> Fault:
+    recording, model, time = made.recording, made.robot.model, made.recording.time
+    begin = made.random.uniform(2.0, 14.0)
+    rows = np.flatnonzero((time > begin) & (time < begin + made.random.uniform(3.0, 7.0)))
+    data, force = model.createData(), made.random.standard_normal(3)
+    torque = np.zeros_like(recording.effort)
+    for i in rows:
+        jacobian = pin.computeFrameJacobian(
+            model, data, recording.position[i], model.nframes - 1, pin.LOCAL_WORLD_ALIGNED
+        )
+        torque[i] = jacobian[:3].T @ force
+    size = (np.abs(torque).max(axis=0) / recording.effort.std(axis=0)).max()
+    return _for_a_while(made, 'disturbed', recording.effort + torque / size)
+
+
+def _off(made: Arm) -> Fault:
+    begin = made.random.uniform(0.0, 17.0)
+    time = made.recording.time
+    during = (time >= begin) & (time < begin + made.random.uniform(2.0, 7.0))
+    return _for_a_while(made, 'no_effort', np.where(during[:, None], 0.0, made.recording.effort))
+
+
+def _half_loaded(made: Arm) -> Fault:
+    samples = process(made.recording, SignalSettings(cutoff=8.0, decimate_to=None, trim=0.0))
+    heavy, link = made.truth.copy(), made.robot.joint_ids[-1]
+    mass = 4.0 * made.truth.inertias[link].mass
+    heavy.inertias[link] += pin.Inertia(mass, np.array([0.02, 0.02, 0.1]), 1e-3 * mass * np.eye(3))
+    data = made.truth.createData(), heavy.createData()
+    states = list(zip(samples.position, samples.velocity, samples.acceleration, strict=True))
+    more = np.array(
+        [pin.rnea(heavy, data[1], *s) - pin.rnea(made.truth, data[0], *s) for s in states]
+    )
+    time = made.recording.time
+    added = np.stack([np.interp(time, samples.time, column) for column in more.T], axis=1)
+    added[time < made.random.uniform(9.0, 15.0)] = 0.0
+    return _for_a_while(made, 'other_robot', made.recording.effort + added)
+
+
 FAULTS: dict[str, Callable[[Arm], Fault]] = {
     'degrees': _degrees,
     'milliseconds': _milliseconds,
@@ -321,6 +416,16 @@ FAULTS: dict[str, Callable[[Arm], Fault]] = {
     'payload': _payload,
     'joint that hardly moves': _still,
     'saturation': _saturation,
+    'saturation with noise': _noisy_saturation,
+    'rate of the stamps': _rate,
+    'gear ratio of a position': _gear,
+    'coupled motors': _coupled,
+    'efforts of the URDF': _modelled,
+    'external torques': _external,
+    'efforts of another run': _other_run,
+    'contact for a while': _pushed,
+    'drives off for a while': _off,
+    'load from half of it on': _half_loaded,
 }
 """Ways to spoil an arm's recording, by what they are called."""
 
@@ -330,6 +435,11 @@ KINDS = tuple(FAULTS)
 def _fault(made: Arm, code: str, columns: tuple[int, ...], **changed: np.ndarray) -> Fault:
     joints = tuple(made.robot.joints[j] for j in columns)
     return Fault(code, joints, made.robot, replace(made.recording, **changed))
+
+
+def _for_a_while(made: Arm, code: str, effort: np.ndarray) -> Fault:
+    """Return a fault of part of the recording; at which joints it shows is not asked for."""
+    return Fault(code, None, made.robot, replace(made.recording, effort=effort))
 
 
 def arm_urdf(n: int, random: np.random.Generator, slide: bool = False) -> str:

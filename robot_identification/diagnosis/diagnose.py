@@ -47,6 +47,7 @@ from .hypothesis_fit import (
     HypothesisModel,
     residual_squares,
 )
+from .noisy_limits import noisy_limits
 from .recording_faults import (
     diagnosis_samples,
     DiagnosisSamples,
@@ -86,6 +87,8 @@ class DiagnosisCriteria:
     """Share of a joint's effort that bodies make, below which nothing is known of its gain."""
     implausible_distance: float = 5.0
     """Median distance of links from the URDF's, above which it tells of no scale [nats]."""
+    coupled: float = 1.2
+    """Improvement of the whole robot that columns of two joints, mixed, make by chance."""
     unexplained: float = 0.5
     """Relative residual of most joints above which an explanation is none."""
     density: float = 1000.0
@@ -199,7 +202,10 @@ def diagnose(
             explained = comparison.faults() or comparison.source_faults()
             fitted = ParameterSet(comparison.prior.layout, comparison.base.chi)
             identified = identified or fitted
-    if identified is not None and all(fault.minor for fault in explained):
+    right = all(fault.minor for fault in explained)
+    if right and not closed:  # with another sign, friction looks like a limit
+        found += noisy_limits(robot, recordings, model)
+    if right and identified is not None:
         found += forgotten_loads(robot, prior or urdf_prior(robot, model), identified, std)
     return (*explained, *found)
 
@@ -332,6 +338,8 @@ class HypothesisComparison:
         # one joint's explains nothing where the robot as a whole is fitted worse, but for what
         # the masses show
         found = [f for f in found if not f.joints or f.factor or f.whole is None or f.whole >= 1.0]
+        coupled = [f for f in found if f.code.startswith('coupled')]
+        found = [f for f in found if f not in coupled or (f.whole or 0.0) > CRITERIA.coupled]
         return [replace(found[0], alternatives=tuple(found[1:]))] if found else []
 
     def source_faults(self) -> list[RecordingFault]:
@@ -347,7 +355,7 @@ class HypothesisComparison:
         change, fit, names = explanation.change, explanation.fit, self.robot.joints
         what, remedy = change.in_words(names)
         before, after = self.before, self._held_out(change, fit)
-        if change.code in ('coupled_drives', 'coupled_efforts'):  # relative to what was recorded
+        if change.code.startswith('coupled'):  # relative to what was recorded
             effort = self.observed.effort
             after = after * np.sqrt(_variances(change.efforts(self.observed)) / _variances(effort))
         after = after[change.effort_columns(len(after))]

@@ -14,8 +14,8 @@ Both are needed: fast motions have larger residuals, and parameters that only th
 not spoil the fit of slow ones.  Of all windows in a row those are taken that raise the likelihood
 most where they have a residual of their own; then the others are searched again.
 
-A joint at rest tells little, since friction holds it: its efforts are judged afterwards, beyond
-the band of friction that the fit to all other windows has found.
+A joint at rest tells little, since friction or a brake holds it: there only efforts are judged
+that are none at any joint, where gravity asks for more than the friction that the fit has found.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ def _of_samples(
     return Disturbance(
         place,
         sources[place],
-        float(np.floor(100.0 * begin) / 100.0),
+        float(np.floor(100.0 * begin) / 100.0) + 0.0,
         float(np.ceil(100.0 * end) / 100.0),
         tuple(joints) if nothing else tuple(joints[j] for j in order),
         error=0.0,
@@ -348,7 +348,11 @@ def _of_another_robot(windows: TimeWindows, run: _Run) -> bool:
 def _at_rest(
     windows: TimeWindows, kept: np.ndarray, sources: tuple[str, ...], joints: tuple[str, ...]
 ) -> Iterator[Disturbance]:
-    """Iterate over times at rest whose efforts are not those that hold the robot."""
+    """
+    Iterate over times at rest without efforts, though gravity asks for some.
+
+    Other efforts at rest are not judged: brakes and friction hold robots at any of them.
+    """
     gram, counts = windows.grams[kept].sum(axis=0), windows.counts[kept].sum(axis=0)
     enough = counts >= CRITERIA.fewest
     if not enough.any():
@@ -359,7 +363,8 @@ def _at_rest(
     band = 1.5 * np.abs(windows.friction @ fit.parameters) + 3.0 * fit.residual + CRITERIA.floor
     judged = ~windows.moving & kept[windows.window][:, None] & enough
     beyond = np.where(judged, residual - band, 0.0)
-    wrong = np.asarray((beyond > CRITERIA.held).any(axis=1))
+    nothing = (np.abs(windows.effort) < CRITERIA.nothing).all(axis=1)
+    wrong = np.asarray((beyond > CRITERIA.held).any(axis=1) & nothing)
     place = windows.place[windows.window]
     breaks = (np.diff(wrong) != 0) | (np.diff(place) != 0)
     edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(wrong)]

@@ -35,7 +35,7 @@ from ..regressor import build, ModelSettings, predict, prior
 from ..regressor.rigid import tree_of
 from ..signals import SignalSettings, stretches
 from ..signals.decimation import thinned
-from .saturation import saturation
+from .saturation import Saturation, saturation
 
 DECISIVE = 1.5
 """Times that an explanation fits all efforts together better, above which it vetoes."""
@@ -311,15 +311,20 @@ def still_joints(robot: Robot, positions: Iterable[np.ndarray]) -> np.ndarray:
 def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
     for j, joint in enumerate(robot.joints):
         found = saturation(recordings, j)
-        if found is not None:
-            yield RecordingFault(
-                code='saturation',
-                joints=(joint,),
-                evidence=f"the effort of joint '{joint}' stays at {found.level:.4g} in "
-                f'{100.0 * found.share:.2g} % of the samples, the longest time from '
-                f'{found.first:.10g} to {found.last:.10g} s',
-                remedy='record a slower motion, or raise the limit of the drive',
-            )
+        if found is not None and found.exact:
+            yield saturation_fault(joint, found)
+
+
+def saturation_fault(joint: str, found: Saturation) -> RecordingFault:
+    """Return the fault of a limited effort."""
+    return RecordingFault(
+        code='saturation',
+        joints=(joint,),
+        evidence=f"the effort of joint '{joint}' stays at {found.level:.4g} in "
+        f'{100.0 * found.share:.2g} % of the samples, the longest time from {found.first:.2f} to '
+        f'{found.last:.2f} s',
+        remedy='record a slower motion, or raise the limit of the drive',
+    )
 
 
 OTHER_RATE = 0.1

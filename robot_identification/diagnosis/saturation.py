@@ -35,6 +35,8 @@ class SaturationCriteria:
     """Samples in a row in the first layer."""
     share: float = 0.003
     """Share of samples in such runs during motion that is too much."""
+    noisy: float = 0.01
+    """The same in thick layers."""
     moving: float = 0.1
     """Speed, by its root mean square, above which a joint moves."""
     window: float = 0.04
@@ -59,6 +61,9 @@ class Saturation:
         Of the samples.
     first, last:
         Stamps of the longest such time [s].
+    exact:
+        Whether it is exactly the same, though efforts have no steps: then it is a limit whatever
+        the motion is.
 
     """
 
@@ -66,6 +71,7 @@ class Saturation:
     share: float
     first: float
     last: float
+    exact: bool
 
 
 def saturation(recordings: Sequence[Recording], joint: int) -> Saturation | None:
@@ -74,9 +80,18 @@ def saturation(recordings: Sequence[Recording], joint: int) -> Saturation | None
     return next((each for each in found if each is not None), None)
 
 
+def layers(recordings: Sequence[Recording], joint: int) -> Iterator[EffortLayers]:
+    """Iterate over thick layers at a joint's largest efforts of both signs in which it moves."""
+    for share in SATURATION.layers[1:]:
+        for sign in (1.0, -1.0):
+            side = EffortLayers.of(recordings, joint, sign, share)
+            if not side.thick and side.share(moving=True) > SATURATION.noisy:
+                yield side
+
+
 def _in_layers(recordings: Sequence[Recording], joint: int, share: float) -> Saturation | None:
     """Return where the effort of a joint is limited, by layers of a share of its range."""
-    sides = [_Side.of(recordings, joint, sign, share) for sign in (1.0, -1.0)]
+    sides = [EffortLayers.of(recordings, joint, sign, share) for sign in (1.0, -1.0)]
     for side in sides:
         enough = side.share(moving=True) > SATURATION.share
         if enough and side.limited(moving=True) and not side.friction:
@@ -91,9 +106,9 @@ def _in_layers(recordings: Sequence[Recording], joint: int, share: float) -> Sat
 
 
 @dataclass(frozen=True)
-class _Side:
+class EffortLayers:
     """
-    Largest efforts of one sign.
+    Largest efforts of one sign, in two layers.
 
     Attributes
     ----------
@@ -125,7 +140,9 @@ class _Side:
     times: tuple[np.ndarray, ...]
 
     @classmethod
-    def of(cls, recordings: Sequence[Recording], joint: int, sign: float, share: float) -> _Side:
+    def of(
+        cls, recordings: Sequence[Recording], joint: int, sign: float, share: float
+    ) -> EffortLayers:
         """Return the largest efforts of recordings."""
         efforts = [sign * each.effort[:, joint] for each in recordings]
         level = max(float(each.max()) for each in efforts)
@@ -158,6 +175,12 @@ class _Side:
         count, below = (self._count(each, moving=moving) for each in (self.at, self.below))
         return not self.thick and count > SATURATION.longer * below
 
+    @property
+    def ratio(self) -> float:
+        """Time in the first layer by that in the second, while the joint moves."""
+        below = self._count(self.below, moving=True)
+        return self._count(self.at, moving=True) / max(1, below)
+
     def share(self, *, moving: bool) -> float:
         """Return the share of samples in the first layer, those that move or all of them."""
         return self._count(self.at, moving=moving) / max(1, sum(map(len, self.at)))
@@ -176,7 +199,7 @@ class _Side:
         ]
         first, last = max(runs, key=lambda run: run[1] - run[0])
         level = self.sign * (self.level - 0.5 * self.layer)
-        return Saturation(level, self.share(moving=moving), first, last)
+        return Saturation(level, self.share(moving=moving), first, last, self.exact)
 
 
 def _resolution(efforts: Sequence[np.ndarray]) -> float:

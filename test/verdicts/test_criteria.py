@@ -94,6 +94,9 @@ CASES = {
     ('excitation', 'arm'): not_excited,
     ('consistency', 'arm'): without_bodies,
     ('plausibility', 'arm'): too_heavy,
+    ('weight', 'arm'): lambda good: replace(
+        good, predicted=replace(good.predicted, gravity=3.0, gravity_size=0.5)
+    ),
     ('speed', 'arm'): slow,
     ('residuals', 'arm'): lambda good: recorded(good, residuals=colour(50.0, 1.0)),
     ('offsets', 'arm'): pushed,
