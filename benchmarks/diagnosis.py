@@ -21,7 +21,7 @@ import yaml
 
 from .faulty_arms import arm, Fault, FAULTS, faulty, KINDS, real
 from .harness import Figure, Section, Table
-from .real_recordings import DATA, RealRobot, tx40, ur10e
+from .real_recordings import DATA, panda, RealRobot, tx40, ur10e, xmate7
 
 ROBOTS = 200
 """Clean recordings, and as many with faults."""
@@ -47,7 +47,12 @@ Hits = Counter[tuple[str, str]]
 
 
 def right(found: tuple[RecordingFault, ...], fault: Fault) -> str:
-    """Return ``first`` for a fault that was found, ``beside`` for one told as fitting alike."""
+    """
+    Return what was said of a fault.
+
+    ``first`` where it was found, ``beside`` where it is told as fitting alike, ``another`` where
+    something else rules out uses, ``remark`` where something else is a reservation, or nothing.
+    """
 
     def matches(finding: RecordingFault) -> bool:
         alike = fault.joints is None or set(fault.joints) == set(finding.joints)
@@ -55,7 +60,9 @@ def right(found: tuple[RecordingFault, ...], fault: Fault) -> str:
 
     if any(map(matches, found)):
         return 'first'
-    return 'beside' if any(matches(each) for f in found for each in f.alternatives) else ''
+    if any(matches(each) for f in found for each in f.alternatives):
+        return 'beside'
+    return 'another' if vetoes(found) else 'remark' if found else ''
 
 
 def in_words(found: tuple[RecordingFault, ...]) -> str:
@@ -118,7 +125,7 @@ def simulated(count: int) -> tuple[Counter[str], Hits, list[str]]:
 
 def real_cases() -> Iterator[Case]:
     """Iterate over the real recordings that are here, those with a load or pushes left out."""
-    for robot in (tx40(), ur10e()):
+    for robot in (tx40(), ur10e(), panda(), xmate7()):
         if not robot.missing:
             yield from _cases(robot)
 
@@ -162,13 +169,28 @@ def section(robots: int = ROBOTS) -> Section:
     cases = list(real_cases())
     real_made, real_hits, real_missed, real_alarms = on_real(cases)
     rows = [
-        [kind, *_counts(hits, made, [kind]), *_counts(real_hits, real_made, [kind])]
+        [
+            kind,
+            *_counts(hits, made, [kind]),
+            *_others(hits, made, [kind]),
+            *_counts(real_hits, real_made, [kind]),
+            *_others(real_hits, real_made, [kind]),
+        ]
         for kind in KINDS
     ]
-    rows.append(['all', *_counts(hits, made, KINDS), *_counts(real_hits, real_made, KINDS)])
+    rows.append(
+        [
+            'all',
+            *_counts(hits, made, KINDS),
+            *_others(hits, made, KINDS),
+            *_counts(real_hits, real_made, KINDS),
+            *_others(real_hits, real_made, KINDS),
+        ]
+    )
     none = f'{len(real_alarms)} of {len(cases)}' if cases else '-'
-    rows.append(['false alarms', f'{len(alarms)} of {robots}', '', none, ''])
-    heads = ['fault', 'simulated', 'or beside it', 'real recordings', 'or beside it']
+    rows.append(['false alarms', f'{len(alarms)} of {robots}', '', '', '', none, '', '', ''])
+    said = ['or beside it', 'another veto', 'a remark or nothing']
+    heads = ['planted', 'named, simulated', *said, 'named, real recordings', *said]
     tables = [Table(heads, rows, 'Faults found')]
     wrong = [*alarms, *missed, *unnamed, *real_alarms, *real_missed]
     if wrong:
@@ -192,8 +214,9 @@ def section(robots: int = ROBOTS) -> Section:
     if (found := load_found()) is not None:
         figures.append(Figure('load of the UR10e found', float(found), at_least=1))
     text = (
-        'A fault is found where kind and joints of a finding are its own; *beside it* counts '
-        'those, too, that are reported as fitting nearly as well. See '
+        'A fault is named where kind and joints of a finding are its own; *beside it* counts '
+        'those, too, that are reported as fitting nearly as well. Otherwise another finding rules '
+        'out uses, or the fault passes with a remark or without a word. See '
         '[diagnosis](../how_to/diagnosis.md).'
     )
     return Section('Diagnosis of recordings', text, tables, figures)
@@ -205,6 +228,16 @@ def _counts(hits: Hits, made: Counter[str], kinds: Sequence[str]) -> list[str]:
     first = sum(hits[kind, 'first'] for kind in kinds)
     beside = sum(hits[kind, 'beside'] for kind in kinds)
     return [f'{first} of {total}', f'{first + beside}'] if total else ['-', '-']
+
+
+def _others(hits: Hits, made: Counter[str], kinds: Sequence[str]) -> list[str]:
+    """Return how often something else ruled out uses, and how often it was let through."""
+    if not sum(made[kind] for kind in kinds):
+        return ['-', '-']
+    counts = Counter(
+        {said: sum(hits[kind, said] for kind in kinds) for said in ('another', 'remark', '')}
+    )
+    return [str(counts['another']), str(counts['remark'] + counts[''])]
 
 
 def _share(hits: Hits, made: Counter[str]) -> float:

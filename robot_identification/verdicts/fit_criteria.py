@@ -35,6 +35,8 @@ EXTRAPOLATING_SPEED = MOTIONS.faster
 """Ratio to the identified speeds above which a validation extrapolates."""
 WEAK_SPEED = 0.5
 """Ratio to the identified speeds below which a validation is a weak test of the dynamics."""
+STILL_SPEED = 0.05
+"""The same below which it tests nothing: uses hold for the other joints."""
 MOVING_SPEED = 0.03
 """Highest speed above which a joint moves [rad/s or m/s]."""
 
@@ -261,18 +263,37 @@ def speed(result: Result) -> Iterator[Reason]:
     if not result.validations:
         return
     ratios = speed_ratios(result.system.factor.highest_speed, unseen(result))
-    slow = [joint for joint, ratio in zip(result.robot.joints, ratios) if ratio < WEAK_SPEED]
+    named = list(zip(result.robot.joints, ratios))
+    still = [joint for joint, ratio in named if ratio < STILL_SPEED]
+    slow = [joint for joint, ratio in named if STILL_SPEED <= ratio < WEAK_SPEED]
+    step = Step(
+        next_step='validate on a motion as fast as that of the identification',
+        key='data.validation',
+    )
+    if still:
+        none = len(still) == len(named)
+        low = min(ratio for joint, ratio in named if joint in still)
+        yield Reason(
+            text=f'{one_of(still)} {"hardly moves" if len(still) == 1 else "hardly move"} in the '
+            f'validation ({in_times(low)} times the identified speed)',
+            rules_out=(CONTROL, COLLISIONS) if none else (),
+            joints=tuple(still),
+            value=low,
+            threshold=STILL_SPEED,
+            remark=not none,
+            excepted=not none,
+            **step,
+        )
     if slow:
-        low = float(np.nanmin(ratios))
+        low = float(np.nanmin([ratio for joint, ratio in named if joint in slow]))
         yield Reason(
             text=f'validated at no more than {in_times(low)} times the identified speed: '
             f'{one_of(slow)}',
             joints=tuple(slow),
             value=low,
             threshold=WEAK_SPEED,
-            next_step='validate on a motion as fast as that of the identification',
-            key='data.validation',
             remark=True,
+            **step,
         )
 
 

@@ -354,6 +354,20 @@ def test_speeds_below_those_of_the_identification_are_a_remark(good):
     assert '(0.4 times at the joint where that is least)' in verdict(slow).sentence
 
 
+def test_a_joint_that_the_validation_does_not_move_is_excepted(good):
+    (seen,) = good.validations
+    speeds = np.array(good.system.factor.highest_speed)
+    speeds[1] *= 0.01
+    still = replace(good, validations=(replace(seen, highest_speed=tuple(speeds)),))
+    (reason,) = reasons(still, 'speed')
+    assert reason.excepted and reason.joints == ('joint_2',)
+    assert 'at all joints but joint_2' in verdict(still).sentence
+    assert verdict(still).uses == tuple(USES)
+    # one that moves none shows nothing
+    none = replace(good, validations=(replace(seen, highest_speed=tuple(0.01 * speeds)),))
+    assert not {'computed_torque', 'collision_detection'} & set(verdict(none).uses)
+
+
 def test_speeds_that_are_not_known_are_not_made_up(good):
     (seen,) = good.validations
     unknown = replace(good, validations=(replace(seen, highest_speed=()),))
