@@ -173,6 +173,8 @@ class EffortLayers:
     def limited(self, *, moving: bool) -> bool:
         """Return whether the effort stays in the first layer longer than smooth signals do."""
         count, below = (self._count(each, moving=moving) for each in (self.at, self.below))
+        # a few samples in a layer are chance, unless they are exactly the same
+        below += 0 if self.exact else SATURATION.run
         return not self.thick and count > SATURATION.longer * below
 
     @property
