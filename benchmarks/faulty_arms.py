@@ -363,13 +363,15 @@ def _pushed(made: Arm) -> Fault:
     begin = made.random.uniform(2.0, 14.0)
     rows = np.flatnonzero((time > begin) & (time < begin + made.random.uniform(3.0, 7.0)))
     data, force = model.createData(), made.random.standard_normal(3)
+    last = model.getFrameId(made.robot.links[-1])
     torque = np.zeros_like(recording.effort)
     for i in rows:
         jacobian = pin.computeFrameJacobian(
-            model, data, recording.position[i], model.nframes - 1, pin.LOCAL_WORLD_ALIGNED
+            model, data, recording.position[i], last, pin.LOCAL_WORLD_ALIGNED
         )
         torque[i] = jacobian[:3].T @ force
-    size = (np.abs(torque).max(axis=0) / recording.effort.std(axis=0)).max()
+    spread = recording.effort.std(axis=0)
+    size = (np.abs(torque).max(axis=0) / np.maximum(spread, 0.05 * spread.max())).max()
     return _for_a_while(made, 'disturbed', recording.effort + torque / size)
 
 

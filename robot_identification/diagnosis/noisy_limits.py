@@ -34,7 +34,7 @@ class NoisyLimitCriteria:
     """Times as long in the first layer as in the second, at least: a parabola's 2.4."""
     decisive: float = 7.5
     """Product of that with what predictions exceed the limit by, in standard deviations."""
-    floor: float = 0.01
+    floor: float = 0.03
     """Relative residual below which fits are not distinguished."""
     uncertain: float = 5.0
     """Variance of parameters of real robots by what their covariance says."""

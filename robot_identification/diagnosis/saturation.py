@@ -181,7 +181,7 @@ class EffortLayers:
     def ratio(self) -> float:
         """Time in the first layer by that in the second, while the joint moves."""
         below = self._count(self.below, moving=True)
-        return self._count(self.at, moving=True) / max(1, below)
+        return self._count(self.at, moving=True) / max(SATURATION.run, below)
 
     def share(self, *, moving: bool) -> float:
         """Return the share of samples in the first layer, those that move or all of them."""
