@@ -339,7 +339,12 @@ def _modelled(made: Arm) -> Fault:
     samples = process(made.recording, SignalSettings(cutoff=10.0, decimate_to=None))
     states = zip(samples.position, samples.velocity, samples.acceleration, strict=True)
     effort = np.array([pin.rnea(made.robot.model, data, *each) for each in states])
-    parts = {'time': samples.time, 'position': samples.position, 'effort': effort}
+    parts = {
+        'time': samples.time,
+        'position': samples.position,
+        'velocity': None,
+        'effort': effort,
+    }
     return _fault(made, 'modelled_efforts', (), **parts)
 
 
