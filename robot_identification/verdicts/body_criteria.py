@@ -95,6 +95,7 @@ def plausibility(result: Result) -> Iterator[Reason]:
             next_step="compare with the maker's figure; state it in "
             'estimation.physical.total_mass',
             key='estimation.physical.total_mass',
+            short=f'nothing confirms the {total:.3g} kg of all links',
         )
     if masses:
         first = max(masses, key=lambda finding: finding.quantity == 'total_mass')
@@ -111,6 +112,7 @@ def plausibility(result: Result) -> Iterator[Reason]:
 
 def _implausible(first: PlausibilityFinding, count: int) -> Reason:
     return Reason(
+        short=f'implausible: {first.message}',
         text=f'implausible beside prior and shapes: {first.message}{and_more(count)}',
         value=first.value,
         threshold=first.upper if first.value > first.upper else first.lower,
@@ -130,6 +132,7 @@ def offsets(result: Result) -> Iterator[Reason]:
         share = 100.0 * abs(standard.get(f'{joint.joint}.off')) / max(size, 1e-300)
         if share > 100.0 * LARGE_OFFSET and not turning.get(joint.joint, True):
             yield Reason(
+                short=f'constant effort of {joint.joint}: {share:.3g} % of all',
                 text=f'a constant effort of {joint.joint} is {share:.4g} % of its effort: gravity '
                 'may act along another direction there, or a spring pulls',
                 joints=(joint.joint,),
@@ -183,6 +186,7 @@ def gains(result: Result) -> Iterator[Reason]:
     if worst > max(common, KNOWN_GAINS):
         text += f'; the gain of {drive}, and its efforts, to {100.0 * worst:.2g} %'
     yield Reason(
+        short=f'masses known to {100.0 * common:.2g} %, as are the gains',
         text=text,
         rules_out=(COLLISIONS,) if worst > POOR_GAIN else (),
         joints=(drive,) if worst > KNOWN_GAINS else (),
