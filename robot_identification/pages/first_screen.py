@@ -144,10 +144,11 @@ def _use(found: Verdict, use: str, width: int) -> UseLine:
     reason, figure = found.against_use(use), found.figures.uses.get(use, '')
     state = NOT if use not in found.uses else USABLE if reason else GOOD
     if reason is not None:
-        said = _ABOVE[state] if reason is found.against[0] else ''
+        said = _ABOVE[state] if reason is found.gravest else ''
         said = said or reason.brief(width)
         both = f'{figure}; {said}'
-        figure = both if figure and len(both) <= width else said
+        apart = figure.split()[:1] != said.split()[:1]  # a reason may have the figure itself
+        figure = both if figure and apart and len(both) <= width else said
     return UseLine(state, found.possible[use], shortened(figure, width) if figure else '')
 
 

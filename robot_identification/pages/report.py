@@ -25,7 +25,7 @@ from ..results.exported_files import ORIGINAL, URDF
 from ..results.result import Result
 from ..verdicts.verdict import verdict
 from .first_screen import Places
-from .summary import screen
+from .summary import screen, summary
 
 MOST_POINTS = 100_000
 """Points of all joints and recordings on a page, some 2.7 MB; lines of many joints get fewer."""
@@ -63,6 +63,7 @@ def html(result: Result) -> str:
         method=ESTIMATORS[result.estimate.method].title,
         screen=screen(result, PLACES, warnings=len(told)),
         verdict=verdict(result),
+        text=summary(result, verbose=True),
         payload_verdict=None if result.payload is None else verdict(result.payload),
         bodies=result.link_table(),
         knowledge=[known.sentence for known in result.link_knowledge()],

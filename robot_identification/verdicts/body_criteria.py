@@ -64,6 +64,9 @@ def consistency(result: Result) -> Iterator[Reason]:
     links = [link.link for link in report.links if not link.pseudo_inertia_positive_definite]
     where = ', '.join(links) if len(links) <= 3 else f'{len(links)} links'
     yield Reason(
+        short=f'{len(links)} {"link" if len(links) == 1 else "links"} physically inconsistent'
+        if links
+        else 'a joint is inconsistent',
         text=f'the parameters of {where or "a joint"} are physically inconsistent',
         rules_out=(CONTROL, SIMULATION),
         next_step='identify physically consistent parameters with estimation.method: physical',
@@ -112,7 +115,8 @@ def plausibility(result: Result) -> Iterator[Reason]:
 
 def _implausible(first: PlausibilityFinding, count: int) -> Reason:
     return Reason(
-        short=f'implausible: {first.message}',
+        short=f'implausible {first.quantity.replace("_", " ")}'
+        + (f' of {first.link}' if first.link else ''),
         text=f'implausible beside prior and shapes: {first.message}{and_more(count)}',
         value=first.value,
         threshold=first.upper if first.value > first.upper else first.lower,
@@ -186,7 +190,9 @@ def gains(result: Result) -> Iterator[Reason]:
     if worst > max(common, KNOWN_GAINS):
         text += f'; the gain of {drive}, and its efforts, to {100.0 * worst:.2g} %'
     yield Reason(
-        short=f'masses known to {100.0 * common:.2g} %, as are the gains',
+        short=f'the gain of {drive} is known to {100.0 * worst:.2g} %'
+        if worst > POOR_GAIN
+        else f'masses known to {100.0 * common:.2g} %, as are the gains',
         text=text,
         rules_out=(COLLISIONS,) if worst > POOR_GAIN else (),
         joints=(drive,) if worst > KNOWN_GAINS else (),

@@ -84,7 +84,7 @@ def _of_arm(result: Result) -> UseFigures:
     files = () if result.files is None else result.files.recordings
     files = tuple(errors for errors in files if not _shows_nothing(errors, result.validations))
     if not seen:
-        fit = f'{_digits(result.estimate.fit.relative_error)} % of the fit'
+        fit = f'fit {_digits(result.estimate.fit.relative_error)} %'
         known = UseFigures('', dict.fromkeys((PREDICTION, CONTROL, SIMULATION), fit))
     else:
         known = validation_figures(seen, files)

@@ -129,7 +129,7 @@ class Verdict:
         if self.level == GOOD:
             what = 'all uses' if len(self.uses) > _NAMED else fit
             return f'Good for {what}: nothing speaks against it.'
-        because = self._named[0].brief(100)
+        because = '' if self.gravest is None else self.gravest.brief(100)
         if self.level == DO_NOT_USE:
             return f'Do not use: {because}.'
         out = [name for use, name in self.possible.items() if use not in self.uses]
@@ -146,9 +146,17 @@ class Verdict:
         return next(iter((*ruling, *reserved)), None)
 
     @property
+    def gravest(self) -> Reason | None:
+        """The gravest reason against it: the first that rules out a use, if one does."""
+        return next(iter((*(r for r in self.against if r.rules_out), *self.against)), None)
+
+    @property
     def gravest_step(self) -> Reason | None:
-        """The reason against it, the gravest one, that has a step to take."""
-        return next((reason for reason in self.next_steps if not reason.remark), None)
+        """The reason whose step comes first: that of the gravest reason, where it has one."""
+        steps = [reason for reason in self.next_steps if not reason.remark]
+        cause = [r for r in steps if r.criterion == _CAUSE and r.value is not None]
+        of_gravest = [reason for reason in steps if reason is self.gravest]
+        return next(iter((*cause, *of_gravest, *steps)), None)
 
     @property
     def _named(self) -> tuple[Reason, ...]:
