@@ -159,7 +159,9 @@ class Robot:
         checked = _gravity(gravity)
         model = reduced_model(full, held)
         model.gravity.linear = checked
-        others = notes + require_inertias(contents, free, where, massless=passive, required=not massless)
+        others = notes + require_inertias(
+            contents, free, where, massless=passive, required=not massless
+        )
         others += remarks_on_numbers(contents, free, blanks)
         for remark in others:
             warnings.warn(remark, Omission, stacklevel=2)

@@ -125,19 +125,20 @@ class Verdict:
     @property
     def headline(self) -> str:
         """The verdict in a short sentence: level, uses and the gravest reason."""
+        but = f' at all joints but {one_of(self.excepted)}' if self.excepted else ''
         fit = _listed([self.possible[use] for use in self.uses])
         if self.level == GOOD:
             what = 'all uses' if len(self.uses) > _NAMED else fit
-            return f'Good for {what}: nothing speaks against it.'
+            return f'Good for {what}{but}: nothing speaks against it.'
         because = '' if self.gravest is None else self.gravest.brief(100)
         if self.level == DO_NOT_USE:
             return f'Do not use: {because}.'
         out = [name for use, name in self.possible.items() if use not in self.uses]
         if not out:
-            return f'Usable with a reservation: {because}.'
+            return f'Usable with a reservation{but}: {because}.'
         if len(out) < len(self.uses):
-            return f'Usable but for {_listed(out)}: {because}.'
-        return f'Usable for {fit} alone: {because}.'
+            return f'Usable but for {_listed(out)}{but}: {because}.'
+        return f'Usable for {fit} alone{but}: {because}.'
 
     def against_use(self, use: str) -> Reason | None:
         """Return the gravest reason against a use, or the gravest reservation; None if good."""
