@@ -109,8 +109,34 @@ class IdentificationWarning(UserWarning):
         super().__init__(printable(' '.join(str(text).split())))
 
 
+LOCKED = 'locked joint'
+"""Noun of omissions that are joints held in place."""
+
+
 class Omission(IdentificationWarning):
-    """Warning about input that was left out, changed or not judged, and how to have it."""
+    """
+    Warning about input that was left out, changed or not judged, and how to have it.
+
+    ``noun`` and ``items`` are what was left out, to be counted: 'locked joint' and its names.
+    """
+
+    def __init__(self, text: object = '', noun: str = '', items: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.noun, self.items = noun, tuple(items)
+
+
+class OmittedText(str):
+    """Text of an `Omission`, with what it counts."""
+
+    noun: str
+    items: tuple[str, ...]
+
+    @classmethod
+    def of(cls, omission: Omission) -> OmittedText:
+        """Return the text of an omission."""
+        text = cls(omission)
+        text.noun, text.items = omission.noun, omission.items
+        return text
 
 
 class Notes(list[str]):
@@ -231,8 +257,8 @@ def collected_warnings() -> Iterator[Notes]:
     for warning in caught:
         if issubclass(warning.category, IdentificationWarning):
             texts.append(str(warning.message))
-            if issubclass(warning.category, Omission):
-                texts.omissions.append(str(warning.message))
+            if isinstance(warning.message, Omission):
+                texts.omissions.append(OmittedText.of(warning.message))
         else:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno

@@ -96,7 +96,8 @@ def show(text: str) -> None:
     """Print tables and verdicts to standard output, with headings and verdict set off."""
     for line in text.split('\n'):
         style = _BOLD if line.startswith(('== ', '-- ')) else ''
-        style = next((s for word, s in _VERDICTS.items() if line.startswith(f'{word} ')), style)
+        begun = (s for word, s in _VERDICTS.items() if line.startswith((f'{word} ', f'{word}:')))
+        style = next(begun, style)
         print(paint(line, style, sys.stdout))
 
 
@@ -248,6 +249,7 @@ def count(text: str) -> int:
 
 EXPERIMENT = argument('experiment', 'the experiment file', Path)
 RESULT = argument('result', 'a result.yaml', Path)
+VERBOSE = flag('--verbose', 'print all reasons, tables and warnings, too')
 QUIET = flag('--quiet', 'no progress bar, no tables')
 TOPIC = argument('--topic', 'topic of the bag', default='/joint_states')
 

@@ -39,6 +39,7 @@ from .command import (
     require,
     REQUIREMENTS,
     show,
+    VERBOSE,
     warn,
     without_collection,
     write,
@@ -412,7 +413,7 @@ def diagnose(options: argparse.Namespace) -> int:
         'from the recordings',
     ),
     *REQUIREMENTS,
-    flag('--verbose', 'print the long tables, too: parameters, fit, consistency, plausibility'),
+    VERBOSE,
     QUIET,
     page=page('how_to/commands'),
 )
@@ -426,8 +427,9 @@ def identify(options: argparse.Namespace) -> int:
     prior, check their physical consistency, and predict the recordings kept for
     validation.
 
-    Print the links before and after and, last, a verdict, which states what the result is
-    good for. With --verbose the long tables come before: parameters, fit, consistency.
+    Print a verdict on one screen: what the result is good for, the errors to expect, one
+    reason a use, and one next step. With --verbose print all reasons and the tables, too:
+    choices, parameters, fit, consistency, links, warnings; the report has them as well.
     Write into the output folder:
       result.yaml       everything that was found, for programs
       verdict.json      the verdict, its reasons and next steps, and the links
@@ -449,7 +451,8 @@ def identify(options: argparse.Namespace) -> int:
     with without_collection():
         from ..estimation.factor_file import SUFFIX
         from ..exports.saving import remarks, require_writable, save
-        from ..pages.summary import summary
+        from ..pages.first_screen import names_in_line, Places
+        from ..pages.summary import screen, summary
 
     if options.target is not None:
         options.overrides = [*options.overrides, f'simulation.target={options.target}']
@@ -469,11 +472,22 @@ def identify(options: argparse.Namespace) -> int:
         result = run(progress=progress)
         progress(1.0, 'writing the results')
         saved = save(result, folder)
-    if not options.quiet:
-        show(summary(result, verbose=options.verbose))
-    warn(remarks(result, saved, told=not options.quiet))
-    for path in saved.files:
-        print(f'wrote {path}')
+    brief = not (options.quiet or options.verbose)
+    texts = remarks(result, saved, told=not options.quiet)
+    if brief:
+        places = Places(
+            experiment='' if experiment is None else str(options.experiment),
+            result=str(saved.result),
+            product=str(saved.urdf or saved.result),
+            details=str(saved.report or 'what --verbose prints'),
+        )
+        show(screen(result, places, warnings=len(texts)).text())
+    elif options.verbose:
+        show(summary(result, verbose=True))
+    if not brief:
+        warn(texts)
+    for line in names_in_line(saved.files) if brief else map('wrote {}'.format, saved.files):
+        print(line)
     code = require(
         options.require, physical=result.consistency.physical, plausible=result.plausible
     )

@@ -25,6 +25,7 @@ from .command import (
     RESULT,
     show,
     TOPIC,
+    VERBOSE,
 )
 from .servo import replay_servo, REPLAYED_COMMANDS
 
@@ -101,16 +102,17 @@ def recordings_of(options: argparse.Namespace, result: Any) -> tuple[tuple[Any, 
         'FILE',
     ),
     OVERRIDES,
+    VERBOSE,
     QUIET,
 )
 def validate(options: argparse.Namespace) -> int:
     r"""
     Predict the effort of other recordings with identified parameters.
 
-    Predict the effort of recordings that the identification has not seen, and print by how
-    much the prediction misses what was measured, joint by joint, and by how much each
-    exported file does alone, after a verdict by these errors, those of the fit and the
-    speeds alone.
+    Predict the effort of recordings that the identification has not seen, and print a
+    verdict by the errors, those of the fit and the speeds alone, on one screen. With
+    --verbose print all reasons, too, and by how much the prediction misses what was
+    measured, joint by joint, and by how much each exported file does alone.
 
     Examples
     --------
@@ -123,6 +125,7 @@ def validate(options: argparse.Namespace) -> int:
     from ..identification.revalidation import judge_stored, predict_stored
     from ..pages.estimate_text import validation_summary
     from ..pages.file_text import file_table
+    from ..pages.first_screen import first_screen, Places
     from ..results.stored_result import read_result
     from ..verdicts.verdict import validation_verdict
 
@@ -134,9 +137,16 @@ def validate(options: argparse.Namespace) -> int:
     validations = tuple(validation for validation, _ in held)
     alone = tuple(errors for _, errors in held if errors is not None)
     judged = validation_verdict(result, validations, alone)
-    texts = [judged.summary('Verdict by the validation alone')]
-    texts += map(validation_summary, validations)
-    show('\n\n'.join([*texts, *map(file_table, alone)]))
+    if options.verbose:
+        texts = [judged.summary('Verdict by the validation alone')]
+        texts += map(validation_summary, validations)
+        show('\n\n'.join([*texts, *map(file_table, alone)]))
+    else:
+        places = Places(
+            experiment=str(getattr(options, 'experiment', '')),
+            result=str(options.result),
+        )
+        show(first_screen(judged, places).text())
     for file, source in zip(files, sources, strict=False):
         write_predictions(file, predict_stored(result, source))
         print(f'wrote {file}: {_channels(result)}')

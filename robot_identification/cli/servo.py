@@ -157,7 +157,8 @@ def identify_commands(options: argparse.Namespace, experiment: Experiment) -> in
     from ..exports.saving import require_writable
     from ..exports.servo_exports import save_servo_result
     from ..identification.servo_pipeline import identify_servo
-    from ..pages.summary import summary
+    from ..pages.first_screen import names_in_line, Places
+    from ..pages.summary import screen, summary
     from ..untrusted.writing import reported_failures
 
     for name, why in (
@@ -177,11 +178,22 @@ def identify_commands(options: argparse.Namespace, experiment: Experiment) -> in
         progress(1.0, 'writing the results')
         with reported_failures(folder):
             written = save_servo_result(result, folder)
-    if not options.quiet:
+    brief = not (options.quiet or options.verbose)
+    if brief:
+        paths = {path.name: str(path) for path in written}
+        places = Places(
+            experiment=str(options.experiment),
+            result=paths['result.yaml'],
+            product=paths['identified.xml'],
+            details=paths['report.html'],
+        )
+        show(screen(result, places, warnings=len(result.warnings)).text())
+    elif options.verbose:
         show(summary(result))
-    warn(result.warnings)
-    for path in written:
-        print(f'wrote {path}')
+    if not brief:
+        warn(result.warnings)
+    for line in names_in_line(written) if brief else map('wrote {}'.format, written):
+        print(line)
     return EXIT_OK
 
 

@@ -16,6 +16,7 @@ from .command import (
     OVERRIDES,
     QUIET,
     show,
+    VERBOSE,
     warn,
 )
 
@@ -24,15 +25,17 @@ from .command import (
     EXPERIMENT,
     argument('--out', "folder for the result (default: the file's own)", Path, 'DIR'),
     OVERRIDES,
+    VERBOSE,
     QUIET,
 )
 def tool(options: argparse.Namespace) -> int:
     """
     Identify a tool from a force-torque sensor at the wrist.
 
-    Read joint states and wrenches of data.tool, and print mass, centre of mass, inertia and
-    the six offsets of the sensor with their standard deviations, and last a verdict. Write
-    tool.yaml, which `export` turns into calls of controllers and parameters of filters.
+    Read joint states and wrenches of data.tool, and print a verdict on one screen, with
+    --verbose mass, centre of mass, inertia and the six offsets of the sensor with their
+    standard deviations, too. Write tool.yaml, which `export` turns into calls of
+    controllers and parameters of filters.
 
     Examples
     --------
@@ -42,7 +45,8 @@ def tool(options: argparse.Namespace) -> int:
     """
     from ..exports.saving import require_writable
     from ..identification.tool_pipeline import identify_tool, save_tool
-    from ..pages.summary import summary
+    from ..pages.first_screen import Places
+    from ..pages.summary import screen, summary
     from ..verdicts.verdict import verdict
 
     experiment = experiment_of(options, check_data=False)
@@ -51,7 +55,16 @@ def tool(options: argparse.Namespace) -> int:
     result = identify_tool(experiment)
     if options.quiet:
         warn(reason.text for reason in verdict(result.identified).reasons)
-    else:
+    elif options.verbose:
         show(summary(result.identified))
-    print(f'wrote {save_tool(result, folder)}')
+    saved = save_tool(result, folder)
+    if not (options.quiet or options.verbose):
+        places = Places(
+            experiment=str(options.experiment),
+            result=str(saved),
+            product=str(saved),
+            product_command=f'robot-identification export {saved} --format gravity',
+        )
+        show(screen(result.identified, places).text())
+    print(f'wrote {saved}')
     return EXIT_OK

@@ -103,9 +103,9 @@ class FlangeLoad:
         ]
         if open_ones:
             remarks.append(f'not determined, assumed: {", ".join(open_ones)}')
-        verdict = result.to_document().get('tool')
-        if verdict is not None and verdict['level'] != 'good':
-            remarks.append(f'verdict: {verdict["sentence"]}')
+        judged = result.to_document().get('tool')
+        if judged is not None and judged['level'] != 'good':
+            remarks.append(f'verdict: {judged.get("headline", judged["sentence"])}')
         centre = vector[1:4] / vector[0]
         contents = result.robot.contents
         children = {joint.child for joint in contents.joints.values()}

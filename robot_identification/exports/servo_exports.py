@@ -17,7 +17,8 @@ from ..figures.figure import Figure, headline, MEASURED, PREDICTED, RESIDUAL, SO
 from ..figures.page import write_figures
 from ..model.urdf_elements import set_comment
 from ..options.document import dump, plain
-from ..pages.summary import summary
+from ..pages.first_screen import Places
+from ..pages.summary import screen, summary
 from ..results.result import MARK
 from ..results.servo_result import delay_document, MotionTrace, ServoResult, StoredServoResult
 from ..servo.parameter_sets import parameter_sets
@@ -318,6 +319,15 @@ def motion_figures(traces: MotionTrace, joints: tuple[str, ...]) -> list[Figure]
     return figures
 
 
+PLACES = Places(
+    experiment='experiment.yaml',
+    result='result.yaml',
+    product='identified.xml',
+    details='the details below',
+)
+"""Files as the page names them: those of its own folder."""
+
+
 def save_servo_result(result: ServoResult, folder: Path) -> tuple[Path, ...]:
     """
     Write ``result.yaml``, ``identified.xml``, ``identified.urdf`` and ``report.html``.
@@ -342,7 +352,12 @@ def save_servo_result(result: ServoResult, folder: Path) -> tuple[Path, ...]:
     figures = motion_figures(result.traces, result.robot.joints)
     written.append(
         write_figures(
-            folder / 'report.html', title, verdict(result).sentence, figures, summary(result)
+            folder / 'report.html',
+            title,
+            'Commanded, measured and simulated motion',
+            figures,
+            summary(result),
+            screen(result, PLACES, warnings=len(result.warnings)),
         )
     )
     return tuple(written)

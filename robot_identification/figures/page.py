@@ -113,9 +113,12 @@ def write_figures(
     text: str,
     figures: Sequence[Figure],
     summary: str = '',
+    screen: Any = None,
 ) -> Path:
     """
-    Write a page of figures, below a summary if there is one; return its path, ``.html``.
+    Write a page of figures; return its path, ``.html``.
+
+    Above them stand ``screen``, the verdict's first screen, and ``summary``, where there are any.
 
     Raises
     ------
@@ -140,6 +143,7 @@ def write_figures(
         title=title,
         text=text,
         summary=summary,
+        screen=screen,
         drawn=list(figures),
         figures=store,
     )

@@ -16,7 +16,7 @@ from ..data.parts import in_memory
 from ..diagnosis.disturbances import Disturbance
 from ..diagnosis.locked_joints import faults_of_locked
 from ..diagnosis.recording_faults import RecordingFault
-from ..errors import collected_warnings, Notes, Omission
+from ..errors import collected_warnings, LOCKED, Notes, Omission
 from ..estimation.drive_gains import DriveGains
 from ..estimation.estimators import require_bounds_kept
 from ..signals import RecordingSource
@@ -111,5 +111,5 @@ def _locked(problem: IdentificationProblem, recordings: Recordings) -> tuple[Rec
     seen = [recorded_joints(source, robot, list(robot.locked)) for source in files]
     faults, remarks = faults_of_locked(robot, seen)
     for remark in remarks:
-        warnings.warn(remark, Omission, stacklevel=2)
+        warnings.warn(Omission(remark, LOCKED, tuple(robot.locked)), stacklevel=2)
     return tuple(faults)

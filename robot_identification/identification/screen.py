@@ -35,7 +35,8 @@ def screen(prepared: Prepared) -> Prepared:
         found = _found(prepared.problem, recordings)
         for each in found:
             if each.left_out:
-                warnings.warn(each.fault.evidence, Omission, stacklevel=2)
+                text = each.fault.evidence
+                warnings.warn(Omission(text, f'time of {each.source}', (text,)), stacklevel=2)
     kept, count = _without(sources, found), len(recordings.identification)
     return replace(
         prepared,

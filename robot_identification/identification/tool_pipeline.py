@@ -94,7 +94,12 @@ def identify_tool(experiment: Experiment) -> ToolResult:
         MARK: {'kind': KIND, 'version': __version__},
         'robot': robot_document(robot),
         'verdict': judged.to_dict(),
-        'tool': {'level': judged.level, 'sentence': judged.sentence, **found.to_dict()},
+        'tool': {
+            'level': judged.level,
+            'headline': judged.headline,
+            'sentence': judged.sentence,
+            **found.to_dict(),
+        },
         'payload': found.load.to_dict(),
     }
     return ToolResult(robot, plain(document), found)

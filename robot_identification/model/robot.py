@@ -22,7 +22,7 @@ import warnings
 import numpy as np
 import pinocchio as pin
 
-from ..errors import IdentificationWarning, ModelError, Omission, one_of, SettingsError
+from ..errors import IdentificationWarning, LOCKED, ModelError, Omission, one_of, SettingsError
 from .consistency import from_pseudo_inertia, pseudo_inertia
 from .joint_choice import (
     bodies_alike,
@@ -154,14 +154,18 @@ class Robot:
             mimics = MimicJoints((*joints, *passive), {})
         free = (*joints, *passive, *mimics.names)
         held, remarks = locked_joints(contents, free, locked, places)
-        remarks += notes
+        for remark in remarks:
+            warnings.warn(Omission(remark, LOCKED, tuple(held)), stacklevel=2)
         checked = _gravity(gravity)
         model = reduced_model(full, held)
         model.gravity.linear = checked
-        remarks += require_inertias(contents, free, where, massless=passive, required=not massless)
-        remarks += remarks_on_numbers(contents, free, blanks)
-        for remark in remarks:
+        others = notes + require_inertias(
+            contents, free, where, massless=passive, required=not massless
+        )
+        others += remarks_on_numbers(contents, free, blanks)
+        for remark in others:
             warnings.warn(remark, Omission, stacklevel=2)
+        remarks += others
         moving = [contents.joints[joint] for joint in free]
         opened = cls(
             name=contents.name,

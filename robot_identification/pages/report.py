@@ -24,9 +24,20 @@ from ..options.fields import to_mapping
 from ..results.exported_files import ORIGINAL, URDF
 from ..results.result import Result
 from ..verdicts.verdict import verdict
+from .first_screen import Places
+from .summary import screen, summary
 
 MOST_POINTS = 100_000
 """Points of all joints and recordings on a page, some 2.7 MB; lines of many joints get fewer."""
+
+
+PLACES = Places(
+    experiment='experiment.yaml',
+    result='result.yaml',
+    product='identified.urdf',
+    details='the details below',
+)
+"""Files as the page names them: those of its own folder."""
 
 
 def html(result: Result) -> str:
@@ -44,12 +55,15 @@ def html(result: Result) -> str:
     failures = (*missing, *failures)
     for failure in failures:
         warnings.warn(failure, IdentificationWarning, stacklevel=2)
+    told = unique_texts(collect_warnings(result), failures)
     return render(
         'report.html',
         result=result,
         not_covered=NOT_COVERED,
         method=ESTIMATORS[result.estimate.method].title,
+        screen=screen(result, PLACES, warnings=len(told)),
         verdict=verdict(result),
+        text=summary(result, verbose=True),
         payload_verdict=None if result.payload is None else verdict(result.payload),
         bodies=result.link_table(),
         knowledge=[known.sentence for known in result.link_knowledge()],
@@ -57,7 +71,7 @@ def html(result: Result) -> str:
         notes=unique_texts(
             *(each.notes for each in (result.estimate, result.essential) if each is not None)
         ),
-        warnings=unique_texts(collect_warnings(result), failures),
+        warnings=told,
         units=result.units,
         parameters=list(_parameters(result)),
         standard=result.standard_rows(),

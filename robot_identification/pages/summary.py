@@ -16,6 +16,7 @@ from ..verdicts.verdict import verdict
 from .estimate_text import estimate_summary, validation_summary
 from .expected_text import expected_summary
 from .file_text import files_summary
+from .first_screen import first_screen, FirstScreen, Places
 from .link_text import link_summary
 from .load_text import payload_table, tool_table
 from .servo_text import servo_facts, servo_table
@@ -29,6 +30,15 @@ def summary(result: Result | ServoResult | Tool | Payload, *, verbose: bool = Fa
     ``verbose`` puts the long tables before them: parameters, fit, consistency, plausibility.
     """
     return '\n\n'.join(text for text in _parts(result, verbose) if text)
+
+
+def screen(
+    result: Result | ServoResult | Tool | Payload, places: Places, *, warnings: int = 0
+) -> FirstScreen:
+    """Return the first screen of a result; ``warnings`` is how many the details have."""
+    payload = result.payload if isinstance(result, Result) else None
+    judged = None if payload is None else verdict(payload)
+    return first_screen(verdict(result), places, payload=judged, warnings=warnings)
 
 
 def _parts(result: Any, verbose: bool) -> Iterator[str]:

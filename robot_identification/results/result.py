@@ -233,7 +233,7 @@ class Result(ResultView):
             'experiment': self.experiment,
             'diagnosis': [finding.to_dict() for finding in self.recorded.diagnosis],
             'warnings': self.warnings,
-            'omissions': self.omissions,
+            'omissions': [str(text) for text in self.omissions],
             'timing': self.timing,
             'settings': {
                 'effort_kind': self.settings.effort_kind,

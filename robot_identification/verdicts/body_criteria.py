@@ -64,6 +64,9 @@ def consistency(result: Result) -> Iterator[Reason]:
     links = [link.link for link in report.links if not link.pseudo_inertia_positive_definite]
     where = ', '.join(links) if len(links) <= 3 else f'{len(links)} links'
     yield Reason(
+        short=f'{len(links)} {"link" if len(links) == 1 else "links"} physically inconsistent'
+        if links
+        else 'a joint is inconsistent',
         text=f'the parameters of {where or "a joint"} are physically inconsistent',
         rules_out=(CONTROL, SIMULATION),
         next_step='identify physically consistent parameters with estimation.method: physical',
@@ -95,6 +98,7 @@ def plausibility(result: Result) -> Iterator[Reason]:
             next_step="compare with the maker's figure; state it in "
             'estimation.physical.total_mass',
             key='estimation.physical.total_mass',
+            short=f'nothing confirms the {total:.3g} kg of all links',
         )
     if masses:
         first = max(masses, key=lambda finding: finding.quantity == 'total_mass')
@@ -111,6 +115,8 @@ def plausibility(result: Result) -> Iterator[Reason]:
 
 def _implausible(first: PlausibilityFinding, count: int) -> Reason:
     return Reason(
+        short=f'implausible {first.quantity.replace("_", " ")}'
+        + (f' of {first.link}' if first.link else ''),
         text=f'implausible beside prior and shapes: {first.message}{and_more(count)}',
         value=first.value,
         threshold=first.upper if first.value > first.upper else first.lower,
@@ -130,6 +136,7 @@ def offsets(result: Result) -> Iterator[Reason]:
         share = 100.0 * abs(standard.get(f'{joint.joint}.off')) / max(size, 1e-300)
         if share > 100.0 * LARGE_OFFSET and not turning.get(joint.joint, True):
             yield Reason(
+                short=f'constant effort of {joint.joint}: {share:.3g} % of all',
                 text=f'a constant effort of {joint.joint} is {share:.4g} % of its effort: gravity '
                 'may act along another direction there, or a spring pulls',
                 joints=(joint.joint,),
@@ -183,6 +190,9 @@ def gains(result: Result) -> Iterator[Reason]:
     if worst > max(common, KNOWN_GAINS):
         text += f'; the gain of {drive}, and its efforts, to {100.0 * worst:.2g} %'
     yield Reason(
+        short=f'the gain of {drive} is known to {100.0 * worst:.2g} %'
+        if worst > POOR_GAIN
+        else f'masses known to {100.0 * common:.2g} %, as are the gains',
         text=text,
         rules_out=(COLLISIONS,) if worst > POOR_GAIN else (),
         joints=(drive,) if worst > KNOWN_GAINS else (),

@@ -38,13 +38,26 @@ from .reason import CONTROL, Reason, SIMULATION
 SIMULATION_ERROR = 30.0
 """Error of a file [%] above which a simulator's robot is another one: wider than usual ranges."""
 
+SHORT_NAMES = {URDF: 'URDF', MJCF: 'MJCF', ISAACLAB: 'Isaac Lab'}
+"""Names of the files that are judged, in a word."""
+
+MUCH_LESS = 0.9
+"""Ratio of errors below which another file is named in place of one."""
+
+_OPTIONS = {
+    URDF_TILTED: '--format urdf --tilt-in-base',
+    MJCF: '--format mjcf',
+    MODEL: '--format c',
+}
+"""Options of the command that writes a file."""
+
 _TARGETS = {'mjcf': MJCF, 'mjlab': MJCF, 'isaaclab': ISAACLAB}
 """File that is simulated where the experiment names its target; else the URDF."""
 
 
 def files(result: Result) -> Iterator[Reason]:
     """Iterate over what errors of files alone rule out: computed torque and simulation."""
-    simulated = _TARGETS.get(_target(result), URDF)
+    simulated = simulated_file(result)
     speeds = result.system.factor.highest_speed
     apart = JointsApart.from_fit(result.robot, result.estimate.fit)
     yield from file_reasons(list(_recordings(result)), speeds, unseen(result), simulated, apart)
@@ -104,9 +117,10 @@ def _uses(simulated: str) -> dict[str, tuple[str, ...]]:
     return {URDF: (CONTROL,), simulated: (SIMULATION,)}
 
 
-def _target(result: Result) -> str:
+def simulated_file(result: Result) -> str:
+    """Return the file that is simulated, by the target that the experiment names."""
     simulation = (result.experiment or {}).get('simulation') or {}
-    return str(simulation.get('target', ''))
+    return _TARGETS.get(str(simulation.get('target', '')), URDF)
 
 
 def _recordings(result: Result) -> Iterator[tuple[RecordingErrors, Validation | None]]:
@@ -149,7 +163,11 @@ def _reason(
         value=value if not at else error.joints[at],
         threshold=bound,
         unit='%',
+        short=f'{SHORT_NAMES[error.file]} alone misses {value:.3g} %'
+        if not at
+        else f'{SHORT_NAMES[error.file]} misses {error.joints[at]:.3g} % at {at}',
         next_step=_step(recording, error) if out else '',
+        command=_command(recording, error, out),
         remark=not out,
     )
 
@@ -176,14 +194,35 @@ def _text(recording: RecordingErrors, error: FileError, joint: str) -> str:
     return f'the {FILES[error.file]} misses {missed(error)} of the effort{at} on {where}{said}'
 
 
+def _command(recording: RecordingErrors, error: FileError, uses: tuple[str, ...]) -> str:
+    """Return what writes a file that misses less, for all ``uses`` that are ruled out."""
+    missed = {file: other.relative_error for file, other in _better(recording, error).items()}
+    if SIMULATION in uses:  # no simulator takes the full model
+        missed.pop(MODEL, None)
+    if not uses or not missed:
+        return ''
+    best = min(missed, key=missed.__getitem__)
+    return f'robot-identification export {{result}} {_OPTIONS[best]}'
+
+
+def _better(recording: RecordingErrors, error: FileError) -> dict[str, FileError]:
+    """Return what misses clearly less than a file, by name."""
+    others = {file: recording.of(file) for file in _OPTIONS}
+    return {
+        file: other
+        for file, other in others.items()
+        if other is not None and other.relative_error < MUCH_LESS * error.relative_error
+    }
+
+
 def _step(recording: RecordingErrors, error: FileError) -> str:
     """Return which file misses less."""
+    names = {URDF_TILTED: '--tilt-in-base', MJCF: _OPTIONS[MJCF]}
     better = [
-        f'{option} ({other.relative_error:.3g} %)'
-        for file, option in ((URDF_TILTED, '--tilt-in-base'), (MJCF, '--format mjcf'))
-        if (other := recording.of(file)) is not None
-        and other.relative_error < 0.9 * error.relative_error
+        f'{names[file]} ({other.relative_error:.3g} %)'
+        for file, other in _better(recording, error).items()
+        if file in names
     ]
     if (model := recording.of(MODEL)) is not None:
-        better.append(f'--format c, which has all terms ({model.relative_error:.3g} %)')
+        better.append(f'{_OPTIONS[MODEL]}, which has all terms ({model.relative_error:.3g} %)')
     return f'export with {", or ".join(better)} ({page("how_to/export")})'

@@ -16,7 +16,7 @@ from ..estimation.validation import Validation
 from ..results.exported_files import RecordingErrors, URDF
 from ..results.result import Result
 from .joints_apart import JointsApart
-from .reason import ALL, COLLISIONS, CONTROL, in_times, MORE, Reason, Step
+from .reason import ALL, COLLISIONS, CONTROL, in_times, MORE, PLAN, Reason, Step
 from .residual_criteria import fit_step
 
 LARGE_ERROR = 15.0
@@ -63,6 +63,9 @@ def validation(result: Result) -> Iterator[Reason]:
         yield _of_model(result, reason)
     if not seen:
         yield Reason(
+            short='validated on what it was identified from'
+            if result.validations
+            else 'not seen on another motion',
             text='the validation recording is that of the identification'
             if result.validations
             else 'nothing shows that it holds on other motions',
@@ -138,6 +141,7 @@ def validation_reasons(
             faster = Step(
                 next_step='identify from a motion as fast as that of the use',
                 key='data.identification',
+                command=PLAN,
             )
             # within the speeds of the identification another recording shows that it holds
             steps = faster, faster
@@ -163,6 +167,7 @@ def _seen_errors(
         yield replace(reason, rules_out=()) if harmless else reason
     if not found and seen.relative_error > SMALL_ERROR and growth > OVERFIT_RATIO:
         yield Reason(
+            short=f'{where}: {seen.relative_error:.3g} %, {in_times(growth)} times the fit',
             text=f'the error on {where} is {seen.relative_error:.3g} %, {in_times(growth)} times '
             f'that of the fit ({fitted.relative_error:.3g} %)',
             value=growth,
@@ -175,6 +180,7 @@ def _seen_errors(
     for slow in filter(None, apart.groups(large)):
         worst = max(slow, key=lambda joint: errors[joint])
         yield Reason(
+            short=f'{worst}: misses {errors[worst]:.3g} % with slow rows',
             text=f'with the rows of the dead zone the prediction misses {errors[worst]:.3g} % of '
             f'the effort of {worst} on {where}',
             rules_out=(COLLISIONS,),
@@ -200,6 +206,7 @@ def _rows_missing(seen: Validation, where: str) -> Reason | None:
     longer = Step(next_step='validate on a longer motion of all joints', key='data.validation')
     if shows_nothing(seen):
         return Reason(
+            short=f'{where}: too few rows to judge by',
             text=f'{where} has {most} rows a joint at most, too few to judge by',
             rules_out=(CONTROL, COLLISIONS),
             value=most,
@@ -207,6 +214,7 @@ def _rows_missing(seen: Validation, where: str) -> Reason | None:
             **longer,
         )
     return Reason(
+        short=f'not judged at {one_of(without)}',
         text=f'{where} has no rows of {one_of(without)} outside the dead zone: not judged',
         rules_out=(COLLISIONS,),
         joints=tuple(without),
@@ -248,6 +256,7 @@ def _missed(
 ) -> Reason:
     share = f'{error:.3g}' if error < 1000.0 else 'more than 1000'
     return Reason(
+        short=f'{who} misses {share} %{where.partition(" on ")[0]}',
         text=f'{who} misses {share} % of the effort{where}',
         rules_out=out,
         joints=joints,

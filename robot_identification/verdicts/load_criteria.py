@@ -56,6 +56,7 @@ def mass(result: Tool | Payload) -> Iterator[Reason]:
         yield Reason(
             text=f'mass and centre of mass were not determined: {remedy}',
             rules_out=ALL_OF_LOADS,
+            next_step=remedy,
         )
         return
     if load.mass < 0.0:
@@ -104,6 +105,10 @@ def body(result: Tool | Payload) -> Iterator[Reason]:
     load = load_of(result)
     if not load.physical:
         yield Reason(
+            short='no physical body explains it',
+            next_step=f'look for contact, {_SUSPECTS}'
+            if isinstance(result, Tool)
+            else 'record longer or faster motions with and without it',
             text=f'no physical body explains the wrench: look for contact, {_SUSPECTS}'
             if isinstance(result, Tool)
             else 'no physical body explains the efforts: record longer or faster motions with and '
@@ -112,6 +117,7 @@ def body(result: Tool | Payload) -> Iterator[Reason]:
         )
     if load.consistency is not None and not load.consistency.physical:
         yield Reason(
+            short='the best fit is no physical body',
             text=f'the best fit of the load is physically inconsistent '
             f'({load.consistency.message}); the body is the nearest consistent one of the same '
             'mass',
@@ -126,6 +132,8 @@ def wrench(result: Tool) -> Iterator[Reason]:
     error = result.error
     if FAIR_ERROR < error <= POOR_ERROR:
         yield Reason(
+            short=f'wrenches are missed by {error:.3g} %',
+            next_step='look for contact, cables and another frame',
             text='the error is more than noise: look for contact, cables and another frame',
             rules_out=(DYNAMICS,),
             value=error,
@@ -141,6 +149,8 @@ def wrench(result: Tool) -> Iterator[Reason]:
                 'for'
             )
         yield Reason(
+            short=f'wrenches are missed by {error:.3g} %',
+            next_step=f'{look} {_SUSPECTS}',
             text=f'{tool_scope(result)}: {look} {_SUSPECTS}',
             rules_out=ALL_OF_LOADS,
             value=error,
@@ -169,6 +179,7 @@ def payload_gains(result: Payload) -> Iterator[Reason]:
     """Iterate over the gains that a payload's mass depends on."""
     if result.by_gains:
         yield Reason(
+            short='its mass is as uncertain as the gains',
             text='an error of the gains of the drives goes one to one into the mass of the load, '
             'and is not in its standard deviation: gains that are 10 % too large make it 10 % too '
             'heavy',
@@ -183,7 +194,11 @@ def inertia(result: Tool | Payload) -> Iterator[Reason]:
     known = load_of(result).determined
     if known[:4].all() and not known.all():
         swing = ': swing the wrist fast for that' if isinstance(result, Tool) else ''
-        yield Reason(text=f'inertia was not determined{swing}', rules_out=(DYNAMICS,))
+        yield Reason(
+            text=f'inertia was not determined{swing}',
+            rules_out=(DYNAMICS,),
+            next_step='swing the wrist fast' if isinstance(result, Tool) else '',
+        )
 
 
 def assumed(result: Tool | Payload) -> Iterator[Reason]:

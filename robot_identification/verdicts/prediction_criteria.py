@@ -25,6 +25,7 @@ def prediction(result: Result) -> Iterator[Reason]:
     parameters = expected.by_parameters > 0.5 * expected.relative_error
     cause = 'uncertain parameters' if parameters else 'what the model lacks'
     yield Reason(
+        short=f'{expected.joints[worst]}: {expected.relative[worst]:.3g} % to expect',
         text=f'errors up to {expected.relative_error:.3g} % of the effort are to be expected on '
         f'other motions as fast, most of all by {cause}; {expected.joints[worst]} is worst with '
         f'{expected.relative[worst]:.3g} %',

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+import re
+import textwrap
 from typing import TypedDict
 
 from ..version import page
@@ -24,17 +26,23 @@ COMPENSATION, DYNAMICS = LOAD_USES
 ALL, ALL_OF_LOADS = tuple(USES), tuple(LOAD_USES)
 
 
-class Step(TypedDict):
-    """Next step, and the key of the experiment file that it is about."""
+PLAN = 'robot-identification plan {experiment}'
+DIAGNOSE = 'robot-identification diagnose {experiment}'
+
+
+class Step(TypedDict, total=False):
+    """Next step, the key of the experiment file that it is about, and the command for it."""
 
     next_step: str
     key: str
+    command: str
 
 
 MORE = Step(
     next_step='identify from several recordings, or from a faster or longer motion that moves '
     f'every joint ({page("explanation/excitation")})',
     key='data.identification',
+    command=PLAN,
 )
 
 
@@ -63,6 +71,11 @@ class Reason:
         True where it excludes none.
     excepted:
         True where its joints are left out of the uses, which hold for the others.
+    short:
+        The statement in a few words with its figure; empty where the text itself begins with it.
+    command:
+        That takes the step, with ``{experiment}`` and ``{result}`` in place of the files; empty
+        where none does.
 
     """
 
@@ -77,6 +90,23 @@ class Reason:
     key: str = ''
     remark: bool = False
     excepted: bool = False
+    short: str = ''
+    command: str = ''
+
+    def brief(self, width: int) -> str:
+        """Return the statement in one line of so many characters."""
+        return shortened(self.short or clause(self.text), width)
+
+
+def clause(text: str) -> str:
+    """Return the first clause of a sentence: what stands before ``;``, ``: `` or a parenthesis."""
+    return re.split(r'; |: | \(', text, maxsplit=1)[0]
+
+
+def shortened(text: str, width: int) -> str:
+    """Return a text cut to so many characters, at a space where there is one."""
+    cut = textwrap.shorten(text, width, placeholder=' ...')
+    return cut if cut != ' ...' and cut != '...' else f'{text[: width - 4]} ...'
 
 
 def in_times(ratio: float) -> str:

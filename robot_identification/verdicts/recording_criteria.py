@@ -13,7 +13,7 @@ from ..estimation.estimate import Estimate
 from ..estimation.plot_samples import PlotSamples
 from ..results.result import Result
 from .fit_criteria import unseen
-from .reason import ALL, and_more, COLLISIONS, CONTROL, MORE, Reason, SIMULATION, Step
+from .reason import ALL, and_more, clause, COLLISIONS, CONTROL, MORE, Reason, SIMULATION, Step
 
 PARTLY: dict[str, tuple[str, ...]] = {
     'locked_joint': (),
@@ -72,6 +72,7 @@ def diagnosis(result: Result) -> Iterator[Reason]:
             rules_out=() if mended or minor else PARTLY.get(code, ALL),
             joints=tuple(joint for finding in alike for joint in finding.joints),
             value=first.improvement,
+            short=f'{code}: {clause(first.statement)}',
             next_step=first.remedy,
         )
 
@@ -103,6 +104,7 @@ def delay(result: Result) -> Iterator[Reason]:
         minor = late.gain < DECISIVE
         effect = falls if minor else 'inertia and friction are biased'
         yield Reason(
+            short=f'efforts are {_milliseconds(typical)} off the positions',
             text=f'efforts and positions are {_milliseconds(typical)} apart (median of the '
             f'joints): {effect}',
             rules_out=() if minor else ALL,
@@ -113,6 +115,7 @@ def delay(result: Result) -> Iterator[Reason]:
         )
     elif joints:
         yield Reason(
+            short=f'efforts are {_milliseconds(largest)} off the positions',
             text=f'efforts and positions are up to {_milliseconds(largest)} apart at '
             f'{one_of(joints)}: {falls}',
             joints=joints,
@@ -162,6 +165,7 @@ def excitation(result: Result) -> Iterator[Reason]:
     poor = condition > POOR_CONDITION
     if poor or known < KNOWN_SHARE * count:
         yield Reason(
+            short=f'{known} of {count} base parameters are known',
             text=f'the motion determines {known} of {count} base parameters to {KNOWN_STD:g} % '
             f'(condition number {condition:.3g})',
             rules_out=() if unseen(result) else ALL,

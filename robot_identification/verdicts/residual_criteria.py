@@ -10,12 +10,14 @@ import numpy as np
 from ..diagnosis.hypotheses import CANDIDATES
 from ..errors import one_of
 from ..results.result import Result
-from .reason import in_times, MORE, Reason, Step
+from .reason import DIAGNOSE, in_times, MORE, Reason, Step
 
 COLOURED_ROWS = 10.0
 """Rows that residuals stay alike for; a filter and decimation alone give two or three."""
 ALIKE_ROWS = 2.0
 """The same above which classical standard deviations are said to be too small."""
+WHITE_ROWS = 3.0
+"""Rows up to which residuals are those of noise behind a filter."""
 REVERSAL_RATIO = 2.0
 """Ratio of residuals at reversals to others that friction which the model lacks makes."""
 
@@ -62,7 +64,11 @@ def residuals(result: Result) -> Iterator[Reason]:
 
 
 def fit_step(result: Result) -> Step:
-    """Return what lowers a large error, by the colour of the residuals."""
+    """
+    Return what lowers a large error, by the colour of the residuals.
+
+    What is left is said to be noise only where residuals are white and no fault was found.
+    """
     colour = result.recorded.residuals
     if colour is None:
         return MORE
@@ -74,8 +80,10 @@ def fit_step(result: Result) -> Step:
             next_step=f'{_explained(result)}check gains and gear ratios (robot.drives), cables '
             'and springs',
             key='robot.drives',
+            command=DIAGNOSE,
         )
-    if np.isfinite(rows).any():
+    white = np.isfinite(rows).all() and rows.max(initial=0.0) <= WHITE_ROWS
+    if white and not result.recorded.diagnosis:
         step = 'record longer: what is left is noise'
         if result.selection is None:
             step += ', or let `auto` choose the filter'

@@ -46,6 +46,7 @@ def efforts(result: ServoResult) -> Iterator[Reason]:
         text='no efforts were recorded: masses are those of the robot file, and efforts are '
         'right only up to an error of the gains',
         rules_out=(PREDICTION, CONTROL, COLLISIONS),
+        short='no efforts were recorded',
     )
 
 

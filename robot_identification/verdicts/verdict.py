@@ -24,11 +24,28 @@ from .file_criteria import file_reasons
 from .fit_criteria import of_model, validated_speeds, validation_reasons
 from .joints_apart import JointsApart
 from .reason import Reason, USES
+from .use_figures import use_figures, UseFigures, validation_figures
 
 GOOD, USABLE, DO_NOT_USE = LEVELS = ('good', 'usable', 'do_not_use')
 
 _CAUSE = 'diagnosis'
 """Criterion whose reasons the others may follow from."""
+
+_FOLLOWING = (
+    'fit',
+    'validation',
+    'prediction',
+    'files',
+    'plausibility',
+    'residuals',
+    'excitation',
+)
+"""Criteria whose steps are void where a fault of the recordings explains what they look at."""
+
+_VALIDATION = 'data.validation'
+
+_CONTRARY = (('slower', 'faster'), ('slower', 'as fast as'), ('is noise', 'check gains'))
+"""Words of steps that contradict each other."""
 
 _NAMED = 2
 """Reasons that a sentence names at most; one where nothing is left."""
@@ -56,6 +73,10 @@ class Verdict:
         What is known of each link, in sentences.
     possible:
         All uses of its kind of results, and what they are called.
+    locked:
+        Number of joints that are held in place.
+    figures:
+        The error to expect, and a figure of each use, in a few words.
 
     """
 
@@ -66,6 +87,8 @@ class Verdict:
     omissions: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     possible: Mapping[str, str] = field(default_factory=lambda: USES)
+    locked: int = 0
+    figures: UseFigures = field(default_factory=UseFigures)
 
     @property
     def against(self) -> tuple[Reason, ...]:
@@ -100,6 +123,43 @@ class Verdict:
         return f'Usable for {fit}, not for {_listed(out, "or")}, because {because}; {self.scope}.'
 
     @property
+    def headline(self) -> str:
+        """The verdict in a short sentence: level, uses and the gravest reason."""
+        but = f' at all joints but {one_of(self.excepted)}' if self.excepted else ''
+        fit = _listed([self.possible[use] for use in self.uses])
+        if self.level == GOOD:
+            what = 'all uses' if len(self.uses) > _NAMED else fit
+            return f'Good for {what}{but}: nothing speaks against it.'
+        because = '' if self.gravest is None else self.gravest.brief(100)
+        if self.level == DO_NOT_USE:
+            return f'Do not use: {because}.'
+        out = [name for use, name in self.possible.items() if use not in self.uses]
+        if not out:
+            return f'Usable with a reservation{but}: {because}.'
+        if len(out) < len(self.uses):
+            return f'Usable but for {_listed(out)}{but}: {because}.'
+        return f'Usable for {fit} alone{but}: {because}.'
+
+    def against_use(self, use: str) -> Reason | None:
+        """Return the gravest reason against a use, or the gravest reservation; None if good."""
+        ruling = [reason for reason in self.against if use in reason.rules_out]
+        reserved = [reason for reason in self.against if not reason.rules_out]
+        return next(iter((*ruling, *reserved)), None)
+
+    @property
+    def gravest(self) -> Reason | None:
+        """The gravest reason against it: the first that rules out a use, if one does."""
+        return next(iter((*(r for r in self.against if r.rules_out), *self.against)), None)
+
+    @property
+    def gravest_step(self) -> Reason | None:
+        """The reason whose step comes first: that of the gravest reason, where it has one."""
+        steps = [reason for reason in self.next_steps if not reason.remark]
+        cause = [r for r in steps if r.criterion == _CAUSE and r.value is not None]
+        of_gravest = [reason for reason in steps if reason is self.gravest]
+        return next(iter((*cause, *of_gravest, *steps)), None)
+
+    @property
     def _named(self) -> tuple[Reason, ...]:
         """The reasons that the sentence names."""
         if self.level == DO_NOT_USE:
@@ -121,12 +181,19 @@ class Verdict:
         """
         The reasons with a step to take, one for each step.
 
-        Where recordings are at fault altogether, mending them comes first: all else follows.
+        Where recordings are at fault altogether, mending them comes first: all else follows, and
+        where a fault explains what was missed, so do errors.  No step contradicts a graver one.
         """
         faults = [r for r in self.reasons if r.criterion == _CAUSE and self._useless(r)]
-        chosen = {reason.next_step: reason for reason in reversed(faults or self.reasons)}
-        steps = (reason for reason in self.reasons if chosen.get(reason.next_step) is reason)
-        return tuple(reason for reason in steps if reason.next_step)
+        explained = any(r.criterion == _CAUSE and r.value is not None for r in self.against)
+        found: dict[str, Reason] = {}
+        for reason in faults or self.reasons:
+            step = reason.next_step
+            if explained and reason.criterion in _FOLLOWING and reason.key != _VALIDATION:
+                continue
+            if step and not any(_contrary(step, before) for before in found):
+                found.setdefault(step, reason)
+        return tuple(found.values())
 
     def summary(self, title: str = 'Verdict') -> str:
         """Return the sentence, the reasons and the next steps, 100 columns wide."""
@@ -150,11 +217,12 @@ class Verdict:
         """Return it as plain values."""
         return {
             'level': self.level,
+            'headline': self.headline,
             'sentence': self.sentence,
             'uses': list(self.uses),
             'excepted_joints': list(self.excepted),
             'scope': self.scope,
-            'omissions': list(self.omissions),
+            'omissions': [str(text) for text in self.omissions],
             'reasons': [asdict(reason) for reason in self.reasons],
             'next_steps': [
                 {'criterion': step.criterion, 'text': step.next_step, 'key': step.key or None}
@@ -167,10 +235,11 @@ def verdict(result: Any) -> Verdict:
     """Return the verdict on a result: of an arm, of servos, on a tool or a payload."""
     kind = kind_of(result)
     found = verdict_from_reasons(reasons(result), kind.scope(result), kind.uses)
+    found = replace(found, figures=use_figures(result))
     if not isinstance(result, Result):
         return found
     links = tuple(map(str, result.link_knowledge()))
-    return replace(found, omissions=result.omissions, links=links)
+    return replace(found, omissions=result.omissions, links=links, locked=len(result.robot.locked))
 
 
 def verdict_from_reasons(
@@ -214,7 +283,13 @@ def validation_verdict(
     files = file_reasons(pairs, speeds, validations, apart=apart)
     named += [replace(reason, criterion='files') for reason in files]
     of_arm = map(apart.of_arm, named)
-    return verdict_from_reasons(of_arm, validated_speeds(speeds, validations))
+    found_all = verdict_from_reasons(of_arm, validated_speeds(speeds, validations))
+    return replace(found_all, figures=validation_figures(validations, judged))
+
+
+def _contrary(step: str, before: str) -> bool:
+    """Return whether two steps contradict each other."""
+    return any((a in step and b in before) or (b in step and a in before) for a, b in _CONTRARY)
 
 
 def _listed(texts: Sequence[str], word: str = 'and') -> str:

@@ -51,7 +51,7 @@ def test_no_auto_takes_the_defaults(without_signals, capsys):
 
 def test_the_choices_are_printed(without_signals, capsys):
     out = without_signals.folder / 'out'
-    assert main(['identify', str(without_signals.experiment), '--out', str(out)]) == 0
+    assert main(['identify', str(without_signals.experiment), '--verbose', '--out', str(out)]) == 0
     shown = capsys.readouterr().out
     assert 'Chosen from the recordings:' in shown
     assert '  signals.cutoff: ' in shown

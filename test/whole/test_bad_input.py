@@ -176,9 +176,8 @@ def validated(workspace, table):
     """Identify, and return what validating on other recordings prints."""
     workspace.run('identify', 'experiment.yaml', '--quiet')
     workspace.write(table, 'second.csv')
-    return ' '.join(
-        workspace.run('validate', 'results/result.yaml', 'experiment.yaml').stdout.split()
-    )
+    command = 'validate', 'results/result.yaml', 'experiment.yaml', '--verbose'
+    return ' '.join(workspace.run(*command).stdout.split())
 
 
 def test_a_validation_of_few_rows_shows_nothing(workspace):

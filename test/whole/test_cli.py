@@ -36,8 +36,9 @@ def identified(once_identified, tmp_path):
 
 def test_identify_prints_a_verdict_the_links_and_the_summary_and_writes_four_files(workspace):
     done = workspace.run('identify', 'experiment.yaml')
-    for head in ('weighted least squares', 'Plausibility: '):
-        assert head not in done.stdout
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith('Good for all uses: ') and len(lines) <= 15
+    assert lines[-1].endswith('report.html to results') and max(map(len, lines)) <= 80
     done = workspace.run('identify', 'experiment.yaml', '--verbose')
     heads = ('weighted least squares', 'Plausibility: ', '-- Links: before', '== Verdict ==')
     places = [done.stdout.index(head) for head in heads]
@@ -82,15 +83,18 @@ def test_quiet_prints_only_what_was_written(workspace):
 
 
 def test_validate_takes_an_experiment_file(identified):
-    done = identified.run('validate', 'results/result.yaml', 'experiment.yaml')
+    command = 'validate', 'results/result.yaml', 'experiment.yaml'
+    told = identified.run(*command).stdout
+    assert told.startswith('Good for all uses: ') and len(told.splitlines()) < 15
+    done = identified.run(*command, '--verbose')
     assert 'joint_2' in done.stdout
     assert done.stdout.startswith('== Verdict by the validation alone')
 
 
 def test_validate_takes_the_results_own_settings_for_keys_that_the_file_leaves_out(identified):
-    before = identified.run('validate', 'results/result.yaml', 'experiment.yaml').stdout
+    command = 'validate', 'results/result.yaml', 'experiment.yaml', '--verbose'
+    before = identified.run(*command).stdout
     identified.edit('  dead_zone: 0.05\n', '')
-    command = 'validate', 'results/result.yaml', 'experiment.yaml'
     assert identified.run(*command).stdout == before
     assert identified.run(*command, '--set', 'signals.dead_zone=0.0').stdout != before
 
@@ -259,6 +263,9 @@ def test_diagnose_and_identify_tell_what_mends_a_recording(workspace):
     told = workspace.run('diagnose', 'experiment.yaml', *other_way).stdout
     assert 'gravity along' in told and 'robot.gravity' in told
     done = workspace.run('identify', 'experiment.yaml', *other_way)
+    assert done.stdout.startswith('Do not use: gravity_direction: ') and not done.stderr
+    assert 'next: set robot.gravity' in ' '.join(done.stdout.split()), done.stdout
+    done = workspace.run('identify', 'experiment.yaml', *other_way, '--verbose')
     document = yaml.safe_load((workspace.folder / 'results' / 'result.yaml').read_text())
     assert [finding['code'] for finding in document['diagnosis']] == ['gravity_direction']
     assert document['diagnosis'][0]['evidence'] in done.stderr

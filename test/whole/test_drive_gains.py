@@ -95,7 +95,7 @@ def test_with_the_identified_gains_the_parameters_are_the_true_ones(currents):
 
 
 def test_they_are_printed_and_in_the_files(currents):
-    done = currents.run('identify', 'experiment.yaml')
+    done = currents.run('identify', 'experiment.yaml', '--verbose')
     assert 'Drive gains' in done.stdout and '+15.' in done.stdout
     document = yaml.safe_load((currents.folder / 'results' / 'result.yaml').read_text())
     stored = document['drive_gains']

@@ -67,6 +67,8 @@ def test_the_load_is_in_the_result_its_file_and_the_report(loaded):
 
 def test_the_command_line_prints_it(loaded):
     done = loaded.run('identify', 'experiment.yaml')
+    assert any(line.startswith('payload ') for line in done.stdout.splitlines())
+    done = loaded.run('identify', 'experiment.yaml', '--verbose')
     assert "Payload in the frame of 'link_3'" in done.stdout
     assert 'load.m ' in done.stdout
 

@@ -164,8 +164,8 @@ def test_stored_result_is_validated_on_a_factor(workspace, reduced, command):
     experiment, reducer, _ = reduced
     (source,) = experiment.sources('validation')
     write_factor(reducer.reduce(source), workspace.folder / 'second.factor')
-    recorded = command('identify experiment.yaml').out
-    told = command('validate results/result.yaml second.factor').out
+    recorded = command('identify experiment.yaml --verbose').out
+    told = command('validate results/result.yaml second.factor --verbose').out
     verdict, figures = told.split('\n\n', 1)
     assert verdict.startswith('== Verdict by the validation alone')
     assert figures.startswith('Validation on second.csv\n') and figures.strip() in recorded

@@ -45,7 +45,8 @@ def on_terminal(folder, *arguments, **more):
 
 def test_colours_are_those_of_a_terminal_that_has_them(workspace):
     command = (workspace.folder, 'identify', 'experiment.yaml', '--set', 'estimation.method=ols')
-    assert '\033[1m== Verdict ==' in on_terminal(*command)
+    assert '\033[32;1mGood for all uses: ' in on_terminal(*command)
+    assert '\033[1m== Verdict ==' in on_terminal(*command, '--verbose')
     for unset in ({'NO_COLOR': '1'}, {'TERM': 'dumb'}):
         assert on_terminal(workspace.folder, 'identify', 'none.yaml', **unset).startswith(
             'error: '

@@ -52,7 +52,12 @@ def folder(tmp_path_factory):
 
 
 def test_the_command_prints_and_writes_it(folder, capsys):
-    assert main(['tool', str(folder / 'experiment.yaml'), '--out', str(folder)]) == 0
+    command = ['tool', str(folder / 'experiment.yaml'), '--out', str(folder)]
+    assert main(command) == 0
+    brief = capsys.readouterr().out
+    assert brief.startswith('Good for gravity compensation and dynamics: ')
+    assert len(brief.splitlines()) <= 7 and '--format gravity' in brief
+    assert main([*command, '--verbose']) == 0
     printed = capsys.readouterr().out
     assert (
         'offsets of the sensor' in printed
@@ -150,7 +155,7 @@ def test_bags_have_wrenches_with_stamps_of_their_own(folder, capsys):
     assert 'another frame (data.tool.frame)' in printed.out
     made = str(folder / 'of_bag' / 'tool.yaml')
     assert main(['export', made, '--format', 'ur']) == 0
-    assert '# verdict: Do not use, because' in capsys.readouterr().out
+    assert '# verdict: Do not use: ' in capsys.readouterr().out
     assert main(['limits', made]) == 2
     assert 'is the file of a tool' in capsys.readouterr().err
     draft = ['init', str(folder / 'arm.urdf'), str(folder / 'bag'), '--tool']

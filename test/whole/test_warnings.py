@@ -22,7 +22,7 @@ output: results
 """
 
 
-@pytest.mark.parametrize('options', [[], ['--quiet']])
+@pytest.mark.parametrize('options', [['--verbose'], ['--quiet']])
 def test_every_warning_is_shown_once(tmp_path, capsys, options):
     """Effort that no pendulum has: the estimate warns of the fit, on standard error."""
     random = np.random.default_rng(0)
@@ -38,10 +38,15 @@ def test_every_warning_is_shown_once(tmp_path, capsys, options):
     assert 'of the effort unexplained' in shown.err
     # what was left out is in the verdict's first lines, or in warnings where there is none
     assert printed.count("do not have it: 'turn' at 0 rad") == 1
-    assert ("'turn' at 0 rad" in shown.err) == bool(options)
-    if not options:
+    assert ("'turn' at 0 rad" in shown.err) == (options == ['--quiet'])
+    if options == ['--verbose']:
         lines = shown.out.splitlines()
         assert lines.index('left out or changed') < lines.index('next')
+        assert main(['identify', str(tmp_path / 'experiment.yaml')]) == 0
+        brief = capsys.readouterr()
+        assert not brief.err
+        (line,) = (line for line in brief.out.splitlines() if line.startswith('left out'))
+        assert line.startswith('left out or changed: 1 locked joint; 4 warnings; see '), line
 
 
 def test_a_warning_does_not_name_the_program_line(tmp_path, capsys):
