@@ -178,7 +178,7 @@ def _left_out(found: Verdict, warnings: int, details: str) -> str:
     said = '; '.join(filter(None, (head, told)))
     end = f'; see {details}'
     room = _LEFT_LINES * COLUMNS - len(end) - 20
-    return f'{shortened(said, max(room, 20))}{end}' if said else ''
+    return f'{shortened(said, max(room, COLUMNS - 20))}{end}' if said else ''
 
 
 def _fitting(text: str) -> str:
