@@ -238,12 +238,12 @@ def _gravity(made: Arm) -> Fault:
         'askew': (9.81 * np.sin(0.5), 0.0, -9.81 * np.cos(0.5)),
     }
     wrong = turns[str(made.random.choice(list(turns)))]
-    robot = Robot.from_urdf(made.robot.urdf, gravity=wrong)
+    robot = made.robot.with_gravity(list(wrong))
     return replace(_fault(made, 'gravity_direction', ()), robot=robot)
 
 
 def _millimetres(made: Arm) -> Fault:
-    robot = Robot.from_urdf(made.robot.urdf, gravity=(0.0, 0.0, -9810.0))
+    robot = made.robot.with_gravity([0.0, 0.0, -9810.0])
     return replace(_fault(made, 'gravity_unit', ()), robot=robot)
 
 
