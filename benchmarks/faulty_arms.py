@@ -364,9 +364,8 @@ def _other_run(made: Arm) -> Fault:
 
 
 def _pushed(made: Arm) -> Fault:
-    recording, model, time = made.recording, made.robot.model, made.recording.time
-    begin = made.random.uniform(2.0, 14.0)
-    rows = np.flatnonzero((time > begin) & (time < begin + made.random.uniform(3.0, 7.0)))
+    recording, model = made.recording, made.robot.model
+    rows = np.flatnonzero(_during(made, made.random.uniform(0.1, 0.6), (0.12, 0.3)))
     data, force = model.createData(), made.random.standard_normal(3)
     last = model.getFrameId(made.robot.links[-1])
     torque = np.zeros_like(recording.effort)
@@ -381,9 +380,7 @@ def _pushed(made: Arm) -> Fault:
 
 
 def _off(made: Arm) -> Fault:
-    begin = made.random.uniform(0.0, 17.0)
-    time = made.recording.time
-    during = (time >= begin) & (time < begin + made.random.uniform(2.0, 7.0))
+    during = _during(made, made.random.uniform(0.0, 0.7), (0.1, 0.3))
     return _for_a_while(made, 'no_effort', np.where(during[:, None], 0.0, made.recording.effort))
 
 
@@ -399,7 +396,7 @@ def _half_loaded(made: Arm) -> Fault:
     )
     time = made.recording.time
     added = np.stack([np.interp(time, samples.time, column) for column in more.T], axis=1)
-    added[time < made.random.uniform(9.0, 15.0)] = 0.0
+    added[~_during(made, made.random.uniform(0.38, 0.62), (1.0, 1.0))] = 0.0
     return _for_a_while(made, 'other_robot', made.recording.effort + added)
 
 
@@ -442,6 +439,12 @@ KINDS = tuple(FAULTS)
 def _fault(made: Arm, code: str, columns: tuple[int, ...], **changed: np.ndarray) -> Fault:
     joints = tuple(made.robot.joints[j] for j in columns)
     return Fault(code, joints, made.robot, replace(made.recording, **changed))
+
+
+def _during(made: Arm, begin: float, lengths: tuple[float, float]) -> np.ndarray:
+    """Return which samples are in a time that begins at a share of the recording, so long."""
+    share = (made.recording.time - made.recording.time[0]) / made.recording.duration
+    return np.asarray((share >= begin) & (share <= begin + made.random.uniform(*lengths)))
 
 
 def _for_a_while(made: Arm, code: str, effort: np.ndarray) -> Fault:
