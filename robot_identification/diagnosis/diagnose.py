@@ -435,7 +435,7 @@ class HypothesisComparison:
     def _lacks_gravity(self, explanation: Explanation) -> bool:
         """Return whether it is rather gravity that is missing, which a high rate hides, too."""
         other = self.explanation_by(gravity_change((0.0, 0.0, 0.0))).gain
-        return other > CRITERIA.decisive and explanation.gain < 1.5 * other
+        return other > 0.0 and explanation.gain < 3.0 * other
 
     def _inertial_share(self, explanation: Explanation) -> float:
         """
