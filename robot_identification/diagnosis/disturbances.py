@@ -63,6 +63,10 @@ class DisturbanceCriteria:
     """Residual by parameters of their own above which these do not explain windows."""
     half: float = 0.34
     """Share of all windows above which it is not known which of two robots is meant."""
+    most_of_recording: float = 0.5
+    """Share of its recording above which a disturbance is another robot's or load's."""
+    whole: float = 0.9
+    """The same above which nothing worth reading is left."""
     held: float = 0.15
     """Residual at rest beyond the band of friction, by the deviation of the effort."""
     nothing: float = 0.02
@@ -93,8 +97,9 @@ class Disturbance:
     share, of_recording:
         Of all times, and of those of its recording.
     kind:
-        ``no_effort`` where no joint has any, ``other_robot`` where parameters of their own explain
-        the times and it is not known which of two robots is meant, else ``disturbed``.
+        ``no_effort`` where no joint has any; ``other_robot`` for most of a recording, and where
+        parameters of their own explain so much that it is not known which of two robots is meant;
+        else ``disturbed``.
 
     """
 
@@ -111,8 +116,8 @@ class Disturbance:
 
     @property
     def left_out(self) -> bool:
-        """True where the other times are enough to know which robot is meant."""
-        return self.kind != 'other_robot'
+        """True where it is known which robot is meant, and something of the recording is left."""
+        return self.kind != 'other_robot' and self.of_recording < CRITERIA.whole
 
     @property
     def fault(self) -> RecordingFault:
@@ -125,8 +130,8 @@ class Disturbance:
         evidence = {
             'no_effort': f'{when} no joint has an effort, as where drives are off and brakes on',
             'disturbed': f'{when} {misses}: a brake, a contact, a load or a cable may act there',
-            'other_robot': f'{when} {misses}, and other parameters explain them: the recordings '
-            'are of two robots, or of one with two loads',
+            'other_robot': f'{when} {misses}: the recordings may be of two robots, or of one with '
+            'two loads',
         }
         remedy = f'set leave_out: [[{self.begin:.10g}, {self.end:.10g}]] beside the recording'
         if self.kind == 'other_robot':
@@ -295,7 +300,8 @@ def _described(
     found = _of_samples(windows, samples, run.apart, CRITERIA.apart, sources, joints)
     worst = joints.index(found.joints[0])
     found = replace(found, error=float(run.inside[worst]), usual=float(run.fit.residual[worst]))
-    other = found.kind == 'disturbed' and _of_another_robot(windows, run)
+    most = found.of_recording > CRITERIA.most_of_recording
+    other = found.kind == 'disturbed' and (most or _of_another_robot(windows, run))
     return replace(found, kind='other_robot') if other else found
 
 

@@ -64,13 +64,7 @@ def _found(problem: IdentificationProblem, recordings: Recordings) -> tuple[Dist
         return first
     kept = _without(recordings.identification, first)
     both = disturbances(robot, recordings_among((*kept, *recordings.validation)), model)
-    return (*first, *(_as_validation(each) for each in both if each.place >= len(kept)))
-
-
-def _as_validation(found: Disturbance) -> Disturbance:
-    """Return a disturbance of a validation, which is another robot's where it is most of it."""
-    whole = found.of_recording > 0.5 and found.kind == 'disturbed'
-    return replace(found, kind='other_robot') if whole else found
+    return (*first, *(each for each in both if each.place >= len(kept)))
 
 
 def _without(sources: Sequence[Source], found: Sequence[Disturbance]) -> tuple[Source, ...]:

@@ -133,6 +133,15 @@ def test_recordings_of_two_robots_are_said_to_be_two():
     assert found.share == pytest.approx(0.5, abs=0.02)
 
 
+def test_one_recording_of_several_is_named_and_not_left_empty():
+    # a quarter of all times, but all of its recording
+    made = arm(213)
+    others = [replace(made.recording, source=f'run {i}') for i in range(3)]
+    (found,) = found_in(made, *others, replace(loaded_from(made, -1.0), source='loaded'))
+    assert (found.place, found.source, found.kind) == (3, 'loaded', 'other_robot')
+    assert found.of_recording > 0.9 and not found.left_out
+
+
 def test_slow_and_fast_recordings_belong_together():
     made = arm(211)
     stretched = replace(made.recording, time=3.0 * made.recording.time, source='slow')
