@@ -280,6 +280,8 @@ class Recording:
 
     def without(self, times: tuple[tuple[float, float], ...]) -> Recording:
         """Return the rows outside of times, [first, last] each [s]."""
+        if not times:
+            return self
         rows = _rows(self, ~within(self.time, times))
         return replace(rows, left_out=(*self.left_out, *times))
 

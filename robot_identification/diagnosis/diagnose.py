@@ -21,7 +21,7 @@ from itertools import permutations
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ..data.recording import Motion, Recording, RecordingSource
+from ..data.recording import Motion, RecordingSource
 from ..model.parameters import ParameterSet
 from ..model.plausibility import robot_reach
 from ..model.robot import Robot
@@ -29,7 +29,7 @@ from ..regressor import build, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
 from ..support.progress import no_progress, Progress
-from .disturbances import Disturbance, disturbances
+from .disturbances import Disturbance, disturbances, times_left_out
 from .effort_source import source_faults
 from .hypotheses import (
     CANDIDATES,
@@ -184,7 +184,9 @@ def diagnose(
     if disturbed is None:
         disturbed = disturbances(robot, recordings, model)
         found += [each.fault for each in disturbed if each.left_out]
-        recordings = tuple(_without(each, i, disturbed) for i, each in enumerate(recordings))
+        recordings = tuple(
+            each.without(times_left_out(disturbed, i)) for i, each in enumerate(recordings)
+        )
     two = [each.fault for each in disturbed if not each.left_out]
     found += two
     if model.elastic is None:  # else a recording has the motors, too
@@ -539,12 +541,6 @@ class HypothesisComparison:
                 break
             best = found
         return best
-
-
-def _without(recording: Recording, place: int, disturbed: Sequence[Disturbance]) -> Recording:
-    """Return a recording without times that do not belong to the others."""
-    times = tuple((d.begin, d.end) for d in disturbed if d.place == place and d.left_out)
-    return recording.without(times) if times else recording
 
 
 def _rank(explanation: Explanation) -> float:

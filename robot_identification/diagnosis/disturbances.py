@@ -173,6 +173,11 @@ def disturbances(
     return tuple(_merged(sorted(found, key=lambda each: (each.place, each.begin))))
 
 
+def times_left_out(found: Sequence[Disturbance], place: int) -> tuple[tuple[float, float], ...]:
+    """Return the times to leave out of a recording, by its place, [first, last] each [s]."""
+    return tuple((each.begin, each.end) for each in found if each.place == place and each.left_out)
+
+
 @dataclass(frozen=True)
 class _Run:
     """

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any, cast
 import warnings
 
 from ..config.problem import IdentificationProblem, Recordings
 from ..config.sources import FileSource, Source
 from ..data.recording import Recording
-from ..diagnosis.disturbances import Disturbance, disturbances
+from ..diagnosis.disturbances import Disturbance, disturbances, times_left_out
 from ..errors import collected_warnings, Omission
 from .prepare import Prepared
 from .reduction import is_factor, recordings_among
@@ -69,11 +68,8 @@ def _found(problem: IdentificationProblem, recordings: Recordings) -> tuple[Dist
 
 def _without(sources: Sequence[Source], found: Sequence[Disturbance]) -> tuple[Source, ...]:
     """Return recordings without their disturbed times."""
-    times = {
-        place: tuple((each.begin, each.end) for each in group)
-        for place, group in groupby((d for d in found if d.left_out), lambda each: each.place)
-    }
     return tuple(
-        cast(Recording | FileSource, source).without(times[i]) if i in times else source
+        cast(Recording | FileSource, source).without(times) if times else source
         for i, source in enumerate(sources)
+        for times in [times_left_out(found, i)]
     )
