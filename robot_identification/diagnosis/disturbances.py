@@ -130,8 +130,8 @@ class Disturbance:
         evidence = {
             'no_effort': f'{when} no joint has an effort, as where drives are off and brakes on',
             'disturbed': f'{when} {misses}: a brake, a contact, a load or a cable may act there',
-            'other_robot': f'{when} {misses}: the recordings may be of two robots, or of one with '
-            'two loads',
+            'other_robot': 'the recordings may be of two robots, or of one with two loads: '
+            f'{when} {misses}',
         }
         remedy = f'set leave_out: [[{self.begin:.10g}, {self.end:.10g}]] beside the recording'
         if self.kind == 'other_robot':
