@@ -30,6 +30,7 @@ from ..servo.settings import SERVO_COMMAND, ServoSettings, SimulatorSettings
 from ..signals.settings import SignalSettings
 from ..untrusted.files import user_path
 from ..version import page
+from .floating_sources import read_floating
 from .sources import ArrayEntry, open_recording
 
 
@@ -182,6 +183,7 @@ class RobotSettings(ModelSettings):
             passive=None if self.loops else (),
             gravity=gravity,
             xacro_arguments=self.xacro_arguments,
+            floating=self.base == 'floating',
         )
 
 
@@ -480,6 +482,8 @@ class Experiment:
                 value=SERVO_COMMAND,
                 remedy='robot-identification identify is the command for them',
             )
+        if self.robot.base == 'floating':
+            joints = self.build_robot().joints
         joints = joints or self.robot.joints or self.build_robot().joints
         arrays = self.arrays.get(kind, ())
         if arrays and self.robot.elastic is not None:
@@ -489,6 +493,12 @@ class Experiment:
                 remedy='give a file, with the columns of the motors',
             )
         drives, elastic = self.robot.drives, self.robot.elastic
+        if self.robot.base == 'floating':
+            contacts = len(self.robot.contacts)
+            return tuple(
+                read_floating(entry, joints, contacts, drives, self.base, path)
+                for path, entry in self.data.entries(kind)
+            )
         opened = (
             open_recording(entry, joints, drives, self.base, path, elastic)
             for path, entry in self.data.entries(kind)

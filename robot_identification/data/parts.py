@@ -81,6 +81,8 @@ def head(source: RecordingSource, rows: int) -> Recording | None:
 
 def in_memory(source: RecordingSource, room: int) -> RecordingSource:
     """Read a recording into memory if it takes at most ``room`` bytes; else return its source."""
+    if isinstance(source, Recording) and type(source) is not Recording:
+        return source
     held: list[Recording] = []
     for block in source.blocks(READ_ROWS):
         room -= 8 * len(block) * (1 + len(SIGNALS) * len(block.joints))

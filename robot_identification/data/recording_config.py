@@ -53,6 +53,22 @@ class MotorSide:
 
 
 @dataclass(frozen=True)
+class ImuColumns:
+    """Columns of the IMU of a robot with a floating base."""
+
+    gyroscope: Signal = option(None, doc='Angular velocity x, y, z in its own frame [rad/s]')
+    accelerometer: Signal = option(
+        None,
+        doc='What the accelerometer reads, x, y, z in its own frame: 9.81 upward at rest [m/s^2]',
+    )
+    orientation: Signal = option(
+        None,
+        doc='Its orientation in the world, quaternion x, y, z, w; null takes what the '
+        'accelerometer reads for the direction upward',
+    )
+
+
+@dataclass(frozen=True)
 class RecordingEntry:
     """Location of a recording and layout of its columns."""
 
@@ -112,6 +128,17 @@ class RecordingEntry:
     )
     motor: MotorSide | None = option(
         None, doc="The motors' side of a robot with elastic joints (robot.elastic)"
+    )
+    imu: ImuColumns | None = option(
+        None, doc='Columns of the IMU (robot.base floating); not in a bag so far'
+    )
+    contacts: Signal = option(
+        None,
+        doc='Columns that say whether each of robot.contacts holds: flags, or forces along the '
+        'normal',
+    )
+    contact_threshold: float = option(
+        0.5, doc='Value of `contacts` from which on a contact holds', minimum=-1e6, maximum=1e6
     )
     delimiter: str | None = option(
         None, doc='Character between the cells; null to find it out (csv)'

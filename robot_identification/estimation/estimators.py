@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from ..errors import one_of, SettingsError
 from ..options.fields import option, with_fields
-from ..regressor import Regressor
+from ..regressor import FloatingRegressor, Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..signals import RecordingSource, SignalSettings
 from ..support.progress import Progress
 from .bootstrap import BootstrapSettings
 from .energy import ENERGY, energy_blocks, EnergySettings
 from .estimate import Estimate
+from .floating_rows import floating_blocks
 from .irls import IrlsSettings
 from .link_constraints import PhysicalSettings
 from .plot_samples import TRACE_ROWS
@@ -214,6 +215,8 @@ class RowBuilder:
         A repair of the efforts sample by sample is for inverse dynamics: over an interval, a spike
         is one part of a sum.
         """
+        if isinstance(regressor, FloatingRegressor):
+            return floating_blocks(source, regressor, structure, signals)
         if self.by_energy:
             return energy_blocks(source, regressor, structure, signals, self.settings.energy)
         return row_blocks(source, regressor, structure, signals, repair=repair)

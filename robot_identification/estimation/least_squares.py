@@ -28,6 +28,7 @@ import numpy as np
 from scipy.linalg import qr_delete, solve_triangular
 
 from ..errors import IdentifiabilityError, one_of, RecordingError
+from ..model.floating_base import BASE_JOINTS
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..regressor.base_parameters import BaseStructure
 from .estimate import (
@@ -206,7 +207,8 @@ def joint_weights(system: LinearSystem | QRFactor) -> np.ndarray:
     the residuals of the weighted solution of all joints instead, again and again until the weights
     settle, gains nothing on recordings of ten seconds and more.  The
     equations of links on elastic joints have no effort, so that their own solution is nothing at
-    all; they are weighed by their residual in the solution of all equations.
+    all; they are weighed by their residual in the solution of all equations.  So are the
+    mixed rows of floating bases.
 
     Returns
     -------
@@ -220,6 +222,8 @@ def joint_weights(system: LinearSystem | QRFactor) -> np.ndarray:
 
     """
     factor = system if isinstance(system, QRFactor) else system.factor
+    if factor.joints[: len(BASE_JOINTS)] == BASE_JOINTS:
+        return _of_mixed_rows(factor)
     weights = np.ones(factor.n_joints)
     for j, joint in enumerate(factor.joints):
         if not factor.driven[j]:
@@ -250,6 +254,40 @@ def require_some(known: Identifiability) -> None:
             'the recording determines none of the base parameters',
             remedy='record a motion that moves every joint with changing acceleration',
         )
+
+
+def _of_mixed_rows(factor: QRFactor) -> np.ndarray:
+    """
+    Weigh rows of a floating base by their residuals in the solution of all rows.
+
+    Rows that a contact takes up wholly are zero, and may have any weight.
+    """
+    sizes = np.linalg.norm(factor.triangles, axis=1)
+    empty = np.linalg.norm(sizes, axis=1) <= _EMPTY * sizes.max()
+    rows, count = float(factor.independent_rows[~empty].sum()), factor.triangles.shape[2] - 1
+    if rows < ENOUGH * count:
+        raise RecordingError(
+            f'the recording has {rows:.0f} independent rows for {count} parameters, fewer than '
+            f'{ENOUGH:g} for each',
+            value=rows,
+            remedy=f'{_LONGER}, or lower signals.dead_zone',
+        )
+    share = np.sqrt(np.maximum(1.0, factor.independent_rows))
+    weights = share / np.maximum(sizes[:, -1], sizes[:, -1].max() * _EMPTY)
+    for _ in range(3):
+        stacked = factor.stacked(np.where(empty, 0.0, weights))
+        norms = np.linalg.norm(stacked[:, :-1], axis=0)
+        scale = np.where(norms > 0.0, norms, 1.0)
+        scaled, *_ = np.linalg.lstsq(stacked[:, :-1] / scale, stacked[:, -1], rcond=TOLERANCE)
+        left = factor.triangles[:, :, -1] - factor.triangles[:, :, :-1] @ (scaled / scale)
+        residual = np.linalg.norm(left, axis=1) / share
+        weights = 1.0 / np.maximum(residual, _EMPTY * sizes.max() / share)
+    weights[empty] = np.median(weights[~empty])
+    return weights
+
+
+_EMPTY = 1e-9
+"""Size of rows, by the largest, that are none but for rounding."""
 
 
 def _with_equilibria(system: QRFactor, weights: np.ndarray) -> np.ndarray:

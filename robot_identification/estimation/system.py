@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from ..errors import RecordingError
+from ..model.floating_base import BASE_JOINTS
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.inverse_dynamics import RowPattern
@@ -249,6 +250,7 @@ def accumulate(
         )
     system = builder.system(structure, tuple(joints), source, driven)
     silent = system.factor.driven & (system.factor.raw_gram[:, -1, -1] == 0.0)
+    silent &= [joint not in BASE_JOINTS for joint in system.factor.joints]
     if system.factor.raw_rows and silent.any():
         joint = system.factor.joints[int(silent.argmax())]
         raise RecordingError(

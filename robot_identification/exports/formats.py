@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from ..errors import one_of, SettingsError, suggestion
+from ..model.robot import Robot
 from ..results.exported_files import ISAACLAB, JointDynamics, MJCF, MODEL, URDF
 
 
@@ -208,6 +209,9 @@ FORMATS = {
 }
 """Formats by their names."""
 
+FLOATING = ('urdf', 'mjcf', 'yaml', 'csv')
+"""Those that robots with a floating base have."""
+
 
 def export(
     result: Any, format: str = 'urdf', frame: str | None = None, *, tilt_in_base: bool = False
@@ -268,6 +272,14 @@ def export(
             key='format',
             value=format,
             remedy=f'{suggestion(format, valid)}give one of {one_of(valid)}',
+        )
+    robot = getattr(result, 'robot', None)
+    if format not in FLOATING and isinstance(robot, Robot) and robot.floating:
+        raise SettingsError(
+            f"'{format}' is no format of a robot with a floating base",
+            key='format',
+            value=format,
+            remedy=f'give one of {one_of(FLOATING)}',
         )
     return write(result)
 

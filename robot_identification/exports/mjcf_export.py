@@ -20,6 +20,7 @@ import pinocchio as pin
 
 from ..errors import ConsistencyError, IdentificationWarning, importing, ModelError, one_of
 from ..model.consistency import inertia_at_com
+from ..model.floating_base import BASE_JOINTS
 from ..model.friction import friction_symbols, STATIC
 from ..model.mechanisms import LoopSettings
 from ..model.mujoco_model import mechanism, numbers
@@ -104,15 +105,17 @@ def mjcf(
     bodies = {body.get('name'): body for body in document.iter('body')}
     joints = {joint.get('name'): joint for joint in document.iter('joint')}
     _write_bodies(robot.opened, parameters, bodies)
-    owners = robot.opened.joints
+    driven = owners = robot.opened.driven_joints
     if model.elastic is not None:
         owners = (*model.elastic.motor_names(robot.joints), *owners[robot.n_joints :])
-    for joint, owner in zip(robot.opened.joints, owners, strict=True):
+    for joint, owner in zip(driven, owners, strict=True):
         joints[joint].attrib.update(_values(owner, _JOINT, parameters))
         joints[joint].attrib.update(_fitted(owner, dynamics))
     _add_drives(document, parameters, model)
     actuators = etree.SubElement(document, 'actuator')
     for joint, effort in zip(robot.joints, robot.limits.effort, strict=True):
+        if joint in BASE_JOINTS:
+            continue
         limit = {'ctrlrange': numbers((-effort, effort))} if np.isfinite(effort) else {}
         etree.SubElement(actuators, 'motor', name=joint, joint=joint, **limit)
     if model.loops:
@@ -149,7 +152,7 @@ def _write_bodies(
 ) -> None:
     """Write the inertia of each link, with all that moves rigidly with it, into its body."""
     impossible = []
-    for link, body in ((link, bodies[link]) for link in opened.links):
+    for link, body in ((link, bodies[link]) for link in opened.layout.links):
         known = f'{link}.m' in parameters.layout
         vector = (parameters if known else opened.prior).inertial(link)
         mass = float(vector[0])

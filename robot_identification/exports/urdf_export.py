@@ -125,7 +125,8 @@ def identified_urdf(
         owners = (*elastic.motor_names(owners[:n_driven]), *owners[n_driven:])
     dynamics = dynamics or JointDynamics()
     for joint, owner in zip(robot.joints, owners, strict=True):
-        _write_friction(owner, parameters, joints[joint], dynamics)
+        if joint in joints:  # none of a floating base
+            _write_friction(owner, parameters, joints[joint], dynamics)
     for joint in mimics:
         # the friction of all that is on a drive is at the joint that is followed
         for drawn in joints[joint].iterfind('dynamics'):

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..config.problem import IdentificationProblem
 from ..errors import collected_warnings, Notes
 from ..estimation.estimators import require_bounds_kept, resolve_method_conflict, RowBuilder
+from ..estimation.floating_rows import FLOATING_SIGNALS, with_row_noise
 from ..model.parameters import ParameterSet
+from ..regressor import FloatingRegressor
 from ..regressor.base_search import structure
 from ..selection.friction_slopes import find_slopes, open_slopes
 from ..selection.model_selection import can_choose, choose_model, ModelSelection
+from ..signals import SignalSettings
 from ..support.progress import no_progress, Progress
 from .prepare import Prepared
 from .reduction import FactorBuilder, is_factor, recordings_among, require_factors
@@ -90,6 +94,8 @@ def apply_choice(
     problem = prepared.problem
     if selection is not None:
         problem = problem.with_selection(selection)
+    elif problem.robot.floating:
+        problem = replace(problem, signals=_floating_signals(prepared))
     require_bounds_kept(problem.estimation)
     sources, watch = prepared.recordings.identification, Stopwatch()
     with collected_warnings() as notes:
@@ -113,7 +119,11 @@ def apply_choice(
             )
             problem, found = replace(problem, model=slopes.settings(problem.model)), slopes.notes
             watch.lap('friction')
-        builder = FactorBuilder.from_problem(problem, problem.regressor(), base)
+        regressor = problem.regressor()
+        if isinstance(regressor, FloatingRegressor):
+            regressor = with_row_noise(recordings_among(sources), regressor, base, problem.signals)
+            watch.lap('contacts')
+        builder = FactorBuilder.from_problem(problem, regressor, base)
     notes[:0] = remarks
     return Chosen(
         prepared,
@@ -127,10 +137,23 @@ def apply_choice(
     )
 
 
+def _floating_signals(prepared: Prepared) -> SignalSettings:
+    """Return the settings of the signals, with those for floating bases if `auto` may choose."""
+    experiment, signals = prepared.experiment, prepared.problem.signals
+    if experiment is None or not experiment.auto:
+        return signals
+    left: dict[str, Any] = {
+        key: value
+        for key, value in FLOATING_SIGNALS.items()
+        if f'signals.{key}' not in experiment.given
+    }
+    return replace(signals, **left)
+
+
 def _selection(prepared: Prepared, progress: Progress) -> ModelSelection | None:
     """Choose the settings that the file leaves out; None where nothing can be chosen."""
     experiment, problem = prepared.experiment, prepared.problem
-    if experiment is None or not experiment.auto:
+    if experiment is None or not experiment.auto or problem.robot.floating:
         return None
     sources = prepared.recordings.identification
     rows = not RowBuilder(problem.estimation).by_energy

@@ -65,16 +65,20 @@ def _diagnosed(checked: Checked, progress: Progress) -> _Diagnosed:
     problem, found = estimated.chosen.problem, estimated.estimate
     known = found.standard_covariance
     with collected_warnings() as notes:
-        explained = diagnose(
-            problem.robot,
-            recordings_among(estimated.chosen.prepared.recordings.identification),
-            problem.model,
-            estimated.chosen.prior,
-            problem.signals.effort_delay,
-            None if known is None else found.standard,
-            0.0 if known is None else np.sqrt(np.diag(known)),
-            disturbed=estimated.chosen.prepared.disturbances,
-            progress=progress,
+        explained = (
+            ()
+            if problem.robot.floating
+            else diagnose(
+                problem.robot,
+                recordings_among(estimated.chosen.prepared.recordings.identification),
+                problem.model,
+                estimated.chosen.prior,
+                problem.signals.effort_delay,
+                None if known is None else found.standard,
+                0.0 if known is None else np.sqrt(np.diag(known)),
+                disturbed=estimated.chosen.prepared.disturbances,
+                progress=progress,
+            )
         )
         faults = (*explained, *estimate_faults(problem.robot, estimated.system, found))
     watch.lap('diagnosis')

@@ -31,7 +31,7 @@ from ..exports.urdf_export import identified_urdf
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterSet
 from ..model.robot import Robot, tilted_gravity
 from ..regressor import ModelSettings
-from ..regressor.inverse_dynamics import urdf_values
+from ..regressor.building import urdf_values
 from ..results.exported_files import (
     ExportedFiles,
     FileError,
@@ -77,6 +77,8 @@ def exported_files(
 
     """
     tree = not problem.robot.passive and problem.model.delta is None
+    if problem.robot.floating:
+        return None  # what contacts carry is no row of a file's alone
     if not tree or problem.model.elastic is not None or problem.estimation.equations == 'energy':
         return None
     dynamics = {file: fitted_dynamics(system, standard, file) for file in FILE_TERMS}

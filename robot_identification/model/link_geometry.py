@@ -80,7 +80,7 @@ def read_shapes(
     Raises ModelError if shapes cannot be read, but for meshes, which are left out.
     """
     document, lost, assumed = _with_mesh_paths(robot, kind, links)
-    full = pin.buildModelFromXML(robot.urdf)
+    full = pin.buildModelFromXML(robot.tree_urdf)
     try:
         geometry = _built(full, document, kind)
     except _LOADING as error:
@@ -133,7 +133,7 @@ def _with_mesh_paths(
     Shapes of other links than ``links`` are left out, too.  Beside it are `Shapes.lost` and
     `Shapes.assumed`.
     """
-    document = parse_tree(robot.urdf)
+    document = parse_tree(robot.tree_urdf)
     lost: list[LostMesh] = []
     assumed: list[str] = []
     base = robot.path.absolute().parent if robot.path else Path.cwd()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of robots with closed loops, of the delta robot, and of elastic joints."""
+"""Settings of closed loops, the delta robot, elastic joints, contacts and IMUs."""
 
 from __future__ import annotations
 
@@ -293,3 +293,64 @@ class ElasticJoints:
 def _elastic_error(name: str, problem: str, value: object, remedy: str) -> SettingsError:
     key = f'{_KEY}.{name}'
     return SettingsError(f"'{key}' {problem}", key=key, value=value, remedy=remedy)
+
+
+CONTACT_KINDS = ('point', 'sphere', 'flat')
+"""Contacts: a point of a link; a ball that rolls on level ground; a sole that takes moments."""
+
+
+@dataclass(frozen=True)
+class ContactSettings:
+    """
+    A contact of a floating-base robot with its surroundings: a foot, a hand, a rope's end.
+
+    Raises
+    ------
+    SettingsError
+        if the kind is unknown, or the radius does not fit it.
+
+    """
+
+    frame: str = option(
+        doc='Link of the URDF whose origin is the contact (the centre of a sphere)'
+    )
+    kind: str = option(
+        'point',
+        doc='Kind of contact: point, a force at the origin; sphere, a force where a ball touches '
+        'level ground; flat, a force and a moment',
+        choices=CONTACT_KINDS,
+    )
+    radius: float = option(0.0, doc='Radius of the sphere', unit='m', minimum=0.0, maximum=10.0)
+    sole: tuple[float, float] = option(
+        (0.0, 0.0),
+        doc='Half length and half width of a flat foot, within which plans keep the balance',
+        unit='m',
+    )
+
+    def __post_init__(self) -> None:
+        if self.kind not in CONTACT_KINDS:
+            raise self._fault('kind', self.kind, f'it has to be one of {one_of(CONTACT_KINDS)}')
+        if (self.kind == 'sphere') != (self.radius > 0.0):
+            remedy = 'give a radius above 0 for a sphere, and only for that'
+            raise self._fault('radius', self.radius, remedy)
+
+    def _fault(self, key: str, value: object, remedy: str) -> SettingsError:
+        text = f"'{key}' of the contact at '{self.frame}' is {value!r}"
+        return SettingsError(
+            text, link=self.frame, key=f'contacts.{key}', value=value, remedy=remedy
+        )
+
+
+@dataclass(frozen=True)
+class ImuSettings:
+    """Place of the IMU on the root link of a floating-base robot."""
+
+    frame: str | None = option(
+        None, doc="Link of the URDF that is the IMU's frame; null for the root link's own"
+    )
+    xyz: tuple[float, float, float] = option(
+        (0.0, 0.0, 0.0), doc='Its origin in that frame', unit='m'
+    )
+    rpy: tuple[float, float, float] = option(
+        (0.0, 0.0, 0.0), doc='Its axes in that frame: roll, pitch and yaw', unit='rad'
+    )

@@ -11,6 +11,7 @@ import pinocchio as pin
 
 from ..errors import importing, ModelError
 from .consistency import inertia_at_com
+from .floating_base import BASE_JOINTS
 from .parameters import ParameterSet
 from .robot import joint_placement, Robot
 from .urdf import UrdfJoint
@@ -38,7 +39,8 @@ def mechanism(robot: Robot) -> etree._Element:
     """
     Return MJCF of the links and joints of a robot's URDF.
 
-    Every link is a body, fixed ones and the base included (a root link ``world`` is MuJoCo's own).
+    Every link is a body, fixed ones and the base included (a root link ``world`` is MuJoCo's own,
+    but that of a floating base).
     Passive joints move, those that mimic others follow them by equality constraints, the other
     joints that are not identified are locked as in ``robot``.  Numbers have all their digits.
     """
@@ -49,9 +51,15 @@ def mechanism(robot: Robot) -> etree._Element:
     for joint in robot.contents.joints.values():
         children.setdefault(joint.parent, []).append(joint)
     world = etree.SubElement(document, 'worldbody')
-    root = robot.contents.root_link
+    root = robot.links[len(BASE_JOINTS) - 1] if robot.floating else robot.contents.root_link
     # MuJoCo's own base is called so, and many URDFs' root link is
-    base = world if root == 'world' else etree.SubElement(world, 'body', name=root)
+    base = (
+        world
+        if root == 'world' and not robot.floating
+        else etree.SubElement(world, 'body', name=root)
+    )
+    if robot.floating:
+        etree.SubElement(base, 'freejoint')
     # a stack, not a recursion: chains of links may be long
     waiting = [(root, base)]
     while waiting:
@@ -114,9 +122,9 @@ def mujoco_model(
         ) from error
     model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
     stiffen(model)
-    for joint in robot.joints:
+    for joint in robot.driven_joints:
         model.dof_armature[model.joint(joint).dofadr[0]] = parameters.get(f'{joint}.Ia')
-    for link in robot.carriers.links:
+    for link in robot.layout.links:
         set_inertia(model, model.body(link).id, parameters.inertial(link))
     mujoco.mj_setConst(model, mujoco.MjData(model))
     return model

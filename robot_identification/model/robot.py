@@ -24,6 +24,7 @@ import pinocchio as pin
 
 from ..errors import IdentificationWarning, LOCKED, ModelError, Omission, one_of, SettingsError
 from .consistency import from_pseudo_inertia, pseudo_inertia
+from .floating_base import BASE_JOINTS, UNREAL_LINKS, with_floating_base
 from .joint_choice import (
     bodies_alike,
     build_model,
@@ -108,6 +109,7 @@ class Robot:
         gravity: Sequence[float] = (0.0, 0.0, -9.81),
         xacro_arguments: Mapping[str, str] | None = None,
         massless: bool = False,
+        floating: bool = False,
     ) -> Robot:
         """
         Read a robot from a URDF.
@@ -132,6 +134,9 @@ class Robot:
             Arguments for a xacro file.
         massless:
             Whether joints may move no inertia at all; else they are refused.
+        floating:
+            Whether the root link is free: then `BASE_JOINTS` are the first ones.  They may stand
+            in ``joints`` instead.
 
         Raises
         ------
@@ -143,7 +148,9 @@ class Robot:
         where = str(path) if path else 'URDF'
         text, blanks = without_blanks(text)
         contents = parse_urdf(text, where)
-        full = build_model(text, where)
+        whole, joints = _with_base(text, joints, floating, where)
+        contents = contents if whole is text else parse_urdf(whole, where)
+        full = build_model(whole, where)
         joints = identified_joints(full, contents, joints, where)
         locked = dict(locked or {})
         passive = passive_joints(full, contents, joints, locked, passive, where)
@@ -160,7 +167,7 @@ class Robot:
         model = reduced_model(full, held)
         model.gravity.linear = checked
         others = notes + require_inertias(
-            contents, free, where, massless=passive, required=not massless
+            contents, free, where, massless=(*passive, *BASE_JOINTS), required=not massless
         )
         others += remarks_on_numbers(contents, free, blanks)
         for remark in others:
@@ -181,18 +188,27 @@ class Robot:
             path=path,
             warnings=tuple(remarks),
         )
-        n = len(joints)
-        if n == len(free):
-            return opened
-        limits = UrdfLimits.from_joints(moving[:n])
-        changes = {'joints': joints, 'links': opened.links[:n], 'limits': limits}
-        mimics = MimicJoints(joints, mimics.followed)
-        return replace(opened, **changes, mimics=mimics, opened=opened)  # type: ignore[arg-type]
+        return opened if len(joints) == len(free) else _followed(opened, joints, mimics)
 
     @property
     def n_joints(self) -> int:
         """Number of identified joints."""
         return len(self.joints)
+
+    @property
+    def floating(self) -> bool:
+        """True if the root link is free, and the first joints are those of its base."""
+        return self.joints[: len(BASE_JOINTS)] == BASE_JOINTS
+
+    @property
+    def tree_urdf(self) -> str:
+        """The URDF document, with the joints of a floating base."""
+        return with_floating_base(self.urdf) if self.floating else self.urdf
+
+    @property
+    def driven_joints(self) -> tuple[str, ...]:
+        """Identified joints that are none of a floating base."""
+        return self.joints[len(BASE_JOINTS) :] if self.floating else self.joints
 
     @property
     def effort_units(self) -> tuple[str, ...]:
@@ -227,12 +243,14 @@ class Robot:
 
         Those of joints that mimic others come last.
         """
-        return ParameterLayout.inertial(self.carriers.links)
+        links = self.carriers.links
+        return ParameterLayout.inertial(link for link in links if link not in UNREAL_LINKS)
 
     @cached_property
     def prior(self) -> ParameterSet:
         """Inertial parameters that the URDF gives, fixed and locked links lumped."""
-        ids = self.carriers.joint_ids
+        pairs = zip(self.carriers.joint_ids, self.carriers.links, strict=True)
+        ids = [i for i, link in pairs if link not in UNREAL_LINKS]
         values = [self.model.inertias[i].toDynamicParameters() for i in ids]
         return ParameterSet(self.layout, np.concatenate(values))
 
@@ -372,6 +390,29 @@ class Robot:
                 made = pin.Inertia.FromDynamicParameters(vector) if vector.any() else None
                 model.inertias[index] = made or pin.Inertia.Zero()
         return model
+
+
+def _followed(opened: Robot, joints: tuple[str, ...], mimics: MimicJoints) -> Robot:
+    """Return a robot without the passive joints, or those that mimic others, of its open tree."""
+    n = len(joints)
+    return replace(
+        opened,
+        joints=joints,
+        links=opened.links[:n],
+        limits=UrdfLimits.from_joints([opened.contents.joints[joint] for joint in joints]),
+        mimics=MimicJoints(joints, mimics.followed),
+        opened=opened,
+    )
+
+
+def _with_base(
+    text: str, joints: Sequence[str] | None, floating: bool, where: str
+) -> tuple[str, Sequence[str] | None]:
+    """Return a URDF and the joints to identify, with those of a floating base if asked for."""
+    if not floating and BASE_JOINTS[0] not in (joints or ()):
+        return text, joints
+    driven = joints and tuple(joint for joint in joints if joint not in BASE_JOINTS)
+    return with_floating_base(text, where), driven and (*BASE_JOINTS, *driven)
 
 
 def joint_inertia(robot: Robot, data: pin.Data, configuration: np.ndarray) -> np.ndarray:

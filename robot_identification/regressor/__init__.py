@@ -6,14 +6,10 @@ Regressors: efforts that are linear in the dynamic parameters, ``effort = W(q, d
 """
 
 from ..model.mechanisms import DeltaSettings, ElasticJoints, LoopSettings
+from .building import build, prior
 from .elastic import ElasticRegressor
-from .inverse_dynamics import (
-    build,
-    InverseDynamicsRegressor,
-    predict,
-    prior,
-    Regressor,
-)
+from .floating import FloatingRegressor
+from .inverse_dynamics import InverseDynamicsRegressor, predict, Regressor
 from .settings import CoupledDrive, ModelSettings
 
 __all__ = [
@@ -21,6 +17,7 @@ __all__ = [
     'DeltaSettings',
     'ElasticJoints',
     'ElasticRegressor',
+    'FloatingRegressor',
     'InverseDynamicsRegressor',
     'LoopSettings',
     'ModelSettings',

@@ -76,6 +76,9 @@ def preference(
             depth, joint = of_link[owner]
         else:
             owner = motors.get(owner, owner)
+            if owner not in of_joint and owner not in of_link:
+                ranks.append((4, 0, place))  # of a sensor
+                continue
             depth, joint = of_joint[owner] if owner in of_joint else of_link[owner]
         if symbol in SPRING_SYMBOLS:
             level = 4

@@ -193,7 +193,7 @@ class RigidBodies:
     @classmethod
     def from_robot(cls, robot: Robot) -> RigidBodies:
         """Make the columns for a robot."""
-        return cls(robot.layout, tree_of(robot))
+        return cls(ParameterLayout.inertial(robot.carriers.links), tree_of(robot))
 
     def fill(self, motion: Motion, out: np.ndarray) -> None:
         """Write the columns of a motion, the first 10 n_joints of ``out``, as `Term` asks."""

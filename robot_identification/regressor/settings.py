@@ -10,12 +10,22 @@ from typing import Any
 
 from ..errors import one_of, SettingsError
 from ..model.friction import FRICTION, SLOPES
-from ..model.mechanisms import DeltaSettings, ElasticJoints, LoopSettings
+from ..model.mechanisms import (
+    ContactSettings,
+    DeltaSettings,
+    ElasticJoints,
+    ImuSettings,
+    LoopSettings,
+)
 from ..options.fields import option
+from ..version import page
 
 COUPLED_INERTIA = ('separate', 'tied')
 """Whether a coupled motor's inertia is a parameter of its own or its joint's ``Ia``."""
 
+
+BASES = ('fixed', 'floating')
+"""Bases of robots: on the ground, or carried by contacts that come and go."""
 
 GROUPINGS = ('preferred', 'echelon')
 """Ways to choose which parameters stand for the base parameters."""
@@ -167,6 +177,16 @@ class ModelSettings:
     passive_viscous: bool = option(
         False, doc='Whether every passive joint has viscous friction fv dq'
     )
+    base: str = option(
+        'fixed',
+        doc='Whether the root link stands still (fixed) or is carried by contacts, as that of '
+        f'legged robots (floating, {page("how_to/on_its_feet")})',
+        choices=BASES,
+    )
+    contacts: tuple[ContactSettings, ...] = option(
+        (), doc='Where a floating-base robot can touch its surroundings'
+    )
+    imu: ImuSettings = option(factory=ImuSettings, doc='Place of the IMU of a floating-base robot')
     delta: DeltaSettings | None = option(
         None,
         doc='Geometry of a delta robot, in place of urdf and loops: its model has four parameters '
@@ -174,7 +194,7 @@ class ModelSettings:
     )
 
     def __post_init__(self) -> None:
-        for name in ('friction', 'loops', 'coupled_drives', 'joint_springs'):
+        for name in ('friction', 'loops', 'coupled_drives', 'joint_springs', 'contacts'):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ('breakaway', 'reversal_speed', *SLOPES.values()):
             value = getattr(self, name)

@@ -163,7 +163,9 @@ def excitation(result: Result) -> Iterator[Reason]:
     count, known = len(estimate), known_parameters(estimate)
     condition = estimate.rows.condition_number
     poor = condition > POOR_CONDITION
-    if poor or known < KNOWN_SHARE * count:
+    if result.robot.floating:
+        yield from _floating_base(result)
+    elif poor or known < KNOWN_SHARE * count:
         yield Reason(
             short=f'{known} of {count} base parameters are known',
             text=f'the motion determines {known} of {count} base parameters to {KNOWN_STD:g} % '
@@ -190,6 +192,59 @@ def excitation(result: Result) -> Iterator[Reason]:
             remark=True,
             **MORE,
         )
+
+
+TOTAL_MASS_STD = 5.0
+"""
+Relative standard deviation of a floating base's total mass above which it is not known [%].
+
+Of its many base parameters, products of inertia of light legs matter to no effort; the total mass
+is what a robot on its feet shows first, and one that hangs or stands still does not.
+"""
+
+
+FLOATING_ERROR = 8.0
+"""
+Error of the fit of a floating base above which something is not what it is taken for [%].
+
+An IMU that is off by 10 cm leaves 10 %, one that is turned by a quarter 27 to 40.
+"""
+
+
+def _floating_base(result: Result) -> Iterator[Reason]:
+    """Iterate over what the motion of a floating base does not determine."""
+    estimate = result.estimate
+    place = estimate.base.layout.names.index(f'{result.robot.layout.links[0]}.m')
+    std = float(estimate.relative_std[place])
+    if not (estimate.identifiability.excited[place] and std <= TOTAL_MASS_STD):
+        yield Reason(
+            short='the total mass is not known',
+            text=f'the motion determines the total mass to {std:.3g} %',
+            rules_out=ALL,
+            value=std,
+            threshold=TOTAL_MASS_STD,
+            unit='%',
+            **MORE,
+        )
+    error = estimate.fit.relative_error
+    if error > FLOATING_ERROR:
+        yield Reason(
+            short='IMU, contacts and efforts do not fit together',
+            text=f'the fit leaves {error:.2g} % of the efforts without contact forces',
+            rules_out=ALL,
+            value=error,
+            threshold=FLOATING_ERROR,
+            unit='%',
+            next_step="check the IMU's axes and place (robot.imu), contacts and signs of efforts",
+            key='robot.imu',
+        )
+    yield Reason(
+        text='a floating base: of faults of the recordings (units, signs, clocks, contacts), none '
+        'were looked for but what the fit shows',
+        value=0.0,
+        threshold=0.0,
+        remark=True,
+    )
 
 
 def known_parameters(estimate: Estimate) -> int:

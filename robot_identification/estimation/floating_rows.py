@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Rows of recordings of robots whose base is free, without the forces of their contacts.
+
+Positions, efforts and the IMU's signals go through one and the same low-pass without phase, so
+that they stay one equation.  They hold nothing above its cut-off frequency then, and a few samples
+a period are enough; rows are means over the samples between two rows.  Around a change of the
+contacts, filters mix what was before with what comes after: samples within `CHANGE_PERIODS` of the
+cut-off frequency are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from ..data.floating_recording import FloatingRecording
+from ..data.recording import Motion, Recording, RecordingSource, source_name
+from ..data.sampling import GAP, on_grid, sample_rate
+from ..errors import RecordingError, SettingsError
+from ..model.floating_base import BASE_JOINTS
+from ..regressor.base_parameters import BaseStructure
+from ..regressor.floating import floating_motion, FloatingRegressor
+from ..signals import by_joint, decimation_factor, SignalSettings
+from ..signals.methods import LowPass, Method, METHODS
+from ..signals.windows import Windows
+from .least_squares import wls
+from .rows import BLOCK_SAMPLES, RowBlock
+from .system import system_of
+
+CHANGE_PERIODS = 0.6
+"""Periods of the cut-off frequency around a change of the contacts that are left out."""
+
+FLOATING_SIGNALS = {'cutoff': 15.0, 'dead_zone': 0.005}
+"""
+Settings of `SignalSettings` that floating bases take where none are given.
+
+Impacts of feet have frequencies above the cut-off [Hz].  A joint that reverses sticks for a while,
+with any friction up to its Coulomb friction: slower than this, it is not known [rad/s].
+"""
+
+_NOTHING = 1e-9
+"""Share of a row that contacts leave, below which it is rounding."""
+
+_OVERSAMPLING = 8.0
+"""Samples a period of the cut-off frequency at which the regressor is evaluated."""
+
+_PART = 300_000
+"""Samples of a recording that are filtered at once."""
+
+_BASE = len(BASE_JOINTS)
+
+
+@dataclass(frozen=True)
+class FloatingSamples:
+    """
+    Samples of a stretch without gaps.
+
+    Attributes
+    ----------
+    time:
+        (m,) [s].
+    motion:
+        As the regressor takes it.
+    effort:
+        (m, 6 + n) efforts, 0 on the base [N m or N].
+    stance:
+        (m, c) bool.
+    normal:
+        (m, 3) upward direction in the frame of the base.
+    wrench:
+        (m, k) measured wrenches of contacts, NaN where they are not; None for none [N, N m].
+    sound:
+        (m,) bool, whether contacts stay as they are near the sample.
+
+    """
+
+    time: np.ndarray
+    motion: Motion
+    effort: np.ndarray
+    stance: np.ndarray
+    normal: np.ndarray
+    wrench: np.ndarray | None
+    sound: np.ndarray
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    def rows(self, part: slice) -> FloatingSamples:
+        """Return a part."""
+        return FloatingSamples(
+            self.time[part],
+            self.motion.rows(part.start, part.stop),
+            self.effort[part],
+            self.stance[part],
+            self.normal[part],
+            None if self.wrench is None else self.wrench[part],
+            self.sound[part],
+        )
+
+
+@dataclass(frozen=True)
+class ProjectedRows:
+    """
+    Rows without contact forces.
+
+    Attributes
+    ----------
+    block:
+        The rows.
+    share:
+        (6 + n,) mean share of the noise of each row that is left in it.
+
+    """
+
+    block: RowBlock
+    share: np.ndarray
+
+
+def floating_blocks(
+    source: RecordingSource,
+    regressor: FloatingRegressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+) -> Iterator[RowBlock]:
+    """
+    Iterate over the rows that a recording gives, in blocks of a bounded size.
+
+    Parameters
+    ----------
+    source:
+        A `FloatingRecording` with the regressor's joints and contacts.
+    regressor:
+        Evaluated at the samples.
+    structure:
+        Its independent columns are the ones that are kept.
+    signals:
+        Filter, rate of the rows, and dead zone.
+
+    Raises
+    ------
+    RecordingError
+        for a recording without an IMU, or with other contacts than the regressor's.
+
+    """
+    for rows in projected_rows(source, regressor, structure, signals):
+        yield rows.block
+
+
+def projected_rows(
+    source: RecordingSource,
+    regressor: FloatingRegressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+) -> Iterator[ProjectedRows]:
+    """Iterate over the rows that a recording gives with what is left in them, see above."""
+    recording = _checked(source, regressor)
+    driven = recording.joints[_BASE:]
+    zones = np.concatenate([np.zeros(_BASE), by_joint(signals, 'dead_zone', driven)])
+    for segment, samples in enumerate(floating_stretches(recording, regressor, signals)):
+        step = float(np.diff(samples.time[:2])[0]) if len(samples) > 1 else 0.0
+        size = decimation_factor(signals, 1.0 / step) if step else 1
+        # noise has no frequencies above the cut-off either
+        independent = min(1.0, 2.0 * signals.cutoff * step * size) if step else 1.0
+        whole = len(samples) // size * size
+        piece = max(1, BLOCK_SAMPLES // size) * size
+        for start in range(0, whole, piece):
+            part = samples.rows(slice(start, min(start + piece, whole)))
+            rows = _rows(part, size, regressor, structure.independent, zones)
+            block = replace(rows.block, segment=segment)
+            independence = independent * float(rows.share.mean())
+            yield replace(rows, block=replace(block, independence=independence))
+
+
+def row_noise(
+    sources: Iterable[RecordingSource],
+    regressor: FloatingRegressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+    values: np.ndarray,
+) -> np.ndarray:
+    """
+    Return the noise of the rows (6 + n,) by the residuals of base parameters [N, N m].
+
+    A contact's forces take up a part of the noise; what is left says how much there was.
+    """
+    squares, left = np.zeros((2, regressor.n_joints))
+    for source in sources:
+        for rows in projected_rows(source, regressor, structure, signals):
+            residual = rows.block.effort - rows.block.matrix @ values
+            squares += np.einsum('mj,mj->j', residual, residual)
+            left += rows.share * len(residual)
+    return np.sqrt(squares / np.maximum(left, 1e-12))
+
+
+def with_row_noise(
+    sources: Sequence[RecordingSource],
+    regressor: FloatingRegressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+) -> FloatingRegressor:
+    """
+    Return the regressor with the noise of its rows that recordings show.
+
+    Forces of contacts and parameters are found by weighted least squares, whose weights come from
+    the residuals of the fit before.
+    """
+    for _ in range(_PASSES):
+        system = system_of(
+            sources, regressor, structure, signals, read=floating_blocks, trace_points=2
+        )
+        values = wls(system).base.values
+        noise = row_noise(sources, regressor, structure, signals, values)
+        # what a contact takes up wholly shows no noise
+        noise = np.maximum(noise, _LEAST_NOISE * regressor.noise)
+        regressor = replace(regressor, noise=noise)
+    return regressor
+
+
+_PASSES = 2
+"""Fits before the noise of the rows is taken for known."""
+
+_LEAST_NOISE = 1e-3
+"""Least noise of a row, by the one that was taken for the fit before."""
+
+
+def floating_stretches(
+    recording: FloatingRecording, regressor: FloatingRegressor, signals: SignalSettings
+) -> Iterator[FloatingSamples]:
+    """Iterate over the filtered stretches of a recording, a few samples a period each."""
+    rate = signals.sample_rate or sample_rate(recording)
+    if signals.method == 'polynomial_approximation':
+        raise SettingsError(
+            f"'signals.method' is {signals.method}, which floating bases do not have",
+            key='signals.method',
+            value=signals.method,
+            remedy='take butterworth',
+        )
+    method = METHODS[signals.method](signals, rate)
+    for start in range(0, len(recording), _PART):
+        for piece in recording.rows(start, start + _PART).split(GAP / rate):
+            if len(piece) >= method.needed(signals.ends):
+                yield _samples(
+                    _gridded(cast(FloatingRecording, piece), rate),
+                    regressor,
+                    signals,
+                    method,
+                    rate,
+                )
+
+
+def _checked(source: RecordingSource, regressor: FloatingRegressor) -> FloatingRecording:
+    name = source_name(source)
+    if not isinstance(source, FloatingRecording):
+        raise RecordingError(
+            f'{name} has no IMU, but the base of the robot is free',
+            file=name,
+            remedy='name its gyroscope and accelerometer in `imu`, or take robot.base: fixed',
+        )
+    if source.stance.shape[1] != len(regressor.contacts):
+        raise RecordingError(
+            f'{name} has {source.stance.shape[1]} contacts, the robot {len(regressor.contacts)}',
+            file=name,
+            remedy='say for each of robot.contacts whether it holds',
+        )
+    return source
+
+
+def _gridded(piece: FloatingRecording, rate: float) -> FloatingRecording:
+    """Return a stretch on a uniform grid; contacts are those of the sample before."""
+    extra = [piece.gyroscope, piece.accelerometer]
+    extra += [array for array in (piece.orientation, piece.wrench) if array is not None]
+    packed = np.hstack([np.asarray(piece.position), *extra])
+    names = tuple(map(str, range(packed.shape[1])))
+    none = np.zeros_like(packed)
+    none[:, : piece.effort.shape[1]] = piece.effort
+    even = on_grid(Recording(piece.time, np.nan_to_num(packed), none, names), rate)
+    if len(even) == len(piece) and np.array_equal(even.position, np.nan_to_num(packed)):
+        return replace(piece, time=even.time)
+    places = np.searchsorted(piece.time, even.time + 1e-9, side='right') - 1
+    places = np.clip(places, 0, len(piece) - 1)
+    n = piece.position.shape[1]
+    wrench = None
+    if piece.wrench is not None:
+        values = even.position[:, -piece.wrench.shape[1] :]
+        wrench = np.where(np.isnan(piece.wrench[places]), np.nan, values)
+    return replace(
+        piece,
+        time=even.time,
+        position=even.position[:, :n],
+        velocity=None,
+        effort=even.effort[:, :n],
+        gyroscope=even.position[:, n : n + 3],
+        accelerometer=even.position[:, n + 3 : n + 6],
+        orientation=None if piece.orientation is None else even.position[:, n + 6 : n + 10],
+        stance=piece.stance[places],
+        wrench=wrench,
+    )
+
+
+def _samples(
+    stretch: FloatingRecording,
+    regressor: FloatingRegressor,
+    signals: SignalSettings,
+    method: Method,
+    rate: float,
+) -> FloatingSamples:
+    assert not isinstance(method, Windows)
+    plain = replace(method, measured=False) if isinstance(method, LowPass) else method
+
+    def smooth(signal: np.ndarray) -> tuple[np.ndarray, ...]:
+        found = [plain.motion(column, None) for column in signal.T]
+        return tuple(np.array(each).T for each in zip(*found, strict=True))
+
+    q, dq, ddq = smooth(stretch.position[:, _BASE:])
+    turn, about, _ = smooth(stretch.gyroscope)
+    along, *_ = smooth(stretch.accelerometer)
+    effort, *_ = smooth(stretch.effort)
+    turn, about, along, up = regressor.imu.at_base(turn, about, along, stretch.orientation)
+    margin = CHANGE_PERIODS / signals.cutoff
+    stride = max(1, round(rate / (_OVERSAMPLING * signals.cutoff)))
+    trim = round(signals.ends * rate)
+    kept = slice(trim, len(stretch) - trim, stride)
+    motion = floating_motion(
+        Motion(q[kept], dq[kept], ddq[kept]), turn[kept], about[kept], along[kept]
+    )
+    return FloatingSamples(
+        stretch.time[kept],
+        motion,
+        effort[kept],
+        stretch.stance[kept],
+        up[kept],
+        None if stretch.wrench is None else stretch.wrench[kept],
+        _steady(stretch.stance, round(margin * rate))[kept],
+    )
+
+
+def _steady(stance: np.ndarray, margin: int) -> np.ndarray:
+    """Return (n,) whether no contact changes within some samples of each."""
+    changes = np.flatnonzero((np.diff(stance.astype(np.int8), axis=0) != 0).any(axis=1)) + 1
+    sound = np.ones(len(stance), dtype=bool)
+    for change in changes:
+        sound[max(0, change - margin) : change + margin] = False
+    return sound
+
+
+def _rows(
+    samples: FloatingSamples,
+    size: int,
+    regressor: FloatingRegressor,
+    columns: np.ndarray,
+    zones: np.ndarray,
+) -> ProjectedRows:
+    """Return the means of every ``size`` samples, without those near a change of contacts."""
+    n = regressor.n_joints
+    # contacts mix the rows: friction of one joint that is not known is in all of them
+    known = samples.sound & (np.abs(samples.motion.velocity) >= zones).all(axis=1)
+    sound = known.reshape(-1, size).all(axis=1)
+    rows = regressor.rows(samples.motion).reshape(len(samples), n, -1)[:, :, columns]
+    joined = np.concatenate([rows, samples.effort[:, :, None]], axis=2)
+    share = np.ones(n)
+    if regressor.contacts:
+        spheres = any(contact.radius for contact in regressor.contacts)
+        jacobians = regressor.jacobians(samples.motion, samples.normal if spheres else None)
+        stance = samples.stance[:, regressor.contact_rows]
+        if samples.wrench is not None:
+            measured = ~np.isnan(samples.wrench)
+            known = np.where(measured, samples.wrench, 0.0)
+            joined[:, :, -1] += np.einsum('skj,sk->sj', jacobians, known)
+            stance = stance & ~measured
+        projectors = regressor.projectors(jacobians, stance)
+        joined = projectors @ joined
+        share = np.einsum('sjj->j', projectors) / len(samples)
+        joined[:, share < _NOTHING] = 0.0
+
+    def mean(values: np.ndarray) -> np.ndarray:
+        return values.reshape(-1, size, *values.shape[1:]).mean(axis=1)[sound]
+
+    averaged = mean(joined)
+    velocity, position = mean(samples.motion.velocity), mean(samples.motion.position)
+    # of the base, what it is felt to do: a robot that rests shows nothing in these rows
+    position[:, :_BASE] = mean(samples.motion.acceleration[:, :_BASE])
+    effort = averaged[:, :, -1]
+    block = RowBlock.from_matrix(
+        averaged[:, :, :-1],
+        time=mean(samples.time),
+        position=position,
+        velocity=velocity,
+        effort=effort,
+        keep=np.ones_like(effort, dtype=bool),
+        raw_effort=effort,
+    )
+    return ProjectedRows(block, share)

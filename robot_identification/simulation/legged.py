@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A legged robot on the ground in MuJoCo, with position servos, an IMU and feet that feel contact.
+
+Rigid bodies, contacts and their friction are MuJoCo's.  What is recorded has noise, and the
+accelerometer a bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio as pin
+
+from ..data.floating_recording import FloatingRecording
+from ..errors import ExcitationError, importing
+from ..excitation.standing import StandingMotion
+from ..model.floating_base import BASE_JOINTS
+from ..model.mujoco_model import mujoco_model, wxyz
+from ..model.parameters import ParameterSet
+from ..model.robot import Robot
+from ..options.fields import option
+from ..regressor.floating import FloatingRegressor
+
+with importing('mujoco'):
+    import mujoco
+
+
+@dataclass(frozen=True)
+class LeggedSettings:
+    """Settings of a simulated legged robot: its servos, its ground, the noise of its sensors."""
+
+    kp: float = option(120.0, doc='Gain of the servos', unit='N m/rad', minimum=0.0)
+    kd: float = option(3.0, doc='Damping of the servos', unit='N m s/rad', minimum=0.0)
+    timestep: float = option(0.001, doc='Time between samples', unit='s', minimum=1e-5)
+    friction: float = option(0.9, doc='Coefficient of friction of the ground', minimum=0.0)
+    torsion: float = option(
+        0.0, doc='Torsional friction of contacts; 0 for points that take no moment', minimum=0.0
+    )
+    position_noise: float = option(2e-4, doc='Of the encoders', unit='rad', minimum=0.0)
+    effort_noise: float = option(0.15, doc='Of the efforts', unit='N m', minimum=0.0)
+    gyroscope_noise: float = option(0.01, doc='Of the gyroscope', unit='rad/s', minimum=0.0)
+    accelerometer_noise: float = option(0.1, doc='Of it', unit='m/s^2', minimum=0.0)
+    accelerometer_bias: tuple[float, float, float] = option(
+        (0.05, -0.03, 0.06), doc='What it reads too much', unit='m/s^2'
+    )
+    seed: int = option(0, doc='Seed of the noise', minimum=0)
+
+
+_BASE = len(BASE_JOINTS)
+
+_TOUCH = 1.0
+"""Force from which on a foot feels the ground [N]."""
+
+_SLOW = 0.002
+"""Speed up to which dry friction grows with the speed [rad/s]."""
+
+_FALLEN = 0.5
+"""Height of the base, by that at the start, below which the robot has fallen."""
+
+
+class LeggedPlant:
+    """
+    A robot that stands on level ground.
+
+    Parameters
+    ----------
+    robot, regressor:
+        With a floating base; its contacts and its IMU.
+    truth:
+        Parameters of its bodies, friction and rotors.
+    settings:
+        Servos, ground and noise.
+
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        regressor: FloatingRegressor,
+        truth: ParameterSet,
+        settings: LeggedSettings,
+    ) -> None:
+        self.robot, self.regressor, self.settings = robot, regressor, settings
+        self.model = mujoco_model(robot, truth, self._extend)
+        self.model.opt.timestep = settings.timestep
+        self.model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+        joints = [self.model.joint(name) for name in robot.driven_joints]
+        self.places = np.array([joint.qposadr[0] for joint in joints])
+        self.dofs = np.array([joint.dofadr[0] for joint in joints])
+        names = robot.driven_joints
+        self.viscous = np.array([truth.get(f'{joint}.fv') for joint in names])
+        self.dry = np.array([truth.get(f'{joint}.fc') for joint in names])
+        self.data = mujoco.MjData(self.model)
+        self.feet = [self.model.geom(f'foot {c.name}').id for c in regressor.contacts]
+        self.floor = self.model.geom('floor').id
+
+    def _extend(self, spec: mujoco.MjSpec) -> None:
+        """Add the ground, the feet, the IMU and motors."""
+        settings = self.settings
+        spec.option.gravity = self.robot.gravity.tolist()
+        friction = [settings.friction, settings.torsion, 0.0]
+        dimension = 4 if settings.torsion else 3
+        shared = {'friction': friction, 'condim': dimension}
+        spec.worldbody.add_geom(
+            name='floor', type=mujoco.mjtGeom.mjGEOM_PLANE, size=[20, 20, 0.1], **shared
+        )
+        base = spec.body(self.robot.links[_BASE - 1])
+        imu = self.regressor.imu
+        quaternion = wxyz(pin.Quaternion(imu.rotation))
+        base.add_site(name='imu', pos=imu.origin.tolist(), quat=list(quaternion))
+        for kind, name in (
+            (mujoco.mjtSensor.mjSENS_GYRO, 'gyroscope'),
+            (mujoco.mjtSensor.mjSENS_ACCELEROMETER, 'accelerometer'),
+            (mujoco.mjtSensor.mjSENS_FRAMEQUAT, 'orientation'),
+        ):
+            spec.add_sensor(type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname='imu', name=name)
+        for contact in self.regressor.contacts:
+            foot = spec.body(contact.name)
+            shape = {'type': mujoco.mjtGeom.mjGEOM_SPHERE, 'size': [contact.radius or 0.005, 0, 0]}
+            if contact.flat:
+                x, y = contact.sole
+                shape = {
+                    'type': mujoco.mjtGeom.mjGEOM_BOX,
+                    'size': [x, y, 0.005],
+                    'pos': [0.0, 0.0, 0.005],
+                }
+            foot.add_geom(name=f'foot {contact.name}', **shape, **shared)
+        for joint in self.robot.driven_joints:
+            spec.add_actuator(
+                name=joint,
+                target=joint,
+                trntype=mujoco.mjtTrn.mjTRN_JOINT,
+                gainprm=[1.0] + [0] * 9,
+            )
+
+    def place(self, base: np.ndarray, position: np.ndarray) -> None:
+        """Let the robot stand, its base upright, with its lowest foot just in the ground."""
+        mujoco.mj_resetData(self.model, self.data)
+        self.data.qpos[:7] = [*base, 1.0, 0.0, 0.0, 0.0]
+        self.data.qpos[self.places] = position
+        mujoco.mj_forward(self.model, self.data)
+        lowest = min(
+            self.data.geom_xpos[foot][2] - self._thickness(contact)
+            for foot, contact in zip(self.feet, self.regressor.contacts, strict=True)
+        )
+        self.data.qpos[2] -= lowest + 1e-4
+
+    @staticmethod
+    def _thickness(contact: object) -> float:
+        return 0.005 if contact.flat else (contact.radius or 0.005)  # type: ignore[attr-defined]
+
+    def step(self, torque: np.ndarray) -> None:
+        """Take a step with efforts (n,) of the motors [N m]."""
+        # MuJoCo's own dry friction fades out at low speeds; damping is integrated implicitly
+        speed = np.maximum(np.abs(self.data.qvel[self.dofs]), _SLOW)
+        self.model.dof_damping[self.dofs] = self.viscous + self.dry / speed
+        self.data.ctrl[:] = torque
+        mujoco.mj_step(self.model, self.data)
+
+    def forces(self) -> np.ndarray:
+        """Return (c, 3) forces of the ground on the feet, along the axes of the world [N]."""
+        found, force = np.zeros((len(self.feet), 3)), np.zeros(6)
+        for i, contact in enumerate(self.data.contact):
+            for foot, geom in enumerate(self.feet):
+                if geom in (contact.geom1, contact.geom2):
+                    mujoco.mj_contactForce(self.model, self.data, i, force)
+                    upward = force[:3] @ contact.frame.reshape(3, 3)
+                    found[foot] += upward if contact.geom2 == geom else -upward
+        return found
+
+
+def simulate_standing(
+    robot: Robot,
+    regressor: FloatingRegressor,
+    truth: ParameterSet,
+    motion: StandingMotion,
+    settings: LeggedSettings | None = None,
+    *,
+    source: str = 'simulation',
+) -> FloatingRecording:
+    """
+    Let servos follow a motion on the feet, and record what the sensors of a robot would.
+
+    Parameters
+    ----------
+    robot, regressor, truth:
+        As for `LeggedPlant`.
+    motion:
+        What the servos follow.
+    settings:
+        Servos, ground and noise.
+    source:
+        Name of the recording.
+
+    Raises
+    ------
+    ExcitationError
+        if the robot falls.
+
+    """
+    settings = settings or LeggedSettings()
+    plant = LeggedPlant(robot, regressor, truth, settings)
+    plant.place(np.zeros(3), motion.position[0])
+    height = float(plant.data.qpos[2])
+    time = np.arange(motion.time[0], motion.time[-1], settings.timestep)
+    wanted = np.column_stack([np.interp(time, motion.time, q) for q in motion.position.T])
+    rates = np.gradient(wanted, settings.timestep, axis=0)
+    log = _Log(len(time), robot, len(regressor.contacts))
+    data = plant.data
+    for i in range(len(time)):
+        error, slip = wanted[i] - data.qpos[plant.places], rates[i] - data.qvel[plant.dofs]
+        log.position[i, _BASE:] = data.qpos[plant.places]
+        # sensors and forces are those of the state before the step
+        plant.step(settings.kp * error + settings.kd * slip)
+        log.take(i, plant)
+        if data.qpos[2] < _FALLEN * height:
+            raise ExcitationError(
+                f'the robot falls after {time[i]:.1f} s',
+                value=float(time[i]),
+                remedy='move it less, or with stronger servos',
+            )
+    return log.recording(time, robot, settings, source)
+
+
+class _Log:
+    """Record of a simulated robot, sample by sample."""
+
+    def __init__(self, samples: int, robot: Robot, contacts: int) -> None:
+        n = robot.n_joints
+        self.position, self.effort = np.zeros((2, samples, n))
+        self.imu = np.zeros((samples, 10))
+        self.stance = np.zeros((samples, contacts), dtype=bool)
+
+    def take(self, i: int, plant: LeggedPlant) -> None:
+        """Record all but the positions of a sample."""
+        data = plant.data
+        self.effort[i, _BASE:] = data.actuator_force
+        self.imu[i] = data.sensordata[:10]
+        self.stance[i] = np.linalg.norm(plant.forces(), axis=1) > _TOUCH
+
+    def recording(
+        self, time: np.ndarray, robot: Robot, settings: LeggedSettings, source: str
+    ) -> FloatingRecording:
+        """Return the recording, with the noise of the sensors."""
+        random = np.random.default_rng(settings.seed)
+
+        def noisy(values: np.ndarray, std: float) -> np.ndarray:
+            return np.asarray(values + std * random.standard_normal(values.shape))
+
+        position, effort = self.position.copy(), self.effort.copy()
+        position[:, _BASE:] = noisy(position[:, _BASE:], settings.position_noise)
+        effort[:, _BASE:] = noisy(effort[:, _BASE:], settings.effort_noise)
+        accelerometer = noisy(self.imu[:, 3:6], settings.accelerometer_noise)
+        return FloatingRecording(
+            time=time,
+            position=position,
+            effort=effort,
+            joints=robot.joints,
+            source=source,
+            gyroscope=noisy(self.imu[:, :3], settings.gyroscope_noise),
+            accelerometer=accelerometer + np.array(settings.accelerometer_bias),
+            orientation=self.imu[:, [7, 8, 9, 6]],
+            stance=self.stance,
+        )

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot on its feet, simulated with other masses than its URDF's, from motion to files."""
+
+from dataclasses import replace
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from robot_identification.config.experiment_file import load_experiment
+from robot_identification.data.recording import Motion
+from robot_identification.errors import ExcitationError, IdentificationError
+from robot_identification.excitation.standing import standing_motion, StandingSettings
+from robot_identification.exports.formats import export
+from robot_identification.exports.urdf_export import identified_urdf
+from robot_identification.identification.pipeline import identify
+from robot_identification.model.consistency import from_pseudo_inertia, pseudo_inertia
+from robot_identification.model.mechanisms import ContactSettings
+from robot_identification.model.parameters import ParameterSet
+from robot_identification.model.robot import Robot
+from robot_identification.regressor import build, ModelSettings, prior
+from robot_identification.regressor.floating import floating_motion
+from robot_identification.verdicts.verdict import DO_NOT_USE, verdict
+from walker import FEET, STANDING, walker
+
+pytest.importorskip('mujoco', reason='MuJoCo is not installed (extra sim)')
+
+LOAD, PLACE = 2.0, np.array([0.05, 0.02, 0.09])
+DURATION = 24.0
+QUARTER = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+
+
+def robot_and_regressor():
+    robot = Robot.from_urdf(walker(), floating=True)
+    feet = tuple(ContactSettings(frame=f, kind='sphere', radius=0.022) for f in FEET)
+    return robot, build(robot, ModelSettings(contacts=feet))
+
+
+def true_parameters(robot, regressor):
+    """Return the URDF's bodies, each by up to 15 % heavier or lighter, a load, and friction."""
+    random = np.random.default_rng(1)
+    start = prior(robot, ModelSettings())
+    values = dict(zip(start.layout, start.values, strict=True))
+    for link in robot.layout.links:
+        body = pseudo_inertia(start.inertial(link)) * random.uniform(0.85, 1.15)
+        if link == 'trunk':
+            point = np.append(PLACE, 1.0)
+            body += LOAD * np.outer(point, point) + np.diag([0.01, 0.01, 0.01, 0.0])
+        names = [name for name in start.layout if name.startswith(f'{link}.')]
+        values.update(zip(names, from_pseudo_inertia(body), strict=True))
+    for joint in robot.driven_joints:
+        values.update({f'{joint}.Ia': 0.01, f'{joint}.fv': 0.1, f'{joint}.fc': 0.2})
+    return ParameterSet(start.layout, np.array(list(values.values())))
+
+
+@pytest.fixture(scope='module')
+def stood(tmp_path_factory):
+    """Folder with the URDF, a recording and its experiment; robot, regressor and truth."""
+    from robot_identification.simulation.legged import LeggedSettings, simulate_standing
+
+    folder = tmp_path_factory.mktemp('stood')
+    robot, regressor = robot_and_regressor()
+    truth = true_parameters(robot, regressor)
+    motion = standing_motion(
+        robot, regressor, np.array(STANDING), StandingSettings(duration=DURATION, rate=50.0)
+    )
+    settings = LeggedSettings(timestep=0.002)
+    recording = simulate_standing(robot, regressor, truth, motion, settings)
+    (folder / 'walker.urdf').write_text(walker())
+    signals = {
+        'time': recording.time,
+        'q': recording.position[:, 6:],
+        'tau': recording.effort[:, 6:],
+        'gyro': recording.gyroscope,
+        'acc': recording.accelerometer,
+        'turn': recording.orientation,
+        'stance': recording.stance.astype(float),
+    }
+    return folder, signals, robot, regressor, truth
+
+
+def experiment(folder, signals, name, **changes):
+    """Write a recording and its experiment, and load that."""
+    np.savez(folder / f'{name}.npz', **{**signals, **changes})
+    feet = ''.join(f'  - {{frame: {f}, kind: sphere, radius: 0.022}}\n' for f in FEET)
+    (folder / f'{name}.yaml').write_text(
+        f"""robot:
+  urdf: walker.urdf
+  base: floating
+  effort_kind: joint_torque
+  contacts:
+{feet}data:
+  identification:
+  - file: {name}.npz
+    time: time
+    position: q
+    effort: tau
+    imu: {{gyroscope: gyro, accelerometer: acc, orientation: turn}}
+    contacts: stance
+"""
+    )
+    return load_experiment(folder / f'{name}.yaml')
+
+
+@pytest.fixture(scope='module')
+def result(stood):
+    folder, signals, *_ = stood
+    return identify(experiment(folder, signals, 'sway'))
+
+
+def test_masses_come_from_joints_efforts_and_imu_alone(stood, result):
+    _, _, robot, _, truth = stood
+
+    def total(parameters):
+        return sum(parameters[f'{link}.m'] for link in robot.layout.links)
+
+    nominal = prior(robot, ModelSettings())
+    assert abs(total(nominal) / total(truth) - 1.0) > 0.08
+    assert total(result.standard) == pytest.approx(total(truth), rel=0.01)
+    trunk, true = (p.inertial('trunk') for p in (result.standard, truth))
+    np.testing.assert_allclose(trunk[1:4] / trunk[0], true[1:4] / true[0], atol=0.01)
+    friction = [result.standard[f'{joint}.fc'] for joint in robot.driven_joints]
+    np.testing.assert_allclose(friction, 0.2, atol=0.03)
+
+
+def test_intervals_of_base_parameters_hold(stood, result):
+    *_, truth = stood
+    bias = [0.05, -0.03, 0.06]
+    values = [truth.get(name) for name in result.structure.layout]
+    values[-3:] = bias
+    base = result.structure.regrouping @ np.array(values)
+    within = np.abs(result.estimate.base.values - base) <= 1.96 * result.estimate.std
+    assert within.mean() > 0.9
+
+
+def test_the_urdf_gets_the_bodies_and_no_joint_of_the_base(stood, result):
+    _, _, robot, *_ = stood
+    text = identified_urdf(robot, result.standard)
+    again = Robot.from_urdf(text, floating=True)
+    np.testing.assert_allclose(again.prior.values, result.standard.values[:130], atol=1e-9)
+    assert {j.get('name') for j in ET.fromstring(text).iter('joint')} == {
+        *(name for name in robot.contents.joints if not name.startswith('base_'))
+    }
+
+
+def test_mujoco_has_the_efforts_of_the_model(stood, result):
+    import mujoco
+
+    _, _, robot, regressor, _ = stood
+    model = mujoco.MjModel.from_xml_string(export(result, 'mjcf'))
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    model.dof_damping[:] = model.dof_frictionloss[:] = 0.0
+    data = mujoco.MjData(model)
+    random = np.random.default_rng(4)
+    q, dq, ddq = random.uniform(-0.9, 0.9, (3, 12))
+    quaternion = random.normal(size=4)
+    turn, about, along = random.normal(size=(3, 3))
+    data.qpos[3:7] = quaternion / np.linalg.norm(quaternion)
+    dofs = [model.joint(name).dofadr[0] for name in robot.driven_joints]
+    data.qpos[[model.joint(name).qposadr[0] for name in robot.driven_joints]] = q
+    data.qvel[3:6], data.qvel[dofs], data.qacc[3:6], data.qacc[dofs] = turn, dq, about, ddq
+    data.qacc[:3] = along  # along the axes of the world
+    mujoco.mj_inverse(model, data)
+    to_base = np.zeros(9)
+    mujoco.mju_quat2Mat(to_base, data.qpos[3:7])
+    to_base = to_base.reshape(3, 3).T
+    proper = to_base @ (along - model.opt.gravity)
+    motion = floating_motion(
+        Motion(q[None], dq[None], ddq[None]), turn[None], about[None], proper[None]
+    )
+    layout = result.structure.layout
+    values = np.where(
+        [name.endswith(('.fv', '.fc', '.off')) or name.startswith('imu') for name in layout],
+        0.0,
+        result.standard.values,
+    )
+    wanted = build(robot, result.settings.model).rows(motion) @ values
+    np.testing.assert_allclose(to_base @ data.qfrc_inverse[:3], wanted[:3], atol=1e-6)
+    np.testing.assert_allclose(data.qfrc_inverse[3:6], wanted[3:6], atol=1e-6)
+    np.testing.assert_allclose(data.qfrc_inverse[dofs], wanted[6:], atol=1e-6)
+
+
+def test_formats_without_a_floating_base_are_refused(result):
+    with pytest.raises(IdentificationError, match="'isaaclab' is no format of a robot with"):
+        export(result, 'isaaclab')
+
+
+def test_the_verdict_is_usable_on_what_it_has_seen(result):
+    found = verdict(result)
+    assert found.level != DO_NOT_USE
+    assert any('floating base' in reason.text for reason in found.reasons)
+
+
+@pytest.mark.parametrize(
+    ('name', 'changed'),
+    [
+        (
+            'turned',
+            lambda s: {k: s[k] @ [[0, 1, 0], [-1, 0, 0], [0, 0, 1]] for k in ('gyro', 'acc')},
+        ),
+        ('downward', lambda s: {'acc': -s['acc']}),
+        ('efforts', lambda s: {'tau': -s['tau']}),
+        ('flying', lambda s: {'stance': 0.0 * s['stance']}),
+    ],
+)
+def test_wrong_axes_signs_and_contacts_are_not_to_be_used(stood, name, changed):
+    folder, signals, *_ = stood
+    found = verdict(identify(experiment(folder, signals, name, **changed(signals))))
+    assert found.level == DO_NOT_USE
+
+
+def test_hung_up_there_is_no_total_mass(stood):
+    """A robot that hangs on a rope at its trunk: the rope takes all of its weight."""
+    folder, signals, *_ = stood
+    loaded = experiment(folder, signals, 'hung', stance=signals['stance'][:, :1] * 0.0 + 1.0)
+    rope = (ContactSettings(frame='trunk', kind='point'),)
+    loaded = replace(loaded, robot=replace(loaded.robot, contacts=rope))
+    found = verdict(identify(loaded))
+    assert found.level == DO_NOT_USE
+    assert any('mass' in reason.text for reason in found.reasons)
+
+
+def test_what_is_missing_is_named(stood):
+    folder, signals, *_ = stood
+    with pytest.raises(IdentificationError, match='NaN|nan'):
+        acc = signals['acc'].copy()
+        acc[7, 1] = np.nan
+        identify(experiment(folder, signals, 'broken', acc=acc))
+    with pytest.raises(IdentificationError, match='expected 4'):
+        identify(experiment(folder, signals, 'few', stance=signals['stance'][:, :3]))
+
+
+def test_a_motion_keeps_feet_in_place_limits_and_balance():
+    robot, regressor = robot_and_regressor()
+    posture = np.array(STANDING)
+    motion = standing_motion(robot, regressor, posture, StandingSettings(duration=30.0, rate=50.0))
+    assert motion.margin > 0.02
+    assert not motion.stance.all()
+    assert (motion.position <= robot.limits.upper[6:]).all()
+    with pytest.raises(ExcitationError, match='cannot stay on the ground'):
+        standing_motion(robot, regressor, posture, StandingSettings(duration=10.0, shift=0.3))
