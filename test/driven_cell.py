@@ -158,7 +158,7 @@ class DrivenCell:
         constraints = constraints or Constraints(
             decelerate_on_cancel=True, max_deceleration_on_cancel=(DECELERATION,)
         )
-        settings = SimulationSettings(rate=rate, servo_rate=2.0 * rate)
+        settings = SimulationSettings(rate=rate, servo_rate=rate)
         self.world = World(self._robot, settings, constraints, time_factor)
         self.controller = DrivenController(self.world)
         if silent:

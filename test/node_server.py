@@ -5,7 +5,7 @@ Start nodes without loading their libraries each time: a process that has them, 
 Most of what a node's start costs is Python loading libraries.  The nodes, commands and scripts
 that are started so are processes like any others, with their own environment, session and output;
 what depends on the start of Python itself is to be started as users do.  They draw no reports,
-unless the variable DRAWS_REPORTS is set.
+unless the variable DRAWS_REPORTS is set, and import ``sitecustomize`` from the folder SITE.
 
 As a program, this is that process: it takes requests from the socket whose number is its argument.
 """
@@ -17,6 +17,7 @@ import contextlib
 from functools import partial
 import gc
 import importlib
+import inspect
 import json
 import os
 import runpy
@@ -29,16 +30,27 @@ import threading
 
 COMMAND = 'robot_identification.cli'
 LIBRARIES = (
+    'asyncio',
+    'control_msgs.action',
+    'control_msgs.msg',
     'diagnostic_msgs.msg',
+    'geometry_msgs.msg',
+    'mcap.writer',
+    'multiprocessing.connection',
     'mujoco',
     'rcl_interfaces.srv',
+    'robot_identification.calibration.calibrate',
+    'robot_identification.data.bag_recorder',
     'robot_identification.excitation.planner',
     'robot_identification.identification.pipeline',
     'robot_identification.exports.saving',
+    'robot_identification.online',
     'robot_identification.simulation',
     'robot_identification_msgs.action',
     'robot_identification_msgs.srv',
     'scipy.ndimage',
+    'sensor_msgs.msg',
+    'std_msgs.msg',
     'std_srvs.srv',
     'trajectory_msgs.msg',
     'visualization_msgs.msg',
@@ -163,6 +175,12 @@ def become(request, output):
     os.close(output)
     # again: those of the server remember that they were files, which pipes are not
     sys.stdout, sys.stderr = (os.fdopen(number, 'w', 1, closefd=False) for number in (1, 2))
+    if os.environ.get('SITE'):
+        # imported as at the start of Python, by children, too
+        os.environ['PYTHONPATH'] = os.pathsep.join([os.environ['SITE'], os.environ['PYTHONPATH']])
+        sys.modules.pop('sitecustomize', None)
+        sys.path.insert(0, os.environ['SITE'])
+        importlib.import_module('sitecustomize')
     if not os.environ.get('DRAWS_REPORTS'):
         # a second for each result, and tested elsewhere
         importlib.import_module('robot_identification.exports.saving').html = lambda _: 'report'
@@ -183,10 +201,19 @@ def run_script(path):
     return 0
 
 
+def load_type_supports(library):
+    """Load what a package of messages has in machine code."""
+    for kind in vars(library).values():
+        if hasattr(type(kind), '__import_type_support__'):
+            kind.__import_type_support__()
+
+
 def main():
     """Load what nodes load, and serve."""
     for library in LIBRARIES:
-        importlib.import_module(library)
+        load_type_supports(importlib.import_module(library))
+    # what the first log of a process asks for: it goes through all that is loaded
+    inspect.getmodule(inspect.currentframe())
     gc.freeze()  # what all have is not to be looked through in each
     assert len(os.listdir('/proc/self/task')) == 1, 'a library has started a thread'
     requests = socket.socket(fileno=int(sys.argv[1]))

@@ -2,6 +2,8 @@
 """
 Messages of a bag that were delivered late, and clocks that were set back.
 
+Where receive times, too, go back in the order of writing, the clock was that of the receiver.
+
 Messages that are older than one before were delivered late, such as by a middleware that still
 discovers paths, and are passed over with a warning.  Where the messages after them are received
 late, too, or many are older, the clock was set back, and the recording is refused.
@@ -9,6 +11,7 @@ late, too, or many are older, the clock was set back, and the recording is refus
 
 from __future__ import annotations
 
+from itertools import pairwise
 import warnings
 
 import numpy as np
@@ -23,6 +26,51 @@ _SET_BACK = 0.5
 
 _FEW_LATE = 0.1
 """Share of the messages of a recording up to which they may be late."""
+
+
+_UNORDERED = 500_000_000
+"""Step back of receive times, as written, up to which messages are only out of order [ns]."""
+
+
+class WritingOrder:
+    """
+    Check of receive times in the order in which a file has them, by topic.
+
+    A recorder whose clock is set back, as a simulator's with ``use_sim_time``, writes the same
+    times again: sorted, two motions would be one.
+    """
+
+    def __init__(self, source: object) -> None:
+        self._source = source
+        self._parts: list[tuple[int, int, int, int]] = []
+
+    def take(self, place: int, times: np.ndarray, topics: np.ndarray) -> None:
+        """
+        Take the receive times (n,) [ns] of a part of the file, as written, and their topics (n,).
+
+        Parts may come in any order of their ``place`` in the file.  Raises as `finish`.
+        """
+        for topic in np.unique(topics):
+            own = times[topics == topic]
+            self.require_forward(int(np.diff(own).min(initial=0)), int(own[-1]))
+            self._parts.append((int(topic), place, int(own[0]), int(own[-1])))
+
+    def finish(self) -> None:
+        """Compare each part with the next one; raises RecordingError if the clock was set back."""
+        for before, after in pairwise(sorted(self._parts)):
+            if before[0] == after[0]:
+                self.require_forward(after[2] - before[3], after[2])
+
+    def require_forward(self, step: int, time: int) -> None:
+        """Raise RecordingError for a step [ns] that is too far back; ``time`` is after it."""
+        if step < -_UNORDERED:
+            raise recording_error(
+                self._source,
+                f'messages were received {-step * _NANOSECOND:.6g} s before those that were '
+                f'written before them, about {time * _NANOSECOND:.9f} s: the clock was set back',
+                'record it again, without use_sim_time or with a clock that goes on',
+                value=time * _NANOSECOND,
+            )
 
 
 class DeliveryOrder:

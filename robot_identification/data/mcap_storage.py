@@ -38,6 +38,7 @@ import numpy as np
 from ..errors import IdentificationError, IdentificationWarning
 from ..untrusted.compressed import decompress, MAX_BLOCK
 from ..untrusted.files import open_regular
+from .delivery_order import WritingOrder
 from .joint_state import Messages
 from .storage_kinds import begins_as_mcap, has_end, MAGIC, RECORD, RECORD_KEY, require_all, Select
 
@@ -159,7 +160,7 @@ def _indexed_messages(
     kinds = {number: type_of(c, summary.schemas) for number, c in channels.items()}
     topics.update({c.topic: kinds[number] for number, c in channels.items()})
     wanted = {number for number, c in channels.items() if select(c.topic, kinds[number])}
-    count = 0
+    count, written = 0, WritingOrder(file)
     held, origins = Messages.from_bytes([], []), np.empty(0, dtype=np.int64)
     with open_regular(file, buffering=0) as stream:
         for index in sorted(
@@ -177,10 +178,12 @@ def _indexed_messages(
             records = records_of(parsed(stream, Part(origin, index.chunk_length, Opcode.CHUNK)))
             loaded = _messages_of(records, _places_of(records)[0], wanted)
             count += len(loaded)
+            assert loaded.senders is not None
+            written.take(origin, loaded.times, loaded.senders[:, 0])
             left = held.select(slice(done, None))
             origins = np.append(origins[done:], np.full(len(loaded), origin))
             if len(left):
-                assert left.senders is not None and loaded.senders is not None
+                assert left.senders is not None
                 loaded = Messages.from_bytes(
                     [*left, *loaded],
                     np.append(left.times, loaded.times),
@@ -190,6 +193,7 @@ def _indexed_messages(
             held, origins = loaded.select(order), origins[order]
     if len(held):
         yield held
+    written.finish()
     counts = summary.statistics.channel_message_counts
     require_all(count, sum(counts.get(number, 0) for number in wanted))
 

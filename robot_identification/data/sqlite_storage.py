@@ -10,6 +10,7 @@ import sqlite3
 
 from ..untrusted.compressed import MAX_BLOCK
 from ..untrusted.files import require_regular
+from .delivery_order import WritingOrder
 from .joint_state import Messages
 from .storage_kinds import Select
 
@@ -32,6 +33,13 @@ def sqlite_messages(file: Path, select: Select, topics: dict[str, str]) -> Itera
         if not wanted:
             return
         places = ','.join('?' for _ in wanted)
+        step, time = connection.execute(
+            'SELECT MIN(step), timestamp FROM (SELECT timestamp, timestamp - LAG(timestamp) OVER '
+            '(PARTITION BY topic_id ORDER BY id) AS step FROM messages '
+            f'WHERE topic_id IN ({places}))',
+            wanted,
+        ).fetchone()
+        WritingOrder(file).require_forward(step or 0, time or 0)
         rows = connection.execute(
             f'SELECT timestamp, data FROM messages WHERE topic_id IN ({places}) '
             'ORDER BY timestamp, id',

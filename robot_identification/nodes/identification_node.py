@@ -60,7 +60,7 @@ from ..support.progress import no_progress, Progress, subrange
 from ..untrusted.directories import given_path
 from ..untrusted.writing import write_named
 from ..verdicts.verdict import verdict
-from .common import LATCHED, run, serve, serve_action, steady_timer
+from .common import LATCHED, now, run, serve, serve_action, steady_timer
 from .common.messages import (
     base_parameters_message,
     diagnostic_status,
@@ -301,7 +301,7 @@ class IdentificationNode(Node):
 
     def _reset(self, request: Trigger.Request, response: Trigger.Response) -> str:
         had, self._latest = self._latest, None
-        header = Header(stamp=self.get_clock().now().to_msg())
+        header = Header(stamp=now(self).to_msg())
         # empty messages take the place of the latched ones
         self._parameters_out.publish(ParameterSet(header=header))
         self._fit_out.publish(Fit(header=header))
@@ -358,7 +358,7 @@ class IdentificationNode(Node):
             written, remarks = True, save(result, folder).warnings
         except IdentificationError as error:
             written, remarks = False, (str(error),)
-        stamp = self.get_clock().now().to_msg() if stamp is None else stamp
+        stamp = now(self).to_msg() if stamp is None else stamp
         self._latest = Latest(result, stamp, folder)
         for warning in unique_texts(result.warnings, remarks):
             self.get_logger().warning(warning)

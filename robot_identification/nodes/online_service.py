@@ -22,7 +22,7 @@ from ..errors import IdentificationError, ModelError
 from ..online.process import OnlineProcess, STOP_SECONDS
 from ..online.saving import fresh_folder, save_live
 from ..online.settings import OnlineOptions, OnlineTask, require_live
-from .common import declare_options, LATCHED, serve, steady_timer
+from .common import declare_options, LATCHED, now, serve, steady_timer
 from .common.messages import diagnostics
 from .common.requests import RequestQueue, SERVICES
 from .online_process import diagnostic
@@ -189,7 +189,7 @@ class OnlineService:
 
     def _publish_state(self, state: int, trouble: str) -> None:
         node = self._node
-        stamp = node.get_clock().now().to_msg()
+        stamp = now(node).to_msg()
         status = OnlineStatus(header=Header(stamp=stamp), state=state, message=trouble)
         self._status_out.publish(status)
         if trouble:

@@ -40,6 +40,7 @@ from .common import (
     declare_options,
     FetchedMessages,
     LATCHED,
+    now,
     read_options,
     run,
     serve,
@@ -186,7 +187,7 @@ class RecorderNode(Node):
         recorder = self._recorder
         for place, subscription in enumerate(self._inputs):
             # as rosbag2 does: the time of reception, in the robot's clock where it is simulated
-            now = self.get_clock().now().nanoseconds if self._sim_time else 0
+            received = now(self).nanoseconds if self._sim_time else 0
             for data, info in subscription.taken():
                 number = info['publication_sequence_number']
                 lost = self._sequences[place].missing_before(number, self._alone[place])
@@ -196,7 +197,7 @@ class RecorderNode(Node):
                 if place in self._silent:
                     self._silent.discard(place)
                     recorder.offered(place, self._offered(self._topics[place]))
-                log = now or info['received_timestamp']
+                log = received or info['received_timestamp']
                 recorder.offer(place, log, info['source_timestamp'], data)
 
     # ---------------------------------------------------------------------------------- requests
@@ -292,7 +293,7 @@ class RecorderNode(Node):
         last = self._last
         self._status.publish(
             RecorderStatus(
-                header=Header(stamp=self.get_clock().now().to_msg()),
+                header=Header(stamp=now(self).to_msg()),
                 recording=recording,
                 path=str(last.path) if last.path.name else '',
                 bytes=last.size,

@@ -30,7 +30,15 @@ from ..model.robot import Robot
 from ..options.fields import option
 from ..regressor import build, ModelSettings, Regressor
 from ..signals.windows import LocalFit, LocalState, too_sparse
-from .common import declare_options, FetchedMessages, JOINT_STATES, run, serve, steady_timer
+from .common import (
+    declare_options,
+    FetchedMessages,
+    JOINT_STATES,
+    now,
+    run,
+    serve,
+    steady_timer,
+)
 from .common.messages import regressor_message, time_message
 from .common.robot_description import RobotDescription
 
@@ -95,7 +103,7 @@ class RegressorNode(Node):
         motion = motion_of(joints, *signals, given=request.joints)
         require_size(len(motion.position), len(joints), len(regressor.layout))
         rows = regressor.rows(motion)
-        stamp = self.get_clock().now().to_msg()
+        stamp = now(self).to_msg()
         response.regressor = regressor_message(rows, joints, regressor.layout, stamp)
 
     def _joints(self) -> tuple[str, ...]:

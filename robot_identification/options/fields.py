@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, MISSING
+from functools import cache
 import types
 import typing
 from typing import Any, TypeVar
@@ -129,9 +130,12 @@ def with_fields(more: Mapping[str, tuple[Any, Any]]) -> Callable[[type[Options]]
     return decorated
 
 
+_hints = cache(typing.get_type_hints)
+
+
 def describe(cls: type) -> Iterator[OptionInfo]:
     """Iterate over the options of ``cls`` in order."""
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     for f in fields(cls):
         if 'doc' not in f.metadata:
             continue

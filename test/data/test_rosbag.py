@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings in rosbag2 files, written by rosbags."""
 
+import struct
 import time
 import warnings
 
@@ -669,6 +670,30 @@ def test_a_clock_that_is_set_back_is_refused(tmp_path):
     messages = ordinary(200)
     late = [(START + 10**9 + i, message) for i, (_, message) in enumerate(messages)]
     assert 'goes back in time' in refused(write(tmp_path / 'bag', [*messages, *late]))[1]
+
+
+@pytest.mark.parametrize('plugin', PLUGINS)
+@pytest.mark.parametrize('count', [1000, 20000])
+@pytest.mark.parametrize('apart', [600_000_000, 1_000_500_000])
+def test_a_simulated_clock_that_is_set_back_while_it_is_recorded_is_refused(
+    tmp_path, plugin, count, apart
+):
+    """
+    Log times are those of the clock, as by `ros2 bag record --use-sim-time`.
+
+    Sorted by them, the motions before and after would be one, sample by sample.
+    """
+    message = serialised(0, JOINTS, *np.zeros((3, 3)))
+    times = START + 1_000_000 * np.arange(2 * count)
+    times[count:] -= apart
+
+    def stamped(time):
+        return message[:4] + struct.pack('<iI', *divmod(time, 10**9)) + message[12:]
+
+    bag = write(tmp_path / 'bag', [(t, stamped(t)) for t in times.tolist()], plugin)
+    error, words = refused(bag)
+    assert f'received {1e-9 * apart - 1e-3:.6g} s before' in words
+    assert 'the clock was set back' in words and 'use_sim_time' in error.remedy
 
 
 def test_an_empty_topic_is_refused(tmp_path):

@@ -109,7 +109,7 @@ def alive(pid: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_whole_way(demo):
-    running = demo('--duration', '6', '--max-iterations', '60')
+    running = demo('--duration', '6', '--max-iterations', '10')
     assert running.finish(380) == 0, running.output
     text = running.output
     assert re.search(r'(\d+) base parameters from the recording', text)

@@ -42,6 +42,7 @@ def parameters(side: str, folder: Path) -> dict[str, dict]:
         'simulation': {
             **ARMS[side],
             'rate': 200.0,
+            'servo_rate': 200.0,
             'clock_rate': 50.0,
             # twice as fast, a busy machine has the motion begin late, with a leap
             'real_time_factor': 1.0,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from rclpy.qos import DurabilityPolicy, QoSProfile
 
+from .clock import now
 from .joint_states import FetchedMessages, JOINT_STATES
 from .parameters import declare_options, read_options
 from .processes import run, steady_timer
@@ -20,6 +21,7 @@ __all__ = [
     'JOINT_STATES',
     'FetchedMessages',
     'LATCHED',
+    'now',
     'read_options',
     'run',
     'serve',

@@ -21,6 +21,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ...errors import IdentificationError, one_of
 from ...model.parameters import ParameterLayout, ParameterSet
+from .clock import now
 
 if TYPE_CHECKING:  # processes that only need times start quicker
     from ...estimation.estimate import Estimate
@@ -244,7 +245,7 @@ def diagnostic_status(
 
 def diagnostics(node: Node, *statuses: DiagnosticStatus) -> DiagnosticArray:
     """Return statuses with the present time of a node."""
-    return DiagnosticArray(header=Header(stamp=node.get_clock().now().to_msg()), status=statuses)
+    return DiagnosticArray(header=Header(stamp=now(node).to_msg()), status=statuses)
 
 
 # ------------------------------------------------------------------------------------- regressor

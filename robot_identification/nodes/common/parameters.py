@@ -22,7 +22,7 @@ mapping, matrix           none: ROS has no such parameter; the experiment file h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, MISSING, replace
+from dataclasses import dataclass, fields, MISSING, replace
 from functools import partial
 import math
 import sys
@@ -214,13 +214,19 @@ def _validate(node: Node, parameters: Sequence[Parameter]) -> SetParametersResul
             reason = f"parameter '{parameter.name}' cannot be unset: write .nan, '' or [] for none"
             return SetParametersResult(successful=False, reason=reason)
     for entry in _declared.get(node, ()):
-        start = f'{entry.prefix}.' if entry.prefix else ''
-        if any(name.startswith(start) for name in changes):
+        if any(_belongs(name, entry) for name in changes):
             try:
                 entry.cls(**_values(entry, partial(_read, node, changes)))
             except IdentificationError as error:
                 return SetParametersResult(successful=False, reason=str(error))
     return SetParametersResult(successful=True)
+
+
+def _belongs(name: str, entry: _Declared) -> bool:
+    """Return whether a parameter is one of a class's, or of its sections'."""
+    start = f'{entry.prefix}.' if entry.prefix else ''
+    own = name.removeprefix(start).partition('.')[0]
+    return name.startswith(start) and own in {field.name for field in fields(entry.cls)}
 
 
 def _convert(node: Node, parameters: list[Parameter]) -> list[Parameter]:

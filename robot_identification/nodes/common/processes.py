@@ -33,6 +33,7 @@ from rclpy.timer import Timer
 from ...errors import IdentificationError
 from ...untrusted.streams import open_streams, require_folder
 from ...untrusted.writing import private_folder
+from .clock import read_clock
 from .requests import explain
 
 SHUTDOWN_SECONDS = 8.0
@@ -100,7 +101,7 @@ def _build_and_spin(
     node = factory()
     group = MutuallyExclusiveCallbackGroup()
     # signal handlers run when the main thread gets back to the interpreter
-    steady_timer(node, SIGNAL_SECONDS, lambda: None, group)
+    steady_timer(node, SIGNAL_SECONDS, partial(read_clock, node), group)
     steady_timer(node, NAMESAKE_SECONDS, partial(_look_for_namesakes, node), group)
     try:
         executor.add_node(node)

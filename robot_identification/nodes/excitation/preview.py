@@ -28,7 +28,7 @@ from ...excitation.settings import Obstacle
 from ...excitation.trajectories import PointTrajectory, Trajectory
 from ...exports.link_paths import link_paths, LinkPaths
 from ...untrusted.writing import write_named
-from ..common import declare_options, explain, LATCHED, read_options, steady_timer
+from ..common import declare_options, explain, LATCHED, now, read_options, steady_timer
 from ..common.messages import message_of
 from ..common.requests import SERVICES
 from .motion_checks import MotionCheck
@@ -106,7 +106,7 @@ class PreviewService:
     def _show(self, motion: MotionCheck, fault: MotionError | None) -> None:
         """Publish the lines of the motion, also of one that fails a check, and move the ghost."""
         whole = motion.whole
-        stamp = self._node.get_clock().now().to_msg()
+        stamp = now(self._node).to_msg()
         # what fails is the way where there is one, since it is checked last
         cause = None if fault is None else fault.__cause__
         nearest: Sequence[Nearest] = ()
@@ -156,7 +156,7 @@ class PreviewPlayback:
         position = self._trajectory.sample(np.array([min(elapsed, end)])).position[0]
         self._publisher.publish(
             JointState(
-                header=Header(stamp=self._node.get_clock().now().to_msg()),
+                header=Header(stamp=now(self._node).to_msg()),
                 name=[*self._trajectory.joints, *self._locked],
                 position=[*position.tolist(), *self._locked.values()],
             )

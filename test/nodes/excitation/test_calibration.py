@@ -28,7 +28,7 @@ NAME = 'excitation/calibrate'
 def robot(ros, tmp_path):
     """Give the nodes with a simulated robot that moves."""
     clock = {'use_sim_time': True}
-    robot = {'robot_description': PLANAR, 'rate': 200.0, 'clock_rate': 50.0}
+    robot = {'robot_description': PLANAR, 'rate': 200.0, 'servo_rate': 200.0, 'clock_rate': 50.0}
     robot['real_time_factor'] = 2.0
     ros.start('simulation', parameters=robot, wait=False)
     bags = {**clock, 'output': str(tmp_path / 'bags')}

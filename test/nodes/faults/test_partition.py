@@ -63,7 +63,7 @@ class Line:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(folder / 'test'))
         self.socket.settimeout(20.0)
-        self.environment = {'CUTTABLE': str(folder), 'PYTHONPATH': f'{CUTTABLE}:{ROOT}'}
+        self.environment = {'CUTTABLE': str(folder), 'SITE': CUTTABLE}
 
     def tell(self, pid, ports):
         """Have nothing come in from these ports; return those that the process sends from."""
@@ -104,7 +104,7 @@ def robot(cell, line, attentive, tmp_path_factory):
     """Start a robot and the nodes that work with it, in processes that can be cut off."""
     output = str(tmp_path_factory.mktemp('bags'))
     parameters = {
-        'simulation': {'robot_description': URDF, 'rate': RATE},
+        'simulation': {'robot_description': URDF, 'rate': RATE, 'servo_rate': RATE},
         'recorder': {'output': output},
         'excitation': {
             'execute': True,

@@ -152,7 +152,7 @@ class Cell:
         parameters = {
             'robot_description': str(self.urdf),
             'rate': RATE,
-            'servo_rate': 500.0,
+            'servo_rate': 250.0,
             'clock_rate': 25.0,
             'perturbation': 0.02,
             'friction_perturbation': 0.0,
