@@ -235,12 +235,19 @@ FORMATS = {
     'franka': Format(
         "a load as a call of franka_ros2's set_load, and of libfranka", write_load=_load('franka')
     ),
+    'franka_desk': Format(
+        "a load as Franka Desk's endeffector-config.json", write_load=_load('franka_desk')
+    ),
     'xarm': Format('a load as set_tcp_load of xArm-Python-SDK', write_load=_load('xarm')),
     'kuka': Format('a load as LOAD_DATA of KRL', write_load=_load('kuka')),
     'gravity': Format(
         "a tool as parameters of ros2_control's gravity compensation filter and "
         'admittance_controller',
         write_load=_load('gravity'),
+    ),
+    'mujoco_ros2_control': Format(
+        "a tool as parameters of mujoco_ros2_control's gravity compensation of a sensor",
+        write_load=_load('mujoco_ros2_control'),
     ),
     'urdf_link': Format('a load as a link of the URDF', write_load=_load('urdf_link')),
 }
