@@ -122,7 +122,7 @@ def _repair(path: Path, out: Path | None, drawn: bool, xacro: dict[str, str]) ->
 def _listed() -> str:
     """Return the formats and what they are, as lines of a help text."""
     texts = (
-        fill(f'{name:<12}{each.doc}', 86, initial_indent='  ', subsequent_indent=' ' * 14)
+        fill(f'{name:<11} {each.doc}', 86, initial_indent='  ', subsequent_indent=' ' * 14)
         for name, each in FORMATS.items()
     )
     servos = ', '.join(name for name, each in FORMATS.items() if each.write_servos)
