@@ -308,11 +308,14 @@ def export(
     if write is None:
         of = ' of servos that were identified from commands' if servos else ''
         valid = [name for name, each in writers.items() if each]
+        hint = suggestion(format, valid)
+        if known is not None and known.write_sets is not None and not servos:
+            hint = 'say how many sets with --samples, or '
         raise SettingsError(
             f"'{format}' is no format of an export{of}",
             key='format',
             value=format,
-            remedy=f'{suggestion(format, valid)}give one of {one_of(valid)}',
+            remedy=f'{hint}give one of {one_of(valid)}',
         )
     return write(result)
 

@@ -17,10 +17,9 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
-from robot_identification import export, identify, read_result, Recording
+from robot_identification import export, export_sets, identify, read_result, Recording
 from robot_identification.data.recording import Motion
 from robot_identification.errors import IdentificationError, SettingsError
-from robot_identification.exports.formats import export_sets
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, predict, prior
 from robot_identification.results.exported_files import ExportedFiles
@@ -209,6 +208,8 @@ def test_sets_that_cannot_be_drawn_are_refused_in_a_line(result, tmp_path):
     stored = read_result(tmp_path / 'result.yaml')
     with pytest.raises(SettingsError, match="not written as 'sdf'.*yaml, npz, isaaclab"):
         export_sets(stored, 3, 'sdf')
+    with pytest.raises(SettingsError, match="'npz' is no format.*--samples"):
+        export(stored, 'npz')
     broken = SimpleNamespace(**vars(stored) | {'files': ExportedFiles()})
     with pytest.raises(IdentificationError, match='no covariance.*identify again'):
         export_sets(broken, 3)
