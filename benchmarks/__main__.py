@@ -36,6 +36,7 @@ BENCHMARKS = (
     'physical_fit',
     'diagnosis',
     'honesty',
+    'unseen',
     'selection',
     'online',
     'online_node',
@@ -57,7 +58,7 @@ BENCHMARKS = (
 )
 """In the order of the sections."""
 
-SIZED = ('diagnosis', 'honesty', 'selection')
+SIZED = ('diagnosis', 'honesty', 'unseen', 'selection')
 """Those that take a number of robots or cases."""
 
 

@@ -108,12 +108,17 @@ def within(result: Result, masses: Mapping[str, float]) -> list[bool]:
 
 
 def recording(
-    robot: Robot, seed: int, error: ModelError | None = None, motion: int = 0
+    robot: Robot,
+    seed: int,
+    error: ModelError | None = None,
+    motion: int = 0,
+    speeds: np.ndarray | None = None,
 ) -> tuple[Recording, dict]:
     """
     Simulate an arm that differs from its URDF and from the model; give its true masses.
 
-    The same arm makes another ``motion`` by another number.
+    The same arm makes another ``motion`` by another number, smaller where a joint would be faster
+    than ``speeds`` (n,).
     """
     error = error or ModelError()
     random = np.random.default_rng([seed, 7, motion])
@@ -126,6 +131,9 @@ def recording(
         for k in range(1, SINES + 1)
     )  # fmt: skip
     states = sines(time, terms)
+    if speeds is not None:
+        factor = np.minimum(1.0, speeds / np.abs(states[1]).max(axis=0))
+        states = tuple(factor * state for state in states)
     effort = predict(build(robot, MODEL), Motion(*states), known)
     scale = np.sqrt(np.mean(effort**2, axis=0))
     dry = np.array([known[f'{joint}.fc'] for joint in robot.joints])

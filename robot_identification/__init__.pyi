@@ -11,6 +11,7 @@ from .estimation.validation import validate as validate
 from .excitation import plan as plan
 from .excitation import PlannerSettings as PlannerSettings
 from .exports.formats import export as export
+from .exports.formats import export_sets as export_sets
 from .exports.saving import save as save
 from .exports.urdf_export import identified_urdf as identified_urdf
 from .identification.library import identify as identify

@@ -101,7 +101,7 @@ def show(text: str) -> None:
         print(paint(line, style, sys.stdout))
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, text: str | bytes) -> None:
     """Write a file and print its path; raises IdentificationError where that is impossible."""
     write_named(path, text)
     print(f'wrote {path}')

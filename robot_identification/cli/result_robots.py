@@ -122,7 +122,7 @@ def _repair(path: Path, out: Path | None, drawn: bool, xacro: dict[str, str]) ->
 def _listed() -> str:
     """Return the formats and what they are, as lines of a help text."""
     texts = (
-        fill(f'{name:<12}{each.doc}', 86, initial_indent='  ', subsequent_indent=' ' * 14)
+        fill(f'{name:<11} {each.doc}', 86, initial_indent='  ', subsequent_indent=' ' * 14)
         for name, each in FORMATS.items()
     )
     servos = ', '.join(name for name, each in FORMATS.items() if each.write_servos)
@@ -139,7 +139,8 @@ def _listed() -> str:
     ),
     argument(
         '--samples',
-        'write so many sets of the parameters of servos for domain randomisation, as YAML',
+        'write so many sets of the parameters for domain randomisation, as yaml (default), npz, '
+        'isaaclab or mjlab',
         count,
         'N',
     ),
@@ -180,35 +181,44 @@ def export(options: argparse.Namespace) -> int:
     from ..results.stored_result import read_result
 
     suffix = '' if options.out is None else options.out.suffix.lower().lstrip('.')
-    name = options.format or format_of(suffix) or 'urdf'
-    if options.samples is not None and options.format is not None:
-        remedy = 'leave it out: sets of parameters are YAML'
-        raise SettingsError("'--format' is given beside '--samples'", remedy=remedy)
-    said: tuple[str, ...] = ()
+    usual = 'urdf' if options.samples is None else 'yaml'
+    name = options.format or format_of(suffix) or usual
     if is_servo_result(options.result):
-        stored = read_servo_result(options.result)
-        if options.samples is None:
-            text = export(stored, name, options.frame, tilt_in_base=options.tilt_in_base)
-        else:
-            from ..exports.servo_exports import sets_document
-
-            text = sets_document(stored, options.samples)
-    elif options.samples is not None:
-        raise SettingsError(
-            f"'--samples' is given, but '{options.result}' is not of servos",
-            remedy='leave it out: sets are drawn for servos that were identified from commands',
-        )
+        found: Any = read_servo_result(options.result)
     else:
         found = read_tool_result(options.result) or read_result(options.result)
+    text: str | bytes
+    if options.samples is None:
         text = export(found, name, options.frame, tilt_in_base=options.tilt_in_base)
         said = _predictions(found, name, tilted=options.tilt_in_base)
-    if options.out is None:
+    else:
+        text, said = _sets(found, name, options)
+    if isinstance(text, bytes):
+        if options.out is None:
+            raise SettingsError(f"'{name}' is no text", remedy='name a file with --out')
+        write(options.out, text)
+    elif options.out is None:
         sys.stdout.write(text)
     else:
         write(options.out, text)
     for sentence in said:
         print(sentence, file=sys.stderr if options.out is None else sys.stdout)
     return EXIT_OK
+
+
+def _sets(
+    found: Any, name: str, options: argparse.Namespace
+) -> tuple[str | bytes, tuple[str, ...]]:
+    """Return sets of parameters, and what they cover of other motions."""
+    from ..exports.formats import export_sets
+    from ..results.exported_files import coverage_sentences
+
+    if options.frame is not None or options.tilt_in_base:
+        other = '--frame' if options.frame is not None else '--tilt-in-base'
+        raise SettingsError(f"'{other}' is given beside '--samples'", remedy='leave it out')
+    text = export_sets(found, options.samples, name)
+    files = getattr(found, 'files', None)
+    return text, () if files is None else coverage_sentences(files)
 
 
 def _predictions(found: Any, name: str, *, tilted: bool) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def standard(
     """
     base = estimate.base if isinstance(estimate, Estimate) else estimate
     reference = _reference(structure, prior)
-    inverse = _regrouping_inverse(structure, scale)
+    inverse = regrouping_inverse(structure, scale)
     difference = base.values - structure.regrouping @ reference
     values = reference + inverse @ difference
     # one step of refinement: what rounding left of the base parameters is put right
@@ -106,7 +106,7 @@ def standard_covariance(estimate: Estimate, structure: BaseStructure) -> np.ndar
     It is NaN in rows and columns of parameters that depend on the prior: the ones that cannot be
     determined by any motion, or only in combination, or not from this recording.
     """
-    inverse = _regrouping_inverse(structure, None)
+    inverse = regrouping_inverse(structure, None)
     projector = inverse @ structure.regrouping
     p = len(structure.layout)
     alone = np.abs(projector - np.eye(p)).max(axis=1) < _TOLERANCE
@@ -242,7 +242,7 @@ def _reference(structure: BaseStructure, prior: ParameterSet | None) -> np.ndarr
     return prior.values.copy()
 
 
-def _regrouping_inverse(structure: BaseStructure, scale: np.ndarray | None) -> np.ndarray:
+def regrouping_inverse(structure: BaseStructure, scale: np.ndarray | None) -> np.ndarray:
     """(p, b) S (G S)^+, with G of full row rank."""
     scale = np.ones(len(structure.layout)) if scale is None else np.asarray(scale, dtype=float)
     return scale[:, None] * np.linalg.pinv(structure.regrouping * scale, rcond=1e-12)

@@ -41,6 +41,9 @@ class Format:
     write_tilted:
         Returns the text with the tilt of the base in its joints; None where a file holds gravity
         itself, or none.
+    write_sets, write_servo_sets:
+        Return the text, or the bytes, of so many sets of parameters of a result, or of servos,
+        for domain randomisation; None where there is no such file.
 
     """
 
@@ -51,6 +54,8 @@ class Format:
     suffix: str = ''
     file: str = ''
     write_tilted: Callable[[Any], str] | None = None
+    write_sets: Callable[[Any, int], str | bytes] | None = None
+    write_servo_sets: Callable[[Any, int], str | bytes] | None = None
 
 
 def _urdf(result: Any, *, tilted: bool = False) -> str:
@@ -160,6 +165,24 @@ def _load(name: str) -> Callable[[Any, str | None], str]:
     return write
 
 
+def _sets(name: str) -> Callable[[Any, int], str | bytes]:
+    def write(result: Any, count: int) -> str | bytes:
+        from . import parameter_sets
+
+        text: str | bytes = getattr(parameter_sets, name)(
+            parameter_sets.ArmSets.drawn(result, count)
+        )
+        return text
+
+    return write
+
+
+def _servo_sets(result: Any, count: int) -> str:
+    from .servo_exports import sets_document
+
+    return sets_document(result, count)
+
+
 FORMATS = {
     'urdf': Format(
         "the robot's URDF with its <inertial> and <dynamics> elements replaced; all else stays "
@@ -181,7 +204,13 @@ FORMATS = {
     'c': Format(
         'inverse dynamics, gravity and friction as C functions for a controller', _c, file=MODEL
     ),
-    'yaml': Format('a table of the parameters', _yaml),
+    'yaml': Format(
+        'a table of the parameters; with --samples, sets of them',
+        _yaml,
+        write_sets=_sets('sets_yaml'),
+        write_servo_sets=_servo_sets,
+    ),
+    'npz': Format('with --samples, sets of parameters as arrays', write_sets=_sets('sets_npz')),
     'csv': Format('a table of the parameters', _csv),
     'plotjuggler': Format(
         'a layout for PlotJuggler that shows what the nodes publish of the robot', _plotjuggler
@@ -191,12 +220,24 @@ FORMATS = {
         _moveit,
     ),
     'isaaclab': Format(
-        'joints as actuators of Isaac Lab', _isaaclab, _servo('isaaclab'), file=ISAACLAB
+        'joints as actuators of Isaac Lab; with --samples, an event that gives each environment '
+        'one of the sets',
+        _isaaclab,
+        _servo('isaaclab'),
+        file=ISAACLAB,
+        write_sets=_sets('isaaclab_sets'),
     ),
-    'mjlab': Format('servos as actuators of mjlab', write_servos=_servo('mjlab')),
+    'mjlab': Format(
+        'servos as actuators of mjlab; with --samples of an arm, an event as for Isaac Lab',
+        write_servos=_servo('mjlab'),
+        write_sets=_sets('mjlab_sets'),
+    ),
     'ur': Format('a load as set_target_payload of URScript, with inertia', write_load=_load('ur')),
     'franka': Format(
         "a load as a call of franka_ros2's set_load, and of libfranka", write_load=_load('franka')
+    ),
+    'franka_desk': Format(
+        "a load as Franka Desk's endeffector-config.json", write_load=_load('franka_desk')
     ),
     'xarm': Format('a load as set_tcp_load of xArm-Python-SDK', write_load=_load('xarm')),
     'kuka': Format('a load as LOAD_DATA of KRL', write_load=_load('kuka')),
@@ -204,6 +245,10 @@ FORMATS = {
         "a tool as parameters of ros2_control's gravity compensation filter and "
         'admittance_controller',
         write_load=_load('gravity'),
+    ),
+    'mujoco_ros2_control': Format(
+        "a tool as parameters of mujoco_ros2_control's gravity compensation of a sensor",
+        write_load=_load('mujoco_ros2_control'),
     ),
     'urdf_link': Format('a load as a link of the URDF', write_load=_load('urdf_link')),
 }
@@ -267,11 +312,14 @@ def export(
     if write is None:
         of = ' of servos that were identified from commands' if servos else ''
         valid = [name for name, each in writers.items() if each]
+        hint = suggestion(format, valid)
+        if known is not None and known.write_sets is not None and not servos:
+            hint = 'say how many sets with --samples, or '
         raise SettingsError(
             f"'{format}' is no format of an export{of}",
             key='format',
             value=format,
-            remedy=f'{suggestion(format, valid)}give one of {one_of(valid)}',
+            remedy=f'{hint}give one of {one_of(valid)}',
         )
     robot = getattr(result, 'robot', None)
     if format not in FLOATING and isinstance(robot, Robot) and robot.floating:
@@ -282,6 +330,45 @@ def export(
             remedy=f'give one of {one_of(FLOATING)}',
         )
     return write(result)
+
+
+def export_sets(result: Any, count: int, format: str = 'yaml') -> str | bytes:
+    """
+    Return sets of parameters for domain randomisation, the same ones in every run.
+
+    Parameters
+    ----------
+    result:
+        As of `export`.
+    count:
+        Number of sets.
+    format:
+        One of `FORMATS` that has sets; ``npz`` is bytes.
+
+    Raises
+    ------
+    SettingsError
+        if such results have no such sets.
+    IdentificationError
+        if there is no covariance to draw from, or the estimate is no physical robot.
+
+    """
+    servos = hasattr(result, 'servo')
+    writers = {
+        name: write
+        for name, each in FORMATS.items()
+        if (write := each.write_servo_sets if servos else each.write_sets)
+    }
+    if format not in writers or hasattr(result, 'tool'):
+        raise SettingsError(
+            f"sets of parameters are not written as '{format}' of this result",
+            key='samples',
+            value=format,
+            remedy='leave the samples out'
+            if hasattr(result, 'tool')
+            else f'give {one_of(writers)} as format',
+        )
+    return writers[format](result, count)
 
 
 def _tilted(result: Any, format: str) -> str:

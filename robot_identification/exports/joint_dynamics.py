@@ -112,6 +112,33 @@ def with_dynamics(parameters: ParameterSet, dynamics: JointDynamics) -> Paramete
     return parameters.updated(values)
 
 
+def held_sets(
+    sets: np.ndarray, standard: ParameterSet, dynamics: JointDynamics, file: str
+) -> np.ndarray:
+    """
+    Return what files of a kind hold of sets of parameters, (m, p).
+
+    Friction that was fitted for the file differs from set to set by as much as the model's own.
+
+    Parameters
+    ----------
+    sets:
+        (m, p) standard parameters.
+    standard:
+        The estimate that they are drawn around.
+    dynamics:
+        Friction that was fitted for the file.
+    file:
+        One of `FILE_TERMS`.
+
+    """
+    held = with_dynamics(held_parameters(standard, file), dynamics)
+    body = [name.rpartition('.')[2] in INERTIAL_SYMBOLS for name in standard.layout]
+    known = held_parameters(ParameterSet(standard.layout, np.ones(len(body))), file).values
+    values = np.where(known > 0.0, held.values + sets - standard.values, 0.0)
+    return np.where(body, values, np.maximum(values, 0.0))
+
+
 @dataclass(frozen=True)
 class _JointFit:
     """Rows of a joint, and what a file has of their model."""

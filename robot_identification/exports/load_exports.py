@@ -8,25 +8,32 @@ whole.  Signatures are those of
 - Universal Robots: URScript manual, ``set_target_payload(m, cog, inertia)``: metres from the tool
   flange, inertia about the centre of mass as Ixx, Iyy, Izz, Ixy, Ixz, Iyz;
 - Franka: ``franka_msgs/srv/SetLoad`` and ``franka::Robot::setLoad``: metres in the flange frame F,
-  inertia about the centre of mass, 3 x 3 by columns;
+  inertia about the centre of mass, 3 x 3 by columns; ``endeffector-config.json``, which Desk
+  imports, as the maker's external_gripper_example has it: the same, and ``transformation``, the
+  end effector's frame in the flange's, 4 x 4 by columns;
 - UFACTORY: ``XArmAPI.set_tcp_load(weight, center_of_gravity)`` of xArm-Python-SDK: kilograms and
   millimetres, no inertia;
 - KUKA: ``LOAD_DATA[n]`` of ``$config.dat``: millimetres from the flange, principal moments in
   kg m^2, and their axes as A, B, C in degrees: turns about Z, the new Y and the new X;
 - ros2_control: ``gravity_compensation_filter_parameters.yaml`` of control_toolbox, whose ``CoG``
-  became ``tool``, and ``gravity_compensation`` of admittance_controller.
+  became ``tool``, and ``gravity_compensation`` of admittance_controller;
+- mujoco_ros2_control: ``FtsGravCompPlugin`` of mujoco_ros2_control_plugins, by its source of
+  August 2026: for a sensor, ``frame_id``, a site of the MJCF, ``CoG.pos`` [m] in it and
+  ``CoG.mass`` [kg].
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+import json
 from typing import Any
+import warnings
 
 import numpy as np
 import pinocchio as pin
 
-from ..errors import ModelError, SettingsError
+from ..errors import IdentificationWarning, ModelError, SettingsError
 from ..model.consistency import inertia_at_com
 from ..model.robot import moved_inertia
 
@@ -166,6 +173,28 @@ def franka(load: FlangeLoad) -> str:
     )
 
 
+def franka_desk(load: FlangeLoad) -> str:
+    """
+    Return the end effector that Franka's Desk imports, ``endeffector-config.json``.
+
+    JSON has no comments: remarks are warnings.  The frame of the end effector is the flange's.
+    """
+    unknown = "the end effector's frame is that of the flange: set the one of your tool in Desk"
+    for remark in (*load.remarks, unknown):
+        warnings.warn(remark, IdentificationWarning, stacklevel=2)
+
+    def numbers(values: np.ndarray) -> list[float]:
+        return [float(f'{float(value):.9g}') + 0.0 for value in values]
+
+    document = {
+        'mass': float(f'{load.mass:.9g}'),
+        'centerOfMass': numbers(load.center_of_mass),
+        'transformation': np.eye(4).ravel().tolist(),
+        'inertia': numbers(load.inertia.flatten(order='F')),
+    }
+    return json.dumps(document) + '\n'
+
+
 def xarm(load: FlangeLoad) -> str:
     """Return a call of xArm-Python-SDK."""
     return load.text(
@@ -213,6 +242,25 @@ def gravity(load: FlangeLoad) -> str:
         '  CoG:',
         f'    pos: {centre}',
         f'    force: {float(np.linalg.norm(weight)):.9g}',
+    )
+
+
+def mujoco_ros2_control(load: FlangeLoad) -> str:
+    """Return parameters of mujoco_ros2_control's gravity compensation of a sensor."""
+    return load.text(
+        '#',
+        '# put the name of your sensor in place of fts_sensor: the MJCF has fts_sensor_force and',
+        f'# fts_sensor_torque, and a site with the axes of the link {load.frame}',
+        '/**:',
+        '  ros__parameters:',
+        '    mujoco_plugins:',
+        '      fts_grav_comp_plugin:',
+        '        type: mujoco_ros2_control_plugins/FtsGravCompPlugin',
+        '        fts_sensor:',
+        f'          frame_id: {json.dumps(load.frame)}',
+        '          CoG:',
+        f'            pos: {_list(load.center_of_mass)}',
+        f'            mass: {float(f"{load.mass:.9g}")!r}',
     )
 
 
@@ -267,9 +315,11 @@ def krl_angles(rotation: np.ndarray) -> np.ndarray:
 WRITERS: dict[str, Callable[[FlangeLoad], str]] = {
     'ur': ur,
     'franka': franka,
+    'franka_desk': franka_desk,
     'xarm': xarm,
     'kuka': kuka,
     'gravity': gravity,
+    'mujoco_ros2_control': mujoco_ros2_control,
     'urdf_link': urdf_link,
 }
 """Writers by the names of their formats."""

@@ -23,7 +23,7 @@ from ..results.exported_files import ExportedFiles, RecordingErrors
 from ..signals import source_name
 from ..support.progress import no_progress, Progress, subrange
 from .estimate import Estimated
-from .file_errors import exported_files, FileJudge
+from .file_errors import exported_files, FileJudge, parameter_spread
 from .gains import gains_by_load
 from .reduction import is_factor, recordings_among
 from .stopwatch import Stopwatch
@@ -142,7 +142,12 @@ def _exported_files(estimated: Estimated) -> ExportedFiles | None:
     tilt = (0.0, 0.0, 0.0) if experiment is None else experiment.robot.base_tilt
     if selection is not None and selection.tilt.any():
         tilt = tuple(selection.tilt.tolist())
-    return exported_files(chosen.problem, estimated.system, estimated.standard, tilt)
+    system, standard = estimated.system, estimated.standard
+    files = exported_files(chosen.problem, system, standard, tilt)
+    if files is None:
+        return None
+    spread = parameter_spread(chosen.problem, system, estimated.estimate, standard, files)
+    return replace(files, spread=spread)
 
 
 def _judge(estimated: Estimated, files: ExportedFiles) -> FileJudge:

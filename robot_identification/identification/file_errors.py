@@ -24,9 +24,16 @@ import numpy as np
 from ..config.problem import IdentificationProblem
 from ..config.sources import Source
 from ..errors import IdentificationError
+from ..estimation.cone_sets import estimate_covariance
+from ..estimation.coverage import coverage_of
+from ..estimation.estimate import Estimate
 from ..estimation.least_squares import evaluate
+from ..estimation.plot_samples import ANALYSED_ROWS
+from ..estimation.predicted_errors import spread_of_halves
+from ..estimation.prior import body_scale
 from ..estimation.system import LinearSystem
 from ..exports.joint_dynamics import FILE_TERMS, fitted_dynamics, held_parameters, with_dynamics
+from ..exports.parameter_sets import file_sets, HELD
 from ..exports.urdf_export import identified_urdf
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterSet
 from ..model.robot import Robot, tilted_gravity
@@ -39,6 +46,7 @@ from ..results.exported_files import (
     MJCF,
     MODEL,
     ORIGINAL,
+    ParameterSpread,
     RecordingErrors,
     URDF,
     URDF_TILTED,
@@ -84,6 +92,39 @@ def exported_files(
     dynamics = {file: fitted_dynamics(system, standard, file) for file in FILE_TERMS}
     x, y, z = (float(value) for value in tilt)
     return ExportedFiles(dynamics, tilt=(x, y, z))
+
+
+def parameter_spread(
+    problem: IdentificationProblem,
+    system: LinearSystem,
+    estimate: Estimate,
+    standard: ParameterSet,
+    files: ExportedFiles,
+) -> ParameterSpread:
+    """
+    Return by what sets of parameters are drawn.
+
+    Parameters
+    ----------
+    problem, system, standard:
+        As in `exported_files`.
+    estimate:
+        Gives the covariance.
+    files:
+        Friction that was fitted for the files, which sets have.
+
+    """
+    spread = float(np.nan_to_num(spread_of_halves(system, estimate)))
+    by_body = problem.estimation.distance == 'body'
+    scale = body_scale(problem.robot, standard.layout) if by_body else None
+    held = with_dynamics(held_parameters(standard, HELD), files.dynamics_of(HELD))
+    fit = evaluate(system, system.structure.regrouping @ held.values)
+    inflation = max(1.0, spread)
+    return ParameterSpread(
+        estimate_covariance(estimate, system, inflation, scale),
+        inflation,
+        {joint.joint: float(np.nan_to_num(joint.rmse)) for joint in fit.joints},
+    )
 
 
 @dataclass(frozen=True)
@@ -137,7 +178,27 @@ class FileJudge:
             found += _errors(MJCF, system, self._written(MJCF))
             if not any(drive.inertia == 'tied' for drive in self.problem.model.coupled_drives):
                 found += _errors(ISAACLAB, nominal, self._written(ISAACLAB))
-        return RecordingErrors(system.sources, tuple(found), identified)
+        errors = RecordingErrors(system.sources, tuple(found), identified)
+        return errors if identified else self._with_coverage(errors, system)
+
+    def _with_coverage(self, errors: RecordingErrors, system: LinearSystem) -> RecordingErrors:
+        """Return the errors with what sets of parameters cover, where there are samples."""
+        samples, sets, spread = system.trace.thinned(ANALYSED_ROWS), self._sets, self.files.spread
+        if sets is None or spread is None or not len(samples):
+            return errors
+        joints = system.factor.joints
+        noise = np.array([spread.noise.get(joint, 0.0) for joint in joints])
+        bases = sets @ system.structure.regrouping.T
+        drawn = np.array([samples.pattern.product(samples.entries, base) for base in bases])
+        measured = np.where(samples.keep, samples.effort, np.nan)
+        found, shares = coverage_of([(drawn, measured)], noise, len(sets))
+        covered = dict(zip(joints, shares.tolist(), strict=True))
+        return replace(errors, coverage=found, covered=covered)
+
+    @cached_property
+    def _sets(self) -> np.ndarray | None:
+        """(m, p) sets of parameters as they leave; None where there are none."""
+        return file_sets(self.standard, self.problem.model, self.files)
 
     @cached_property
     def _urdf(self) -> Values | None:

@@ -13,7 +13,10 @@ from dataclasses import asdict, dataclass, field
 import math
 from typing import Any
 
+import numpy as np
+
 from ..errors import one_of, SettingsError
+from ..estimation.coverage import Coverage, LEVEL
 
 MODEL, ORIGINAL, URDF, URDF_TILTED, MJCF, ISAACLAB = (
     'model',
@@ -82,6 +85,47 @@ class FileError:
 
 
 @dataclass(frozen=True)
+class ParameterSpread:
+    """
+    Covariance and noise by which sets of parameters are drawn.
+
+    Attributes
+    ----------
+    covariance:
+        (p, p) of the standard parameters, inflated.
+    inflation:
+        By how much standard deviations are multiplied in it: what two halves of the recordings
+        differ more than they say, or 1.
+    noise:
+        Residual of each joint by what sets have of the model, on the identification [N m or N].
+
+    """
+
+    covariance: np.ndarray = field(compare=False)
+    inflation: float
+    noise: Mapping[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; the covariance as its lower triangle, row by row."""
+        rows = [row[: i + 1].tolist() for i, row in enumerate(self.covariance)]
+        return {'inflation': self.inflation, 'noise': dict(self.noise), 'covariance': rows}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> ParameterSpread:
+        """Read what `to_dict` gave; raises SettingsError, KeyError or TypeError for damage."""
+        rows = document['covariance']
+        if [len(row) for row in rows] != [*range(1, len(rows) + 1)]:
+            raise SettingsError('the covariance is no triangle', key='files.spread.covariance')
+        lower = np.zeros((len(rows), len(rows)))
+        for i, row in enumerate(rows):
+            lower[i, : i + 1] = row
+        if not np.isfinite(lower).all():
+            raise SettingsError('the covariance is not finite', key='files.spread.covariance')
+        noise = _values(document['noise'], 'spread.noise', least=0.0)
+        return cls(lower + np.tril(lower, -1).T, float(document['inflation']), noise)
+
+
+@dataclass(frozen=True)
 class RecordingErrors:
     """
     Errors of the files on the same rows.
@@ -94,12 +138,18 @@ class RecordingErrors:
         Of the files that were judged there, the full model first.
     identified:
         True where the parameters come from these recordings.
+    coverage:
+        Share of the measured efforts that sets of parameters cover; None where that is not known.
+    covered:
+        The same by joint, with noise; NaN for joints without an effort.
 
     """
 
     sources: tuple[str, ...]
     errors: tuple[FileError, ...]
     identified: bool = False
+    coverage: Coverage | None = None
+    covered: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, file: str) -> FileError | None:
         """Return the error of a file; None where it was not judged."""
@@ -120,12 +170,15 @@ class ExportedFiles:
     tilt:
         (3,) of the base, a rotation vector of gravity [rad], which a URDF has no place for; zeros
         for none.
+    spread:
+        By which sets of parameters are drawn; None where none are.
 
     """
 
     dynamics: Mapping[str, JointDynamics] = field(default_factory=dict)
     recordings: tuple[RecordingErrors, ...] = ()
     tilt: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    spread: ParameterSpread | None = None
 
     @property
     def tilt_angle(self) -> float:
@@ -142,11 +195,13 @@ class ExportedFiles:
             'tilt': list(self.tilt),
             'dynamics': {file: asdict(each) for file, each in self.dynamics.items()},
             'recordings': [asdict(each) for each in self.recordings],
+            'spread': None if self.spread is None else self.spread.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> ExportedFiles:
         """Read what `to_dict` gave; raises SettingsError, KeyError or TypeError for damage."""
+        spread = document.get('spread')  # files of before have none
         return cls(
             dynamics={
                 str(file): JointDynamics(
@@ -156,16 +211,21 @@ class ExportedFiles:
                 )
                 for file, each in document['dynamics'].items()
             },
-            recordings=tuple(
-                RecordingErrors(
-                    tuple(map(str, each['sources'])),
-                    tuple(map(_file_error, each['errors'])),
-                    bool(each['identified']),
-                )
-                for each in document['recordings']
-            ),
+            recordings=tuple(map(_recording_errors, document['recordings'])),
             tilt=_vector(document['tilt']),
+            spread=None if spread is None else ParameterSpread.from_dict(spread),
         )
+
+
+def _recording_errors(document: Mapping[str, Any]) -> RecordingErrors:
+    coverage = document.get('coverage')
+    return RecordingErrors(
+        tuple(map(str, document['sources'])),
+        tuple(map(_file_error, document['errors'])),
+        bool(document['identified']),
+        None if coverage is None else Coverage(**coverage),
+        _values(document.get('covered', {}), 'covered'),
+    )
 
 
 def _file_error(document: Mapping[str, Any]) -> FileError:
@@ -253,3 +313,25 @@ def _tilt_sentence(files: ExportedFiles) -> str:
     misses = one_of(f'{error.relative_error:.3g} %' for error in tilted)
     then = f': with it, by --tilt-in-base, the URDF misses {misses}' * bool(tilted)
     return f'it lacks the tilt of the base, {files.tilt_angle:.2g} degrees{then}'
+
+
+def coverage_sentences(files: ExportedFiles) -> tuple[str, ...]:
+    """Say what sets of parameters cover of the recordings that the result was validated on."""
+    judged = [each for each in files.recordings if each.coverage is not None]
+    if not judged:
+        return (
+            'that they cover other motions was not checked: the result was validated on no '
+            'recording (validate with one, or name it in data.validation)',
+        )
+    said = []
+    for each in judged:
+        assert each.coverage is not None
+        known = {joint: share for joint, share in each.covered.items() if math.isfinite(share)}
+        worst = min(known, key=lambda joint: known[joint])
+        said.append(
+            f'with the noise, {100.0 * LEVEL:g} % of the sets cover '
+            f'{100.0 * each.coverage.with_residual:.3g} % of the efforts measured on '
+            f'{one_of(each.sources)} ({worst} {100.0 * known[worst]:.3g} %), without it '
+            f'{100.0 * each.coverage.sets:.3g} %'
+        )
+    return tuple(said)

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import IdentificationError
+from ..estimation.coverage import Coverage
 from ..model.parameters import ParameterSet
 from ..model.robot import read_robot, Robot, robot_document
 from ..options.document import plain
 from ..options.fields import from_mapping, to_mapping
 from ..regressor import prior
 from ..servo.fit import ServoFit
-from ..servo.parameter_sets import Coverage
 from ..servo.parameters import displaced, KINDS, PLAY, ServoParameters
 from ..servo.settings import ServoSettings, SimulatorSettings
 from ..untrusted.files import load_yaml, read_text

@@ -10,42 +10,18 @@ them, as noise of the position.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..data.commands import CommandRecording, stretches_of
+from ..estimation.coverage import Coverage, coverage_of
 from .fit import jackknife_std
 from .parameters import FreeParameters, ServoParameters
 
 if TYPE_CHECKING:  # MuJoCo is an extra
     from .model import ServoModel
-
-LEVEL = 0.9
-"""Share of the sets between whose outermost positions a measured one has to be."""
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """
-    Shares of measured positions within 90 % of what parameter sets give.
-
-    Attributes
-    ----------
-    sets:
-        By the sets alone.
-    with_residual:
-        By the sets with the residual of each joint as noise.
-    count:
-        Number of sets.
-
-    """
-
-    sets: float
-    with_residual: float
-    count: int
 
 
 def parameter_sets(
@@ -105,17 +81,11 @@ def coverage(
         Whether the samples count that are held out, or the others.
 
     """
-    tail = 0.5 * (1.0 - LEVEL)
-    noise = np.random.default_rng(1)
-    inside, total = np.zeros(2), 0
-    for stretch in stretches_of(recordings):
-        counted = stretch.counted(held_out)
-        positions = np.stack([q[counted] for q in model.rollouts(sets, stretch)])
-        measured = stretch.position[counted]
-        noisy = positions + rmse * noise.standard_normal(positions.shape)
-        for k, drawn in enumerate((positions, noisy)):
-            low, high = np.quantile(drawn, (tail, 1.0 - tail), axis=0)
-            inside[k] += np.sum((low <= measured) & (measured <= high))
-        total += measured.size
-    alone, with_residual = (inside / max(total, 1)).tolist()
-    return Coverage(alone, with_residual, len(sets))
+
+    def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for stretch in stretches_of(recordings):
+            counted = stretch.counted(held_out)
+            positions = np.stack([q[counted] for q in model.rollouts(sets, stretch)])
+            yield positions, stretch.position[counted]
+
+    return coverage_of(parts(), rmse, len(sets))[0]

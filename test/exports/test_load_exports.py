@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads as calls of robots' controllers: read back by plain numpy, each gives the same body."""
 
+import json
 from pathlib import Path
 import re
 from types import SimpleNamespace
 
+import mujoco
 import numpy as np
 import pytest
 from robot_identification import export
-from robot_identification.errors import ModelError, SettingsError
+from robot_identification.errors import IdentificationWarning, ModelError, SettingsError
 from robot_identification.model.robot import Robot
 import yaml
 
@@ -81,6 +83,44 @@ def test_franka_takes_columns(result):
         numbers(text.splitlines()[-1].partition('setLoad')[2]),
         [MASS, *CENTRE, *request['load_inertia']],
     )
+
+
+def test_franka_desk_takes_the_same_body_as_json(result):
+    with pytest.warns(IdentificationWarning) as warned:
+        found = json.loads(export(result, 'franka_desk'))
+    # keys and sizes of the maker's example
+    sizes = {name: np.size(value) for name, value in found.items()}
+    assert sizes == {'mass': 1, 'centerOfMass': 3, 'transformation': 16, 'inertia': 9}
+    assert found['mass'] == MASS and found['centerOfMass'] == CENTRE.tolist()
+    np.testing.assert_allclose(np.reshape(found['inertia'], (3, 3)).T, INERTIA, atol=1e-9)
+    np.testing.assert_array_equal(np.reshape(found['transformation'], (4, 4)), np.eye(4))
+    texts = ' '.join(str(each.message) for each in warned)
+    assert 'not determined, assumed: load.Iyz' in texts and 'set the one of your tool' in texts
+
+
+def test_mujoco_ros2_control_takes_the_weight_off_its_sensor(result):
+    """By what the plugin adds to a sensor of MuJoCo, as its source has it, nothing is left."""
+    document = yaml.safe_load(export(result, 'mujoco_ros2_control', frame='flange'))
+    plugin = document['/**']['ros__parameters']['mujoco_plugins']['fts_grav_comp_plugin']
+    assert plugin.pop('type') == 'mujoco_ros2_control_plugins/FtsGravCompPlugin'
+    ((_, sensor),) = plugin.items()
+    assert sensor['frame_id'] == 'flange' and isinstance(sensor['CoG']['mass'], float)
+    rotation = turn(2, 90.0)
+    pose = 'pos="0.01 0.02 0.1" quat="0.7071067811865476 0 0 0.7071067811865476"'
+    entries = ' '.join(map(repr, INERTIA[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]].tolist()))
+    model = mujoco.MjModel.from_xml_string(f'''
+      <mujoco><worldbody><body euler="20 30 40"><geom size="0.1"/><body>
+        <inertial mass="{MASS}" pos="{' '.join(map(str, CENTRE))}" fullinertia="{entries}"/>
+        <site name="flange" {pose}/></body></body></worldbody>
+      <sensor><force site="flange"/><torque site="flange"/></sensor></mujoco>''')
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    axes = data.site_xmat[0].reshape(3, 3)
+    assert not np.allclose(axes, rotation)  # the arm has turned it
+    weight = sensor['CoG']['mass'] * axes.T @ model.opt.gravity
+    np.testing.assert_allclose(data.sensordata[:3] + weight, 0.0, atol=1e-9)
+    torque = np.cross(sensor['CoG']['pos'], weight)
+    np.testing.assert_allclose(data.sensordata[3:] + torque, 0.0, atol=1e-9)
 
 
 def test_xarm_takes_millimetres(result):

@@ -118,6 +118,27 @@ def test_needs_nothing_beside_it(page, checked):
     assert len(page) < 3_000_000
 
 
+def test_the_errors_to_expect_are_a_table_by_joint(result, page):
+    expected = result.predicted
+    assert expected is not None
+    table = page.partition('id="expected"')[2].partition('</table>')[0]
+    cells = [' '.join(cell.split()) for cell in re.findall(r'<td[^>]*>(.*?)</td>', table, re.S)]
+    rows = [cells[at : at + 6] for at in range(0, len(cells), 6)]
+    assert rows[:-1] == [
+        [
+            f'<code>{joint}</code>',
+            number(expected.speeds[j], 3),
+            percent(expected.relative[j]),
+            number(expected.contact[j], 3),
+            result.units[joint],
+            percent(expected.inertia[j]),
+        ]
+        for j, joint in enumerate(expected.joints)
+    ]
+    assert rows[-1][2] == percent(expected.relative_error)
+    assert 'id="expected"' not in html(replace(result, predicted=None))
+
+
 def test_every_parameter_and_joint_is_there(result, checked):
     text = ' '.join(' '.join(checked.text).split())
     for name in result.structure.names + result.standard.layout.names + result.robot.joints:

@@ -271,7 +271,7 @@ def test_other_commands_name_the_kind_of_the_result(folder, capsys):
         read_result(folder / 'results' / 'result.yaml')
     given = ['export', str(folder / 'results/result.yaml'), '--format', 'mjcf']
     assert main([*given, '--samples', '2']) != 0
-    assert "'--format' is given beside '--samples'" in capsys.readouterr().err
+    assert "not written as 'mjcf' of this result: give yaml" in capsys.readouterr().err
     assert main(['export', str(folder / 'results/result.yaml'), '--format', 'sdf']) != 0
     assert "'sdf' is no format of an export of servos" in capsys.readouterr().err
     given = ['identify', str(folder / 'experiment.yaml'), '--require', 'physical']
