@@ -208,7 +208,10 @@ def diagnose(
         with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
             settings = ModelSettings(coupled_drives=model.coupled_drives)
             comparison = HypothesisComparison(robot, observed, settings, prior, progress)
-            explained = comparison.faults() or comparison.source_faults()
+            origin = comparison.source_faults()
+            # efforts of the URDF itself need no explanation
+            modelled = [fault for fault in origin if fault.code == 'modelled_efforts']
+            explained = modelled or comparison.faults() or origin
             fitted = ParameterSet(comparison.prior.layout, comparison.base.chi)
             identified = identified or fitted
     right = all(fault.minor for fault in explained)

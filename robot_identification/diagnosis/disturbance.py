@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import one_of
 from .recording_faults import RecordingFault
@@ -110,6 +111,22 @@ class Disturbance:
         )
         remedy = kind.remedy.format(times=f'[[{self.begin:.10g}, {self.end:.10g}]]')
         return RecordingFault(self.kind, evidence, remedy, self.joints)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain numbers and texts; mass or friction with its deviation."""
+        change = self.change
+        return {
+            'kind': self.kind,
+            'source': self.source,
+            'begin': self.begin,
+            'end': self.end,
+            'joints': list(self.joints),
+            'left_out': self.left_out,
+            'error': self.error,
+            'usual_error': self.usual,
+            'change': change
+            and {'owner': change.owner, 'size': change.size, 'std': change.deviation},
+        }
 
     @property
     def _explained(self) -> str:

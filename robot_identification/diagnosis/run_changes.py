@@ -134,9 +134,15 @@ class RunChange:
 
 
 def load_in(among: KeptWindows, ends: Ends) -> RunChange | None:
-    """Return the load that explains a run; None where none does."""
+    """
+    Return the load that explains a run; None where none does.
+
+    Less load for a while, between times with it, is rather a contact that bears some weight.
+    """
     found = _best(among, ends, 'load')
-    return found if found is not None and found.explains else None
+    if found is None or not found.explains or (found.size < 0.0 and not among.at_end(ends)):
+        return None
+    return found
 
 
 def brake_in(among: KeptWindows, ends: Ends) -> RunChange | None:

@@ -120,6 +120,12 @@ class KeptWindows:
             best = better
         return None
 
+    def at_end(self, ends: Ends) -> bool:
+        """Return whether none of a recording's other windows are kept before a run, or behind."""
+        begin, end = ends
+        alike = self.kept & (self.windows.place == self.windows.place[begin])
+        return not (alike[:begin].any() and alike[end:].any())
+
     def _admitted(self, begin: int, end: int) -> bool:
         """Return whether a run is kept, of one recording, and not too long."""
         few = end - begin <= RUN.most * self.kept.sum()

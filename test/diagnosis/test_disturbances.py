@@ -17,6 +17,7 @@ from robot_identification.identification.choose import choose
 from robot_identification.identification.pipeline import identify
 from robot_identification.identification.prepare import prepare
 from robot_identification.identification.screen import screen
+from robot_identification.options.document import plain
 from robot_identification.regressor.settings import ModelSettings
 from robot_identification.signals import process, SignalSettings
 import yaml
@@ -139,6 +140,15 @@ def test_the_mass_of_a_load_is_right_and_as_certain_as_said():
     assert found.change.size == pytest.approx(mass, abs=3.0 * found.change.deviation)
 
 
+def test_less_load_for_a_while_is_no_load():
+    # a contact that bears some of the weight
+    made = arm(213)
+    recording, loaded = loaded_from(made, 0.0), made.recording.effort
+    rows = within(recording)[:, None]
+    (found,) = found_in(made, replace(recording, effort=np.where(rows, loaded, recording.effort)))
+    assert (found.kind, found.change) == ('disturbed', None)
+
+
 @pytest.mark.parametrize('seed', [210, 213])
 def test_a_brake_that_drags_is_friction_of_one_joint(seed):
     made, rows = arm(seed), within(arm(seed).recording)
@@ -231,6 +241,10 @@ def test_identify_leaves_it_out_says_so_and_can_be_repeated(tmp_path):
     assert found.fault.evidence in result.omissions
     (entry,) = result.experiment['data']['identification']
     assert entry['leave_out'] == [[found.begin, found.end]]
+    (named,) = plain(result.to_document())['disturbances']
+    assert (named['kind'], named['begin'], named['end']) == (found.kind, found.begin, found.end)
+    assert named['joints'] == list(found.joints)
+    assert named['left_out'] and named['error'] > named['usual_error']
 
 
 def test_without_auto_it_stays_and_is_named(tmp_path):
