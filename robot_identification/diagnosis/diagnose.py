@@ -110,8 +110,6 @@ class DiagnosisCriteria:
     """Explanations that gain so much less, relative to the best, are named beside it."""
     same: float = 6.0
     """The same as a difference [nats]."""
-    uncertain: float = 5.0
-    """Variance of the gain of a drive by what the cost says: models of robots are not right."""
     by_masses: float = 1.3
     """Improvement of the fit below which it is the masses that show it."""
 
@@ -402,9 +400,9 @@ class HypothesisComparison:
                 f'{mass:.3g} kg together, in the URDF {self._masses().sum():.3g} kg'
             )
         if change.code == 'effort_scale':
-            # of a cost that is quadratic around its minimum, on models that are not quite right
-            factor, variance = change.size, CRITERIA.uncertain / (2.0 * explanation.gain)
-            deviation = float(factor * abs(np.log(factor)) * np.sqrt(variance))
+            # of a cost that is quadratic around its minimum
+            factor = change.size
+            deviation = float(factor * abs(np.log(factor)) / np.sqrt(2.0 * explanation.gain))
             evidence += f' (standard deviation of the factor {deviation:.2g})'
         by_fit = change.code != 'effort_kind'
         return RecordingFault(
