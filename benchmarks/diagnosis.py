@@ -56,7 +56,7 @@ def right(found: tuple[RecordingFault, ...], fault: Fault) -> str:
 
     def matches(finding: RecordingFault) -> bool:
         alike = fault.joints is None or set(fault.joints) == set(finding.joints)
-        return finding.code == fault.code and alike
+        return finding.code in (fault.code, *fault.also) and alike
 
     if any(map(matches, found)):
         return 'first'

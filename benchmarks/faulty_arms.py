@@ -71,6 +71,8 @@ class Fault:
         Of the finding that is right; None for any joints.
     robot, recording:
         What is diagnosed.
+    also:
+        Other codes that are as right.
 
     """
 
@@ -78,6 +80,7 @@ class Fault:
     joints: tuple[str, ...] | None
     robot: Robot
     recording: Recording
+    also: tuple[str, ...] = ()
 
 
 def arm(seed: int, load: float = 0.0, joints: int | None = None, gains: float = 0.15) -> Arm:
@@ -397,7 +400,9 @@ def _half_loaded(made: Arm) -> Fault:
     time = made.recording.time
     added = np.stack([np.interp(time, samples.time, column) for column in more.T], axis=1)
     added[~_during(made, made.random.uniform(0.38, 0.62), (1.0, 1.0))] = 0.0
-    return _for_a_while(made, 'other_robot', made.recording.effort + added)
+    # a load where it is known which part is meant
+    fault = _for_a_while(made, 'other_robot', made.recording.effort + added)
+    return replace(fault, also=('load',))
 
 
 FAULTS: dict[str, Callable[[Arm], Fault]] = {

@@ -29,7 +29,8 @@ from ..regressor import build, Regressor
 from ..regressor import prior as urdf_prior
 from ..regressor.settings import ModelSettings
 from ..support.progress import no_progress, Progress
-from .disturbances import Disturbance, disturbances, times_left_out
+from .disturbance import Disturbance, times_left_out
+from .disturbances import disturbances
 from .effort_source import source_faults
 from .hypotheses import (
     CANDIDATES,
@@ -83,6 +84,8 @@ class DiagnosisCriteria:
     """Gain above which an explanation is reported [nats]."""
     decisive_scale: float = 7.0
     """The same of scales of efforts, which masses show; what one joint's has to be better by."""
+    decisive_gravity: float = 15.0
+    """The same of efforts without gravity: one explanation without joint or size, not hundreds."""
     inertial_share: float = 0.5
     """Share of a joint's effort that bodies make, below which nothing is known of its gain."""
     implausible_distance: float = 5.0
@@ -135,8 +138,10 @@ class Explanation:
     @property
     def decisive(self) -> float:
         """Gain above which it is reported [nats]."""
-        scaled = self.change.code in ('effort_scale', 'effort_kind')
-        return CRITERIA.decisive_scale if scaled else CRITERIA.decisive
+        if self.change.code in ('effort_scale', 'effort_kind'):
+            return CRITERIA.decisive_scale
+        gravity = self.change.code == 'gravity_compensated'
+        return CRITERIA.decisive_gravity if gravity else CRITERIA.decisive
 
 
 def diagnose(
@@ -201,7 +206,10 @@ def diagnose(
         with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
             settings = ModelSettings(coupled_drives=model.coupled_drives)
             comparison = HypothesisComparison(robot, observed, settings, prior, progress)
-            explained = comparison.faults() or comparison.source_faults()
+            origin = comparison.source_faults()
+            # efforts of the URDF itself need no explanation
+            modelled = [fault for fault in origin if fault.code == 'modelled_efforts']
+            explained = modelled or comparison.faults() or origin
             fitted = ParameterSet(comparison.prior.layout, comparison.base.chi)
             identified = identified or fitted
     right = all(fault.minor for fault in explained)
@@ -238,13 +246,16 @@ class HypothesisComparison:
         progress: Progress = no_progress,
     ) -> None:
         self._progress, self._share = progress, 0.0
-        self.robot, self.observed, self.settings = robot, observed, settings
-        bodies = urdf_prior(robot, self.settings)
-        known = {} if prior is None else {n: prior[n] for n in bodies.layout if n in prior.layout}
-        self.prior = bodies.updated(known)
+        self.robot, self.settings = robot, settings
+        urdf = urdf_prior(robot, self.settings)
+        known = {} if prior is None else {n: prior[n] for n in urdf.layout if n in prior.layout}
+        self.prior = urdf.updated(known)
         self.model = HypothesisModel(robot, self.settings, self.prior)
         self.regressor = build(robot, self.settings)
         self.rows = _rows(self.regressor, observed.motion)  # (m, n, p)
+        bodies = np.where(self.model.inertial, self.prior.values, 0.0)
+        weight = _rows(self.regressor, _at_rest(observed.motion)) @ bodies
+        self.observed = replace(observed, weight=weight)
         self.grams = gram_matrices(self.rows, observed.effort)
         self.base = self.model.fit(_normalised(self.grams, observed.effort))
 
@@ -270,8 +281,9 @@ class HypothesisComparison:
         for each in sorted(found, key=_rank):  # of one kind the size that fits best
             sizes.setdefault((each.change.code, each.change.joints), each)
         found = list(filter(self._admissible, sizes.values()))
-        best = next((each for each in found if each.gain > each.decisive), None)
-        if best is None or not self._confirmed(best):
+        decisive = (each for each in found if each.gain > each.decisive)
+        best = next(filter(self._confirmed, decisive), None)
+        if best is None:
             return []
         near = best.gain - max(CRITERIA.same, CRITERIA.alike * best.gain)
         return [best, *(each for each in found if each is not best and each.gain > near)]
@@ -327,22 +339,31 @@ class HypothesisComparison:
     def explanation_by(self, change: Correction, *, free: bool = False) -> Explanation:
         """Fit the samples under a change, with the prior unless free."""
         self._progress(self._share, 'comparing explanations of the residuals')
-        grams, effort = self._grams(change), change.efforts(self.observed)
+        grams, recorded = self._grams(change), change.recorded(self.observed)
         try:
-            fit = self.model.fit(_normalised(grams, effort), free=free)
+            fit = self.model.fit(_normalised(grams, recorded), free=free)
         except np.linalg.LinAlgError:
             return Explanation(change, self.base, -np.inf)
         return Explanation(change, fit, self.base.cost - fit.cost)
 
     def faults(self) -> list[RecordingFault]:
         """Return the fault of the best explanation, with those of others beside it."""
-        found = [self.fault(each) for each in self.explanations()]
-        # one joint's explains nothing where the robot as a whole is fitted worse, but for what
-        # the masses show
-        found = [f for f in found if not f.joints or f.factor or f.whole is None or f.whole >= 1.0]
+        found = [f for each in self.explanations() if self._explains(each, f := self.fault(each))]
         coupled = [f for f in found if f.code.startswith('coupled')]
         found = [f for f in found if f not in coupled or (f.whole or 0.0) > CRITERIA.coupled]
         return [replace(found[0], alternatives=tuple(found[1:]))] if found else []
+
+    def _explains(self, explanation: Explanation, fault: RecordingFault) -> bool:
+        """
+        Return whether the robot as a whole is fitted no worse.
+
+        An explanation of one joint is none otherwise, but for what the bodies show, which come
+        much nearer to the URDF's.
+        """
+        if not fault.joints or fault.factor or fault.whole is None or fault.whole >= 1.0:
+            return True
+        distances = [self.model.distances(fit.chi).sum() for fit in (self.base, explanation.fit)]
+        return bool(distances[0] - distances[1] > CRITERIA.decisive)
 
     def source_faults(self) -> list[RecordingFault]:
         """Return what the efforts are, if they are not those of the joints."""
@@ -401,7 +422,9 @@ class HypothesisComparison:
         change, masses = explanation.change, self._masses()
         size, ratios = abs(change.size), self.base.chi[self.model.places[:, 0]] / masses
         shown = data_cost(self.base.misfit**2) - data_cost(explanation.fit.misfit**2)
-        if np.median(explanation.fit.misfit) > CRITERIA.unexplained:
+        recorded, effort = change.recorded(self.observed), change.efforts(self.observed)
+        of_effort = explanation.fit.misfit * np.sqrt(_variances(recorded) / _variances(effort))
+        if np.median(of_effort) > CRITERIA.unexplained:
             return False
         # bodies that no scale brings near to the URDF's say that the URDF is wrong
         far = np.median(self.model.distances(explanation.fit.chi)) > CRITERIA.implausible_distance
@@ -417,8 +440,6 @@ class HypothesisComparison:
             size = abs(np.log(size))
             if implausible and shown < CRITERIA.decisive:
                 return False
-            if change.code == 'time_scale' and self._lacks_gravity(explanation):
-                return False
         elif change.code == 'effort_kind':
             weight = explanation.fit.chi[self.model.places[:, 0]].sum() / size
             if implausible and weight < CRITERIA.density * robot_reach(self.robot) ** 3:
@@ -433,11 +454,6 @@ class HypothesisComparison:
         elif change.code == 'gravity_direction':
             size = _angle(np.array(change.gravity), self.robot.gravity)
         return bool(size >= LEAST.get(change.code, 0.0))
-
-    def _lacks_gravity(self, explanation: Explanation) -> bool:
-        """Return whether it is rather gravity that is missing, which a high rate hides, too."""
-        other = self.explanation_by(gravity_change((0.0, 0.0, 0.0))).gain
-        return other > 0.0 and explanation.gain < 3.0 * other
 
     def _inertial_share(self, explanation: Explanation) -> float:
         """
@@ -461,9 +477,9 @@ class HypothesisComparison:
     def _held_out(self, change: Correction, fit: HypothesisFit) -> np.ndarray:
         """Return (n,) relative residuals of stretches of time that the fit has not seen."""
         fold, effort = self.observed.fold, change.efforts(self.observed)
-        rows = self._rows(change)
+        rows, recorded = self._rows(change), change.recorded(self.observed)
         grams = [gram_matrices(rows[fold == k], effort[fold == k]) for k in np.unique(fold)]
-        parts = np.array([_normalised(each, effort) for each in grams])
+        parts = np.array([_normalised(each, recorded) for each in grams])
         square = np.zeros(parts.shape[1])
         for k, part in enumerate(parts):
             # a sum stays positive semidefinite, the difference from the whole might not
@@ -519,8 +535,7 @@ class HypothesisComparison:
         present fit, which is then renewed.
         """
         best, size = explanation, float(np.linalg.norm(explanation.change.gravity or ()))
-        still = np.zeros_like(self.observed.motion.velocity)
-        at_rest = Motion(self.observed.motion.position, still, still)
+        at_rest = _at_rest(self.observed.motion)
         weights = np.stack(
             [
                 _rows(build(self.robot.with_gravity(axis), self.settings), at_rest)
@@ -556,6 +571,12 @@ def _rank(explanation: Explanation) -> float:
 def _rows(regressor: Regressor, motion: Motion) -> np.ndarray:
     """Return the rows of a motion, (m, n, p)."""
     return regressor.rows(motion).reshape(*motion.position.shape, -1)
+
+
+def _at_rest(motion: Motion) -> Motion:
+    """Return the positions of a motion, at each of which the robot stands."""
+    still = np.zeros_like(motion.velocity)
+    return Motion(motion.position, still, still)
 
 
 def _normalised(grams: np.ndarray, effort: np.ndarray) -> np.ndarray:

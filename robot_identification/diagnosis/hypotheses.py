@@ -65,6 +65,8 @@ class Correction:
         (3,) in the base frame [m/s^2]; None as it is.
     rate:
         Factor of the rate at which samples were taken.
+    weight:
+        Share of the prior's gravity that is added to the efforts.
 
     """
 
@@ -76,6 +78,7 @@ class Correction:
     offset: np.ndarray | None = None
     gravity: tuple[float, ...] | None = None
     rate: float = 1.0
+    weight: float = 0.0
 
     @property
     def moves(self) -> bool:
@@ -92,6 +95,13 @@ class Correction:
 
     def efforts(self, observed: DiagnosisSamples) -> np.ndarray:
         """Return the (m, n) efforts without the fault."""
+        recorded = self.recorded(observed)
+        if observed.weight is None or not self.weight:
+            return recorded
+        return recorded + self.weight * observed.weight
+
+    def recorded(self, observed: DiagnosisSamples) -> np.ndarray:
+        """Return the (m, n) part of these that was recorded: residuals are by its spread."""
         effort = observed.moved[self.size if self.code == 'effort_delay' else 0.0]
         return effort if self.effort is None else effort @ self.effort.T
 
@@ -190,6 +200,8 @@ def hypotheses(gravity: np.ndarray, revolute: tuple[bool, ...]) -> Iterator[Corr
     size = float(np.linalg.norm(gravity)) or 9.81
     axes = (tuple(sign * size * axis) for axis in np.eye(3) for sign in (1, -1))
     yield gravity_change((0.0, 0.0, 0.0))
+    # a driver's model of gravity may be as wrong as the URDF's
+    yield Correction('gravity_compensated', weight=1.0)
     for direction in sorted({tuple(-gravity), *axes} - {tuple(gravity)}):
         yield gravity_change(direction)
 

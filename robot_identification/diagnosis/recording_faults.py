@@ -86,7 +86,8 @@ class RecordingFault:
     @property
     def minor(self) -> bool:
         """True for a load, a gain hardly off, and where all efforts are fitted hardly better."""
-        if self.code == 'time_scale':  # weights and friction stay as they are, and fit as before
+        # what stays as it is, friction above all, fits as before
+        if self.code in ('time_scale', 'gravity_compensated'):
             return False
         large = DECISIVE
         if self.code == 'payload' or (self.whole is not None and self.whole < large):
@@ -415,12 +416,15 @@ class DiagnosisSamples:
         (m, n) efforts so much later, by time [s]; those at the samples under 0 [N m or N].
     fold:
         (m,) int, the stretch of time that each is in, from 0 on.
+    weight:
+        (m, n) efforts of gravity by the prior; None where no model is at hand [N m or N].
 
     """
 
     motion: Motion
     moved: Mapping[float, np.ndarray]
     fold: np.ndarray
+    weight: np.ndarray | None = None
 
     @property
     def effort(self) -> np.ndarray:

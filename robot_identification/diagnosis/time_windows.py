@@ -8,7 +8,7 @@ parameters are free: combinations of standard parameters that the samples show, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -60,6 +60,9 @@ class TimeWindows:
         (m, n, p) of the combinations of parameters; without dry friction where a joint is at rest.
     friction:
         (n, p) combinations to Coulomb friction.
+    bodies, drives:
+        By last link, (p, 10) parameters of a body more on it to combinations; by joint, (p, 2)
+        the same of Coulomb and viscous friction.
     window:
         (m,) window of each sample, in their order.
     place:
@@ -75,6 +78,8 @@ class TimeWindows:
     moving: np.ndarray
     rows: np.ndarray
     friction: np.ndarray
+    bodies: Mapping[str, np.ndarray]
+    drives: Mapping[str, np.ndarray]
     window: np.ndarray
     place: np.ndarray
     grams: np.ndarray
@@ -129,7 +134,7 @@ def time_windows(
     dry = [names.index(f'{joint}.fc') for joint in robot.joints]
     for j, column in enumerate(dry):  # the sign of a velocity that is noise
         standard[~moving[:, j], j, column] = 0.0
-    shown = _shown(standard * moving[:, :, None])
+    shown, seen = _shown(standard * moving[:, :, None])
     rows = standard @ shown
     both = np.concatenate([rows, (effort / deviation)[:, :, None]], axis=2)
     both = (both * moving[:, :, None]).transpose(1, 0, 2)  # (n, m, p + 1)
@@ -140,6 +145,8 @@ def time_windows(
         moving=moving,
         rows=rows,
         friction=shown[dry] / deviation[:, None],
+        bodies={each: seen[:, regressor.layout.slice_of(each)] for each in last_links(robot)},
+        drives={j: seen[:, [names.index(f'{j}.{x}') for x in ('fc', 'fv')]] for j in robot.joints},
         window=numbers,
         place=np.array(place),
         grams=np.stack([(r := both[:, a:b]).transpose(0, 2, 1) @ r for a, b in edges]),
@@ -147,14 +154,22 @@ def time_windows(
     )
 
 
-def _shown(rows: np.ndarray) -> np.ndarray:
-    """Return (q, p) the combinations of q parameters that (m, n, q) rows show."""
+def last_links(robot: Robot) -> tuple[str, ...]:
+    """Return the links that carry no other moving one."""
+    inner = {int(robot.model.parents[i]) for i in robot.joint_ids}
+    links = zip(robot.joint_ids, robot.links, strict=True)
+    return tuple(link for joint, link in links if joint not in inner)
+
+
+def _shown(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (q, p) the combinations of q parameters that (m, n, q) rows show, and the inverse."""
     flat = rows.reshape(-1, rows.shape[-1])
     gram = flat.T @ flat
     size = np.sqrt(np.diag(gram))
     scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 1e-9 * size.max())
     values, vectors = np.linalg.eigh(gram * scale[:, None] * scale)
-    return np.asarray(scale[:, None] * vectors[:, values > SHOWN**2 * values[-1]])
+    vectors = vectors[:, values > SHOWN**2 * values[-1]]
+    return scale[:, None] * vectors, vectors.T * np.where(scale > 0.0, size, 0.0)
 
 
 @dataclass(frozen=True)

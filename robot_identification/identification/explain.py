@@ -175,6 +175,7 @@ def _recorded(found: _Diagnosed) -> RecordingSummary:
         effort_delay=found.checked.delay,
         residuals=found.checked.colour,
         diagnosis=(*prepared.locked, *found.faults),
+        disturbances=prepared.disturbances or (),
     )
 
 

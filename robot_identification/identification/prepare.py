@@ -13,7 +13,7 @@ from ..config.problem import IdentificationProblem, Recordings
 from ..config.recorded_joints import recorded_joints
 from ..config.sources import FileSource, Source
 from ..data.parts import in_memory
-from ..diagnosis.disturbances import Disturbance
+from ..diagnosis.disturbance import Disturbance
 from ..diagnosis.locked_joints import faults_of_locked
 from ..diagnosis.recording_faults import RecordingFault
 from ..errors import collected_warnings, LOCKED, Notes, Omission

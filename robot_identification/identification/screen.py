@@ -11,7 +11,8 @@ import warnings
 from ..config.problem import IdentificationProblem, Recordings
 from ..config.sources import FileSource, Source
 from ..data.recording import Recording
-from ..diagnosis.disturbances import Disturbance, disturbances, times_left_out
+from ..diagnosis.disturbance import Disturbance, times_left_out
+from ..diagnosis.disturbances import disturbances
 from ..errors import collected_warnings, Omission
 from .prepare import Prepared
 from .reduction import is_factor, recordings_among

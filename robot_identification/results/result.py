@@ -11,6 +11,7 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
+from ..diagnosis.disturbance import Disturbance
 from ..diagnosis.recording_faults import RecordingFault
 from ..errors import IdentificationError
 from ..estimation.drive_gains import DriveGains
@@ -65,6 +66,8 @@ class RecordingSummary:
         How long residuals stay alike, joint by joint; None without rows.
     diagnosis:
         What is wrong with the recordings.
+    disturbances:
+        Times that do not belong to the others, those that were left out included.
 
     """
 
@@ -73,6 +76,7 @@ class RecordingSummary:
     effort_delay: EffortDelay | None = None
     residuals: ResidualColour | None = None
     diagnosis: tuple[RecordingFault, ...] = ()
+    disturbances: tuple[Disturbance, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -232,6 +236,7 @@ class Result(ResultView):
             else [],
             'experiment': self.experiment,
             'diagnosis': [finding.to_dict() for finding in self.recorded.diagnosis],
+            'disturbances': [each.to_dict() for each in self.recorded.disturbances],
             'warnings': self.warnings,
             'omissions': [str(text) for text in self.omissions],
             'timing': self.timing,

@@ -26,6 +26,8 @@ PARTLY: dict[str, tuple[str, ...]] = {
     'modelled_efforts': (CONTROL, COLLISIONS, SIMULATION),
     'disturbed': (CONTROL, COLLISIONS, SIMULATION),
     'no_effort': (CONTROL, COLLISIONS, SIMULATION),
+    'brake': (CONTROL, COLLISIONS, SIMULATION),
+    'load': (CONTROL, COLLISIONS, SIMULATION),
     'negative_friction': (CONTROL, COLLISIONS, SIMULATION),
 }
 """Findings with which the model holds for some uses; all others make it wrong altogether."""

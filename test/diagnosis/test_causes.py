@@ -53,6 +53,16 @@ def test_motors_that_are_coupled():
     assert '1.0' in finding.remedy or ' 1 ' in finding.remedy
 
 
+def test_a_driver_that_compensates_gravity_by_a_wrong_model():
+    # what is left of gravity is neither none nor that of lighter links, or of another rate
+    made = arm(FIVE_JOINTS)
+    model, data = made.robot.model, made.robot.model.createData()
+    weight = [pin.computeGeneralizedGravity(model, data, q) for q in made.recording.position]
+    finding = first(made, effort=made.recording.effort - np.array(weight))
+    assert (finding.code, finding.joints) == ('gravity_compensated', ())
+    assert not finding.minor
+
+
 def modelled(made: Arm) -> Recording:
     """Return a recording whose efforts are the URDF's inverse dynamics."""
     settings = SignalSettings(cutoff=10.0, decimate_to=None)

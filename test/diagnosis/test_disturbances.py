@@ -17,6 +17,7 @@ from robot_identification.identification.choose import choose
 from robot_identification.identification.pipeline import identify
 from robot_identification.identification.prepare import prepare
 from robot_identification.identification.screen import screen
+from robot_identification.options.document import plain
 from robot_identification.regressor.settings import ModelSettings
 from robot_identification.signals import process, SignalSettings
 import yaml
@@ -115,14 +116,59 @@ def test_drives_that_are_off_at_rest_are_found():
     assert found.end >= recording.time[-1]
 
 
-@pytest.mark.parametrize(('begin', 'kind'), [(12.0, 'other_robot'), (19.0, 'disturbed')])
+@pytest.mark.parametrize(('begin', 'kind'), [(12.0, 'other_robot'), (19.0, 'load')])
 def test_a_load_that_is_picked_up_parts_the_recording(begin, kind):
     # of two halves nobody knows which one is meant; a short one is left out
     made = arm(213)
     (found,) = found_in(made, loaded_from(made, begin))
     assert found.kind == kind
     assert min(abs(found.begin - begin), abs(found.end - begin)) < 0.6
-    assert found.left_out is (kind == 'disturbed')
+    assert found.left_out is (kind == 'load')
+    # the gains of the drives are off by up to 15 %
+    mass = 4.0 * made.truth.inertias[made.robot.joint_ids[-1]].mass
+    assert found.change.owner == made.robot.links[-1]
+    assert abs(found.change.size) == pytest.approx(mass, rel=0.15)
+    assert f'{abs(found.change.size):.3g} +- ' in found.fault.evidence
+
+
+def test_the_mass_of_a_load_is_right_and_as_certain_as_said():
+    # of drives whose gains are right
+    made = arm(213, gains=0.0)
+    (found,) = found_in(made, loaded_from(made, 19.0))
+    mass = 4.0 * made.truth.inertias[made.robot.joint_ids[-1]].mass
+    assert found.change.deviation < 0.1 * mass
+    assert found.change.size == pytest.approx(mass, abs=3.0 * found.change.deviation)
+
+
+def test_less_load_for_a_while_is_no_load():
+    # a contact that bears some of the weight
+    made = arm(213)
+    recording, loaded = loaded_from(made, 0.0), made.recording.effort
+    rows = within(recording)[:, None]
+    (found,) = found_in(made, replace(recording, effort=np.where(rows, loaded, recording.effort)))
+    assert (found.kind, found.change) == ('disturbed', None)
+
+
+@pytest.mark.parametrize('seed', [210, 213])
+def test_a_brake_that_drags_is_friction_of_one_joint(seed):
+    made, rows = arm(seed), within(arm(seed).recording)
+    speed = np.gradient(made.recording.position[:, 1], made.recording.time)
+    effort = made.recording.effort.copy()
+    friction = 0.8 * effort[:, 1].std()
+    effort[rows, 1] += friction * np.tanh(speed[rows] / 0.02)
+    (found,) = found_in(made, replace(made.recording, effort=effort))
+    assert (found.kind, found.joints) == ('brake', made.robot.joints[1:2])
+    assert found.begin == pytest.approx(BEGIN, abs=0.8)
+    assert found.end == pytest.approx(END, abs=0.8)
+    assert found.change.size == pytest.approx(friction, rel=0.15)
+
+
+def test_a_disturbance_begins_with_its_recording():
+    made = arm(212)
+    effort = made.recording.effort.copy()
+    effort[within(made.recording, 0.0, 4.0)] = 0.0
+    (found,) = found_in(made, replace(made.recording, effort=effort))
+    assert (found.kind, found.begin) == ('no_effort', 0.0)
 
 
 def test_recordings_of_two_robots_are_said_to_be_two():
@@ -195,6 +241,10 @@ def test_identify_leaves_it_out_says_so_and_can_be_repeated(tmp_path):
     assert found.fault.evidence in result.omissions
     (entry,) = result.experiment['data']['identification']
     assert entry['leave_out'] == [[found.begin, found.end]]
+    (named,) = plain(result.to_document())['disturbances']
+    assert (named['kind'], named['begin'], named['end']) == (found.kind, found.begin, found.end)
+    assert named['joints'] == list(found.joints)
+    assert named['left_out'] and named['error'] > named['usual_error']
 
 
 def test_without_auto_it_stays_and_is_named(tmp_path):
