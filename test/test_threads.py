@@ -22,6 +22,8 @@ def blas_threads():
 def test_a_function_has_one_thread_and_its_caller_as_many_as_before():
     with threadpoolctl.threadpool_limits(limits=2, user_api='blas'):
         before = blas_threads()
+        if not before:
+            pytest.skip('threadpoolctl is older than the library of linear algebra')
         assert on_one_thread(blas_threads)() == {1}
         with pytest.raises(ZeroDivisionError):
             on_one_thread(lambda: 1 / 0)()
