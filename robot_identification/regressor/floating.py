@@ -32,7 +32,6 @@ from functools import cached_property
 
 import numpy as np
 import pinocchio as pin
-from scipy.spatial.transform import Rotation
 
 from ..data.recording import Motion
 from ..errors import ModelError, one_of
@@ -132,8 +131,13 @@ class Imu:
         if orientation is None:
             up = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
         else:
-            z = Rotation.from_quat(orientation).inv().apply([0.0, 0.0, 1.0])
-            up = z @ self.rotation.T
+            unit = orientation / np.linalg.norm(orientation, axis=1, keepdims=True)
+            x, y, z, w = unit.T
+            # the last row of the rotation into the world
+            upward = np.column_stack(
+                [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)]
+            )
+            up = upward @ self.rotation.T
         return turn, about, along, up
 
 

@@ -159,6 +159,10 @@ def test_an_imu_elsewhere_on_the_base_reads_the_same_motion():
     read = [values @ imu.rotation for values in (turn, about, there)]
     for found, wanted in zip(imu.at_base(*read, None), (turn, about, along), strict=False):
         np.testing.assert_allclose(found, wanted, atol=1e-12)
+    quaternion = pin.Quaternion(pin.exp3(random.normal(size=3)))
+    *_, up = imu.at_base(*read, np.tile(quaternion.coeffs(), (5, 1)))
+    to_world = quaternion.matrix() @ imu.rotation.T
+    np.testing.assert_allclose(up @ to_world.T, np.tile([0.0, 0.0, 1.0], (5, 1)), atol=1e-12)
 
 
 def test_a_frame_that_there_is_not_is_named():
