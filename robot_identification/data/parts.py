@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from .floating_recording import FloatingRecording
 from .recording import READ_ROWS, Recording, recording_error, RecordingSource, SIGNALS
 
 PART_POSITIONS = 3_600_000
@@ -81,7 +82,7 @@ def head(source: RecordingSource, rows: int) -> Recording | None:
 
 def in_memory(source: RecordingSource, room: int) -> RecordingSource:
     """Read a recording into memory if it takes at most ``room`` bytes; else return its source."""
-    if isinstance(source, Recording) and type(source) is not Recording:
+    if isinstance(source, FloatingRecording):
         return source
     held: list[Recording] = []
     for block in source.blocks(READ_ROWS):

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from ..errors import one_of, SettingsError, suggestion
-from ..model.robot import Robot
 from ..results.exported_files import ISAACLAB, JointDynamics, MJCF, MODEL, URDF
 
 
@@ -321,8 +320,7 @@ def export(
             value=format,
             remedy=f'{hint}give one of {one_of(valid)}',
         )
-    robot = getattr(result, 'robot', None)
-    if format not in FLOATING and isinstance(robot, Robot) and robot.floating:
+    if format not in FLOATING and getattr(getattr(result, 'robot', None), 'floating', False):
         raise SettingsError(
             f"'{format}' is no format of a robot with a floating base",
             key='format',

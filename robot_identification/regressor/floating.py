@@ -42,7 +42,7 @@ from ..model.robot import Robot
 from .inverse_dynamics import InverseDynamicsRegressor
 from .rigid import BLOCK, cross_rows, RigidBodies
 
-RANK_TOLERANCE = 1e-6
+RANK_TOLERANCE = 1e-9
 """
 Singular values of a contact's rows, relative to the largest, that count as none.
 
@@ -294,10 +294,8 @@ class FloatingRegressor:
         # rows of a moment beside those of a force: each by its own size
         size = np.linalg.norm(scaled, axis=2, keepdims=True)
         scaled = np.divide(scaled, size, out=np.zeros_like(scaled), where=size > 0.0)
-        values, vectors = np.linalg.eigh(scaled @ scaled.transpose(0, 2, 1))
-        held = values > RANK_TOLERANCE * values[:, -1:]
-        inverse = np.divide(1.0, np.sqrt(np.abs(values)), out=np.zeros_like(values), where=held)
-        basis = (inverse[:, :, None] * vectors.transpose(0, 2, 1)) @ scaled
+        _, values, basis = np.linalg.svd(scaled, full_matrices=False)
+        basis = basis * (values > RANK_TOLERANCE * values[:, :1])[:, :, None]
         projector = np.eye(self.n_joints) - basis.transpose(0, 2, 1) @ basis
         return np.asarray(projector * (self.noise[:, None] / self.noise))
 
