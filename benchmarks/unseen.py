@@ -76,7 +76,7 @@ class Pair:
 
     @property
     def held(self) -> np.ndarray:
-        """Which stated figures hold, bool: none counts where any joint is faster."""
+        """Return which stated figures hold, bool: none counts where any joint is faster."""
         slow, fast = FAST
         if (self.speeds > fast).any():
             return np.empty(0, dtype=bool)
@@ -86,7 +86,7 @@ class Pair:
 
     @property
     def held_size(self) -> np.ndarray:
-        """Which errors hold in N m, of the joints of `held`, bool."""
+        """Return which errors hold in N m, of the joints of `held`, bool."""
         if (self.speeds > FAST[1]).any():
             return np.empty(0, dtype=bool)
         return np.asarray((self.found_size <= self.stated_size)[self.speeds >= FAST[0]])
