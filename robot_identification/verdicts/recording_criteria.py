@@ -218,10 +218,11 @@ def _floating_base(result: Result) -> Iterator[Reason]:
     estimate = result.estimate
     place = estimate.base.layout.names.index(f'{result.robot.layout.links[0]}.m')
     std = float(estimate.relative_std[place])
-    if not (estimate.identifiability.excited[place] and std <= TOTAL_MASS_STD):
+    mass = float(estimate.base.values[place])
+    if not (estimate.identifiability.excited[place] and std <= TOTAL_MASS_STD and mass > 0.0):
         yield Reason(
             short='the total mass is not known',
-            text=f'the motion determines the total mass to {std:.3g} %',
+            text=f'the motion determines the total mass to {std:.3g} %, as {mass:.3g} kg',
             rules_out=ALL,
             value=std,
             threshold=TOTAL_MASS_STD,

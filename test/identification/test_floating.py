@@ -208,6 +208,14 @@ def test_wrong_axes_signs_and_contacts_are_not_to_be_used(stood, name, changed):
     assert found.level == DO_NOT_USE
 
 
+def test_a_free_fit_of_negative_masses_is_not_to_be_used(stood):
+    folder, signals, *_ = stood
+    free = 'estimation: {method: wls, bootstrap: null, essential: null}\n'
+    found = verdict(identify(experiment(folder, signals, 'free', free, acc=-signals['acc'])))
+    assert found.level == DO_NOT_USE
+    assert any('total mass' in reason.text for reason in found.reasons)
+
+
 def test_hung_up_there_is_no_total_mass(stood):
     """A robot that hangs on a rope at its trunk: the rope takes all of its weight."""
     folder, signals, *_ = stood
