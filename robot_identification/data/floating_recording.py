@@ -9,6 +9,9 @@ import numpy as np
 
 from .recording import Recording, recording_error
 
+_LEAST_NORM = 0.5
+"""Norm of a quaternion below which it is none; those of orientations have 1."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FloatingRecording(Recording):
@@ -49,6 +52,12 @@ class FloatingRecording(Recording):
         for name, width in (('gyroscope', 3), ('accelerometer', 3), ('orientation', 4)):
             if getattr(self, name) is not None:
                 self._freeze(name, width)
+        if self.orientation is not None:
+            small = np.flatnonzero(np.linalg.norm(self.orientation, axis=1) < _LEAST_NORM)
+            if small.size:
+                text = f'orientation in row {small[0]} is no quaternion: its entries are 0'
+                remedy = 'leave orientation out where the IMU does not estimate it'
+                raise recording_error(self.source, text, remedy, value=float(small[0]))
         for name in ('stance', 'wrench'):
             if (values := getattr(self, name)) is not None:
                 kind = bool if name == 'stance' else float

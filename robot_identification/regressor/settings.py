@@ -232,6 +232,9 @@ class ModelSettings:
             yield 'joint_springs', springs, problem, leave
         kinds = {'elastic': self.elastic, 'loops': self.loops or None, 'delta': self.delta}
         given = [key for key, value in kinds.items() if value is not None]
+        if self.base == 'floating' and given:
+            problem = f"base is floating beside '{given[0]}'"
+            yield 'base', self.base, problem, 'leave one of them out'
         if len(given) > 1:
             yield given[1], None, f"'{given[0]}' and '{given[1]}' are given together", leave
         names = [loop.name for loop in self.loops]

@@ -9,7 +9,7 @@ from robot_identification.data.floating_recording import FloatingRecording
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import RecordingError, SettingsError
 from robot_identification.estimation.floating_rows import floating_blocks, projected_rows
-from robot_identification.model.mechanisms import ContactSettings
+from robot_identification.model.mechanisms import ContactSettings, ElasticJoints
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, prior
 from robot_identification.regressor.base_search import structure
@@ -116,6 +116,10 @@ def test_recordings_and_filters_that_do_not_fit_are_refused(swaying):
     windows = replace(SIGNALS, method='polynomial_approximation')
     with pytest.raises(SettingsError, match='polynomial_approximation'):
         list(floating_blocks(recording, regressor, base, windows))
+    with pytest.raises(RecordingError, match='orientation in row 0 is no quaternion'):
+        replace(recording, orientation=np.zeros((len(recording), 4)))
+    with pytest.raises(SettingsError, match="base is floating beside 'elastic'"):
+        ModelSettings(base='floating', elastic=ElasticJoints(motors=('m',), gear_ratios=(1.0,)))
     with pytest.raises(RecordingError, match='gyroscope has shape'):
         replace(recording, gyroscope=recording.gyroscope[:, :2])
 
