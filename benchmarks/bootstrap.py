@@ -7,14 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from robot_identification.estimation import (
-    bootstrap,
-    BootstrapSettings,
-    Estimate,
-    LinearSystem,
-    wls,
-)
+from robot_identification.estimation.bootstrap import bootstrap, BootstrapSettings
+from robot_identification.estimation.estimate import Estimate
 from robot_identification.estimation.estimators import EstimationSettings, RowBuilder
+from robot_identification.estimation.least_squares import wls
+from robot_identification.estimation.system import LinearSystem
 from robot_identification.regressor import build
 from robot_identification.regressor.base_search import structure
 from robot_identification.signals import SignalSettings

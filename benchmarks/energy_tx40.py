@@ -15,7 +15,7 @@ import warnings
 
 from robot_identification.config.experiment import Experiment
 from robot_identification.config.experiment_file import load_experiment
-from robot_identification.estimation import EnergySettings
+from robot_identification.estimation.energy import EnergySettings
 from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 
 from .harness import Section, Table

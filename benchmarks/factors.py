@@ -9,8 +9,10 @@ import zipfile
 
 import numpy as np
 from robot_identification.config.problem import IdentificationProblem
-from robot_identification.estimation import LinearSystem, merge_all, wls
+from robot_identification.estimation.factor import merge_all
 from robot_identification.estimation.factor_file import pack, unpack
+from robot_identification.estimation.least_squares import wls
+from robot_identification.estimation.system import LinearSystem
 from robot_identification.identification.reduction import FactorBuilder
 from robot_identification.regressor import ModelSettings
 

@@ -16,7 +16,8 @@ import time
 
 import numpy as np
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import ols, system_of
+from robot_identification.estimation.least_squares import ols
+from robot_identification.estimation.system import system_of
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, prior

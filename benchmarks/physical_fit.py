@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
-from robot_identification.estimation import physical, PhysicalSettings, wls
+from robot_identification.estimation.least_squares import wls
+from robot_identification.estimation.link_constraints import PhysicalSettings
 from robot_identification.estimation.log_det import LogDetProblem, minimise
+from robot_identification.estimation.physical import physical
 from robot_identification.estimation.physical_fit import PhysicalFit
 from robot_identification.identification.pipeline import identify_sources
 

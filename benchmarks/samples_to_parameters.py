@@ -17,8 +17,10 @@ import time
 import numpy as np
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import accumulate, LinearSystem, row_blocks, system_of, wls
 from robot_identification.estimation.estimators import EstimationSettings
+from robot_identification.estimation.least_squares import wls
+from robot_identification.estimation.rows import row_blocks
+from robot_identification.estimation.system import accumulate, LinearSystem, system_of
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.regressor import Regressor
 from robot_identification.regressor.base_parameters import BaseStructure

@@ -6,14 +6,10 @@ from pathlib import Path
 
 import numpy as np
 from robot_identification.data.drives import Drives, EffortDrive
-from robot_identification.estimation import (
-    essential,
-    from_rows,
-    standard,
-    standard_covariance,
-    wls,
-)
 from robot_identification.estimation.estimators import EstimationSettings
+from robot_identification.estimation.least_squares import essential, wls
+from robot_identification.estimation.prior import standard, standard_covariance
+from robot_identification.estimation.system import from_rows
 from robot_identification.estimation.validation import Validation
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot

@@ -11,8 +11,9 @@ import numpy as np
 import pinocchio as pin
 from robot_identification.config.experiment import PayloadRecordings
 from robot_identification.config.experiment_file import load_experiment
-from robot_identification.estimation import physical, PhysicalSettings
 from robot_identification.estimation.estimators import EstimationSettings
+from robot_identification.estimation.link_constraints import PhysicalSettings
+from robot_identification.estimation.physical import physical
 from robot_identification.exports.urdf_export import identified_urdf
 from robot_identification.identification.pipeline import identify, identify_sources
 from robot_identification.results.result import Result

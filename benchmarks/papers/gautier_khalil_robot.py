@@ -16,8 +16,9 @@ import time
 
 import numpy as np
 from robot_identification.data.recording import Recording
-from robot_identification.estimation import Estimate, ols
+from robot_identification.estimation.estimate import Estimate
 from robot_identification.estimation.estimators import EstimationSettings, RowBuilder
+from robot_identification.estimation.least_squares import ols
 from robot_identification.excitation import (
     Plan,
     plan,

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import numpy as np
-from robot_identification.estimation import evaluate, standard_essential
+from robot_identification.estimation.least_squares import evaluate
+from robot_identification.estimation.prior import standard_essential
 from robot_identification.model.consistency import check
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.results.result import Result

@@ -13,13 +13,14 @@ from functools import lru_cache
 
 import numpy as np
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import row_blocks, system_of
 from robot_identification.estimation.estimators import (
     EstimationSettings,
     EstimationTask,
     ESTIMATORS,
 )
 from robot_identification.estimation.recursive.rls import RecursiveSettings
+from robot_identification.estimation.rows import row_blocks
+from robot_identification.estimation.system import system_of
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, DeltaSettings, ModelSettings, Regressor

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 from robot_identification.data.recording import Recording
-from robot_identification.estimation import IrlsSettings
 from robot_identification.estimation.estimators import EstimationSettings
+from robot_identification.estimation.irls import IrlsSettings
 from robot_identification.identification.pipeline import IdentificationProblem, identify_sources
 from robot_identification.results.result import Result
 from robot_identification.signals import SignalSettings

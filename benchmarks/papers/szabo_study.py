@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from robot_identification.data.recording import Recording
-from robot_identification.estimation import from_rows, ols, wls
+from robot_identification.estimation.least_squares import ols, wls
+from robot_identification.estimation.system import from_rows
 from robot_identification.excitation.bases import FourierTrajectory
 from robot_identification.regressor import predict
 from robot_identification.selection.friction_slopes import find_slopes

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 from robot_identification.data.recording import Motion
-from robot_identification.estimation import system_of
 from robot_identification.estimation.estimators import (
     EstimationSettings,
     EstimationTask,
     ESTIMATORS,
 )
+from robot_identification.estimation.system import system_of
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ElasticJoints, ElasticRegressor, ModelSettings

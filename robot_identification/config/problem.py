@@ -13,8 +13,8 @@ import numpy as np
 
 from ..data.drives import Drives
 from ..errors import IdentificationWarning, one_of
-from ..estimation import choose_prior
 from ..estimation.estimators import EstimationSettings
+from ..estimation.prior import choose_prior
 from ..excitation.planning_settings import PlanningSettings
 from ..model.joint_choice import build_model
 from ..model.parameters import ParameterSet

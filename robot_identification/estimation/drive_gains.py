@@ -32,10 +32,10 @@ from ..errors import IdentifiabilityError, SettingsError
 from ..model.robot import Robot
 from ..options.document import plain
 from ..regressor.base_parameters import BaseStructure
-from . import RowBlock
 from .factor import GrowingTriangle
 from .least_squares import range_basis
 from .plot_samples import read_only
+from .rows import RowBlock
 
 METHODS = ('total', 'constrained')
 """Total least squares, or least squares with gains as unknowns and the load on the right."""

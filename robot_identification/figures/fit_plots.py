@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..estimation import FitTrace, JointFit
+from ..estimation.estimate import JointFit
+from ..estimation.plot_samples import FitTrace
 from ..signals.streaming import FrequencyResponse, SIGNALS
 from .figure import (
     BELOW,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from ..estimation import Estimate
+from ..estimation.estimate import Estimate
 from ..model.consistency import inertia_at_com
 from ..model.parameters import body_links, ParameterSet
 from ..model.robot import Robot

@@ -13,7 +13,8 @@ import yaml
 
 from ..config.experiment import FleetSettings
 from ..config.problem import IdentificationProblem
-from ..estimation import Estimate, Fit, QRFactor
+from ..estimation.estimate import Estimate, Fit
+from ..estimation.factor import QRFactor
 from ..estimation.tables import number, percent, rule, wrapped
 from ..figures import page
 from ..figures.figure import (

@@ -20,10 +20,11 @@ from ..errors import (
     IdentificationWarning,
     unique_texts,
 )
-from ..estimation import essential, Estimate, evaluate, LinearSystem
+from ..estimation.estimate import Estimate
 from ..estimation.estimators import EstimationTask, run_estimator
 from ..estimation.factor_file import merge_stored, Origin, pack, read_factor, StoredFactor, SUFFIX
-from ..estimation.least_squares import joint_weights
+from ..estimation.least_squares import essential, evaluate, joint_weights
+from ..estimation.system import LinearSystem
 from ..options.document import dump
 from ..support.progress import no_progress, Progress, subrange
 from .comparison import compare, FleetComparison, Series

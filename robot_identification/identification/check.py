@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..errors import collected_warnings, Notes
-from ..estimation import effort_delay, EffortDelay
 from ..estimation.drive_gains import DriveGains
 from ..estimation.energy import ENERGY
 from ..estimation.predicted_errors import predicted_errors, PredictedErrors
-from ..estimation.residuals import residual_colour, ResidualColour
+from ..estimation.residuals import effort_delay, EffortDelay, residual_colour, ResidualColour
 from ..estimation.validation import validated_system, Validation, validation_of
 from ..loads.payload import Payload, payload
 from ..model.consistency import check as check_bodies

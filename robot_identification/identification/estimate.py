@@ -10,18 +10,13 @@ import warnings
 
 from ..config.sources import Source
 from ..errors import collected_warnings, IdentifiabilityError, IdentificationWarning, Notes
-from ..estimation import (
-    body_scale,
-    essential,
-    Estimate,
-    LinearSystem,
-    Repair,
-    RowBlock,
-    standard,
-    standard_base_columns,
-    standard_essential,
-)
+from ..estimation.estimate import Estimate
 from ..estimation.estimators import EstimationSettings, EstimationTask, RowBuilder, run_estimator
+from ..estimation.irls import Repair
+from ..estimation.least_squares import essential
+from ..estimation.prior import body_scale, standard, standard_base_columns, standard_essential
+from ..estimation.rows import RowBlock
+from ..estimation.system import LinearSystem
 from ..model.parameters import ParameterSet
 from ..support.progress import no_progress, Progress
 from .choose import Chosen

@@ -13,7 +13,7 @@ from ..config.experiment_file import reproducible_content
 from ..diagnosis.diagnose import diagnose
 from ..diagnosis.recording_faults import estimate_faults, RecordingFault, revolute
 from ..errors import collected_warnings, Notes, unique_texts
-from ..estimation import standard_covariance
+from ..estimation.prior import standard_covariance
 from ..options.fields import to_mapping
 from ..results.result import RecordingSummary, Result
 from ..results.tables import ResultSettings

@@ -25,6 +25,7 @@ from ..config.problem import IdentificationProblem
 from ..config.sources import Source
 from ..errors import IdentificationError
 from ..estimation.cone_sets import estimate_covariance
+from ..estimation.coverage import coverage_of
 from ..estimation.estimate import Estimate
 from ..estimation.least_squares import evaluate
 from ..estimation.plot_samples import ANALYSED_ROWS
@@ -50,7 +51,6 @@ from ..results.exported_files import (
     URDF,
     URDF_TILTED,
 )
-from ..support.coverage import coverage_of
 from .reduction import FactorBuilder, is_factor
 
 Values = Mapping[str, float]

@@ -19,11 +19,11 @@ from ..config.experiment import Experiment
 from ..config.problem import IdentificationProblem, Recordings
 from ..data.recording import RecordingSource, source_name
 from ..errors import RecordingError, SettingsError
-from ..estimation import LinearSystem, RowBlock, system_of
 from ..estimation.bootstrap import variance_inflation
 from ..estimation.drive_gains import drive_gains, DriveGains, GAINS, load_on
 from ..estimation.gain_ratios import gain_ratios
-from ..estimation.rows import row_blocks
+from ..estimation.rows import row_blocks, RowBlock
+from ..estimation.system import LinearSystem, system_of
 from ..regressor import Regressor
 from ..regressor.base_search import structure
 from ..support.progress import no_progress, Progress, subrange

@@ -23,9 +23,9 @@ from ..config.sources import FactorSource, Source
 from ..data.formats import FACTOR
 from ..data.recording_config import RecordingEntry
 from ..errors import SettingsError
-from ..estimation import combine, LinearSystem, ModelSignature
 from ..estimation.energy import ENERGY, require_movers
 from ..estimation.estimators import EstimationSettings, ESTIMATORS, RowBuilder
+from ..estimation.factor import ModelSignature
 from ..estimation.factor_file import (
     FactorSettings,
     merge_error,
@@ -34,6 +34,7 @@ from ..estimation.factor_file import (
     StoredFactor,
     warn_repeated,
 )
+from ..estimation.system import combine, LinearSystem
 from ..excitation.criteria import EarlierInformation, ROW_RATE
 from ..model.friction import SLOPES
 from ..model.robot import robot_document

@@ -27,13 +27,13 @@ import numpy as np
 import pinocchio as pin
 
 from ..errors import IdentifiabilityError, ModelError, RecordingError
-from ..estimation import evaluate, Fit, LinearSystem, ParameterEstimate
 from ..estimation.bootstrap import part_scores, sum_covariance
-from ..estimation.estimate import IDENTIFIED, NOT_EXCITED
-from ..estimation.least_squares import identifiability, joint_weights, range_basis, solve
+from ..estimation.estimate import Fit, IDENTIFIED, NOT_EXCITED, ParameterEstimate
+from ..estimation.least_squares import evaluate, identifiability, joint_weights, range_basis, solve
 from ..estimation.log_det import LogDetProblem, minimise
 from ..estimation.physical_fit import Body, relative_units
 from ..estimation.plot_samples import read_only
+from ..estimation.system import LinearSystem
 from ..model.consistency import (
     check,
     from_pseudo_inertia,

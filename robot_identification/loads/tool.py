@@ -29,12 +29,12 @@ import pinocchio as pin
 
 from ..data.recording import Recording, Samples
 from ..errors import IdentifiabilityError, RecordingError
-from ..estimation import evaluate, Fit, LinearSystem
 from ..estimation.bootstrap import part_scores, sum_covariance
-from ..estimation.least_squares import joint_weights, range_basis
+from ..estimation.estimate import Fit
+from ..estimation.least_squares import evaluate, joint_weights, range_basis
 from ..estimation.plot_samples import read_only
 from ..estimation.rows import RowBlock, time_step
-from ..estimation.system import accumulate
+from ..estimation.system import accumulate, LinearSystem
 from ..estimation.time_blocks import BlockCollector
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout
 from ..model.robot import Robot

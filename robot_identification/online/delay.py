@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..estimation import effort_delay, EffortDelay, PlotSamples
+from ..estimation.plot_samples import PlotSamples
+from ..estimation.residuals import effort_delay, EffortDelay
 from ..regressor.inverse_dynamics import RowPattern
 from .identifier import OnlineIdentifier, Update
 

@@ -27,8 +27,8 @@ from ..data.joint_state_stream import (
 )
 from ..data.sampling import GAP, StampStatistics
 from ..errors import RecordingError
-from ..estimation import EffortDelay
 from ..estimation.recursive.rls import RecursiveEstimate
+from ..estimation.residuals import EffortDelay
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import structure
 from . import Change, ChangeDetector, DelayWatch, OnlineIdentifier, StreamCounts, Update

@@ -23,8 +23,7 @@ import numpy as np
 from ..config.problem import IdentificationProblem
 from ..data.recording import Motion
 from ..errors import SettingsError
-from ..estimation import ModelSignature
-from ..estimation.factor import fixed_test_vector
+from ..estimation.factor import fixed_test_vector, ModelSignature
 from ..estimation.least_squares import prior_base
 from ..estimation.recursive.mrls import learner_of
 from ..estimation.recursive.rls import (

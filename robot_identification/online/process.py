@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from ..errors import IdentificationError
-from ..estimation import EffortDelay
+from ..estimation.residuals import EffortDelay
 from ..support.processes import start_module
 from . import DelayRows
 from .settings import OnlineTask

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..config.problem import IdentificationProblem
 from ..errors import collected_warnings, IdentificationError
-from ..estimation import body_scale, standard
+from ..estimation.prior import body_scale, standard
 from ..estimation.recursive.elimination import ACCEPTED, WEAK
 from ..exports.urdf_export import identified_urdf
 from ..model.parameters import ParameterSet

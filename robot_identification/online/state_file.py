@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import IdentificationError, ModelError, SettingsError
-from ..estimation import ModelSignature
+from ..estimation.factor import ModelSignature
 from ..estimation.recursive.rls import RecursiveState
 from ..untrusted.compressed import ArrayArchive, DAMAGED
 from ..untrusted.files import open_regular

@@ -15,8 +15,7 @@ import numpy as np
 import yaml
 
 from ..errors import IdentificationWarning, unique_texts
-from ..estimation import JointFit
-from ..estimation.estimate import NOT_COVERED
+from ..estimation.estimate import JointFit, NOT_COVERED
 from ..estimation.estimators import ESTIMATORS
 from ..figures import fit_plots, parameter_plots
 from ..figures.page import figure_store, number, percent, render, Tile

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import one_of, SettingsError
-from ..support.coverage import Coverage, LEVEL
+from ..estimation.coverage import Coverage, LEVEL
 
 MODEL, ORIGINAL, URDF, URDF_TILTED, MJCF, ISAACLAB = (
     'model',

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import IdentificationError
+from ..estimation.coverage import Coverage
 from ..model.parameters import ParameterSet
 from ..model.robot import read_robot, Robot, robot_document
 from ..options.document import plain
@@ -20,7 +21,6 @@ from ..regressor import prior
 from ..servo.fit import ServoFit
 from ..servo.parameters import displaced, KINDS, PLAY, ServoParameters
 from ..servo.settings import ServoSettings, SimulatorSettings
-from ..support.coverage import Coverage
 from ..untrusted.files import load_yaml, read_text
 from ..version import __version__
 from .result import FORMAT, MARK

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from ..estimation import Estimate
+from ..estimation.estimate import Estimate
 from .model_selection import ModelSelection
 
 LEAST_SHARE = 0.1

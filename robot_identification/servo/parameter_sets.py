@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..data.commands import CommandRecording, stretches_of
-from ..support.coverage import Coverage, coverage_of
+from ..estimation.coverage import Coverage, coverage_of
 from .fit import jackknife_std
 from .parameters import FreeParameters, ServoParameters
 

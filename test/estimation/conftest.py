@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from robot_identification.estimation import from_rows, LinearSystem
+from robot_identification.estimation.system import from_rows, LinearSystem
 from robot_identification.model.parameters import ParameterLayout
 from robot_identification.regressor.base_parameters import BaseStructure
 

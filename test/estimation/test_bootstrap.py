@@ -6,22 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from robot_identification.errors import IdentifiabilityError
-from robot_identification.estimation import (
-    bootstrap,
-    BootstrapSettings,
-    essential,
-    from_rows,
-    ols,
-    wls,
-)
 from robot_identification.estimation.bootstrap import (
     block_length,
+    bootstrap,
+    BootstrapSettings,
     least_squares_covariance,
     sum_covariance,
     variance_inflation,
     with_bootstrap,
 )
+from robot_identification.estimation.least_squares import essential, ols, wls
 from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.system import from_rows
 from robot_identification.estimation.time_blocks import BlockCollector
 from scipy.signal import lfilter
 from scipy.stats import binom

@@ -7,21 +7,20 @@ import numpy as np
 import pytest
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentifiabilityError, SettingsError
-from robot_identification.estimation import (
-    BootstrapSettings,
+from robot_identification.estimation.bootstrap import BootstrapSettings, with_bootstrap
+from robot_identification.estimation.energy import (
     energy_blocks,
     EnergySettings,
-    ols,
-    wls,
+    quadrature_weights,
+    require_movers,
 )
-from robot_identification.estimation.bootstrap import with_bootstrap
-from robot_identification.estimation.energy import quadrature_weights, require_movers
 from robot_identification.estimation.estimators import (
     EstimationSettings,
     EstimationTask,
     ESTIMATORS,
     RowBuilder,
 )
+from robot_identification.estimation.least_squares import ols, wls
 from robot_identification.estimation.validation import validate
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot

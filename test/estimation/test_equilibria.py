@@ -4,12 +4,8 @@
 import numpy as np
 import pytest
 from robot_identification.errors import RecordingError
-from robot_identification.estimation import (
-    from_rows,
-    ols,
-    wls,
-)
-from robot_identification.estimation.least_squares import evaluate, joint_weights
+from robot_identification.estimation.least_squares import evaluate, joint_weights, ols, wls
+from robot_identification.estimation.system import from_rows
 from robot_identification.pages.estimate_text import estimate_summary
 
 TRUTH = np.array([1.5, -2.0, 0.7, 3.0])

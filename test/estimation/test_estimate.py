@@ -6,12 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from robot_identification.estimation import (
-    essential,
-    ols,
-    wls,
-)
 from robot_identification.estimation.estimate import Uncertainty
+from robot_identification.estimation.least_squares import essential, ols, wls
 from robot_identification.pages.estimate_text import estimate_summary
 
 

@@ -9,20 +9,15 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import ModelError, SettingsError
-from robot_identification.estimation import (
-    from_rows,
-    LinearSystem,
-    ModelSignature,
-    ols,
-    wls,
-)
 from robot_identification.estimation.factor import (
     append_rows,
     fixed_test_vector,
     GrowingTriangle,
     merge_all,
+    ModelSignature,
 )
-from robot_identification.estimation.least_squares import solve
+from robot_identification.estimation.least_squares import ols, solve, wls
+from robot_identification.estimation.system import from_rows, LinearSystem
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
 from robot_identification.regressor.base_search import drawn_states, structure

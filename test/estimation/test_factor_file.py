@@ -17,10 +17,7 @@ from robot_identification.errors import (
     IdentificationWarning,
     SettingsError,
 )
-from robot_identification.estimation import (
-    from_rows,
-    ModelSignature,
-)
+from robot_identification.estimation.factor import ModelSignature
 from robot_identification.estimation.factor_file import (
     FactorSettings,
     merge_stored,
@@ -32,6 +29,7 @@ from robot_identification.estimation.factor_file import (
     write_factor,
     write_factors,
 )
+from robot_identification.estimation.system import from_rows
 from robot_identification.estimation.time_blocks import JointRows, TimeBlocks
 from robot_identification.regressor import ModelSettings
 from robot_identification.signals import SignalSettings

@@ -7,17 +7,11 @@ from functools import partial
 import numpy as np
 import pytest
 from robot_identification.errors import IdentifiabilityError, SettingsError
-from robot_identification.estimation import (
-    essential,
-    from_rows,
-    irls,
-    IrlsSettings,
-    ols,
-    RowBlock,
-    rows,
-    wls,
-)
-from robot_identification.estimation.irls import Loss, Magnitudes, SpikeRepair
+from robot_identification.estimation import rows
+from robot_identification.estimation.irls import irls, IrlsSettings, Loss, Magnitudes, SpikeRepair
+from robot_identification.estimation.least_squares import essential, ols, wls
+from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.system import from_rows
 from robot_identification.options.fields import from_mapping
 from scipy.optimize import minimize
 from scipy.stats import norm

@@ -10,16 +10,15 @@ from robot_identification.errors import (
     ModelError,
     RecordingError,
 )
-from robot_identification.estimation import (
-    combine,
+from robot_identification.estimation.least_squares import (
     essential,
     evaluate,
-    from_rows,
+    joint_weights,
     ols,
-    standard_covariance,
     wls,
 )
-from robot_identification.estimation.least_squares import joint_weights
+from robot_identification.estimation.prior import standard_covariance
+from robot_identification.estimation.system import combine, from_rows
 from robot_identification.model.parameters import ParameterSet
 
 

@@ -9,7 +9,6 @@ import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
-from robot_identification.estimation import from_rows
 from robot_identification.estimation.bounds import standard_box
 from robot_identification.estimation.estimators import (
     EstimationSettings,
@@ -26,6 +25,7 @@ from robot_identification.estimation.link_constraints import (
 )
 from robot_identification.estimation.log_det import LogDetProblem, minimise
 from robot_identification.estimation.physical import physical
+from robot_identification.estimation.system import from_rows
 from robot_identification.exports.urdf_export import identified_urdf
 from robot_identification.model.consistency import check, from_pseudo_inertia, pseudo_inertia
 from robot_identification.model.parameters import ParameterLayout, ParameterSet

@@ -10,12 +10,13 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion
-from robot_identification.estimation import from_rows, standard, table, wls
+from robot_identification.estimation import table
 from robot_identification.estimation.estimators import (
     EstimationSettings,
     EstimationTask,
     run_estimator,
 )
+from robot_identification.estimation.least_squares import wls
 from robot_identification.estimation.link_constraints import PhysicalSettings
 from robot_identification.estimation.physical import (
     choose_strength,
@@ -25,6 +26,8 @@ from robot_identification.estimation.physical import (
     STRENGTHS,
 )
 from robot_identification.estimation.physical_fit import reference_bodies
+from robot_identification.estimation.prior import standard
+from robot_identification.estimation.system import from_rows
 from robot_identification.estimation.time_blocks import JointRows, TimeBlocks
 from robot_identification.model.consistency import (
     check,

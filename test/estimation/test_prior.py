@@ -9,19 +9,18 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from robot_identification.errors import SettingsError
-from robot_identification.estimation import (
+from robot_identification.estimation.bounds import read_boxes
+from robot_identification.estimation.estimators import EstimationSettings
+from robot_identification.estimation.least_squares import essential, ols
+from robot_identification.estimation.prior import (
     body_scale,
     choose_prior,
-    essential,
-    from_rows,
-    ols,
     standard,
     standard_base_columns,
     standard_covariance,
     standard_essential,
 )
-from robot_identification.estimation.bounds import read_boxes
-from robot_identification.estimation.estimators import EstimationSettings
+from robot_identification.estimation.system import from_rows
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.options.fields import from_mapping

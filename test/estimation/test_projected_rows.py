@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.recording import Recording
-from robot_identification.estimation import ols, system_of
+from robot_identification.estimation.least_squares import ols
+from robot_identification.estimation.system import system_of
 from robot_identification.identification.pipeline import (
     IdentificationProblem,
     identify,

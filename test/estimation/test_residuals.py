@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import ols, system_of
+from robot_identification.estimation.least_squares import ols
 from robot_identification.estimation.plot_samples import EMPTY_TRACE, PlotSamples
 from robot_identification.estimation.residuals import effort_delay, residual_colour
+from robot_identification.estimation.system import system_of
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
     build,

@@ -14,13 +14,9 @@ from robot_identification.errors import (
     RecordingError,
     SettingsError,
 )
-from robot_identification.estimation import (
-    accumulate,
-    ols,
-    row_blocks,
-    system_of,
-    wls,
-)
+from robot_identification.estimation.least_squares import ols, wls
+from robot_identification.estimation.rows import row_blocks
+from robot_identification.estimation.system import accumulate, system_of
 from robot_identification.estimation.validation import validate
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot

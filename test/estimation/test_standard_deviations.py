@@ -6,11 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import (
-    ols,
-    system_of,
-    wls,
-)
+from robot_identification.estimation.least_squares import ols, wls
+from robot_identification.estimation.system import system_of
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior
 from robot_identification.regressor.base_search import structure

@@ -7,20 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.data.recording import Recording
-from robot_identification.estimation import (
-    essential,
-    ols,
-    row_blocks,
-    standard,
-    standard_essential,
-    system_of,
-    wls,
-)
 from robot_identification.estimation.estimators import (
     EstimationSettings,
     EstimationTask,
     ESTIMATORS,
 )
+from robot_identification.estimation.least_squares import essential, ols, wls
+from robot_identification.estimation.prior import standard, standard_essential
+from robot_identification.estimation.rows import row_blocks
+from robot_identification.estimation.system import system_of
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (

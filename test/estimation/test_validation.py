@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentifiabilityError, ModelError, RecordingError
-from robot_identification.estimation import f_test_factors, from_rows, ols, system_of
-from robot_identification.estimation.least_squares import joint_weights
-from robot_identification.estimation.validation import validate
+from robot_identification.estimation.least_squares import joint_weights, ols
+from robot_identification.estimation.system import from_rows, system_of
+from robot_identification.estimation.validation import f_test_factors, validate
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 from robot_identification.pages.estimate_text import validation_summary
 from robot_identification.regressor.base_parameters import BaseStructure

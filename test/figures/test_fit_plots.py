@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from robot_identification.estimation import FitTrace, JointFit
+from robot_identification.estimation.estimate import JointFit
+from robot_identification.estimation.plot_samples import FitTrace
 from robot_identification.figures import fit_plots
 
 

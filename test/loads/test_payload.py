@@ -13,7 +13,8 @@ from robot_identification.errors import (
     IdentificationWarning,
     ModelError,
 )
-from robot_identification.estimation import from_rows, RowBlock
+from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.system import from_rows
 from robot_identification.estimation.time_blocks import BlockCollector
 from robot_identification.loads.payload import payload, PayloadSettings
 from robot_identification.model.mechanisms import ElasticJoints

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from robot_identification.data.recording import Motion
 from robot_identification.errors import SettingsError
-from robot_identification.estimation import from_rows
 from robot_identification.estimation.link_constraints import PhysicalSettings
 from robot_identification.estimation.physical import physical
+from robot_identification.estimation.system import from_rows
 from robot_identification.model.link_geometry import (
     box_faces,
     hull_faces,

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import row_blocks, system_of
 from robot_identification.estimation.recursive.mrls import mrls
+from robot_identification.estimation.rows import row_blocks
+from robot_identification.estimation.system import system_of
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.online import identifier_of

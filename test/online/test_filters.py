@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from robot_identification.data.recording import Recording
 from robot_identification.data.sampling import GAP, on_grid
-from robot_identification.estimation import row_blocks
+from robot_identification.estimation.rows import row_blocks
 from robot_identification.online import identifier_of
 from robot_identification.online.filters import OnlineGrid
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.errors import IdentificationError, ModelError, SettingsError
-from robot_identification.estimation import row_blocks
 from robot_identification.estimation.recursive import rls as recursive
 from robot_identification.estimation.recursive.rls import RecursiveSettings
+from robot_identification.estimation.rows import row_blocks
 from robot_identification.model.robot import Robot
 from robot_identification.online import identifier_of, OnlineIdentifier
 from robot_identification.signals.settings import PolynomialApproximation

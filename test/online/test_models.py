@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Recording
-from robot_identification.estimation import row_blocks, rows
+from robot_identification.estimation import rows
+from robot_identification.estimation.rows import row_blocks
 from robot_identification.model.robot import Robot
 from robot_identification.online import identifier_of
 from robot_identification.regressor import DeltaSettings, ElasticJoints, ModelSettings

@@ -17,8 +17,8 @@ from robot_identification.config.experiment import Experiment
 from robot_identification.data.drives import Drives, EffortDrive
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentificationWarning
-from robot_identification.estimation import FitTrace
 from robot_identification.estimation.estimate import Identifiability
+from robot_identification.estimation.plot_samples import FitTrace
 from robot_identification.figures.figure import library
 from robot_identification.figures.page import number, percent, seconds
 from robot_identification.identification import pipeline

@@ -15,14 +15,11 @@ import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentificationWarning, SettingsError
-from robot_identification.estimation import (
-    body_scale,
-    physical,
-    PhysicalSettings,
-    standard,
-    system_of,
-    wls,
-)
+from robot_identification.estimation.least_squares import wls
+from robot_identification.estimation.link_constraints import PhysicalSettings
+from robot_identification.estimation.physical import physical
+from robot_identification.estimation.prior import body_scale, standard
+from robot_identification.estimation.system import system_of
 from robot_identification.exports.urdf_export import identified_urdf
 from robot_identification.model.consistency import check
 from robot_identification.model.friction import FRICTION, SLOPES

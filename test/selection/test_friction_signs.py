@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.estimation import physical, system_of, wls
+from robot_identification.estimation.least_squares import wls
+from robot_identification.estimation.physical import physical
+from robot_identification.estimation.system import system_of
 from robot_identification.model.consistency import check
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, predict, prior

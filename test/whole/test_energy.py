@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.data.recording import Recording
-from robot_identification.estimation import EnergySettings
+from robot_identification.estimation.energy import EnergySettings
 from robot_identification.estimation.estimators import EstimationSettings
 from robot_identification.excitation import plan, PlannerSettings
 from robot_identification.excitation.settings import PointSettings

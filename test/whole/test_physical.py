@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from robot_identification.cli import main
 from robot_identification.config.experiment_file import load_experiment
-from robot_identification.estimation import PhysicalSettings
+from robot_identification.estimation.link_constraints import PhysicalSettings
 from robot_identification.identification.pipeline import identify
 from robot_identification.model.consistency import check
 from robot_identification.results.stored_result import read_result

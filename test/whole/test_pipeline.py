@@ -10,7 +10,7 @@ import pinocchio as pin
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.errors import SettingsError
-from robot_identification.estimation import body_scale
+from robot_identification.estimation.prior import body_scale
 from robot_identification.exports.saving import save
 from robot_identification.identification.pipeline import IdentificationProblem, identify
 from robot_identification.identification.revalidation import add_validation, validate_stored

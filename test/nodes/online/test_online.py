@@ -263,7 +263,7 @@ def test_freeze_and_resume(live):
 
 
 def test_save(live):
-    from robot_identification.estimation import choose_prior
+    from robot_identification.estimation.prior import choose_prior
     from robot_identification.model.robot import Robot
     from robot_identification.regressor import ModelSettings, prior
     import yaml
