@@ -357,7 +357,7 @@ def automatic_choice(problem: IdentificationProblem, given: Collection[str] = ()
 
     """
     keys = frozenset(given)
-    if not can_choose(problem.model, problem.signals, keys):
+    if not can_choose(problem.kind, problem.signals, keys):
         return None
 
     def choose(

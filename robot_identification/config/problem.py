@@ -23,6 +23,7 @@ from ..model.urdf import parse_urdf
 from ..model.urdf_files import read_urdf
 from ..regressor import build, ModelSettings, Regressor
 from ..regressor import prior as urdf_prior
+from ..regressor.kinds import kind_of, RobotKind
 from ..selection.model_selection import ModelSelection
 from ..signals import SignalSettings
 from .experiment import Experiment, KnownLoad, PayloadRecordings
@@ -93,6 +94,11 @@ class IdentificationProblem:
             known_load=experiment.data.known_load,
             payload=experiment.data.payload,
         )
+
+    @property
+    def kind(self) -> RobotKind:
+        """Kind of the robot by its mechanism."""
+        return kind_of(self.robot, self.model)
 
     def with_selection(self, selection: ModelSelection) -> IdentificationProblem:
         """Return the problem with settings that were chosen."""

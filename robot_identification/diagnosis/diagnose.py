@@ -27,6 +27,7 @@ from ..model.plausibility import robot_reach
 from ..model.robot import Robot
 from ..regressor import build, Regressor
 from ..regressor import prior as urdf_prior
+from ..regressor.kinds import ELASTIC, kind_of
 from ..regressor.settings import ModelSettings
 from ..support.progress import no_progress, Progress
 from .disturbance import Disturbance, times_left_out
@@ -194,13 +195,13 @@ def diagnose(
         )
     two = [each.fault for each in disturbed if not each.left_out]
     found += two
-    if model.elastic is None:  # else a recording has the motors, too
+    kind = kind_of(robot, model)
+    if kind is not ELASTIC:  # else a recording has the motors, too
         found += recording_faults(robot, recordings)
     robot = with_default_gravity(robot)
-    # explanations are tried on a tree of stiff joints
-    closed = robot.passive or model.delta is not None or model.loops or model.elastic is not None
     # nothing else explains recordings of two robots
-    observed = None if closed or two else diagnosis_samples(recordings, np.asarray(delay))
+    tried = kind.stiff_tree and not two
+    observed = diagnosis_samples(recordings, np.asarray(delay)) if tried else None
     explained: list[RecordingFault] = []
     if observed is not None:
         with suppress(np.linalg.LinAlgError):  # efforts or positions beyond all measure
@@ -213,7 +214,7 @@ def diagnose(
             fitted = ParameterSet(comparison.prior.layout, comparison.base.chi)
             identified = identified or fitted
     right = all(fault.minor for fault in explained)
-    if right and not closed:  # with another sign, friction looks like a limit
+    if right and kind.stiff_tree:  # with another sign, friction looks like a limit
         found += noisy_limits(robot, recordings, model)
     if right and identified is not None:
         found += forgotten_loads(robot, prior or urdf_prior(robot, model), identified, std)

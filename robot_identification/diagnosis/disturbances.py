@@ -20,6 +20,7 @@ import numpy as np
 
 from ..data.recording import RecordingSource, source_name
 from ..model.robot import Robot
+from ..regressor.kinds import kind_of
 from ..regressor.settings import ModelSettings
 from .disturbance import Disturbance, KINDS
 from .recording_faults import TRIM
@@ -69,7 +70,7 @@ def disturbances(
         Terms of the dynamics, of which coupled drives count.
 
     """
-    if robot.passive or model.delta is not None or model.loops or model.elastic is not None:
+    if not kind_of(robot, model).stiff_tree:
         return ()
     windows = time_windows(robot, sources, model)
     if windows is None:

@@ -34,14 +34,6 @@ from .system import system_of
 CHANGE_PERIODS = 0.6
 """Periods of the cut-off frequency around a change of the contacts that are left out."""
 
-FLOATING_SIGNALS = {'cutoff': 15.0, 'dead_zone': 0.005}
-"""
-Settings of `SignalSettings` that floating bases take where none are given.
-
-Impacts of feet have frequencies above the cut-off [Hz].  A joint that reverses sticks for a while,
-with any friction up to its Coulomb friction: slower than this, it is not known [rad/s].
-"""
-
 _NOTHING = 1e-9
 """Share of a row that contacts leave, below which it is rounding."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import re
 import warnings
 
-from ..errors import IdentificationWarning, ModelError, one_of
+from ..errors import IdentificationWarning, one_of
 from ..model.friction import friction_symbols
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
@@ -81,15 +81,10 @@ def isaaclab_efforts(
     dynamics: JointDynamics | None = None,
 ) -> str:
     """
-    Return actuators of Isaac Lab for joints that are driven by efforts.
+    Return actuators of Isaac Lab for stiff joints that are driven by efforts.
 
     Bodies are those of the exported URDF; ``dynamics`` has friction in place of the model's, of
     joints that it names.
-
-    Raises
-    ------
-    ModelError
-        for a robot whose joints have no parameters of their own: closed loops, elastic joints.
 
     Warns
     -----
@@ -97,12 +92,6 @@ def isaaclab_efforts(
         naming terms that Isaac Lab lacks.
 
     """
-    if model.delta is not None or model.elastic is not None or robot.passive:
-        raise ModelError(
-            f"robot '{robot.name}' has closed loops or elastic joints, which are not written for "
-            'Isaac Lab',
-            remedy='export --format mjcf has them',
-        )
     lacking = TARGETS['isaaclab'].lacking(model.friction)
     if lacking:
         text = f'Isaac Lab has no {one_of(lacking)}: left out'

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ModelError
 from ..figures.figure import templates
 from ..model.friction import FRICTION, SLOPES
 from ..model.parameters import ParameterSet
@@ -49,20 +48,10 @@ def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None =
     Parameters
     ----------
     robot, parameters, model:
-        The robot, its standard parameters, and what these belong to.
-
-    Raises
-    ------
-    ModelError
-        if the robot has closed loops.
+        The robot, without closed loops, its standard parameters, and what these belong to.
 
     """
     model = model or ModelSettings()
-    if model.delta is not None or robot.passive:
-        raise ModelError(
-            f"robot '{robot.name}' has closed loops, whose inverse dynamics is not written as C",
-            remedy='export --format mjcf has them',
-        )
     tree = tree_of(robot)
     owners, remarks = robot.joints, []
     if model.elastic is not None:

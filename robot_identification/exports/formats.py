@@ -40,6 +40,9 @@ class Format:
     write_tilted:
         Returns the text with the tilt of the base in its joints; None where a file holds gravity
         itself, or none.
+    lacking:
+        Names of the kinds of robots that it cannot express, see
+        `robot_identification.regressor.kinds`.
     write_sets, write_servo_sets:
         Return the text, or the bytes, of so many sets of parameters of a result, or of servos,
         for domain randomisation; None where there is no such file.
@@ -53,6 +56,7 @@ class Format:
     suffix: str = ''
     file: str = ''
     write_tilted: Callable[[Any], str] | None = None
+    lacking: tuple[str, ...] = ()
     write_sets: Callable[[Any, int], str | bytes] | None = None
     write_servo_sets: Callable[[Any, int], str | bytes] | None = None
 
@@ -182,6 +186,8 @@ def _servo_sets(result: Any, count: int) -> str:
     return sets_document(result, count)
 
 
+_OTHER_THAN_TREES = ('elastic', 'loops', 'delta', 'floating')
+
 FORMATS = {
     'urdf': Format(
         "the robot's URDF with its <inertial> and <dynamics> elements replaced; all else stays "
@@ -198,10 +204,20 @@ FORMATS = {
         _servo('servo_mjcf'),
         suffix='xml',
         file=MJCF,
+        lacking=('delta',),
     ),
-    'sdf': Format('a model for Gazebo', _sdf, file=URDF, write_tilted=partial(_sdf, tilted=True)),
+    'sdf': Format(
+        'a model for Gazebo',
+        _sdf,
+        file=URDF,
+        write_tilted=partial(_sdf, tilted=True),
+        lacking=('floating',),
+    ),
     'c': Format(
-        'inverse dynamics, gravity and friction as C functions for a controller', _c, file=MODEL
+        'inverse dynamics, gravity and friction as C functions for a controller',
+        _c,
+        file=MODEL,
+        lacking=('loops', 'delta', 'floating'),
     ),
     'yaml': Format(
         'a table of the parameters; with --samples, sets of them',
@@ -212,11 +228,14 @@ FORMATS = {
     'npz': Format('with --samples, sets of parameters as arrays', write_sets=_sets('sets_npz')),
     'csv': Format('a table of the parameters', _csv),
     'plotjuggler': Format(
-        'a layout for PlotJuggler that shows what the nodes publish of the robot', _plotjuggler
+        'a layout for PlotJuggler that shows what the nodes publish of the robot',
+        _plotjuggler,
+        lacking=('floating',),
     ),
     'moveit': Format(
         "MoveIt's joint_limits.yaml, with accelerations that efforts allow over the workspace",
         _moveit,
+        lacking=_OTHER_THAN_TREES,
     ),
     'isaaclab': Format(
         'joints as actuators of Isaac Lab; with --samples, an event that gives each environment '
@@ -224,6 +243,7 @@ FORMATS = {
         _isaaclab,
         _servo('isaaclab'),
         file=ISAACLAB,
+        lacking=_OTHER_THAN_TREES,
         write_sets=_sets('isaaclab_sets'),
     ),
     'mjlab': Format(
@@ -252,9 +272,6 @@ FORMATS = {
     'urdf_link': Format('a load as a link of the URDF', write_load=_load('urdf_link')),
 }
 """Formats by their names."""
-
-FLOATING = ('urdf', 'mjcf', 'yaml', 'csv')
-"""Those that robots with a floating base have."""
 
 
 def export(
@@ -320,14 +337,24 @@ def export(
             value=format,
             remedy=f'{hint}give one of {one_of(valid)}',
         )
-    if format not in FLOATING and getattr(getattr(result, 'robot', None), 'floating', False):
+    if not servos:
+        _require_kind(result, format)
+    return write(result)
+
+
+def _require_kind(result: Any, format: str) -> None:
+    """Raise SettingsError where a format cannot express a robot of its kind."""
+    from ..regressor.kinds import kind_of
+
+    kind = kind_of(result.robot, result.settings.model)
+    if kind.name in FORMATS[format].lacking:
+        valid = [n for n, each in FORMATS.items() if each.write and kind.name not in each.lacking]
         raise SettingsError(
-            f"'{format}' is no format of a robot with a floating base",
+            f"'{format}' is no format of a robot with {kind.text}",
             key='format',
             value=format,
-            remedy=f'give one of {one_of(FLOATING)}',
+            remedy=f'give one of {one_of(valid)}',
         )
-    return write(result)
 
 
 def export_sets(result: Any, count: int, format: str = 'yaml') -> str | bytes:

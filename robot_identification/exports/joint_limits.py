@@ -25,6 +25,7 @@ import yaml
 
 from ..errors import IdentificationError, one_of, reading_failure
 from ..options.document import dump
+from ..regressor.kinds import kind_of
 from ..results.tables import ResultView
 from ..untrusted.files import load_yaml, read_text
 
@@ -133,10 +134,10 @@ def workspace(result: ResultView) -> Workspace:
     """
     robot = result.robot
     limits, n = robot.limits, robot.n_joints
-    model = result.settings.model
-    if model.elastic is not None or model.delta is not None or model.loops:
+    kind = kind_of(robot, result.settings.model)
+    if not kind.stiff_tree:
         raise IdentificationError(
-            'efforts of robots with elastic joints or closed loops bound no acceleration by joint',
+            f'efforts of robots with {kind.text} bound no acceleration by joint',
             remedy='leave out the limits of accelerations',
         )
     effort = np.where(limits.effort > 0.0, limits.effort, np.inf)

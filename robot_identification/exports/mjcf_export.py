@@ -86,7 +86,7 @@ def mjcf(
     ConsistencyError
         naming the links whose inertia no body can have.
     ModelError
-        if the robot has no URDF (a delta robot's own model), or MuJoCo refuses it.
+        if MuJoCo refuses the robot.
 
     Warns
     -----
@@ -95,12 +95,6 @@ def mjcf(
 
     """
     model, dynamics = model or ModelSettings(), dynamics or JointDynamics()
-    if model.delta is not None:
-        raise ModelError(
-            f"robot '{robot.name}' is identified by the delta robot's own model, which has no "
-            'links to export',
-            remedy='identify it by its URDF and robot.loops',
-        )
     document = mechanism(robot)
     bodies = {body.get('name'): body for body in document.iter('body')}
     joints = {joint.get('name'): joint for joint in document.iter('joint')}

@@ -10,7 +10,7 @@ from typing import Any
 from ..config.problem import IdentificationProblem
 from ..errors import collected_warnings, Notes
 from ..estimation.estimators import require_bounds_kept, resolve_method_conflict, RowBuilder
-from ..estimation.floating_rows import FLOATING_SIGNALS, with_row_noise
+from ..estimation.floating_rows import with_row_noise
 from ..model.parameters import ParameterSet
 from ..regressor import FloatingRegressor
 from ..regressor.base_search import structure
@@ -94,8 +94,8 @@ def apply_choice(
     problem = prepared.problem
     if selection is not None:
         problem = problem.with_selection(selection)
-    elif problem.robot.floating:
-        problem = replace(problem, signals=_floating_signals(prepared))
+    else:
+        problem = replace(problem, signals=_default_signals(prepared))
     require_bounds_kept(problem.estimation)
     sources, watch = prepared.recordings.identification, Stopwatch()
     with collected_warnings() as notes:
@@ -137,14 +137,14 @@ def apply_choice(
     )
 
 
-def _floating_signals(prepared: Prepared) -> SignalSettings:
-    """Return the settings of the signals, with those for floating bases if `auto` may choose."""
+def _default_signals(prepared: Prepared) -> SignalSettings:
+    """Return the settings of the signals, with those of the kind of robot if `auto` may choose."""
     experiment, signals = prepared.experiment, prepared.problem.signals
     if experiment is None or not experiment.auto:
         return signals
     left: dict[str, Any] = {
         key: value
-        for key, value in FLOATING_SIGNALS.items()
+        for key, value in prepared.problem.kind.signals.items()
         if f'signals.{key}' not in experiment.given
     }
     return replace(signals, **left)
@@ -153,11 +153,11 @@ def _floating_signals(prepared: Prepared) -> SignalSettings:
 def _selection(prepared: Prepared, progress: Progress) -> ModelSelection | None:
     """Choose the settings that the file leaves out; None where nothing can be chosen."""
     experiment, problem = prepared.experiment, prepared.problem
-    if experiment is None or not experiment.auto or problem.robot.floating:
+    if experiment is None or not experiment.auto:
         return None
     sources = prepared.recordings.identification
     rows = not RowBuilder(problem.estimation).by_energy
-    chooses = can_choose(problem.model, problem.signals, experiment.given)
+    chooses = can_choose(problem.kind, problem.signals, experiment.given)
     if not (rows and chooses) or any(map(is_factor, sources)):
         return None
     return choose_model(

@@ -67,7 +67,7 @@ def _diagnosed(checked: Checked, progress: Progress) -> _Diagnosed:
     with collected_warnings() as notes:
         explained = (
             ()
-            if problem.robot.floating
+            if not problem.kind.diagnosed
             else diagnose(
                 problem.robot,
                 recordings_among(estimated.chosen.prepared.recordings.identification),
@@ -111,9 +111,9 @@ def _with_spring(checked: Checked) -> Checked | None:
         other = check(estimate(completed))
         return Trial(other.estimated.estimate, other.implausible_masses, other)
 
-    turning = () if robot.passive else revolute(robot)
     springs = selection.model.joint_springs
-    free = [j for j, turns in zip(robot.joints, turning) if turns and j not in springs]
+    turning = zip(robot.joints, revolute(robot), strict=True)
+    free = [joint for joint, turns in turning if turns and joint not in springs]
     error = checked.estimated.estimate.fit.relative_error
     return find_spring(selection, error, robot.joints, free, tried)
 

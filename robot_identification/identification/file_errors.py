@@ -84,10 +84,7 @@ def exported_files(
         belong to no joint.
 
     """
-    tree = not problem.robot.passive and problem.model.delta is None
-    if problem.robot.floating:
-        return None  # what contacts carry is no row of a file's alone
-    if not tree or problem.model.elastic is not None or problem.estimation.equations == 'energy':
+    if not problem.kind.stiff_tree or problem.estimation.equations == 'energy':
         return None
     dynamics = {file: fitted_dynamics(system, standard, file) for file in FILE_TERMS}
     x, y, z = (float(value) for value in tilt)

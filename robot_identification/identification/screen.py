@@ -31,8 +31,6 @@ def screen(prepared: Prepared) -> Prepared:
     sources = (*recordings.identification, *recordings.validation)
     if experiment is None or not experiment.auto or any(map(is_factor, sources)):
         return prepared
-    if prepared.problem.robot.floating:
-        return prepared  # a fit without contact forces takes more than a window holds
     with collected_warnings() as notes:
         found = _found(prepared.problem, recordings)
         for each in found:

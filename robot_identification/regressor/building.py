@@ -19,6 +19,7 @@ from .elastic import build_elastic
 from .floating import floating_regressor
 from .inverse_dynamics import InverseDynamicsRegressor, MechanismRegressor, Regressor
 from .joint_terms import body_effort, drive_term, friction_term, spring_term, Term
+from .kinds import ELASTIC, FLOATING, kind_of
 from .rigid import RigidBodies, tree_of
 from .settings import ModelSettings
 
@@ -39,9 +40,10 @@ def build(robot: Robot, settings: ModelSettings | None = None) -> Regressor:
 
     """
     settings = settings or ModelSettings()
-    if settings.elastic is not None:
+    kind = kind_of(robot, settings)
+    if kind is ELASTIC:
         return build_elastic(robot, settings)
-    if robot.floating:
+    if kind is FLOATING:
         # what an accelerometer reads has gravity in it
         tree = _build_rigid(robot.with_gravity((0.0, 0.0, 0.0)), settings)
         return floating_regressor(robot, tree, settings.contacts, settings.imu)

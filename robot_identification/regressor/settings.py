@@ -230,11 +230,9 @@ class ModelSettings:
         if springs and self.elastic is not None:
             problem = 'the model has elastic joints and joint_springs'
             yield 'joint_springs', springs, problem, leave
-        kinds = {'elastic': self.elastic, 'loops': self.loops or None, 'delta': self.delta}
-        given = [key for key, value in kinds.items() if value is not None]
-        if self.base == 'floating' and given:
-            problem = f"base is floating beside '{given[0]}'"
-            yield 'base', self.base, problem, 'leave one of them out'
+        kinds = {'elastic': self.elastic, 'loops': self.loops, 'delta': self.delta}
+        given = [key for key, value in kinds.items() if value]
+        given += [] if self.base == 'fixed' else ['base']
         if len(given) > 1:
             yield given[1], None, f"'{given[0]}' and '{given[1]}' are given together", leave
         names = [loop.name for loop in self.loops]

@@ -43,6 +43,7 @@ from ..model.robot import Robot, tilted_gravity
 from ..regressor import build, ModelSettings
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import structure
+from ..regressor.kinds import RobotKind
 from ..regressor.rigid import tree_of
 from ..signals import RecordingSource, SignalSettings
 from ..signals.decimation import thinned
@@ -187,11 +188,10 @@ def _shown(value: object) -> str:
     return f'{value:.4g}' if isinstance(value, float) else str(value)
 
 
-def can_choose(model: ModelSettings, signals: SignalSettings, given: Collection[str]) -> bool:
-    """Return whether settings can be chosen for a model and signals at all."""
-    mechanism = model.elastic is not None or model.delta is not None or bool(model.loops)
+def can_choose(kind: RobotKind, signals: SignalSettings, given: Collection[str]) -> bool:
+    """Return whether settings can be chosen for a kind of robot and signals at all."""
     filtered = 'signals.method' not in given or signals.method in SEARCH.methods
-    return not mechanism and filtered
+    return kind.stiff_tree and filtered
 
 
 def choose_model(

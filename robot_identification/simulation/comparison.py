@@ -26,6 +26,7 @@ from ..model.mujoco_model import stiffen
 from ..model.parameters import body_links, ParameterSet
 from ..regressor import build
 from ..regressor.base_search import structure
+from ..regressor.kinds import kind_of
 from ..results.result import Result
 from ..results.stored_result import StoredResult
 from ..signals import SignalSettings, stretches
@@ -236,11 +237,10 @@ def replay(
         if no recording is as long as the horizon.
 
     """
-    result.robot.require_tree()
-    if result.settings.model.elastic is not None or result.settings.model.delta is not None:
+    kind = kind_of(result.robot, result.settings.model)
+    if not kind.stiff_tree:
         raise ModelError(
-            f"efforts are not played to robot '{result.robot.name}', whose joints are elastic or "
-            'in loops',
+            f"efforts are not played to robot '{result.robot.name}', which has {kind.text}",
             remedy='compare efforts by robot-identification validate',
         )
     robots = [_Robot.from_result(result, values) for values in (result.prior, result.standard)]

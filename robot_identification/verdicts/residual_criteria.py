@@ -9,6 +9,7 @@ import numpy as np
 
 from ..diagnosis.hypotheses import CANDIDATES
 from ..errors import one_of
+from ..regressor.kinds import kind_of
 from ..results.result import Result
 from .reason import DIAGNOSE, in_times, MORE, Reason, Step
 
@@ -93,10 +94,10 @@ def fit_step(result: Result) -> Step:
 
 def _explained(result: Result) -> str:
     """Return what the diagnosis has to say on a poor fit, as the beginning of a sentence."""
-    tree = not (
-        result.robot.passive or result.settings.model.elastic or result.settings.model.delta
-    )
-    if tree and not any(finding.whole for finding in result.recorded.diagnosis):
+    kind = kind_of(result.robot, result.settings.model)
+    if not kind.diagnosed:
+        return ''
+    if kind.stiff_tree and not any(finding.whole for finding in result.recorded.diagnosis):
         many = len(result.robot.joints) > CANDIDATES.many
         untried = ' (exchanges of joints far apart are not tried on so many)' if many else ''
         return f'none of the faults that the diagnosis knows explains it{untried}: '

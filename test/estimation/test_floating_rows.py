@@ -118,7 +118,7 @@ def test_recordings_and_filters_that_do_not_fit_are_refused(swaying):
         list(floating_blocks(recording, regressor, base, windows))
     with pytest.raises(RecordingError, match='orientation in row 0 is no quaternion'):
         replace(recording, orientation=np.zeros((len(recording), 4)))
-    with pytest.raises(SettingsError, match="base is floating beside 'elastic'"):
+    with pytest.raises(SettingsError, match="'elastic' and 'base' are given together"):
         ModelSettings(base='floating', elastic=ElasticJoints(motors=('m',), gear_ratios=(1.0,)))
     with pytest.raises(RecordingError, match='gyroscope has shape'):
         replace(recording, gyroscope=recording.gyroscope[:, :2])

@@ -14,6 +14,7 @@ import io
 from pathlib import Path
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 from gripper_arm import gripper
 from lxml import etree
@@ -21,8 +22,9 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion
-from robot_identification.errors import IdentificationWarning, ModelError
+from robot_identification.errors import IdentificationWarning, ModelError, SettingsError
 from robot_identification.exports.c_export import c_code, identifier
+from robot_identification.exports.formats import export, FORMATS
 from robot_identification.exports.robot_export import parameters_csv, parameters_yaml
 from robot_identification.exports.sdf_export import sdf, SMALLEST
 from robot_identification.exports.urdf_export import identified_urdf
@@ -32,10 +34,12 @@ from robot_identification.regressor import (
     CoupledDrive,
     DeltaSettings,
     ElasticJoints,
+    LoopSettings,
     ModelSettings,
     predict,
     prior,
 )
+from robot_identification.regressor.kinds import KINDS
 from robot_identification.results.result import write_result
 from robot_identification.results.stored_result import read_result
 import yaml
@@ -345,10 +349,33 @@ def test_elastic_joints_and_breakaway_leave_remarks():
     assert 'not the state' in c_code(robot, prior(robot, dahl), dahl)
 
 
-def test_closed_loops_are_refused():
-    model = ModelSettings(delta=DeltaSettings(0.1, 0.2, 0.46, 0.04))
-    with pytest.raises(ModelError, match='closed loops.*mjcf'):
-        c_code(tx40(), prior(tx40()), model)
+KIND_SETTINGS = {
+    'elastic': ModelSettings(elastic=ElasticJoints(gear_ratios=(50.0,) * 6)),
+    'loops': ModelSettings(loops=(LoopSettings('loop', 'link_1', 'link_2'),)),
+    'delta': ModelSettings(delta=DeltaSettings(0.1, 0.2, 0.46, 0.04)),
+}
+
+
+@pytest.mark.parametrize(
+    ('kind', 'format', 'text'),
+    [
+        ('elastic', 'isaaclab', 'elastic joints.*urdf'),
+        ('loops', 'isaaclab', 'closed loops.*mjcf'),
+        ('loops', 'c', 'closed loops.*mjcf'),
+        ('delta', 'mjcf', "a delta robot's own model"),
+        ('delta', 'c', 'a delta'),
+        ('elastic', 'moveit', 'elastic joints'),
+    ],
+)
+def test_formats_that_a_kind_of_robot_lacks_are_refused(kind, format, text):
+    result = SimpleNamespace(robot=tx40(), settings=SimpleNamespace(model=KIND_SETTINGS[kind]))
+    with pytest.raises(SettingsError, match=f"'{format}' is no format of a robot with {text}"):
+        export(result, format)
+
+
+def test_formats_name_kinds_of_robots_that_there_are():
+    names = {kind.name for kind in KINDS}
+    assert all({*each.lacking} < names for each in FORMATS.values())
 
 
 @pytest.mark.parametrize(

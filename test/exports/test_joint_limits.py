@@ -107,7 +107,7 @@ def test_efforts_that_do_not_hold_the_arm_name_the_joint(physical):
             moveit_limits(replace(physical, robot=replace(robot, limits=some)))
     elastic = replace(physical.settings.model, elastic=ElasticJoints())
     settings = replace(physical.settings, model=elastic)
-    with pytest.raises(IdentificationError, match='elastic joints or closed loops'):
+    with pytest.raises(IdentificationError, match='robots with elastic joints bound'):
         moveit_limits(replace(physical, settings=settings))
     with pytest.raises(IdentificationError, match='at most 100'):
         moveit_limits(physical, share=120.0)

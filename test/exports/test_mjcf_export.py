@@ -9,13 +9,12 @@ import mujoco
 import numpy as np
 import pytest
 from robot_identification.data.recording import Motion
-from robot_identification.errors import ConsistencyError, IdentificationWarning, ModelError
+from robot_identification.errors import ConsistencyError, IdentificationWarning
 from robot_identification.exports.mjcf_export import mjcf
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (
     build,
     CoupledDrive,
-    DeltaSettings,
     ElasticJoints,
     LoopSettings,
     ModelSettings,
@@ -282,13 +281,6 @@ def test_elastic_joints_become_stiff_with_a_remark():
     assert 'the joints are stiff' in text
     model = mujoco.MjModel.from_xml_string(text)
     assert (model.dof_armature[0], model.dof_damping[0]) == (0.7, 2.0)
-
-
-def test_the_delta_robots_own_model_is_refused():
-    robot = Robot.from_urdf(ROOT / 'urdf' / 'tx40.urdf')
-    model = ModelSettings(delta=DeltaSettings(0.1, 0.2, 0.46, 0.04))
-    with pytest.raises(ModelError, match='no links to export'):
-        mjcf(robot, prior(robot), model)
 
 
 def test_negative_friction_is_written_as_none():

@@ -103,7 +103,7 @@ def test_a_recording_has_to_be_longer_than_the_horizon(case):
 def test_elastic_joints_are_refused(case):
     result, recording = case
     settings = replace(result.settings, model=replace(MODEL, elastic=ElasticJoints()))
-    with pytest.raises(ModelError, match='elastic or in loops'):
+    with pytest.raises(ModelError, match='which has elastic joints'):
         replay(SimpleNamespace(**{**vars(result), 'settings': settings}), [recording])
 
 
