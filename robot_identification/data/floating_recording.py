@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from .parts import KeptRecording
 from .recording import Recording, recording_error
 
 _LEAST_NORM = 0.5
@@ -14,7 +16,7 @@ _LEAST_NORM = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class FloatingRecording(Recording):
+class FloatingRecording(KeptRecording):
     """
     A recording of a robot with a floating base, in memory.
 
@@ -46,6 +48,15 @@ class FloatingRecording(Recording):
     stance: np.ndarray
     orientation: np.ndarray | None = None
     wrench: np.ndarray | None = None
+
+    continuous: ClassVar[tuple[str, ...]] = (
+        *Recording.continuous,
+        'gyroscope',
+        'accelerometer',
+        'orientation',
+        'wrench',
+    )
+    stepwise: ClassVar[tuple[str, ...]] = ('stance',)
 
     def __post_init__(self) -> None:
         super().__post_init__()

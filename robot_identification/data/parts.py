@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
 import numpy as np
 
-from .floating_recording import FloatingRecording
 from .recording import READ_ROWS, Recording, recording_error, RecordingSource, SIGNALS
 
 PART_POSITIONS = 3_600_000
@@ -35,6 +34,14 @@ class KeptRecording(Recording):
     """
 
     filtered: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def samples(self, key: Any, make: Callable[[], Iterator[Any]]) -> list[Any]:
+        """Return samples, made anew if the key of their settings is not that of those kept."""
+        if key not in self.filtered:
+            found = list(make())
+            self.filtered.clear()
+            self.filtered[key] = found
+        return list(self.filtered[key])
 
     def rows(self, start: int | None, stop: int | None) -> KeptRecording:
         """Return the part from row ``start`` to before row ``stop``, with samples of its own."""
@@ -82,8 +89,8 @@ def head(source: RecordingSource, rows: int) -> Recording | None:
 
 def in_memory(source: RecordingSource, room: int) -> RecordingSource:
     """Read a recording into memory if it takes at most ``room`` bytes; else return its source."""
-    if isinstance(source, FloatingRecording):
-        return source
+    if isinstance(source, KeptRecording):
+        return replace(source)
     held: list[Recording] = []
     for block in source.blocks(READ_ROWS):
         room -= 8 * len(block) * (1 + len(SIGNALS) * len(block.joints))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -214,6 +214,11 @@ class Recording:
     source: str = 'recording'
     left_out: tuple[tuple[float, float], ...] = ()
 
+    continuous: ClassVar[tuple[str, ...]] = SIGNALS
+    """Signals that are interpolated between samples."""
+    stepwise: ClassVar[tuple[str, ...]] = ()
+    """Signals that keep their value until the next sample."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, 'joints', tuple(self.joints))
         time = _frozen(self.time)
@@ -296,17 +301,19 @@ class Recording:
         for start, stop in pairwise([0, *cuts.tolist(), len(self)]):
             yield self.rows(start, stop)
 
-    @classmethod
-    def concatenate(cls, several: Sequence[Recording]) -> Recording:
-        """Join consecutive recordings, at least one; without velocity where one has none."""
-        if len(several) == 1:
-            return several[0]
-        measured = all(one.velocity is not None for one in several)
-        names = ('time', *(name for name in SIGNALS if measured or name != 'velocity'))
-        signals = {name: np.concatenate([getattr(one, name) for one in several]) for name in names}
-        left_out = tuple(dict.fromkeys(times for one in several for times in one.left_out))
+    @staticmethod
+    def concatenate(several: Sequence[Recording]) -> Recording:
+        """Join consecutive recordings, at least one; without signals that one of them lacks."""
         first = several[0]
-        return cls(**signals, joints=first.joints, source=first.source, left_out=left_out)
+        if len(several) == 1:
+            return first
+        signals: dict[str, Any] = {}
+        for name in ('time', *first.continuous, *first.stepwise):
+            parts = [getattr(one, name) for one in several]
+            complete = all(part is not None for part in parts)
+            signals[name] = np.concatenate(parts) if complete else None
+        left_out = tuple(dict.fromkeys(times for one in several for times in one.left_out))
+        return replace(first, **signals, left_out=left_out)
 
 
 class RecordingSource(Protocol):

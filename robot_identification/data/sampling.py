@@ -26,7 +26,7 @@ import numpy as np
 from ..errors import IdentificationWarning
 from .columns import TIME_UNITS
 from .parts import head
-from .recording import Recording, recording_error, RecordingSource, SIGNALS, source_name
+from .recording import Recording, recording_error, RecordingSource, source_name
 
 
 @dataclass(frozen=True)
@@ -365,8 +365,11 @@ def on_grid(stretch: Recording, rate: float) -> Recording:
     off = np.flatnonzero(jitters[found] | (np.abs(time[found] - grid) > ON_GRID * period))
     if not off.size and count == len(time):
         return replace(stretch, time=grid)
-    signals = {}
-    for name in SIGNALS:
+    signals: dict[str, Any] = {}
+    before = np.searchsorted(time, grid + ON_GRID * period, side='right') - 1
+    for name in stretch.stepwise:
+        signals[name] = getattr(stretch, name)[before]
+    for name in stretch.continuous:
         if (values := getattr(stretch, name)) is None:
             continue
         rows = signals[name] = values[found]

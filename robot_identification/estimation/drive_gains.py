@@ -35,7 +35,7 @@ from ..regressor.base_parameters import BaseStructure
 from .factor import GrowingTriangle
 from .least_squares import range_basis
 from .plot_samples import read_only
-from .rows import RowBlock
+from .row_block import RowBlock
 
 METHODS = ('total', 'constrained')
 """Total least squares, or least squares with gains as unknowns and the load on the right."""

@@ -24,7 +24,8 @@ from ..regressor.base_parameters import BaseStructure
 from ..regressor.energy import energy_of, EnergyRegressor
 from ..signals import by_joint, RecordingSource, sample_rate, SignalSettings, stretches
 from .least_squares import STILL
-from .rows import RowBlock, time_step
+from .row_block import RowBlock
+from .rows import time_step
 from .system import LinearSystem
 
 ENERGY = 'energy'

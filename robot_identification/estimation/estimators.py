@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING
 
 from ..errors import one_of, SettingsError
 from ..options.fields import option, with_fields
-from ..regressor import FloatingRegressor, Regressor
+from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
+from ..regressor.energy import energy_of
 from ..signals import RecordingSource, SignalSettings
 from ..support.progress import Progress
 from .bootstrap import BootstrapSettings
 from .energy import ENERGY, energy_blocks, EnergySettings
 from .estimate import Estimate
-from .floating_rows import floating_blocks
 from .irls import IrlsSettings
 from .link_constraints import PhysicalSettings
 from .plot_samples import TRACE_ROWS
 from .recursive.rls import RecursiveSettings
-from .rows import Repair, row_blocks, RowBlock
+from .row_block import RowBlock
+from .rows import Repair, row_blocks
 from .system import combine, LinearSystem, systems_of
 from .table import BOUNDS, estimate_by, EstimationTask, ESTIMATORS
 
@@ -201,6 +202,11 @@ class RowBuilder:
         """True if the rows are energy equations."""
         return self.settings.equations == 'energy'
 
+    def require(self, regressor: Regressor) -> None:
+        """Raise SettingsError where a regressor has no such rows."""
+        if self.by_energy:
+            energy_of(regressor)
+
     def blocks(
         self,
         source: RecordingSource,
@@ -215,8 +221,6 @@ class RowBuilder:
         A repair of the efforts sample by sample is for inverse dynamics: over an interval, a spike
         is one part of a sum.
         """
-        if isinstance(regressor, FloatingRegressor):
-            return floating_blocks(source, regressor, structure, signals)
         if self.by_energy:
             return energy_blocks(source, regressor, structure, signals, self.settings.energy)
         return row_blocks(source, regressor, structure, signals, repair=repair)

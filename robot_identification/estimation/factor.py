@@ -19,6 +19,7 @@ from scipy.linalg import lapack
 
 from ..data.recording import Motion
 from ..errors import IdentificationError, ModelError, one_of, SettingsError
+from ..model.floating_base import has_floating_base
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.inverse_dynamics import RowPattern
@@ -411,6 +412,11 @@ class QRFactor:
         for weight, part in zip(weights, self.triangles, strict=True):
             total = append_rows(total, weight * part[part.any(axis=1)])
         return total
+
+    @property
+    def mixed(self) -> bool:
+        """True if each row is of all joints, as projected ones of floating bases are."""
+        return has_floating_base(self.joints)
 
     def residual_norms(self, base: np.ndarray) -> np.ndarray:
         """(n,) norms of tau_j - W_j base over the rows that are kept, for (b,) ``base``."""

@@ -11,25 +11,22 @@ cut-off frequency are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 
 from ..data.floating_recording import FloatingRecording
-from ..data.recording import Motion, Recording, RecordingSource, source_name
-from ..data.sampling import GAP, on_grid, sample_rate
+from ..data.recording import Motion, RecordingSource, source_name
 from ..errors import RecordingError, SettingsError
 from ..model.floating_base import BASE_JOINTS
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.floating import floating_motion, FloatingRegressor
 from ..signals import by_joint, decimation_factor, SignalSettings
-from ..signals.methods import LowPass, Method, METHODS
+from ..signals.methods import LocalPolynomial, LowPass
+from ..signals.streaming import filter_key, gridded
 from ..signals.windows import Windows
-from .least_squares import wls
-from .rows import BLOCK_SAMPLES, RowBlock
-from .system import system_of
+from .row_block import BLOCK_SAMPLES, RowBlock
 
 CHANGE_PERIODS = 0.6
 """Periods of the cut-off frequency around a change of the contacts that are left out."""
@@ -39,9 +36,6 @@ _NOTHING = 1e-9
 
 _OVERSAMPLING = 8.0
 """Samples a period of the cut-off frequency at which the regressor is evaluated."""
-
-_PART = 300_000
-"""Samples of a recording that are filtered at once."""
 
 _BASE = len(BASE_JOINTS)
 
@@ -167,81 +161,25 @@ def projected_rows(
             yield replace(rows, block=replace(block, independence=independence))
 
 
-def row_noise(
-    sources: Iterable[RecordingSource],
-    regressor: FloatingRegressor,
-    structure: BaseStructure,
-    signals: SignalSettings,
-    values: np.ndarray,
-) -> np.ndarray:
-    """
-    Return the noise of the rows (6 + n,) by the residuals of base parameters [N, N m].
-
-    A contact's forces take up a part of the noise; what is left says how much there was.
-    """
-    squares, left = np.zeros((2, regressor.n_joints))
-    for source in sources:
-        for rows in projected_rows(source, regressor, structure, signals):
-            residual = rows.block.effort - rows.block.matrix @ values
-            squares += np.einsum('mj,mj->j', residual, residual)
-            left += rows.share * len(residual)
-    return np.sqrt(squares / np.maximum(left, 1e-12))
-
-
-def with_row_noise(
-    sources: Sequence[RecordingSource],
-    regressor: FloatingRegressor,
-    structure: BaseStructure,
-    signals: SignalSettings,
-) -> FloatingRegressor:
-    """
-    Return the regressor with the noise of its rows that recordings show.
-
-    Forces of contacts and parameters are found by weighted least squares, whose weights come from
-    the residuals of the fit before.
-    """
-    for _ in range(_PASSES):
-        system = system_of(
-            sources, regressor, structure, signals, read=floating_blocks, trace_points=2
-        )
-        values = wls(system).base.values
-        noise = row_noise(sources, regressor, structure, signals, values)
-        # what a contact takes up wholly shows no noise
-        noise = np.maximum(noise, _LEAST_NOISE * regressor.noise)
-        regressor = replace(regressor, noise=noise)
-    return regressor
-
-
-_PASSES = 2
-"""Fits before the noise of the rows is taken for known."""
-
-_LEAST_NOISE = 1e-3
-"""Least noise of a row, by the one that was taken for the fit before."""
-
-
 def floating_stretches(
     recording: FloatingRecording, regressor: FloatingRegressor, signals: SignalSettings
-) -> Iterator[FloatingSamples]:
-    """Iterate over the filtered stretches of a recording, a few samples a period each."""
-    rate = signals.sample_rate or sample_rate(recording)
-    if signals.method == 'polynomial_approximation':
+) -> list[FloatingSamples]:
+    """Return the filtered stretches of a recording, a few samples a period each."""
+    if signals.method not in ('butterworth', 'savitzky_golay'):
         raise SettingsError(
             f"'signals.method' is {signals.method}, which floating bases do not have",
             key='signals.method',
             value=signals.method,
             remedy='take butterworth',
         )
-    method = METHODS[signals.method](signals, rate)
-    for start in range(0, len(recording), _PART):
-        for piece in recording.rows(start, start + _PART).split(GAP / rate):
-            if len(piece) >= method.needed(signals.ends):
-                yield _samples(
-                    _gridded(cast(FloatingRecording, piece), rate),
-                    regressor,
-                    signals,
-                    method,
-                    rate,
-                )
+    driven = np.arange(len(recording.joints)) >= _BASE
+
+    def samples() -> Iterator[FloatingSamples]:
+        for stretch, method in gridded(recording, signals, driven):
+            assert isinstance(stretch, FloatingRecording) and not isinstance(method, Windows)
+            yield _samples(stretch, regressor, signals, method)
+
+    return recording.samples((filter_key(signals), regressor.imu), samples)
 
 
 def _checked(source: RecordingSource, regressor: FloatingRegressor) -> FloatingRecording:
@@ -261,50 +199,16 @@ def _checked(source: RecordingSource, regressor: FloatingRegressor) -> FloatingR
     return source
 
 
-def _gridded(piece: FloatingRecording, rate: float) -> FloatingRecording:
-    """Return a stretch on a uniform grid; contacts are those of the sample before."""
-    extra = [piece.gyroscope, piece.accelerometer]
-    extra += [array for array in (piece.orientation, piece.wrench) if array is not None]
-    packed = np.hstack([np.asarray(piece.position), *extra])
-    names = tuple(map(str, range(packed.shape[1])))
-    none = np.zeros_like(packed)
-    none[:, : piece.effort.shape[1]] = piece.effort
-    even = on_grid(Recording(piece.time, np.nan_to_num(packed), none, names), rate)
-    if len(even) == len(piece) and np.array_equal(even.position, np.nan_to_num(packed)):
-        return replace(piece, time=even.time)
-    places = np.searchsorted(piece.time, even.time + 1e-9, side='right') - 1
-    places = np.clip(places, 0, len(piece) - 1)
-    n = piece.position.shape[1]
-    wrench = None
-    if piece.wrench is not None:
-        values = even.position[:, -piece.wrench.shape[1] :]
-        wrench = np.where(np.isnan(piece.wrench[places]), np.nan, values)
-    return replace(
-        piece,
-        time=even.time,
-        position=even.position[:, :n],
-        velocity=None,
-        effort=even.effort[:, :n],
-        gyroscope=even.position[:, n : n + 3],
-        accelerometer=even.position[:, n + 3 : n + 6],
-        orientation=None if piece.orientation is None else even.position[:, n + 6 : n + 10],
-        stance=piece.stance[places],
-        wrench=wrench,
-    )
-
-
 def _samples(
     stretch: FloatingRecording,
     regressor: FloatingRegressor,
     signals: SignalSettings,
-    method: Method,
-    rate: float,
+    method: LowPass | LocalPolynomial,
 ) -> FloatingSamples:
-    assert not isinstance(method, Windows)
-    plain = replace(method, measured=False) if isinstance(method, LowPass) else method
+    rate = method.rate
 
     def smooth(signal: np.ndarray) -> tuple[np.ndarray, ...]:
-        found = [plain.motion(column, None) for column in signal.T]
+        found = [method.motion(column, None) for column in signal.T]
         return tuple(np.array(each).T for each in zip(*found, strict=True))
 
     q, dq, ddq = smooth(stretch.position[:, _BASE:])

@@ -33,7 +33,8 @@ from .least_squares import (
     Solution,
     solve,
 )
-from .rows import Predict, Repair, RowBlock, RowCache
+from .row_block import RowBlock, RowCache
+from .rows import Predict, Repair
 from .system import LinearSystem
 
 LOSSES = ('huber', 'tukey')

@@ -28,7 +28,6 @@ import numpy as np
 from scipy.linalg import qr_delete, solve_triangular
 
 from ..errors import IdentifiabilityError, one_of, RecordingError
-from ..model.floating_base import BASE_JOINTS
 from ..model.parameters import ParameterLayout, ParameterSet
 from ..regressor.base_parameters import BaseStructure
 from .estimate import (
@@ -222,12 +221,11 @@ def joint_weights(system: LinearSystem | QRFactor) -> np.ndarray:
 
     """
     factor = system if isinstance(system, QRFactor) else system.factor
-    if factor.joints[: len(BASE_JOINTS)] == BASE_JOINTS:
-        return _of_mixed_rows(factor)
+    if factor.mixed:
+        return _mixed_weights(factor)
     weights = np.ones(factor.n_joints)
-    for j, joint in enumerate(factor.joints):
-        if not factor.driven[j]:
-            continue
+    for j in np.flatnonzero(factor.driven):
+        joint = factor.joints[j]
         matrix, effort = factor.triangles[j, :, :-1], factor.triangles[j, :, -1]
         u = range_basis(matrix)
         rows, count = float(factor.independent_rows[j]), u.shape[1]
@@ -244,7 +242,10 @@ def joint_weights(system: LinearSystem | QRFactor) -> np.ndarray:
         # below this the residual is rounding error, and its inverse no weight
         floor = 1e-12 * np.linalg.norm(effort) / np.sqrt(factor.rows[j])
         weights[j] = 1.0 / max(residual, floor)
-    return weights if factor.driven.all() else _with_equilibria(factor, weights)
+    if factor.driven.all():
+        return weights
+    weights[~factor.driven] = np.median(weights[factor.driven])
+    return _weighed_by_all(factor, weights, ~factor.driven, 2)
 
 
 def require_some(known: Identifiability) -> None:
@@ -256,9 +257,9 @@ def require_some(known: Identifiability) -> None:
         )
 
 
-def _of_mixed_rows(factor: QRFactor) -> np.ndarray:
+def _mixed_weights(factor: QRFactor) -> np.ndarray:
     """
-    Weigh rows of a floating base by their residuals in the solution of all rows.
+    Weigh the rows of a floating base, which are all of all joints.
 
     Rows that a contact takes up wholly are zero, and may have any weight.
     """
@@ -272,16 +273,9 @@ def _of_mixed_rows(factor: QRFactor) -> np.ndarray:
             value=rows,
             remedy=f'{_LONGER}, or lower signals.dead_zone',
         )
-    share = np.sqrt(np.maximum(1.0, factor.independent_rows))
-    weights = share / np.maximum(sizes[:, -1], sizes[:, -1].max() * _EMPTY)
-    for _ in range(3):
-        stacked = factor.stacked(np.where(empty, 0.0, weights))
-        norms = np.linalg.norm(stacked[:, :-1], axis=0)
-        scale = np.where(norms > 0.0, norms, 1.0)
-        scaled, *_ = np.linalg.lstsq(stacked[:, :-1] / scale, stacked[:, -1], rcond=TOLERANCE)
-        left = factor.triangles[:, :, -1] - factor.triangles[:, :, :-1] @ (scaled / scale)
-        residual = np.linalg.norm(left, axis=1) / share
-        weights = 1.0 / np.maximum(residual, _EMPTY * sizes.max() / share)
+    efforts = np.maximum(sizes[:, -1], sizes[:, -1].max() * _EMPTY)
+    weights = np.where(empty, 0.0, np.sqrt(np.maximum(1.0, factor.independent_rows)) / efforts)
+    weights = _weighed_by_all(factor, weights, ~empty, 3)
     weights[empty] = np.median(weights[~empty])
     return weights
 
@@ -290,21 +284,29 @@ _EMPTY = 1e-9
 """Size of rows, by the largest, that are none but for rounding."""
 
 
-def _with_equilibria(system: QRFactor, weights: np.ndarray) -> np.ndarray:
-    """Fill in the weights of rows without effort, by two rounds of the solution of all rows."""
-    others = ~system.driven
-    weights[others] = np.median(weights[system.driven])
-    for _ in range(2):
-        factor = system.stacked(weights)
-        norms = np.linalg.norm(factor[:, :-1], axis=0)
+def _weighed_by_all(
+    factor: QRFactor, weights: np.ndarray, chosen: np.ndarray, rounds: int
+) -> np.ndarray:
+    """
+    Return weights with those of rows that have no least squares of their own.
+
+    These are weighed by their residual in the solution of all rows, which is found so many times,
+    with the weights of the time before.  ``weights`` (n,) are the first ones, ``chosen`` (n,) says
+    which of them change.
+    """
+    weights = weights.copy()
+    share = np.sqrt(np.maximum(1.0, factor.independent_rows[chosen]))
+    for _ in range(rounds):
+        stacked = factor.stacked(weights)
+        norms = np.linalg.norm(stacked[:, :-1], axis=0)
         scale = np.where(norms > 0.0, norms, 1.0)
-        scaled, *_ = np.linalg.lstsq(factor[:, :-1] / scale, factor[:, -1], rcond=TOLERANCE)
-        base = scaled / scale
-        terms = system.triangles[others, :, :-1] * base
-        rows = np.sqrt(np.maximum(1.0, system.independent_rows[others]))
-        residual = np.linalg.norm(terms.sum(axis=2), axis=1) / rows
-        floor = 1e-12 * np.linalg.norm(terms, axis=(1, 2)) / rows
-        weights[others] = 1.0 / np.maximum(residual, np.maximum(floor, np.finfo(float).tiny))
+        scaled, *_ = np.linalg.lstsq(stacked[:, :-1] / scale, stacked[:, -1], rcond=TOLERANCE)
+        terms = factor.triangles[chosen, :, :-1] * (scaled / scale)
+        left = terms.sum(axis=2) - factor.triangles[chosen, :, -1]
+        # below this the residual is rounding error, and its inverse no weight
+        floor = 1e-12 * np.linalg.norm(terms, axis=(1, 2)) / share
+        floor = np.maximum(floor, np.finfo(float).tiny)
+        weights[chosen] = 1.0 / np.maximum(np.linalg.norm(left, axis=1) / share, floor)
     return weights
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..regressor.inverse_dynamics import RowPattern
-from .rows import RowBlock
+from .row_block import RowBlock
 
 TRACE_ROWS = 20_000
 """Rows of recordings that are kept for plots, as far as `TRACE_BYTES` allows."""

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.linalg import blas
 
 from ..errors import RecordingError
-from ..model.floating_base import BASE_JOINTS
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.inverse_dynamics import RowPattern
@@ -29,7 +28,8 @@ from .plot_samples import (
     TRACE_ROWS,
     TraceCollector,
 )
-from .rows import driven_rows, require_order, row_blocks, RowBlock
+from .row_block import RowBlock
+from .rows import driven_rows, require_order, row_blocks
 from .time_blocks import BlockCollector, TimeBlocks
 
 
@@ -250,8 +250,7 @@ def accumulate(
         )
     system = builder.system(structure, tuple(joints), source, driven)
     silent = system.factor.driven & (system.factor.raw_gram[:, -1, -1] == 0.0)
-    silent &= [joint not in BASE_JOINTS for joint in system.factor.joints]
-    if system.factor.raw_rows and silent.any():
+    if system.factor.raw_rows and silent.any() and not system.factor.mixed:
         joint = system.factor.joints[int(silent.argmax())]
         raise RecordingError(
             f"{source}: effort of joint '{joint}' is zero in every row",

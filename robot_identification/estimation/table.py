@@ -26,7 +26,7 @@ from .link_constraints import PhysicalSettings
 from .physical import physical
 from .recursive.mrls import mrls
 from .recursive.rls import RecursiveSettings
-from .rows import RowBlock
+from .row_block import RowBlock
 from .system import LinearSystem
 
 BOUNDS = (

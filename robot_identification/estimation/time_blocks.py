@@ -17,7 +17,7 @@ from itertools import accumulate, chain, pairwise
 import numpy as np
 
 from ..regressor.inverse_dynamics import RowPattern
-from .rows import RowBlock
+from .row_block import RowBlock
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ from .estimate import Estimate, Fit
 from .factor import QRFactor
 from .least_squares import evaluate, joint_weights, NEGLIGIBLE_COLUMN, TOLERANCE
 from .plot_samples import FitTrace, read_only
-from .rows import driven_rows, require_order, row_blocks, RowBlock
+from .row_block import RowBlock
+from .rows import driven_rows, require_order, row_blocks
 from .system import LinearSystem, system_of
 
 _BLOCK = 16384  # rows that are predicted at once, for the sake of memory

@@ -10,7 +10,7 @@ from typing import Any
 from ..config.problem import IdentificationProblem
 from ..errors import collected_warnings, Notes
 from ..estimation.estimators import require_bounds_kept, resolve_method_conflict, RowBuilder
-from ..estimation.floating_rows import with_row_noise
+from ..estimation.row_noise import with_row_noise
 from ..model.parameters import ParameterSet
 from ..regressor import FloatingRegressor
 from ..regressor.base_search import structure
@@ -104,6 +104,7 @@ def apply_choice(
         problem = replace(problem, estimation=estimation)
         found: tuple[str, ...] = ()
         regressor, prior = problem.regressor(), problem.prior()
+        RowBuilder(estimation).require(regressor)
         base = structure(regressor, problem.robot, grouping=problem.model.grouping)
         watch.lap('structure')
         if any(map(is_factor, sources)):

@@ -15,7 +15,7 @@ from ..estimation.estimators import EstimationSettings, EstimationTask, RowBuild
 from ..estimation.irls import Repair
 from ..estimation.least_squares import essential
 from ..estimation.prior import body_scale, standard, standard_base_columns, standard_essential
-from ..estimation.rows import RowBlock
+from ..estimation.row_block import RowBlock
 from ..estimation.system import LinearSystem
 from ..model.parameters import ParameterSet
 from ..support.progress import no_progress, Progress

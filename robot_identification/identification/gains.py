@@ -22,7 +22,8 @@ from ..errors import RecordingError, SettingsError
 from ..estimation.bootstrap import variance_inflation
 from ..estimation.drive_gains import drive_gains, DriveGains, GAINS, load_on
 from ..estimation.gain_ratios import gain_ratios
-from ..estimation.rows import row_blocks, RowBlock
+from ..estimation.row_block import RowBlock
+from ..estimation.rows import row_blocks
 from ..estimation.system import LinearSystem, system_of
 from ..regressor import Regressor
 from ..regressor.base_search import structure

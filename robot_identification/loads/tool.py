@@ -33,7 +33,8 @@ from ..estimation.bootstrap import part_scores, sum_covariance
 from ..estimation.estimate import Fit
 from ..estimation.least_squares import evaluate, joint_weights, range_basis
 from ..estimation.plot_samples import read_only
-from ..estimation.rows import RowBlock, time_step
+from ..estimation.row_block import RowBlock
+from ..estimation.rows import time_step
 from ..estimation.system import accumulate, LinearSystem
 from ..estimation.time_blocks import BlockCollector
 from ..model.parameters import INERTIAL_SYMBOLS, ParameterLayout

@@ -11,6 +11,8 @@ Neither orientation nor velocity of the base appear in the equations of motion t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lxml import etree
 import numpy as np
 
@@ -19,6 +21,12 @@ from .urdf import parse_tree
 
 BASE_JOINTS = tuple(f'base_{kind}_{axis}' for kind in ('force', 'torque') for axis in 'xyz')
 """Joints of a floating base; they name the rows of force and moment on it."""
+
+
+def has_floating_base(joints: Sequence[str]) -> bool:
+    """Return whether the first ones of joints, or of the rows of a sample, are those of a base."""
+    return tuple(joints[: len(BASE_JOINTS)]) == BASE_JOINTS
+
 
 _LINKS = tuple(f'floating_base_{i}' for i in range(6))
 

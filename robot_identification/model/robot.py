@@ -24,7 +24,7 @@ import pinocchio as pin
 
 from ..errors import IdentificationWarning, LOCKED, ModelError, Omission, one_of, SettingsError
 from .consistency import from_pseudo_inertia, pseudo_inertia
-from .floating_base import BASE_JOINTS, UNREAL_LINKS, with_floating_base
+from .floating_base import BASE_JOINTS, has_floating_base, UNREAL_LINKS, with_floating_base
 from .joint_choice import (
     bodies_alike,
     build_model,
@@ -198,7 +198,7 @@ class Robot:
     @property
     def floating(self) -> bool:
         """True if the root link is free, and the first joints are those of its base."""
-        return self.joints[: len(BASE_JOINTS)] == BASE_JOINTS
+        return has_floating_base(self.joints)
 
     @property
     def tree_urdf(self) -> str:

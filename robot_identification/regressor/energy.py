@@ -281,7 +281,7 @@ def energy_of(regressor: Regressor, key: str = 'estimation.equations') -> Energy
         raise SettingsError(
             f"'{key}' asks for energy equations, which are made for trees of rigid links",
             key=key,
-            remedy='robots with loops or elastic joints take what needs no energies',
+            remedy='robots with loops, elastic joints or a floating base take what needs none',
         )
     others = tuple(term for term in terms if not isinstance(term, RigidBodies))
     return EnergyRegressor(regressor.layout, regressor.n_joints, rigid[0], others)

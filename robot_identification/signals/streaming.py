@@ -23,7 +23,7 @@ import warnings
 import numpy as np
 
 from ..data.parts import KeptRecording, read_parts
-from ..data.recording import recording_error, RecordingSource, Samples, source_name
+from ..data.recording import Recording, recording_error, RecordingSource, Samples, source_name
 from ..data.sampling import CLOCK, GAP, on_grid, sample_rate
 from ..errors import IdentificationWarning
 from ..options.fields import key_error
@@ -69,23 +69,27 @@ def stretches(
         of a joint does not change at all.
 
     """
+
+    def samples() -> Iterator[Samples]:
+        for stretch, method in gridded(source, settings, driven):
+            yield method.samples(stretch, settings.ends)
+
     if not isinstance(source, KeptRecording):
-        yield from _stretches(source, settings, driven)
+        yield from samples()
         return
-    key = (
-        replace(settings, dead_zone=0.0, effort_delay=0.0, effort_low_pass=0.0),
-        None if driven is None else tuple(driven.tolist()),
-    )
-    if key not in source.filtered:
-        found = list(_stretches(source, settings, driven))
-        source.filtered.clear()
-        source.filtered[key] = found
-    yield from source.filtered[key]
+    key = filter_key(settings), None if driven is None else tuple(driven.tolist())
+    yield from source.samples(key, samples)
 
 
-def _stretches(
+def filter_key(settings: SignalSettings) -> SignalSettings:
+    """Return settings that are equal if they make the same samples."""
+    return replace(settings, dead_zone=0.0, effort_delay=0.0, effort_low_pass=0.0)
+
+
+def gridded(
     source: RecordingSource, settings: SignalSettings, driven: np.ndarray | None
-) -> Iterator[Samples]:
+) -> Iterator[tuple[Recording, Method]]:
+    """Iterate over gap-free stretches on a uniform grid, with their filter; see `stretches`."""
     name, plan = source_name(source), None
     longest, left_out = 0, []
     lowest, highest = np.full((2, len(source.joints)), [[np.inf], [-np.inf]])
@@ -101,7 +105,7 @@ def _stretches(
             stretch = on_grid(piece, plan.rate)
             longest = max(longest, len(stretch))
             if len(stretch) >= plan.shortest:
-                yield plan.method.samples(stretch, settings.ends)
+                yield stretch, plan.method
             else:
                 left_out.append((float(stretch.time[0]), len(stretch) / plan.rate))
     if plan is None:

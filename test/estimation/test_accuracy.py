@@ -7,7 +7,7 @@ import pytest
 from robot_identification.estimation.least_squares import ols, wls
 from robot_identification.estimation.recursive.mrls import mrls
 from robot_identification.estimation.recursive.rls import RecursiveSettings
-from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.row_block import RowBlock
 from robot_identification.estimation.system import from_rows
 
 from .conftest import plain_structure

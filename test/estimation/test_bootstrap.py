@@ -16,7 +16,7 @@ from robot_identification.estimation.bootstrap import (
     with_bootstrap,
 )
 from robot_identification.estimation.least_squares import essential, ols, wls
-from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.row_block import RowBlock
 from robot_identification.estimation.system import from_rows
 from robot_identification.estimation.time_blocks import BlockCollector
 from scipy.signal import lfilter

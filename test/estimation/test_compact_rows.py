@@ -9,7 +9,8 @@ import warnings
 import numpy as np
 import pytest
 from robot_identification.data.recording import Recording
-from robot_identification.estimation.rows import driven_rows, row_blocks, RowBlock
+from robot_identification.estimation.row_block import RowBlock
+from robot_identification.estimation.rows import driven_rows, row_blocks
 from robot_identification.estimation.system import accumulate, system_of
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import (

@@ -10,7 +10,7 @@ import pytest
 from robot_identification.data.recording import Motion
 from robot_identification.errors import IdentifiabilityError, ModelError, SettingsError
 from robot_identification.estimation.drive_gains import drive_gains, Load, load_on
-from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.row_block import RowBlock
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, prior

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from robot_identification.data.floating_recording import FloatingRecording
 from robot_identification.data.recording import Motion, Recording
-from robot_identification.errors import RecordingError, SettingsError
+from robot_identification.errors import IdentificationWarning, RecordingError, SettingsError
+from robot_identification.estimation import floating_rows
 from robot_identification.estimation.floating_rows import floating_blocks, projected_rows
 from robot_identification.model.mechanisms import ContactSettings, ElasticJoints
 from robot_identification.model.robot import Robot
@@ -105,6 +106,26 @@ def test_samples_near_a_change_of_contacts_are_left_out(swaying):
     assert ((time > 2.05) & (time < 2.2)).any()
 
 
+def test_short_stretches_are_left_out_with_a_warning(swaying):
+    regressor, base, _, recording = swaying
+    apart = recording.without(((1.0, 2.0), (2.05, 3.0)))
+    with pytest.warns(IdentificationWarning, match=r'0\.045 s from 2\.005 s on, between gaps'):
+        blocks = list(floating_blocks(apart, regressor, base, SIGNALS))
+    time = np.concatenate([block.time for block in blocks])
+    assert not ((time > 1.0) & (time < 3.0)).any()
+
+
+def test_samples_are_filtered_once_for_all_passes(swaying, monkeypatch):
+    regressor, base, _, recording = swaying
+    first = list(floating_blocks(recording, regressor, base, SIGNALS))
+    monkeypatch.setattr(floating_rows, 'gridded', None)
+    louder = replace(regressor, noise=2.0 * regressor.noise)
+    (again, *_) = floating_blocks(recording, louder, base, replace(SIGNALS, dead_zone=0.0))
+    np.testing.assert_array_equal(again.time, first[0].time)
+    with pytest.raises(TypeError):
+        list(floating_blocks(recording, regressor, base, replace(SIGNALS, cutoff=9.0)))
+
+
 def test_recordings_and_filters_that_do_not_fit_are_refused(swaying):
     regressor, base, _, recording = swaying
     plain = Recording(recording.time, recording.position, recording.effort, recording.joints)
@@ -116,6 +137,10 @@ def test_recordings_and_filters_that_do_not_fit_are_refused(swaying):
     windows = replace(SIGNALS, method='polynomial_approximation')
     with pytest.raises(SettingsError, match='polynomial_approximation'):
         list(floating_blocks(recording, regressor, base, windows))
+    silent = recording.effort.copy()
+    silent[:, 7] = 0.0
+    with pytest.raises(RecordingError, match="effort of joint 'FL_thigh_joint' is 0 throughout"):
+        list(floating_blocks(replace(recording, effort=silent), regressor, base, SIGNALS))
     with pytest.raises(RecordingError, match='orientation in row 0 is no quaternion'):
         replace(recording, orientation=np.zeros((len(recording), 4)))
     with pytest.raises(SettingsError, match="'elastic' and 'base' are given together"):

@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 from robot_identification.errors import IdentifiabilityError, SettingsError
-from robot_identification.estimation import rows
+from robot_identification.estimation import row_block
 from robot_identification.estimation.irls import irls, IrlsSettings, Loss, Magnitudes, SpikeRepair
 from robot_identification.estimation.least_squares import essential, ols, wls
-from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.row_block import RowBlock
 from robot_identification.estimation.system import from_rows
 from robot_identification.options.fields import from_mapping
 from scipy.optimize import minimize
@@ -185,7 +185,7 @@ def test_rows_that_do_not_fit_into_memory_are_read_again(spoilt, loss, monkeypat
     chosen = IrlsSettings(loss=loss)
     held = irls(bad.system, start, chosen)
     assert len(passes) == 1
-    monkeypatch.setattr(rows, 'CACHE_BYTES', 1000)
+    monkeypatch.setattr(row_block, 'CACHE_BYTES', 1000)
     again = irls(bad.system, start, chosen)
     assert len(passes) > 4
     np.testing.assert_array_equal(held.base.values, again.base.values)

@@ -13,7 +13,7 @@ from robot_identification.estimation.plot_samples import (
     PlotSamples,
     TraceCollector,
 )
-from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.row_block import RowBlock
 from robot_identification.estimation.system import combine
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
 from robot_identification.estimation import time_blocks
-from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.row_block import RowBlock
 from robot_identification.estimation.time_blocks import (
     BlockCollector,
     TimeBlockConstants,

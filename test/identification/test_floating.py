@@ -227,8 +227,26 @@ def test_hung_up_there_is_no_total_mass(stood):
     assert any('mass' in reason.text for reason in found.reasons)
 
 
+def test_other_recordings_are_predicted(stood):
+    folder, signals, *_ = stood
+    again = """  validation:
+  - file: sway.npz
+    time: time
+    position: q
+    effort: tau
+    imu: {gyroscope: gyro, accelerometer: acc, orientation: turn}
+    contacts: stance
+"""
+    result = identify(experiment(folder, signals, 'sway', again + FAST))
+    (seen,) = result.validations
+    fit = [joint.rmse for joint in result.estimate.fit.joints]
+    np.testing.assert_allclose([joint.rmse for joint in seen.joints], fit, rtol=1e-6)
+
+
 def test_what_is_missing_is_named(stood):
     folder, signals, *_ = stood
+    with pytest.raises(IdentificationError, match='trees of rigid links'):
+        identify(experiment(folder, signals, 'energy', 'estimation: {equations: energy}\n'))
     with pytest.raises(IdentificationError, match='NaN|nan'):
         acc = signals['acc'].copy()
         acc[7, 1] = np.nan

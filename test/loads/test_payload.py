@@ -13,7 +13,7 @@ from robot_identification.errors import (
     IdentificationWarning,
     ModelError,
 )
-from robot_identification.estimation.rows import RowBlock
+from robot_identification.estimation.row_block import RowBlock
 from robot_identification.estimation.system import from_rows
 from robot_identification.estimation.time_blocks import BlockCollector
 from robot_identification.loads.payload import payload, PayloadSettings

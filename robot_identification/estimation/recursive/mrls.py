@@ -25,7 +25,7 @@ from ..least_squares import (
     require_motion,
     solve,
 )
-from ..rows import RowBlock
+from ..row_block import RowBlock
 from ..system import LinearSystem
 from .elimination import ACCEPTED
 from .rls import RecursiveEstimate, RecursiveLeastSquares, RecursiveSettings
