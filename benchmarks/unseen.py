@@ -251,10 +251,8 @@ def section_of(simulated: Sequence[Pair], real: Sequence[Pair]) -> Section:
         'the first result says to expect, where no joint is more than 1.2 times as fast in the '
         'second recording, of the joints that are at least half as fast. Simulated arms are '
         'those above, with the same errors of their models; TX-40 and Panda are cut in two. '
-        'Without the recordings of the real robots, their rows are missing. In per cent, stated '
-        'errors are of the efforts on motions that use the whole range of the joints; smaller '
-        'motions, as those of the simulated Panda here, take less effort, and the same error is '
-        'more of it. So the figures below have them in N m, too.'
+        'Without the recordings of the real robots, their rows are missing. The figures below '
+        'have the stated errors in N m, too.'
     )
     return Section('Other recordings', text, [Table(heads, rows)], figures)
 

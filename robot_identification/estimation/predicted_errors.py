@@ -68,7 +68,8 @@ class PredictedErrors:
         (n,) highest speeds of the motions: those of the identification, within the URDF's limits
         [rad/s or m/s].
     relative:
-        (n,) root mean square error by that of the effort [%].
+        (n,) root mean square error by that of the effort, on motions within all of the joints'
+        limits or on the recorded ones, where those take less effort [%].
     relative_error:
         The same over all joints [%].
     by_parameters:
@@ -164,6 +165,8 @@ def predicted_errors(
 
     moving = rows(motion)
     effort, by_parameters = rms(moving @ base), rms(deviations(moving))
+    # the same error is a larger share where a motion takes less effort
+    effort = np.fmin(effort, _recorded(estimate.fit))
     still = np.zeros_like(motion.position)
     weights = rows(Motion(motion.position, still, still, friction_state=still))
     alike = [
@@ -289,6 +292,12 @@ def _residuals(fit: Fit, validations: Sequence[Fit]) -> np.ndarray:
     squares = np.array([[joint.rmse**2 for joint in each.joints] for each in validations])
     unseen = (np.nan_to_num(squares) * rows).sum(axis=0) / np.maximum(1, rows.sum(axis=0))
     return np.maximum(np.nan_to_num(own), np.sqrt(unseen))
+
+
+def _recorded(fit: Fit) -> np.ndarray:
+    """Return the root mean squares of the recorded efforts (n,); NaN where there are none."""
+    size, share = np.array([[joint.rmse, joint.relative_error] for joint in fit.joints]).T
+    return np.asarray(np.divide(100.0 * size, share, np.full_like(size, np.nan), where=share > 0))
 
 
 def _inertia(rows: Any, position: np.ndarray, weights: np.ndarray, joint: int) -> np.ndarray:

@@ -34,16 +34,17 @@ def _case(name, seed=0):
     return SimpleNamespace(robot=robot, model=ModelSettings(), truth=known)
 
 
-def _result(case, changed=None, seed=0):
+def _result(case, changed=None, seed=0, amplitude=0.4, middle=0.0):
     """Identify a robot; its second half has the parameters of another one, if there is one."""
     robot, rng = case.robot, np.random.default_rng(seed)
     time = np.arange(3000) / 100.0
     q, v, a = np.zeros((3, time.size, robot.n_joints))
+    q += middle
     for k in range(1, 5):
         angle = 0.7 * k * time[:, None] + rng.uniform(0.0, 6.3, robot.n_joints)
-        q += 0.4 / k * np.sin(angle)
-        v += 0.28 * np.cos(angle)
-        a -= 0.196 * k * np.sin(angle)
+        q += amplitude / k * np.sin(angle)
+        v += 0.7 * amplitude * np.cos(angle)
+        a -= 0.49 * amplitude * k * np.sin(angle)
     rows = build(robot, case.model).rows(Motion(q, v, a))
     values = np.array(case.truth.values)
     effort = (rows @ values).reshape(q.shape)
@@ -54,6 +55,17 @@ def _result(case, changed=None, seed=0):
         robot, model=case.model, signals=SignalSettings(cutoff=10.0, decimate_to=25.0)
     )
     return identify_sources(problem, [Recording(time, q, effort, robot.joints)])
+
+
+def _recorded(result):
+    """Return the root mean squares of the efforts that the rows have."""
+    n, weights = result.structure.n_base, result.estimate.rows.weights
+    efforts = [
+        [part.whole(n)[:, -1] for part in joint] for joint in zip(*result.system.blocks.parts)
+    ]
+    rows = np.array([joint.rows for joint in result.estimate.fit.joints])
+    assert len(efforts) == len(weights)
+    return np.sqrt(np.array([sum(part @ part for part in joint) for joint in efforts]) / rows)
 
 
 @pytest.fixture(scope='module')
@@ -79,9 +91,26 @@ def test_errors_are_those_of_drawn_parameters(case, result):
     effort = rms(
         (regressor.rows(motion) @ result.standard.values).reshape(-1, case.robot.n_joints)
     )
-    stated = np.array(found.relative) / 100.0 * effort / MOTIONS.wide
+    stated = (
+        np.array(found.relative) / 100.0 * np.minimum(effort, _recorded(result)) / MOTIONS.wide
+    )
     np.testing.assert_allclose(np.hypot(scatter, residual), stated, rtol=0.08)
     assert np.allclose(np.array(found.contact), MOTIONS.contact * stated, rtol=1e-9)
+
+
+def test_an_error_is_a_share_of_the_smaller_effort(case):
+    """A stretched arm is recorded with more effort than its whole range takes."""
+    found = _result(case, amplitude=0.15, middle=np.array([0.0, 1.4, 0.0, 0.0, 0.0, 0.0]))
+    robot, predicted = case.robot, found.predicted
+    motion = random_motion(robot, np.array(predicted.speeds), np.random.default_rng(0))
+    rows = build(robot, case.model).rows(motion)
+    whole = rms((rows @ found.standard.values).reshape(-1, robot.n_joints))
+    recorded = _recorded(found)
+    assert (recorded > whole).any(), 'otherwise the first test shows the same'
+    assert (recorded < whole).any()
+    error = MOTIONS.wide / MOTIONS.contact * np.array(predicted.contact)
+    stated = 100.0 * error / np.minimum(whole, recorded)
+    np.testing.assert_allclose(predicted.relative, stated, rtol=1e-6)
 
 
 def test_gravity_and_felt_inertia_are_those_of_pinocchio(case, result):
