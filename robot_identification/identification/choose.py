@@ -105,7 +105,9 @@ def apply_choice(
         found: tuple[str, ...] = ()
         regressor, prior = problem.regressor(), problem.prior()
         RowBuilder(estimation).require(regressor)
-        base = structure(regressor, problem.robot, grouping=problem.model.grouping)
+        base = None if selection is None else selection.structure
+        if base is None:
+            base = structure(regressor, problem.robot, grouping=problem.model.grouping)
         watch.lap('structure')
         if any(map(is_factor, sources)):
             require_factors(problem)

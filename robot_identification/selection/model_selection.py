@@ -40,7 +40,7 @@ import numpy as np
 from ..errors import IdentificationError
 from ..model.friction import SELECTED
 from ..model.robot import Robot, tilted_gravity
-from ..regressor import build, ModelSettings
+from ..regressor import build, ModelSettings, Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import structure
 from ..regressor.kinds import RobotKind
@@ -148,6 +148,8 @@ class ModelSelection:
         (3,) rotation vector of the base against `Robot.gravity`, perpendicular to it [rad].
     choices:
         What was chosen, in the order of the choices.
+    structure:
+        Base parameters of the model; None where they were not needed for the choice.
 
     """
 
@@ -155,6 +157,7 @@ class ModelSelection:
     signals: SignalSettings
     tilt: np.ndarray
     choices: tuple[Choice, ...] = ()
+    structure: BaseStructure | None = None
 
     def settings(self) -> dict[str, Any]:
         """Return all settings that can be chosen, by their keys, so that a run can be repeated."""
@@ -173,7 +176,7 @@ class ModelSelection:
         reference = 'against none, and the links near their prior'
         choice = Choice('robot.joint_springs', springs, 0.0, reference)
         model = replace(self.model, joint_springs=springs)
-        return replace(self, model=model, choices=(*self.choices, choice))
+        return replace(self, model=model, choices=(*self.choices, choice), structure=None)
 
     def summary(self) -> str:
         """Return the choices, one a line."""
@@ -243,7 +246,9 @@ def choose_model(
         search.choose_channels()
     search.choose_tilt()
     search.choose_decimation()
-    return ModelSelection(search.model, search.signals, search.tilt, tuple(search.choices))
+    return ModelSelection(
+        search.model, search.signals, search.tilt, tuple(search.choices), search.structure()
+    )
 
 
 @dataclass
@@ -297,8 +302,7 @@ class _SettingsSearch:
         all_rows: dict[str, Any] = dict.fromkeys(_EFFORT_ROWS, 0.0)
         neutral = replace(signals, decimate_to=self.rate, trim=self.trim, **all_rows)
         regressor = build(robot, model)
-        # columns of the same names are the same functions of the motion
-        key = robot.gravity.tobytes(), regressor.layout.names
+        key = _structure_key(robot, regressor)
         if key not in self._structures:
             self._structures[key] = structure(regressor, robot, grouping=model.grouping)
         base, moving = self._structures[key], SEARCH.moving * self.units
@@ -307,6 +311,10 @@ class _SettingsSearch:
         )
         channel = (np.broadcast_to(getattr(signals, key), robot.n_joints) for key in _CHANNEL)
         return rows.filtered_by_channel(*channel)
+
+    def structure(self) -> BaseStructure | None:
+        """Return the base parameters with the present settings, if they were found."""
+        return self._structures.get(_structure_key(self.robot, build(self.robot, self.model)))
 
     def choose_filter(self) -> None:
         """Choose cut-off frequency and source of the velocity."""
@@ -552,6 +560,11 @@ class _SettingsSearch:
 
     def _note(self, key: str, value: object, gain: float, reference: str) -> None:
         self.choices.append(Choice(key, value, gain, reference))
+
+
+def _structure_key(robot: Robot, regressor: Regressor) -> tuple[bytes, tuple[str, ...]]:
+    """Return what is the same for equal base parameters: columns of one name are one function."""
+    return robot.gravity.tobytes(), regressor.layout.names
 
 
 def _without(values: tuple[str, ...], *others: str) -> tuple[str, ...]:

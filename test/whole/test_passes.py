@@ -10,6 +10,8 @@ import pytest
 from robot_identification.cli import main
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.config.problem import IdentificationProblem
+from robot_identification.identification import choose as choose_module
+from robot_identification.identification import reduction
 from robot_identification.identification.pipeline import (
     check,
     choose,
@@ -19,7 +21,9 @@ from robot_identification.identification.pipeline import (
     identify_sources,
     prepare,
 )
+from robot_identification.regressor.base_search import structure
 from robot_identification.results.stored_result import read_result
+from robot_identification.selection import model_selection
 from robot_identification.signals import SignalSettings, stretches
 from robot_identification.signals.methods import LowPass
 import yaml
@@ -117,6 +121,20 @@ def test_a_stage_can_be_stopped_at_looked_at_and_gone_on_from(folder):
     by_stages, at_once = explain(checked).to_document(), identify(experiment).to_document()
     del by_stages['timing'], at_once['timing']
     assert by_stages == at_once
+
+
+def test_base_parameters_are_found_once_for_each_model(folder, monkeypatch):
+    found = []
+
+    def counted(regressor, robot, **settings):
+        found.append((regressor.layout.names, robot.gravity.tobytes()))
+        return structure(regressor, robot, **settings)
+
+    for module in (choose_module, model_selection, reduction):
+        monkeypatch.setattr(module, 'structure', counted)
+    result = identify(load_experiment(folder.experiment, {'auto': True}))
+    assert result.selection is not None and len(found) > 1
+    assert len(set(found)) == len(found)
 
 
 def test_samples_of_a_small_recording_are_filtered_once_for_each_filter(folder, monkeypatch):
