@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 from robot_identification.estimation.bootstrap import bootstrap, BootstrapSettings
 from robot_identification.estimation.estimate import Estimate
-from robot_identification.estimation.estimators import EstimationSettings, RowBuilder
 from robot_identification.estimation.least_squares import wls
-from robot_identification.estimation.system import LinearSystem
+from robot_identification.estimation.system import LinearSystem, system_of
 from robot_identification.regressor import build
 from robot_identification.regressor.base_search import structure
 from robot_identification.signals import SignalSettings
@@ -47,8 +46,7 @@ class Robot:
         white = np.random.default_rng(seed).normal(size=self.clean.effort.shape)
         errors = lfilter([np.sqrt(1.0 - memory**2)], [1.0, -memory], white, axis=0)
         source = replace(self.clean, effort=self.clean.effort + ERROR * errors)
-        settings = EstimationSettings(bootstrap=BootstrapSettings() if timed else None)
-        return RowBuilder(settings).system(source, self.regressor, self.structure, SIGNALS)
+        return system_of(source, self.regressor, self.structure, SIGNALS, timed=timed)
 
 
 def times(robot: Robot) -> tuple[Table, list[Figure]]:

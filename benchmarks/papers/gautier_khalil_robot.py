@@ -19,6 +19,7 @@ from robot_identification.data.recording import Recording
 from robot_identification.estimation.estimate import Estimate
 from robot_identification.estimation.estimators import EstimationSettings, RowBuilder
 from robot_identification.estimation.least_squares import ols
+from robot_identification.estimation.system import system_of
 from robot_identification.excitation import (
     Plan,
     plan,
@@ -332,9 +333,11 @@ def identified(trajectory: Trajectory, noise: float, seed: int = 0) -> Estimate:
     )
     recording = Recording(time_, motion.position, effort, robot().joints, motion.velocity)
     signals = SignalSettings(method='measured_velocity', cutoff=200.0, order=1, decimate_to=None)
-    equations = RowBuilder(EstimationSettings(equations='energy'))
-    system = equations.system(recording, build(robot(), RIGID), base(), signals)
-    return ols(system)
+    rows = RowBuilder(EstimationSettings(equations='energy'))
+    regressor = build(robot(), RIGID)
+    return ols(
+        system_of(recording, regressor, base(), signals, read=rows.blocks, names=rows.names)
+    )
 
 
 # ------------------------------------------------------------------------------------------ noise

@@ -145,20 +145,13 @@ def time_windows(
         moving=moving,
         rows=rows,
         friction=shown[dry] / deviation[:, None],
-        bodies={each: seen[:, regressor.layout.slice_of(each)] for each in last_links(robot)},
+        bodies={each: seen[:, regressor.layout.slice_of(each)] for each in robot.end_links},
         drives={j: seen[:, [names.index(f'{j}.{x}') for x in ('fc', 'fv')]] for j in robot.joints},
         window=numbers,
         place=np.array(place),
         grams=np.stack([(r := both[:, a:b]).transpose(0, 2, 1) @ r for a, b in edges]),
         counts=np.stack([moving[a:b].sum(axis=0) for a, b in edges]).astype(float),
     )
-
-
-def last_links(robot: Robot) -> tuple[str, ...]:
-    """Return the links that carry no other moving one."""
-    inner = {int(robot.model.parents[i]) for i in robot.joint_ids}
-    links = zip(robot.joint_ids, robot.links, strict=True)
-    return tuple(link for joint, link in links if joint not in inner)
 
 
 def _shown(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

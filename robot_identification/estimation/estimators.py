@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -14,17 +14,14 @@ from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.energy import energy_of
 from ..signals import RecordingSource, SignalSettings
-from ..support.progress import Progress
 from .bootstrap import BootstrapSettings
 from .energy import ENERGY, energy_blocks, EnergySettings
 from .estimate import Estimate
 from .irls import IrlsSettings
 from .link_constraints import PhysicalSettings
-from .plot_samples import TRACE_ROWS
 from .recursive.rls import RecursiveSettings
 from .row_block import RowBlock
 from .rows import Repair, row_blocks
-from .system import combine, LinearSystem, systems_of
 from .table import BOUNDS, estimate_by, EstimationTask, ESTIMATORS
 
 ROLLOUT = 'rollout'
@@ -225,55 +222,10 @@ class RowBuilder:
             return energy_blocks(source, regressor, structure, signals, self.settings.energy)
         return row_blocks(source, regressor, structure, signals, repair=repair)
 
-    def system(
-        self,
-        sources: RecordingSource | Sequence[RecordingSource],
-        regressor: Regressor,
-        structure: BaseStructure,
-        signals: SignalSettings,
-        *,
-        progress: Progress | None = None,
-        trace_points: int = TRACE_ROWS,
-    ) -> LinearSystem:
-        """
-        Return the linear system of recordings, see `system_of`.
-
-        Energy equations have one 'joint', whose effort is work [J].
-        """
-        several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
-        return combine(
-            self.systems(
-                several,
-                regressor,
-                structure,
-                signals,
-                progress=progress,
-                trace_points=trace_points,
-            )
-        )
-
-    def systems(
-        self,
-        sources: Sequence[RecordingSource],
-        regressor: Regressor,
-        structure: BaseStructure,
-        signals: SignalSettings,
-        *,
-        progress: Progress | None = None,
-        trace_points: int = TRACE_ROWS,
-    ) -> Iterator[LinearSystem]:
-        """Iterate over the linear systems of the recordings, one each, as `system` has them."""
-        return systems_of(
-            sources,
-            regressor,
-            structure,
-            signals,
-            progress=progress,
-            trace_points=trace_points,
-            read=self.blocks,
-            names=(ENERGY,) if self.by_energy else None,
-            timed=True,
-        )
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the rows of a sample: one, whose effort is work [J]; None for the joints."""
+        return (ENERGY,) if self.by_energy else None
 
     @property
     def notes(self) -> tuple[str, ...]:

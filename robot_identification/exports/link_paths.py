@@ -77,11 +77,6 @@ def link_paths(robot: Robot, trajectory: Trajectory) -> LinkPaths:
 
 def _tips(robot: Robot) -> list[str]:
     """Return the last link of each chain, which may be fixed to the last moving one."""
-    model = robot.model
-    bodies = [f for f in model.frames if f.type == pin.FrameType.BODY]
-    with_children = set(model.parents[1:])
-    tips = []
-    for joint in range(1, model.njoints):
-        if joint not in with_children:
-            tips.append([body.name for body in bodies if body.parentJoint == joint][-1])
-    return tips
+    bodies = list(robot.link_frames.values())
+    ends = sorted(robot.model.getJointId(joint) for joint in robot.end_joints)
+    return [[body.name for body in bodies if body.parentJoint == joint][-1] for joint in ends]

@@ -100,18 +100,10 @@ def load_between(first: StoredResult, other: StoredResult) -> LoadBetween | None
     target = whiten @ difference[known]
     found = [
         candidate
-        for link in last_links(first)
+        for link in first.robot.end_links
         if (candidate := _load(link, whiten, target, combinations, known)) is not None
     ]
     return max(found, key=lambda each: each.explained, default=None)
-
-
-def last_links(result: StoredResult) -> tuple[str, ...]:
-    """Return the links that no identified joint moves another one from."""
-    robot = result.robot.opened
-    inner = {int(robot.model.parents[i]) for i in robot.joint_ids}
-    pairs = zip(robot.joint_ids, robot.links, strict=True)
-    return tuple(link for joint, link in pairs if joint not in inner)
 
 
 def _load(

@@ -34,7 +34,8 @@ from ..estimation.factor_file import (
     StoredFactor,
     warn_repeated,
 )
-from ..estimation.system import combine, LinearSystem
+from ..estimation.plot_samples import TRACE_ROWS
+from ..estimation.system import combine, LinearSystem, systems_of
 from ..excitation.criteria import EarlierInformation, ROW_RATE
 from ..model.friction import SLOPES
 from ..model.robot import robot_document
@@ -109,14 +110,7 @@ class FactorBuilder:
         """
         require_slopes(self.problem)
         recording = cast(RecordingSource, source)
-        system = RowBuilder(self.problem.estimation).system(
-            [recording],
-            self.regressor,
-            self.structure,
-            self.problem.signals,
-            progress=progress,
-            trace_points=2,
-        )
+        (system,) = self._recorded([recording], progress, trace_points=2)
         return StoredFactor(
             factor=replace(system.factor, fingerprint=self.fingerprint),
             settings=self.settings,
@@ -149,13 +143,7 @@ class FactorBuilder:
         self, sources: Sequence[Source], progress: Progress | None
     ) -> Iterator[LinearSystem]:
         """Iterate over the systems of the recordings, then of the factors."""
-        for recorded in RowBuilder(self.problem.estimation).systems(
-            recordings_among(sources),
-            self.regressor,
-            self.structure,
-            self.problem.signals,
-            progress=progress,
-        ):
+        for recorded in self._recorded(recordings_among(sources), progress):
             factor = replace(recorded.factor, fingerprint=self.fingerprint)
             yield replace(recorded, factor=factor)
         origins: list[Origin] = []
@@ -164,6 +152,26 @@ class FactorBuilder:
             origins += stored.origins
             yield self._stored(stored, source)
         warn_repeated(origins)
+
+    def _recorded(
+        self,
+        recordings: Sequence[RecordingSource],
+        progress: Progress | None,
+        trace_points: int = TRACE_ROWS,
+    ) -> Iterator[LinearSystem]:
+        """Iterate over the systems of recordings."""
+        rows = RowBuilder(self.problem.estimation)
+        return systems_of(
+            recordings,
+            self.regressor,
+            self.structure,
+            self.problem.signals,
+            progress=progress,
+            trace_points=trace_points,
+            read=rows.blocks,
+            names=rows.names,
+            timed=True,
+        )
 
     def _stored(self, stored: StoredFactor, source: FactorSource | StoredFactor) -> LinearSystem:
         """Return the linear system of a factor that is one of this problem."""

@@ -289,6 +289,19 @@ class Robot:
         return [link for joint, link in pairs if joint not in self.gripper_joints][-1]
 
     @property
+    def end_joints(self) -> tuple[str, ...]:
+        """Moving joints that no other one is behind, passive ones and followers among them."""
+        opened = self.opened
+        inner = {int(self.model.parents[i]) for i in opened.joint_ids}
+        pairs = zip(opened.joints, opened.joint_ids, strict=True)
+        return tuple(joint for joint, i in pairs if i not in inner)
+
+    @property
+    def end_links(self) -> tuple[str, ...]:
+        """Links that `end_joints` carry."""
+        return tuple(self.contents.joints[joint].child for joint in self.end_joints)
+
+    @property
     def bodies_alike(self) -> bool:
         """True if the URDF has one and the same ball for all links, which are three or more."""
         return bodies_alike(self.contents, self.joints)

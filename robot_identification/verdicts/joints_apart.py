@@ -51,7 +51,7 @@ class JointsApart:
     def from_fit(cls, robot: Robot, fitted: Fit) -> JointsApart:
         """Return those of a robot, with the efforts of a fit."""
         grippers = robot.gripper_joints
-        inner = {int(robot.model.parents[index]) for index in robot.opened.joint_ids}
+        ends = robot.end_joints
         turning = dict(zip(robot.joints, revolute(robot), strict=True))
         sizes = {
             joint.joint: 100.0 * joint.rmse / joint.relative_error
@@ -61,8 +61,8 @@ class JointsApart:
         least = SMALL_SHARE * max(sizes.values(), default=0.0)
         small = tuple(
             joint
-            for joint, index in zip(robot.joints, robot.joint_ids, strict=True)
-            if index not in inner and joint not in grippers and sizes.get(joint, least) < least
+            for joint in robot.joints
+            if joint in ends and joint not in grippers and sizes.get(joint, least) < least
         )
         return cls(grippers, small)
 

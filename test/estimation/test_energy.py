@@ -21,6 +21,7 @@ from robot_identification.estimation.estimators import (
     RowBuilder,
 )
 from robot_identification.estimation.least_squares import ols, wls
+from robot_identification.estimation.system import system_of
 from robot_identification.estimation.validation import validate
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
@@ -142,9 +143,17 @@ def test_blocks_make_no_difference(problem, monkeypatch):
     np.testing.assert_allclose(np.diff(times[0]), 36 / RATE)
 
 
+def energy_system(problem, recording, signals, settings=ENERGY):
+    read, names = RowBuilder(settings).blocks, RowBuilder(settings).names
+    base = problem.base
+    return system_of(
+        recording, problem.regressor, base, signals, read=read, names=names, timed=True
+    )
+
+
 def test_parameters_are_found_from_energies(problem):
     recording = problem.recording(40.0, noise=2.0)
-    system = RowBuilder(ENERGY).system(recording, problem.regressor, problem.base, EXACT)
+    system = energy_system(problem, recording, EXACT)
     assert system.factor.joints == ('energy',)
     assert system.factor.position_range.shape == (3,)
     estimate = ols(system)
@@ -165,7 +174,7 @@ def test_every_estimator_takes_energy_equations(problem, method):
     recording = problem.recording(30.0, noise=0.5)
     settings = EstimationSettings(method=method, equations='energy')
     equations = RowBuilder(settings)
-    system = equations.system(recording, problem.regressor, problem.base, EXACT)
+    system = energy_system(problem, recording, EXACT, settings)
     task = EstimationTask(
         system,
         problem.robot,
@@ -209,7 +218,7 @@ def test_what_has_no_energy_equations_is_refused(problem):
         list(energy_blocks(recording, problem.regressor, problem.base, signals))
     assert caught.value.key == 'signals.method'
     resting = replace_column(recording, 1)
-    system = RowBuilder(ENERGY).system(resting, problem.regressor, problem.base, EXACT)
+    system = energy_system(problem, resting, EXACT)
     with pytest.raises(IdentifiabilityError, match="'joint_2' does not move") as refused:
         require_movers(system, problem.robot.joints)
     assert refused.value.joint == 'joint_2'
@@ -232,7 +241,7 @@ def test_deviations_are_about_the_scatter(problem, jitter, most):
         effort = exact.effort + 2.0 * random.standard_normal(exact.effort.shape)
         position = exact.position + jitter * random.standard_normal(exact.position.shape)
         noisy = replace(exact, effort=effort, position=position, velocity=None)
-        system = RowBuilder(ENERGY).system(noisy, problem.regressor, problem.base, signals)
+        system = energy_system(problem, noisy, signals)
         settings = BootstrapSettings(replicates=200)
         estimate = with_bootstrap(system, wls(system), settings, drawn=True)
         values.append(estimate.base.values)

@@ -9,7 +9,7 @@ import pytest
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Motion, Recording
 from robot_identification.errors import IdentificationError
-from robot_identification.identification.load_between import last_links, load_between
+from robot_identification.identification.load_between import load_between
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings
@@ -77,7 +77,7 @@ def test_no_load_is_found_where_there_is_none(bare, tmp_path):
 
 
 def test_last_links_carry_no_others(bare):
-    assert last_links(bare) == ('link_6',)
+    assert bare.robot.end_links == ('link_6',)
 
 
 def test_results_without_covariances_are_compared_all_the_same(bare):
