@@ -24,8 +24,8 @@ from robot_identification.regressor import build, ModelSettings, prior
 from robot_identification.regressor.base_search import structure
 from robot_identification.signals import SignalSettings, stretches
 from robot_identification.signals.polynomial_approximation import PolynomialOperator
+from robot_identification.signals.responses import frequency_response
 from robot_identification.signals.settings import PolynomialApproximation
-from robot_identification.signals.streaming import frequency_response
 from robot_identification.signals.windows import OnlineFilter
 
 from .harness import interleaved, Section, Table

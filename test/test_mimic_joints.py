@@ -17,7 +17,8 @@ from robot_identification.exports.sdf_export import sdf
 from robot_identification.exports.urdf_export import identified_urdf
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.mimic_joints import mimic_text
-from robot_identification.model.robot import read_robot, Robot, robot_document
+from robot_identification.model.robot import Robot
+from robot_identification.model.robot_document import read_robot, robot_document
 from robot_identification.regressor import build, inverse_dynamics, ModelSettings, predict, prior
 from robot_identification.regressor.base_search import structure
 from robot_identification.regressor.energy import energy_of

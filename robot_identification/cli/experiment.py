@@ -330,8 +330,8 @@ def filters(options: argparse.Namespace) -> int:
     from ..figures.fit_plots import curve_frequencies, response_figures
     from ..figures.page import write_figures
     from ..signals import sample_rate
+    from ..signals.responses import decimated_nyquist, frequency_response
     from ..signals.settings import METHODS
-    from ..signals.streaming import decimated_nyquist, frequency_response
 
     experiment = experiment_of(options)
     signals = experiment.signals

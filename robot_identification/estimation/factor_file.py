@@ -20,7 +20,8 @@ import warnings
 
 from ..data.drives import Drives
 from ..errors import IdentificationError, IdentificationWarning
-from ..model.robot import read_robot, Robot
+from ..model.robot import Robot
+from ..model.robot_document import read_robot
 from ..options.document import plain
 from ..options.fields import from_mapping, to_mapping
 from ..regressor import ModelSettings

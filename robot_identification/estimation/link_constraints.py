@@ -21,9 +21,10 @@ from scipy.linalg import null_space
 
 from ..errors import IdentificationError, one_of, SettingsError
 from ..model.consistency import from_pseudo_inertia, pseudo_inertia
+from ..model.link_inertias import fixed_inertia
 from ..model.parameters import body_links, INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
 from ..model.plausibility import Spread
-from ..model.robot import fixed_inertia, Robot
+from ..model.robot import Robot
 from ..options.fields import option
 from .bounds import Bounds, interval_rows
 

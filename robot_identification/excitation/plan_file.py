@@ -21,7 +21,8 @@ import numpy as np
 import yaml
 
 from ..errors import ExcitationError, IdentificationError, reading_failure, SettingsError
-from ..model.robot import Robot, robot_document
+from ..model.robot import Robot
+from ..model.robot_document import robot_document
 from ..options.document import dump, plain
 from ..options.fields import from_mapping, option, to_mapping
 from ..regressor import ModelSettings

@@ -35,7 +35,7 @@ import pinocchio as pin
 
 from ..errors import IdentificationWarning, ModelError, SettingsError
 from ..model.consistency import inertia_at_com
-from ..model.robot import moved_inertia
+from ..model.link_inertias import moved_inertia
 
 _MILLI = 1e3
 

@@ -21,8 +21,9 @@ import pinocchio as pin
 from ..errors import ConsistencyError, IdentificationWarning, one_of
 from ..model.consistency import inertia_at_com
 from ..model.friction import friction_symbols, SLOPES
+from ..model.link_inertias import joint_placement, lumped_inertias
 from ..model.parameters import ParameterSet
-from ..model.robot import joint_placement, lumped_inertias, Robot
+from ..model.robot import Robot
 from ..model.urdf import parse_tree
 from ..model.urdf_elements import (
     document_text,

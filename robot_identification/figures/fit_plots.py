@@ -12,7 +12,7 @@ import numpy as np
 
 from ..estimation.estimate import JointFit
 from ..estimation.plot_samples import FitTrace
-from ..signals.streaming import FrequencyResponse, SIGNALS
+from ..signals.responses import FrequencyResponse, SIGNALS
 from .figure import (
     BELOW,
     escaped,

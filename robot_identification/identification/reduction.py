@@ -38,7 +38,7 @@ from ..estimation.plot_samples import TRACE_ROWS
 from ..estimation.system import combine, LinearSystem, systems_of
 from ..excitation.criteria import EarlierInformation, ROW_RATE
 from ..model.friction import SLOPES
-from ..model.robot import robot_document
+from ..model.robot_document import robot_document
 from ..regressor import Regressor
 from ..regressor.base_parameters import BaseStructure
 from ..regressor.base_search import drawn_states, structure

@@ -16,7 +16,8 @@ from ..data.drives import Drives
 from ..data.wrench_messages import wrench_frame
 from ..errors import IdentificationError, IdentificationWarning, SettingsError
 from ..loads.tool import Tool, tool
-from ..model.robot import read_robot, Robot, robot_document
+from ..model.robot import Robot
+from ..model.robot_document import read_robot, robot_document
 from ..options.document import dump, plain
 from ..results.result import MARK
 from ..support.threads import on_one_thread

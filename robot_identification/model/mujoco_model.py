@@ -12,8 +12,9 @@ import pinocchio as pin
 from ..errors import importing, ModelError
 from .consistency import inertia_at_com
 from .floating_base import BASE_JOINTS
+from .link_inertias import joint_placement
 from .parameters import ParameterSet
-from .robot import joint_placement, Robot
+from .robot import Robot
 from .urdf import UrdfJoint
 
 with importing('mujoco'):

@@ -4,8 +4,6 @@ A robot's kinematics, prior inertias and limits, read from its URDF and reduced 
 
 The identified joints stand in the order that the caller gives; Pinocchio's own order stays inside
 this module (`Robot.configuration`, `Robot.columns`).
-
-Inertial parameters of the links of a URDF, each in its own frame or in that of its joint.
 """
 
 from __future__ import annotations
@@ -13,17 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-import hashlib
 import os
 from pathlib import Path
-from typing import Any
 import warnings
 
 import numpy as np
 import pinocchio as pin
 
-from ..errors import IdentificationWarning, LOCKED, ModelError, Omission, one_of, SettingsError
-from .consistency import from_pseudo_inertia, pseudo_inertia
+from ..errors import LOCKED, ModelError, Omission, one_of
 from .floating_base import BASE_JOINTS, has_floating_base, UNREAL_LINKS, with_floating_base
 from .joint_choice import (
     bodies_alike,
@@ -39,7 +34,7 @@ from .joint_choice import (
 )
 from .mimic_joints import followers, MimicJoints
 from .parameters import INERTIAL_SYMBOLS, ParameterLayout, ParameterSet
-from .urdf import parse_urdf, Urdf, UrdfInertial, UrdfJoint, without_blanks
+from .urdf import parse_urdf, Urdf, without_blanks
 from .urdf_files import read_urdf
 
 MAX_GRAVITY = 1e6
@@ -453,115 +448,3 @@ def _gravity(values: Sequence[float]) -> np.ndarray:
         )
     gravity.setflags(write=False)
     return gravity
-
-
-def joint_placement(joint: UrdfJoint, position: float = 0.0) -> pin.SE3:
-    """Return the pose of a joint's child link in its parent link at a position [rad or m]."""
-    origin = pin.SE3(pin.rpy.rpyToMatrix(joint.rpy), joint.xyz)
-    if joint.type in ('revolute', 'continuous'):
-        turn = pin.AngleAxis(position, joint.axis).toRotationMatrix()
-        return origin * pin.SE3(turn, np.zeros(3))
-    if joint.type == 'prismatic':
-        return origin * pin.SE3(np.eye(3), position * joint.axis)
-    return origin
-
-
-def robot_document(robot: Robot) -> dict[str, Any]:
-    """Return all that `read_robot` needs, as plain data."""
-    return {
-        'name': robot.name,
-        'file': None if robot.path is None else str(robot.path),
-        'joints': list(robot.joints),
-        'links': list(robot.links),
-        'locked': dict(robot.locked),
-        'passive': list(robot.passive),
-        'gravity': robot.gravity.tolist(),
-        'sha256': _digest(robot.urdf),
-        'urdf': robot.urdf,
-    }
-
-
-def read_robot(stored: Mapping[str, Any]) -> Robot:
-    """
-    Make a robot again of what `robot_document` gave.
-
-    Raises SettingsError if the URDF is not the one that was stored; KeyError or TypeError if
-    something is missing or of a wrong type.
-    """
-    if _digest(stored['urdf']) != stored['sha256']:
-        raise SettingsError(
-            "the URDF in it was changed and no longer fits its 'sha256'",
-            key='robot.urdf',
-            remedy='identify again with the changed URDF',
-        )
-    with warnings.catch_warnings():
-        # the warnings on the URDF were given when the result was made
-        warnings.simplefilter('ignore', IdentificationWarning)
-        return Robot.from_urdf(
-            stored['urdf'],
-            stored['joints'],
-            locked=stored['locked'],
-            passive=stored.get('passive', ()),
-            gravity=stored['gravity'],
-        )
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def link_inertias(robot: Robot) -> dict[str, np.ndarray]:
-    """Return the parameters (10,) of the links with ``<inertial>``, in each link's own frame."""
-    inertials = robot.contents.links.items()
-    return {link: _vector(inertial) for link, inertial in inertials if inertial is not None}
-
-
-def lumped_inertias(robot: Robot, link: str) -> dict[str, np.ndarray]:
-    """
-    Return the parameters of the links that move rigidly with an identified link, in its frame.
-
-    They are (10,) by link name; links without ``<inertial>`` are left out.
-    """
-    own, lumped = link_inertias(robot), {}
-    pending = [(link, pin.SE3.Identity())]
-    while pending:
-        parent, placement = pending.pop()
-        for name, joint in robot.contents.joints.items():
-            if joint.parent != parent or name in robot.carriers.joints:
-                continue
-            here = placement * joint_placement(joint, robot.locked.get(name, 0.0))
-            pending.append((joint.child, here))
-            if joint.child in own:
-                lumped[joint.child] = moved_inertia(own[joint.child], here)
-    return lumped
-
-
-def fixed_inertia(robot: Robot, link: str) -> tuple[str, np.ndarray | None]:
-    """
-    Return the identified link that carries a link of the URDF, and the latter's own body.
-
-    The link is fixed to an identified one, or a locked joint holds it there; its parameters are
-    (10,) in the joint frame of that one, None without ``<inertial>``.  Raises ModelError if the
-    URDF has no such link, or no identified joint moves it.
-    """
-    carrier, placement = robot.attachment(link)
-    vector = link_inertias(robot).get(link)
-    if vector is None or not vector.any():
-        return carrier, None
-    return carrier, moved_inertia(vector, placement)
-
-
-def moved_inertia(vector: np.ndarray, pose: pin.SE3) -> np.ndarray:
-    """Return inertial parameters (10,) in another frame, in which theirs has a pose."""
-    transform = pose.homogeneous
-    return from_pseudo_inertia(transform @ pseudo_inertia(vector) @ transform.T)
-
-
-def _vector(inertial: UrdfInertial) -> np.ndarray:
-    # pin.Inertia refuses what no body has, which is to be checked and repaired
-    turn = pin.rpy.rpyToMatrix(inertial.rpy)
-    about = turn @ inertial.inertia @ turn.T
-    pose = np.append(inertial.xyz, 1.0)
-    matrix = inertial.mass * np.outer(pose, pose)
-    matrix[:3, :3] += 0.5 * np.trace(about) * np.eye(3) - about
-    return from_pseudo_inertia(matrix)

@@ -16,9 +16,10 @@ import numpy as np
 
 from ..errors import IdentificationWarning, Omission
 from .consistency import check
+from .link_inertias import link_inertias
 from .parameters import ParameterLayout, ParameterSet
 from .plausibility import joined_links, nearest_body, repaired_body, robot_shapes
-from .robot import link_inertias, Robot
+from .robot import Robot
 from .urdf import parse_tree
 from .urdf_elements import document_text, write_inertial
 

@@ -25,7 +25,8 @@ from ..loads.payload import Payload
 from ..model.consistency import ConsistencyReport
 from ..model.parameters import ParameterSet
 from ..model.plausibility import PlausibilityReport
-from ..model.robot import Robot, robot_document
+from ..model.robot import Robot
+from ..model.robot_document import robot_document
 from ..options.document import dump, plain
 from ..regressor.base_parameters import BaseStructure
 from ..selection.model_selection import ModelSelection

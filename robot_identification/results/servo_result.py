@@ -14,7 +14,8 @@ import numpy as np
 from ..errors import IdentificationError
 from ..estimation.coverage import Coverage
 from ..model.parameters import ParameterSet
-from ..model.robot import read_robot, Robot, robot_document
+from ..model.robot import Robot
+from ..model.robot_document import read_robot, robot_document
 from ..options.document import plain
 from ..options.fields import from_mapping, to_mapping
 from ..regressor import prior

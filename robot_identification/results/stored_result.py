@@ -18,7 +18,8 @@ from ..errors import IdentificationError, reading_failure, SettingsError
 from ..estimation.estimate import Fit, JointFit
 from ..estimation.estimators import EstimationSettings
 from ..model.parameters import ParameterLayout, ParameterSet
-from ..model.robot import read_robot, Robot
+from ..model.robot import Robot
+from ..model.robot_document import read_robot
 from ..options.fields import from_mapping, LARGEST
 from ..regressor import ModelSettings
 from ..signals import SignalSettings

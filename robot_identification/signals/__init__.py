@@ -10,13 +10,14 @@ from .decimation import (
     ParallelDecimator,
 )
 from .polynomial_approximation import PolynomialOperator
+from .responses import frequency_response
 from .settings import (
     by_joint,
     decimation_factor,
     PolynomialApproximation,
     SignalSettings,
 )
-from .streaming import frequency_response, process, stretches
+from .streaming import process, stretches
 from .windows import OnlineFilter, WindowedSamples
 
 __all__ = [

@@ -23,12 +23,8 @@ from robot_identification.signals import (
     SignalSettings,
     stretches,
 )
+from robot_identification.signals.responses import decimated_nyquist, frequency_response, SIGNALS
 from robot_identification.signals.settings import METHODS, PolynomialApproximation
-from robot_identification.signals.streaming import (
-    decimated_nyquist,
-    frequency_response,
-    SIGNALS,
-)
 
 FIELDS = ('time', 'position', 'velocity', 'acceleration', 'effort')
 
