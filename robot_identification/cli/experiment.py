@@ -2,8 +2,8 @@
 """
 Commands on experiment files.
 
-``init`` and ``schema`` help to write them, ``structure``, ``filters`` and ``diagnose`` show what
-they lead to, and ``identify`` carries them out.
+``schema`` helps to write them, ``structure``, ``filters`` and ``diagnose`` show what they lead to,
+and ``identify`` carries them out.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
-import os
 from pathlib import Path
 import sys
 from typing import TYPE_CHECKING
 
 from ..errors import missing, one_of, SettingsError, suggestion
 from ..support.progress import progress_bar
-from ..untrusted.writing import encoded
 from ..version import page
 from .command import (
     argument,
@@ -42,220 +40,12 @@ from .command import (
     VERBOSE,
     warn,
     without_collection,
-    write,
-    XACRO,
 )
-from .servo import COMMANDS, drafted_commands, identify_commands, TARGET
+from .servo import identify_commands, TARGET
 
 if TYPE_CHECKING:
     from ..config.experiment import Experiment
-    from ..drafting.proposal import Proposal
     from ..results.result import Result
-
-KINDS = ('joint_torque', 'motor_torque', 'motor_current')
-
-
-@command(
-    argument('urdf', 'the URDF, xacro or MJCF file of the robot', Path),
-    argument('recordings', 'files or rosbag2 folders', Path, 'RECORDING', nargs='+'),
-    argument('--effort-kind', 'kind of the recorded efforts (default: asked for)', choices=KINDS),
-    argument(
-        '--gains',
-        'effort at the joint by recorded effort [N m/A], one a joint; without them the gains '
-        'of motor currents are found from the recordings',
-        float,
-        'K',
-        nargs='+',
-    ),
-    argument(
-        '--gear-ratios',
-        'of data recorded at the motors: motor turns by joint turn, one a joint; for one that '
-        'slides, recorded positions by metre (1000: positions in mm)',
-        float,
-        'N',
-        nargs='+',
-    ),
-    argument(
-        '--position-offsets',
-        'positions of the joints in the URDF where the recorded ones are 0 [rad or m]',
-        float,
-        'Q',
-        nargs='+',
-    ),
-    flag('--degrees', 'positions of joints that turn are in degrees'),
-    argument('--ticks', 'positions are in ticks of encoders with N ticks a turn', positive, 'N'),
-    argument('--rate', 'sampling rate of tables without time stamps', positive, 'HZ'),
-    argument(
-        '--gravity',
-        'free fall in the base frame [m/s^2] (default: 0 0 -9.81)',
-        float,
-        'G',
-        nargs=3,
-    ),
-    XACRO,
-    flag('--tool', 'the recordings have wrenches of a force-torque sensor at the wrist'),
-    *COMMANDS,
-    argument('-o --out', 'file to write', Path, 'FILE', default=Path('experiment.yaml')),
-    flag('--force', 'replace the file if it exists'),
-)
-def init(options: argparse.Namespace) -> int:
-    r"""
-    Write an experiment file from a URDF and recordings.
-
-    Look at recordings (bags, tables, arrays), find the columns of time, positions, velocities
-    and efforts of the URDF's joints, the unit and rate of the stamps, and write an
-    experiment file with comments, from which 'identify' runs. Of several recordings the
-    last one is kept for validation. What the effort is (joint torque, motor torque, motor
-    current) no recording shows for certain: it is asked for, with what suggests which.
-
-    Recordings of position servos have commands in place of efforts (tables, arrays, or a
-    bag with the states of a trajectory controller or a topic of commands): give the
-    servos' gains.
-
-    With --tool, recordings of joint states and wrenches make the experiment of 'tool'.
-
-    Examples
-    --------
-    robot-identification init robot.urdf run1.csv run2.csv
-    robot-identification init robot.urdf recordings/first recordings/second \
-        --effort-kind joint_torque
-    robot-identification init ur.urdf run.csv --effort-kind motor_current \
-        --gains 14.9 13.3 11.1 10.6 11.0 11.5
-    robot-identification init arm.urdf swing.csv --tool
-    robot-identification init go2.xml go2.npz --kp 20 --kd 1.5 --for mjcf
-    """
-    from ..drafting.draft import draft
-    from ..drafting.settings import DraftSettings, EARTH_GRAVITY
-    from ..drafting.tool_draft import draft_tool, has_wrenches
-    from ..exports.saving import require_writable
-
-    if options.out.exists() and not options.force:
-        raise SettingsError(
-            f"'{options.out}' exists already",
-            file=str(options.out),
-            remedy='name another file with --out, or give --force',
-        )
-    for path in map(str, (options.urdf, *options.recordings)):
-        if encoded(path) != os.fsencode(path):
-            raise SettingsError(
-                f"'{path}' is not text in UTF-8, and no experiment file can name it",
-                file=path,
-                remedy='rename it',
-            )
-    _require_order(options.urdf, options.recordings)
-    require_writable(options.out.parent)
-    commands = None if options.tool else drafted_commands(options)
-    if commands is not None:
-        return _written(
-            options.out, commands.summary(), commands.text(options.urdf, options.out.parent)
-        )
-    settings = DraftSettings(
-        effort_kind=options.effort_kind,
-        rate=options.rate,
-        gear_ratios=options.gear_ratios and tuple(options.gear_ratios),
-        position_offsets=options.position_offsets and tuple(options.position_offsets),
-        gains=options.gains and tuple(options.gains),
-        degrees=options.degrees,
-        ticks=options.ticks,
-        target=options.target,
-        gravity=tuple(options.gravity or EARTH_GRAVITY),
-        xacro_arguments=dict(options.xacro),
-    )
-    if options.tool:
-        tool = draft_tool(options.urdf, options.recordings, settings)
-        text = tool.text(options.urdf, options.out.parent)
-        return _written(options.out, tool.summary(), text, 'tool')
-    if any(map(has_wrenches, options.recordings)):
-        print(
-            'remark: there are wrenches of a force-torque sensor, too; what hangs behind it is '
-            'identified by the experiment that init --tool makes\n'
-        )
-    found = draft(options.urdf, options.recordings, settings)
-    print(found.summary())
-    if found.proposal is not None and _accepted(found.proposal, settings.effort_kind):
-        settings = replace(settings, **found.proposal.changes)
-        found = draft(options.urdf, options.recordings, settings)
-    elif settings.effort_kind is None:
-        kind = _asked()
-        found = replace(found, settings=replace(found.settings, effort_kind=kind))
-    return _written(options.out, '', found.text(options.urdf, options.out.parent))
-
-
-def _require_order(robot: Path, recordings: list[Path]) -> None:
-    """Raise SettingsError where the files show that the robot does not come first, or alone."""
-    from ..data.recognition import EXPERIMENT, file_title, ROBOT
-
-    titles = {path: file_title(path) for path in (robot, *recordings)}
-    robots = [path for path in recordings if titles[path] == ROBOT]
-    if titles[robot] in (ROBOT, None) and not robots:
-        return
-    texts = [f"'{path}' is {title}" for path, title in titles.items() if title]
-    first = str(robots[0]) if robots else 'ROBOT.urdf'
-    others = [str(path) for path, title in titles.items() if title not in (ROBOT, EXPERIMENT)]
-    raise SettingsError(
-        ', '.join(texts),
-        file=str(robot),
-        remedy='the URDF comes first, then recordings: robot-identification init '
-        + ' '.join([first, *(others or ['RECORDING'])]),
-    )
-
-
-def _written(path: Path, summary: str, text: str, following: str = 'identify') -> int:
-    """Check and write an experiment file."""
-    from ..config.experiment_file import experiment_from
-    from ..options.document import parse_document
-
-    document = parse_document(text, str(path))
-    experiment_from(document, path.parent, check_data=following == 'identify')
-    print(f'{summary}\n')
-    write(path, text)
-    print(f'next: robot-identification {following} {path}')
-    return EXIT_OK
-
-
-def _accepted(found: Proposal, effort_kind: str | None) -> bool:
-    """
-    Ask on a terminal whether to take what the recordings speak for.
-
-    Raises SettingsError elsewhere where nothing else is known, or where it is certain.
-    """
-    if sys.stdin.isatty():
-        print(f'\n{found}\nTake that (y/n)? ', end='', flush=True)
-        return sys.stdin.readline().strip().lower() in ('y', 'yes')
-    if effort_kind is None:
-        raise SettingsError(
-            'the kind of the recorded effort is not given',
-            key='robot.effort_kind',
-            remedy=f"see the driver's documentation; the recordings suggest {found.options} "
-            f'({found.reason})',
-        )
-    if found.certain:
-        raise SettingsError(
-            found.reason,
-            key='robot.drives',
-            remedy=f'give {found.options}, or --gains of 1 each to keep the signs',
-        )
-    print(f'remark: {found}')
-    return False
-
-
-def _asked() -> str:
-    """Ask for the kind of effort on a terminal."""
-    if sys.stdin.isatty():
-        print('\nWhat is the effort in the recordings?')
-        for number, kind in enumerate(KINDS, 1):
-            print(f'  {number}  {kind}')
-        print('number: ', end='', flush=True)
-        answer = sys.stdin.readline().strip()
-        chosen = {**dict(zip('123', KINDS, strict=True)), **dict(zip(KINDS, KINDS, strict=True))}
-        if answer in chosen:
-            return chosen[answer]
-    raise SettingsError(
-        'the kind of the recorded effort is not given',
-        key='robot.effort_kind',
-        remedy='see the documentation of the driver, and give --effort-kind '
-        'joint_torque, motor_torque or motor_current',
-    )
 
 
 @command()

@@ -21,8 +21,9 @@ from .command import (
     plain_warnings,
 )
 from .examples import examples
-from .experiment import diagnose, filters, identify, init, schema, structure
+from .experiment import diagnose, filters, identify, schema, structure
 from .feedforward import feedforward
+from .init import init
 from .limits import limits
 from .motion import calibrate, plan, preview
 from .recordings import fleet, reduce

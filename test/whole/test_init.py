@@ -8,7 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
-from robot_identification.cli.experiment import KINDS
+from robot_identification.cli.init import KINDS
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.drives import EFFORT_KINDS
 from robot_identification.results.stored_result import read_result
