@@ -232,7 +232,7 @@ def not_negative(text: str) -> float:
     return number
 
 
-def whole(text: str) -> int:
+def natural(text: str) -> int:
     """Read a whole number from 0 on."""
     number = int(text)
     if number < 0:
@@ -242,7 +242,7 @@ def whole(text: str) -> int:
 
 def count(text: str) -> int:
     """Read a whole number from 1 on."""
-    if (number := whole(text)) == 0:
+    if (number := natural(text)) == 0:
         raise argparse.ArgumentTypeError('there has to be one at least')
     return number
 

@@ -263,7 +263,7 @@ def identify(options: argparse.Namespace) -> int:
         progress(1.0, 'writing the results')
         saved = save(result, folder)
     brief = not (options.quiet or options.verbose)
-    texts = remarks(result, saved, told=not options.quiet)
+    texts = remarks(result, saved, overview=not options.quiet)
     if brief:
         places = Places(
             experiment='' if experiment is None else str(options.experiment),

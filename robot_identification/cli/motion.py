@@ -23,6 +23,7 @@ from .command import (
     fail,
     flag,
     GROUP,
+    natural,
     needing_ros,
     not_negative,
     PLANNING,
@@ -30,7 +31,6 @@ from .command import (
     positive,
     QUIET,
     warn,
-    whole,
     XACRO,
 )
 from .servo import save_commands, servos_to_plan
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     GROUP,
     argument('--out', 'folder for the files', Path, 'DIR', default=Path('plan')),
     argument('--duration', 'length of the motion', positive, 'S'),
-    argument('--seed', 'of the random start values', whole),
+    argument('--seed', 'of the random start values', natural),
     argument('--time-budget', 'time for the search', not_negative, 'S'),
     argument(
         '--earlier',

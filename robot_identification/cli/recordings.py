@@ -20,11 +20,11 @@ from .command import (
     EXIT_REJECTED,
     experiment_of,
     fail,
+    natural,
     output_folder,
     OVERRIDES,
     QUIET,
     warn,
-    whole,
 )
 
 
@@ -112,7 +112,7 @@ def reduce(options: argparse.Namespace) -> int:
         '--retries',
         'times that a recording is tried again when its worker was lost or the file system '
         'failed (default: %(default)s)',
-        whole,
+        natural,
         'N',
         default=2,
     ),

@@ -227,7 +227,7 @@ class _WhiteRows:
 
 def weighted_rows(part: Part, weights: np.ndarray, b: int) -> np.ndarray:
     """Return the rows of all joints in a part, (m, b + 1), times (n,) weights."""
-    return np.vstack([w * joint.whole(b) for w, joint in zip(weights, part, strict=True)])
+    return np.vstack([w * joint.all_columns(b) for w, joint in zip(weights, part, strict=True)])
 
 
 def _sums(rows: _WhiteRows, blocks: TimeBlocks) -> tuple[np.ndarray, np.ndarray]:

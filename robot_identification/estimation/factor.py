@@ -134,7 +134,7 @@ class JointTriangles:
         """Return R of a joint's rows, (w + 1, w + 1)."""
         return self._triangles[joint].result()
 
-    def whole(self) -> np.ndarray:
+    def all_columns(self) -> np.ndarray:
         """Return R of each joint with all columns, (n, b + 1, b + 1)."""
         return expand_to_all_columns(
             self.pattern, [triangle.result() for triangle in self._triangles]

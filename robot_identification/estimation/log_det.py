@@ -102,7 +102,7 @@ class LogDetProblem:
         """Return rows over p parameters, (m, p), as rows over the allowed changes, (m, q)."""
         return rows if self.directions is None else rows @ self.directions
 
-    def whole(self, changes: np.ndarray) -> np.ndarray:
+    def of_parameters(self, changes: np.ndarray) -> np.ndarray:
         """Return allowed changes, (q,) or (q, m), as changes of the parameters."""
         return changes if self.directions is None else self.directions @ changes
 
@@ -181,7 +181,7 @@ class LogDetMinimum:
         scale = np.linalg.norm(rows, axis=0)
         root = np.linalg.qr(rows / scale, mode='r')
         half = solve_triangular(root, np.eye(len(root))) / scale[:, None]
-        half = self.problem.whole(half)
+        half = self.problem.of_parameters(half)
         return np.asarray(half @ half.T)
 
 
@@ -247,7 +247,7 @@ def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> Log
         decrement = float(np.linalg.norm(half))
         if decrement < tolerance or steps == NEWTON.steps:
             break
-        step = problem.whole(-_solved(root, half) / scale)
+        step = problem.of_parameters(-_solved(root, half) / scale)
         length = 1.0
         while length > NEWTON.least_step:
             trial = chi + length * step
@@ -327,7 +327,7 @@ def feasible_start(problem: LogDetProblem, start: np.ndarray) -> np.ndarray | No
         target=np.append(near @ start, -START.pull),
         weight=1.0,
         positive=np.column_stack([problem.positive, scale]),
-        directions=block_diag(problem.whole(np.eye(q)), 1.0),
+        directions=block_diag(problem.of_parameters(np.eye(q)), 1.0),
         barrier=START.barrier,
     )
     relaxation = 0.1 + 1.1 * float(np.max(-margins / scale))

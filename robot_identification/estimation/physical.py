@@ -376,7 +376,7 @@ class Folds:
             ones = names.index(f'{name}.off') if f'{name}.off' in names else None
             for fold in range(PHYSICAL.folds):
                 parts = blocks.parts[bounds[fold] : bounds[fold + 1]]
-                rows = [part[joint].whole(width - 1) for part in parts]
+                rows = [part[joint].all_columns(width - 1) for part in parts]
                 slow = rows
                 if ones is not None and blocks.duration < PHYSICAL.mean_duration:
                     slow = [_mean(each, ones) for each in rows]
@@ -495,5 +495,5 @@ def _drawn_covariance(
     sizes = np.minimum(sizes, PHYSICAL.largest_score)
     middle = np.vstack([(sizes[:, None] * directions[: len(sizes)]) @ data, others])
     half = solve_triangular(triangle, middle.T, trans='T')
-    moved = problem.whole(solve_triangular(triangle, half))
+    moved = problem.of_parameters(solve_triangular(triangle, half))
     return np.asarray(moved @ moved.T)

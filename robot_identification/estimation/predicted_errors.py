@@ -239,7 +239,7 @@ def spread_of_halves(system: LinearSystem, estimate: Estimate) -> float:
     information, found = np.zeros((2, b, b)), np.zeros((2, b))
     for place, parts in enumerate((blocks.parts[:half], blocks.parts[half:])):
         rows = np.vstack(
-            [part.whole(b) * scale for each in parts for part, scale in zip(each, scales)]
+            [part.all_columns(b) * scale for each in parts for part, scale in zip(each, scales)]
         )
         triangle = np.asarray(np.linalg.qr(rows, mode='r'))
         sizes = np.linalg.norm(triangle[:, :-1], axis=0)

@@ -382,7 +382,7 @@ class _SystemBuilder:
         sums[self.pattern.rows, self.pattern.places] = self.column_sums
         factor = QRFactor(
             fingerprint=ModelSignature.from_structure(structure, joints),
-            triangles=self.triangles.whole(),
+            triangles=self.triangles.all_columns(),
             rows=self.triangles.rows,
             independent_rows=self.independent,
             available_rows=np.full(self.n, self.available),

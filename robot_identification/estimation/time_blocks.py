@@ -64,7 +64,7 @@ class JointRows:
     columns: np.ndarray
     rows: np.ndarray
 
-    def whole(self, b: int) -> np.ndarray:
+    def all_columns(self, b: int) -> np.ndarray:
         """Return the rows with all columns, (m, b + 1)."""
         rows = np.zeros((len(self.rows), b + 1))
         rows[:, np.append(self.columns, b)] = self.rows
@@ -77,7 +77,7 @@ class JointRows:
             columns = np.union1d(columns, other.columns)
             size = int(columns[-1]) + 1
             seen = np.append(columns, size)
-            parts = [each.whole(size)[:, seen] for each in (self, other)]
+            parts = [each.all_columns(size)[:, seen] for each in (self, other)]
         return JointRows(columns, _reduced(np.vstack(parts)))
 
 

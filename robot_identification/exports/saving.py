@@ -80,14 +80,14 @@ class SavedFiles:
         return tuple(text for text in self.warnings if _NOT_WRITTEN in text)
 
 
-def remarks(result: Result, saved: SavedFiles, *, told: bool) -> tuple[str, ...]:
+def remarks(result: Result, saved: SavedFiles, *, overview: bool) -> tuple[str, ...]:
     """
     Return the warnings of a result and its files, each once.
 
-    Failures of files are left out: they are the reason of a command's failure.  If the overview
-    was ``told``, so is what the verdict says was left out.
+    Failures of files are left out: they are the reason of a command's failure.  Where the
+    ``overview`` is printed, what the verdict says was left out is, too.
     """
-    said = (*saved.failures, *result.omissions) if told else saved.failures
+    said = (*saved.failures, *result.omissions) if overview else saved.failures
     texts = unique_texts(result.warnings, result.estimate.warnings, saved.warnings)
     return tuple(text for text in texts if text not in said)
 

@@ -31,8 +31,8 @@ class FrictionState:
         Of the joints [rad/s or m/s]; all others have its shape.
     direction:
         Of dry friction, from -1 to 1, which may hold at rest.
-    way:
-        Direction of the velocity, from -1 to 1.
+    sign:
+        Of the velocity, from -1 to 1.
     slope:
         How steeply terms with a slope rise [s/rad or s/m].
     load:
@@ -42,7 +42,7 @@ class FrictionState:
 
     velocity: np.ndarray
     direction: np.ndarray
-    way: np.ndarray
+    sign: np.ndarray
     slope: np.ndarray | float = 0.0
     load: np.ndarray | float = 0.0
 
@@ -192,7 +192,7 @@ _TERMS = (
         ('N m (s/rad)^(1/3)', 'N (s/m)^(1/3)'),
         SMOOTH,
         POSITIVE,
-        lambda state: np.cbrt(state.velocity) * np.abs(state.way),
+        lambda state: np.cbrt(state.velocity) * np.abs(state.sign),
         'FR[i] * cbrt(v[i]) * fabs(direction(v[i], REVERSAL_SPEED[i]))',
         derivative=lambda state: np.abs(state.velocity) ** (-2.0 / 3.0) / 3.0,
         gear_power=4.0 / 3.0,

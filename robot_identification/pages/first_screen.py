@@ -174,8 +174,8 @@ def _left_out(found: Verdict, warnings: int, details: str) -> str:
         first = shortened(_bare(clause(others[0])), room)
         texts.append(f'{first}, {len(others) - 1} more' if others[1:] else first)
     head = f'left out or changed: {", ".join(texts)}' if texts else ''
-    told = _number(warnings, 'warning') if warnings else ''
-    said = '; '.join(filter(None, (head, told)))
+    count = _number(warnings, 'warning') if warnings else ''
+    said = '; '.join(filter(None, (head, count)))
     end = f'; see {details}'
     room = _LEFT_LINES * COLUMNS - len(end) - 20
     return f'{shortened(said, max(room, COLUMNS - 20))}{end}' if said else ''
@@ -205,8 +205,8 @@ def _next(found: Verdict, places: Places) -> tuple[str, str]:
     if reason.command:
         return reason.command.format(**named), step
     key = f' ({reason.key})' if reason.key and reason.key not in step else ''
-    told = bool(reason.key or _OF_FILE.search(step)) and places.experiment
-    where = f', in {places.experiment}' if told else ''
+    editable = bool(reason.key or _OF_FILE.search(step)) and places.experiment
+    where = f', in {places.experiment}' if editable else ''
     return '', f'{step}{key}{where}'
 
 

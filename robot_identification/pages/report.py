@@ -54,13 +54,13 @@ def html(result: Result) -> str:
     failures = (*missing, *failures)
     for failure in failures:
         warnings.warn(failure, IdentificationWarning, stacklevel=2)
-    told = unique_texts(collect_warnings(result), failures)
+    shown = unique_texts(collect_warnings(result), failures)
     return render(
         'report.html',
         result=result,
         not_covered=NOT_COVERED,
         method=ESTIMATORS[result.estimate.method].title,
-        screen=screen(result, PLACES, warnings=len(told)),
+        screen=screen(result, PLACES, warnings=len(shown)),
         verdict=verdict(result),
         text=summary(result, verbose=True),
         payload_verdict=None if result.payload is None else verdict(result.payload),
@@ -70,7 +70,7 @@ def html(result: Result) -> str:
         notes=unique_texts(
             *(each.notes for each in (result.estimate, result.essential) if each is not None)
         ),
-        warnings=told,
+        warnings=shown,
         units=result.units,
         parameters=list(_parameters(result)),
         standard=result.standard_rows(),

@@ -273,7 +273,7 @@ class _SettingsSearch:
         self.rate = COMPARISON.rate
         # the same rows for all cut-off frequencies
         self.trim = SEARCH.trim if self.signals.trim is None else self.signals.trim
-        self.late = 0.0  # efforts of all joints [s]
+        self.common_delay = 0.0  # efforts of all joints [s]
         self.choices: list[Choice] = []
         # key, entry of a list or none, terms a joint, whether it has to pay where joints move, too
         self.taken: list[tuple[str, str, float, bool]] = []
@@ -380,7 +380,7 @@ class _SettingsSearch:
             self._rows = plain.filtered_by_channel(none + best, none)
             gain = relative_gain(cost(best), cost(0.0))
             self._note('signals.effort_delay', best, gain, _NONE)
-            self.late = best
+            self.common_delay = best
 
     def choose_breakaway(self) -> None:
         """Leave rows near rest out of the fits, and choose each joint's breakaway displacement."""
@@ -447,9 +447,9 @@ class _SettingsSearch:
         raw = self._read(signals=neutral) if present.any() else self.rows
         # near rest, sticking is smoother than the velocity's sign: it is fitted beyond
         raw = replace(raw, zone=raw.moving)
-        common = np.where(free, [[self.late], [0.0]], present)
+        common = np.where(free, [[self.common_delay], [0.0]], present)
         # one joint that is late may look like a delay of all: the search starts with and without
-        starts = [np.where(free, [[late], [0.0]], common) for late in {self.late, 0.0}]
+        starts = [np.where(free, [[delay], [0.0]], common) for delay in {self.common_delay, 0.0}]
         plain = raw.filtered_by_channel(*common).cost()
         cost, terms, chosen = min(
             (_channels(raw, start, free) for start in starts),

@@ -61,7 +61,8 @@ def _recorded(result):
     """Return the root mean squares of the efforts that the rows have."""
     n, weights = result.structure.n_base, result.estimate.rows.weights
     efforts = [
-        [part.whole(n)[:, -1] for part in joint] for joint in zip(*result.system.blocks.parts)
+        [part.all_columns(n)[:, -1] for part in joint]
+        for joint in zip(*result.system.blocks.parts)
     ]
     rows = np.array([joint.rows for joint in result.estimate.fit.joints])
     assert len(efforts) == len(weights)

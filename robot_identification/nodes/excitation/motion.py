@@ -100,7 +100,7 @@ class MotionRun:
         self._require_start(motion)
         begin = self.states.time
         self._watch.begin(motion)
-        self.report.feedback.phase = 'moving_to_start' if motion.way else 'exciting'
+        self.report.feedback.phase = 'moving_to_start' if motion.approach else 'exciting'
         goal = self.controller.send(motion.trajectory, motion.tolerance)
         try:
             await self._accepted(goal)

@@ -79,7 +79,7 @@ class CheckedMotion:
 
     trajectory: PointTrajectory
     """The way to the start, if there is one, and what was asked for, from rest to rest."""
-    way: float
+    approach: float
     """Length of the way to the start; 0 without one [s]."""
     tolerance: np.ndarray
     """(n_joints,) largest error of each joint's position [rad or m]."""
@@ -141,7 +141,7 @@ class MotionCheck:
     options: ExecutionOptions
     trajectory: PointTrajectory
     """As it is sent."""
-    way: PointTrajectory | None = None
+    approach: PointTrajectory | None = None
     """From where the robot is to its start; None where it is there, or not known."""
     findings: Findings | None = None
     """Results of the checks on both."""
@@ -151,10 +151,12 @@ class MotionCheck:
     """Whose limits, distances and tolerances are in force, in words."""
 
     @property
-    def whole(self) -> PointTrajectory:
+    def with_approach(self) -> PointTrajectory:
         """The way to the start, as far as it is known, and the trajectory, as one."""
         return (
-            self.trajectory if self.way is None else with_way_to_start(self.way, self.trajectory)
+            self.trajectory
+            if self.approach is None
+            else with_way_to_start(self.approach, self.trajectory)
         )
 
     async def carry_out(
@@ -172,20 +174,24 @@ class MotionCheck:
         start, stop = await find_start(), 0.0
         if start is not None:
             self.remark = start.remark
-            way = self.way = way_to_start(start.position, self.trajectory, limits, self.options)
-            if way is not None:
-                await in_worker(lambda: self._check(collisions, way, 'on the way to the start: '))
+            approach = self.approach = way_to_start(
+                start.position, self.trajectory, limits, self.options
+            )
+            if approach is not None:
+                await in_worker(
+                    lambda: self._check(collisions, approach, 'on the way to the start: ')
+                )
             if start.stops_known:
                 stop = await in_worker(lambda: self._check_stops(collisions, start, limits))
-        whole, robot = self.whole, self.robot
+        motion, robot = self.with_approach, self.robot
         return CheckedMotion(
-            whole,
-            0.0 if self.way is None else self.way.duration,
+            motion,
+            0.0 if self.approach is None else self.approach.duration,
             tracking_tolerances(robot, self.settings.tracking_tolerance),
             stop,
             limits,
             robot.limits.effort,
-            await in_worker(lambda: predicted_effort(robot, whole)),
+            await in_worker(lambda: predicted_effort(robot, motion)),
         )
 
     def _check(
@@ -222,7 +228,7 @@ class MotionCheck:
         self.remark = '; '.join(filter(None, remarks))
         with _refused('if the motion were canceled: '):
             model = collisions.model(robot, self.settings)
-            return check_stops(robot, self.whole, limits, start.deceleration, model)
+            return check_stops(robot, self.with_approach, limits, start.deceleration, model)
 
 
 def with_way_to_start(way: PointTrajectory, then: PointTrajectory) -> PointTrajectory:

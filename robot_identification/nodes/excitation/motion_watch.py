@@ -136,7 +136,7 @@ class MotionWatch:
         if place is not None:
             self.elapsed = max(self.elapsed, place)
         feedback.progress = min(self.elapsed / motion.trajectory.duration, 1.0)
-        feedback.phase = 'moving_to_start' if self.elapsed < motion.way else 'exciting'
+        feedback.phase = 'moving_to_start' if self.elapsed < motion.approach else 'exciting'
 
     def _place(self, progress: Progress) -> float | None:
         """Return the time on the motion of the state that the controller wants; None if off it."""

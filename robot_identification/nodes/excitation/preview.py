@@ -87,13 +87,13 @@ class PreviewService:
         response.success = True
         response.level, response.verdict = found.level, found.verdict()
         words = (
-            f'a motion of {motion.whole.duration:.4g} s',
+            f'a motion of {motion.with_approach.duration:.4g} s',
             found.summary(),
             f'in force are {motion.envelope}',
             motion.remark,
         )
         response.message = '; '.join(filter(None, words))
-        points = motion.whole
+        points = motion.with_approach
         self._path.publish(message_of(points))
         response.trajectory = points_message(points, return_points)
         for nearest in found.nearest[:1]:
@@ -105,7 +105,7 @@ class PreviewService:
 
     def _show(self, motion: MotionCheck, fault: MotionError | None) -> None:
         """Publish the lines of the motion, also of one that fails a check, and move the ghost."""
-        whole = motion.whole
+        whole = motion.with_approach
         stamp = now(self._node).to_msg()
         # what fails is the way where there is one, since it is checked last
         cause = None if fault is None else fault.__cause__
