@@ -171,9 +171,7 @@ def unfinished(tmp_path_factory):
     return writer.path.read_bytes(), [part.end for part in parts if part.opcode == Opcode.CHUNK]
 
 
-@settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=strategies.floats(0.0, 1.0))
 def test_a_file_cut_anywhere_has_its_whole_chunks(unfinished, tmp_path, cut):
     raw, ends = unfinished

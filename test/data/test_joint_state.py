@@ -43,7 +43,7 @@ def states(draw):
     return names, draw(rows), draw(rows), velocity, stamp, frame
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(states(), min_size=1, max_size=6))
 def test_any_message_is_read_as_it_was_written(messages):
     """Whatever came before: each may have other names, another order, another frame."""

@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 import numpy as np
 import pytest
@@ -36,7 +36,6 @@ class Blocks:
             start, turn = start + count, turn + 1
 
 
-@settings(deadline=None)
 @given(
     n_rows=st.integers(1, 900),
     size=st.integers(1, 300),

@@ -103,7 +103,7 @@ def test_parabolas_are_met_across_missing_samples():
     np.testing.assert_allclose(whole.position[:, 0], expected, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(size=st.integers(2, 900), seed=st.integers(0, 100))
 def test_how_many_points_are_interpolated_at_once_makes_no_difference(size, seed):
     rng = np.random.default_rng(seed)

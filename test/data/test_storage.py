@@ -137,7 +137,7 @@ def write_mcap(path, recording, compression, chunk, index=IndexType.ALL):
     return path
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(recordings(), st.sampled_from(list(CompressionType)), st.integers(200, 6000))
 def test_mcap_in_bulk_is_what_the_library_reads(recording, compression, chunk):
     if TOPIC not in [topic for topic, *_ in recording]:
@@ -150,7 +150,7 @@ def test_mcap_in_bulk_is_what_the_library_reads(recording, compression, chunk):
         agree(parts, [data for _, data in messages])
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     recordings(),
     st.sampled_from(

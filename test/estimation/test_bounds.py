@@ -35,7 +35,7 @@ def grouped(structure_of):
     return make
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6))
 def test_a_base_parameters_interval_is_that_of_all_corners(seed):
     from robot_identification.regressor.base_parameters import BaseStructure
@@ -94,7 +94,7 @@ def test_files(tmp_path):
         read_boxes(str(tmp_path / 'missing.yaml'))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 8))
 def test_least_squares_within_a_box_agrees_with_another_solver(seed, k):
     """Non-negative least squares of SciPy, by another algorithm."""

@@ -96,7 +96,7 @@ def assert_same_estimates(one, two, rtol=1e-12):
             assert mine.relative_error == pytest.approx(other.relative_error, rel=loose)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     samples=st.integers(20, 120),
@@ -214,7 +214,7 @@ def grow(rows: np.ndarray, parts: list[int], block: int) -> np.ndarray:
     return factor.result()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     seed=st.integers(0, 2**32 - 1),
     columns=st.integers(1, 12),

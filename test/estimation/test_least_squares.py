@@ -146,7 +146,7 @@ def test_standard_deviations_are_those_of_repeated_experiments(problem_of, metho
     assert (np.abs(values.mean(axis=0) - truth) < 4 * claimed / 20).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), scale=st.floats(-6, 6))
 def test_units_of_the_parameters_do_not_matter(seed, scale):
     from robot_identification.model.parameters import ParameterLayout

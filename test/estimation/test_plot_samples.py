@@ -32,7 +32,7 @@ def block(first: int, count: int, segment: int = 0) -> RowBlock:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(counts=st.lists(st.integers(0, 300), max_size=12), limit=st.integers(2, 50))
 def test_even_bounded_and_complete_where_short(counts, limit):
     collector = TraceCollector(limit)
@@ -55,7 +55,7 @@ def test_even_bounded_and_complete_where_short(counts, limit):
         assert len(trace) == 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(count=st.integers(1, 900), limit=st.integers(2, 50))
 def test_thinning_leaves_what_a_smaller_collector_holds(count, limit):
     collector = TraceCollector(limit)
@@ -87,7 +87,7 @@ def test_segments_of_traces_are_numbered_on():
     assert collector.trace().segment.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     recordings=st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=4), max_size=12),
     limit=st.integers(2, 80),

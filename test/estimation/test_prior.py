@@ -59,7 +59,7 @@ def small_structure(seed: int, p: int = 9, b: int = 5) -> BaseStructure:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), with_prior=st.booleans(), scaled=st.booleans())
 def test_fits_exactly_and_no_other_is_nearer(seed, with_prior, scaled):
     rng = np.random.default_rng(seed)

@@ -52,7 +52,7 @@ def conditional(rows, effort, free, initial):
 
 
 @forms
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), block=st.integers(1, 450), b=st.integers(1, 9))
 def test_it_is_ordinary_least_squares_whatever_the_blocks(form, seed, block, b):
     rows, effort = rows_of(seed, b=b)
@@ -145,7 +145,7 @@ def test_a_parameter_that_is_rejected_later_goes_back_to_its_start(form):
     assert later.flags.tolist() == [1, 0] and later.values[1] == 5.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), b=st.integers(2, 12))
 def test_both_forms_give_the_same_flags(seed, b):
     """Dependences of every strength, apart from those next to the threshold."""

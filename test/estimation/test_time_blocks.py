@@ -64,7 +64,7 @@ def expected(time, rows, which, j, pattern=PATTERN):
     return kept.T @ kept
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     count=st.integers(1, 400),

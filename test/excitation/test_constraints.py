@@ -114,7 +114,7 @@ def test_a_spike_between_two_close_points_is_found(arm, limits):
     assert caught.value.time == pytest.approx(1.0005, abs=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     quantity=st.sampled_from(['position', 'velocity', 'acceleration', 'jerk', 'effort']),
     joint=st.integers(0, 5),
@@ -296,7 +296,7 @@ def test_the_floor_is_kept_clear(arm, limits):
     check_collisions(down, collision_model(arm, 0.01))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1000))
 def test_no_pair_changes_its_distance_by_more_than_joints_move_back_and_forth(seed):
     arm = Robot.from_urdf(URDF / 'demo_arm.urdf')

@@ -26,7 +26,7 @@ def matrix(seed, columns=6, decades=2.0):
 
 
 @pytest.mark.parametrize('name', [*CRITERIA, 'excess', 'both'])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_gradients_by_the_information_are_those_of_differences(name, seed):
     others = {
@@ -50,7 +50,7 @@ def test_gradients_by_the_information_are_those_of_differences(name, seed):
     assert (gradient * change).sum() == pytest.approx(difference, rel=1e-4, abs=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_values_are_those_of_the_inverse(seed):
     W = matrix(seed, decades=0.5)
@@ -67,7 +67,7 @@ def test_values_are_those_of_the_inverse(seed):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_units_move_the_mean_deviation_and_the_determinant_by_a_constant(seed):
     rng = np.random.default_rng(seed)

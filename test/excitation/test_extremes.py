@@ -40,7 +40,7 @@ def by_roots(trajectory, joint, order):
     return min(values), max(values)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), accelerations=st.booleans())
 def test_extremes_are_those_at_the_roots_of_derivatives(seed, accelerations):
     trajectory = path(seed, accelerations=accelerations)
@@ -53,7 +53,7 @@ def test_extremes_are_those_at_the_roots_of_derivatives(seed, accelerations):
             assert found.highest[order, joint] == pytest.approx(high, abs=1e-9 * size)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6))
 def test_the_times_are_those_of_the_extremes_and_no_sample_is_beyond(seed):
     trajectory = path(seed)
@@ -165,7 +165,7 @@ def counted(function):
     return effort, looks
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     middle=st.floats(0.05, 1.95),
     width=st.floats(0.006, 0.5),

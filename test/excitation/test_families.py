@@ -28,7 +28,7 @@ def family_of(robot, basis, *, free, start=None, **limits):
     return MotionFamily(basis, found, middle, np.array([0, 2]), free_start=free)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10_000),
     size=st.floats(0.01, 1e3),

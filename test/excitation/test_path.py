@@ -58,7 +58,7 @@ def kept(start, end, time, bound, slack):
 positions, speeds = st.floats(-2.0, 2.0), st.floats(-1.0, 1.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     qa=positions,
     qb=positions,

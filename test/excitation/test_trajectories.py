@@ -68,7 +68,7 @@ def test_it_rests_outside_its_duration(trajectory):
     assert not motion.velocity.any() and not motion.acceleration.any()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 1000),
     duration=st.floats(2.0, 40.0),
@@ -136,7 +136,7 @@ def test_contradictory_points_are_refused(fault, words):
         PointTrajectory(JOINTS, **{**values, **fault})
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 10_000))
 def test_a_way_from_point_to_point_is_as_quick_as_the_limits_allow(seed):
     rng = np.random.default_rng(seed)

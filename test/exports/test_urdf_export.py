@@ -240,7 +240,7 @@ def test_unphysical_parameters_are_written_faithfully_and_said():
     assert np.allclose(reread(robot, text).prior.values, values.values, rtol=1e-12, atol=1e-14)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), size=st.floats(1e-3, 1e3))
 def test_round_trip_of_any_bodies(seed, size):
     robot, rng = arm(), np.random.default_rng(seed)

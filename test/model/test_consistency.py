@@ -20,7 +20,7 @@ from robot_identification.model.consistency import (
 )
 from robot_identification.model.parameters import ParameterLayout, ParameterSet
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=40, derandomize=True)
 
 # Gautier & Venture (2013), Table II, in Khalil's order XX XY XZ YY YZ ZZ MX MY MZ M: a priori
 # values, then those from the base and from the essential parameters.  M2 is not printed; any value

@@ -33,7 +33,7 @@ def online(time, values, rate):
     return grid, rows
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     jitter=st.sampled_from([0.0, 1e-4, 0.2, 0.45]),

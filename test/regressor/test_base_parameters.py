@@ -313,7 +313,7 @@ def trees(draw):
     return urdf(joints, order), draw(st.permutations([f'joint_{i}' for i in order]))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(tree=trees(), tilted=st.booleans(), model=st.sampled_from([RIGID, ModelSettings()]))
 def test_base_parameters_carry_all_of_any_robots_dynamics(tree, tilted, model):
     text, joints = tree
@@ -341,7 +341,7 @@ def test_base_parameters_carry_all_of_any_robots_dynamics(tree, tilted, model):
     assert again.expressions == found.expressions
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(tree=trees(), tilted=st.booleans(), model=st.sampled_from([RIGID, ModelSettings()]))
 def test_echelon_grouping_spans_the_same_as_the_preferred_one(tree, tilted, model):
     text, joints = tree

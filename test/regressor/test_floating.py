@@ -98,7 +98,7 @@ def test_jacobians_give_the_efforts_of_forces_at_the_ground(rigid):
     assert row == len(found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.booleans(), min_size=4, max_size=4),

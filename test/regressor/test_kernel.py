@@ -123,7 +123,7 @@ joints = strategies.tuples(
 )
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 @given(strategies.lists(joints, min_size=1, max_size=7), strategies.sampled_from([1.0, 1e3]))
 def test_any_tree_is_as_pinocchio_has_it(tree, reach):
     text = LINK.format('base')

@@ -124,7 +124,7 @@ def test_files_that_belong_together_are_all_written_or_none(tmp_path):
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {'a': 'new', 'b': 'new'}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     value=st.recursive(
         st.none()

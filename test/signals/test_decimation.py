@@ -57,7 +57,7 @@ def test_equals_explicit_convolution(factor, n_rows):
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-13)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     factor=st.integers(1, 60),
     n_rows=st.integers(1, 1500),

@@ -128,7 +128,7 @@ def noisy(n_rows, rate=1000.0, seed=0):
     return Recording(time, position, rng.normal(size=(n_rows, 2)), ('a', 'b'), position)
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(first=st.integers(300, 900), second=st.integers(300, 900), method=st.sampled_from(METHODS))
 def test_parts_are_recordings_that_a_gap_joins(first, second, method):
     """A part's limit in the middle of a recording does what a gap does, and nothing else."""

@@ -66,7 +66,7 @@ def run(simulator, seconds, until=lambda: False):
 # ---------------------------------------------------------------------------------------- braking
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**31))
 def test_each_joint_stops_by_its_own_constant_deceleration(seed):
     random = np.random.default_rng(seed)

@@ -47,7 +47,7 @@ def assert_is_friction(mobility, free, limit, effort, tolerance=1e-9):
     np.testing.assert_allclose(effort[moving], (limit * np.sign(velocity))[moving], atol=1e-12)
 
 
-@hypothesis_settings(max_examples=300, deadline=None)
+@hypothesis_settings(max_examples=300)
 @given(st.integers(0, 2**31), st.integers(1, 7), st.sampled_from([0.0, 0.1, 1.0, 3.0, 30.0]))
 def test_it_slides_at_the_limit_or_sticks_below_it(seed, n, scale):
     mobility, free, limit = problem(seed, n, scale)
@@ -56,7 +56,7 @@ def test_it_slides_at_the_limit_or_sticks_below_it(seed, n, scale):
     assert_is_friction(mobility, free, limit, coulomb(mobility, free, limit, guess))
 
 
-@hypothesis_settings(max_examples=100, deadline=None)
+@hypothesis_settings(max_examples=100)
 @given(st.integers(0, 2**31), st.integers(1, 6), st.sampled_from([0.1, 1.0, 3.0]))
 def test_the_fallback_finds_the_same(seed, n, scale):
     # as well-conditioned as an arm's joints are: the fallback only has to save the day
@@ -125,7 +125,7 @@ def arm():
     return Robot.from_urdf(FOLDER / 'szabo_3r.urdf')
 
 
-@hypothesis_settings(max_examples=200, deadline=None)
+@hypothesis_settings(max_examples=200)
 @given(st.integers(0, 2**31), st.integers(1, 6), st.sampled_from([1e-3, 0.1, 3.0]))
 def test_friction_of_a_step_is_that_of_its_mean_velocity(seed, n, scale):
     random = np.random.default_rng(seed)

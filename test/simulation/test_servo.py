@@ -80,7 +80,7 @@ def random_waypoints(seed, points=4):
     return Waypoints(JOINTS, time, position, velocity, acceleration)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**31), st.floats(0.0, 1.5))
 def test_the_way_to_a_first_point_begins_as_the_robot_moves(seed, when):
     follower = TrajectoryFollower(JOINTS, np.zeros(2))
@@ -116,7 +116,7 @@ def test_a_later_start_ends_the_former_trajectory_at_once():
     np.testing.assert_allclose(follower.advance(6.0)[0], [0.0, 0.0], atol=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**31), st.floats(0.0, 0.999))
 def test_a_trajectory_that_began_in_the_past_is_joined_where_it_is_now(seed, share):
     waypoints = random_waypoints(seed, points=5)

@@ -63,7 +63,7 @@ def test_a_list_of_the_wrong_length_is_named(arm, key):
     assert caught.value.key == key
 
 
-@hypothesis_settings(max_examples=50, deadline=None)
+@hypothesis_settings(max_examples=50)
 @given(st.integers(0, 2**31), st.floats(0.0, 0.5))
 def test_physical_bodies_stay_physical(seed, relative):
     arm = Robot.from_urdf(FOLDER / 'demo_arm.urdf')
