@@ -482,9 +482,8 @@ class Experiment:
                 value=SERVO_COMMAND,
                 remedy='robot-identification identify is the command for them',
             )
-        if self.robot.base == 'floating':
-            joints = self.build_robot().joints
-        joints = joints or self.robot.joints or self.build_robot().joints
+        floating = self.robot.base == 'floating'
+        joints = joints or (() if floating else self.robot.joints) or self.build_robot().joints
         arrays = self.arrays.get(kind, ())
         if arrays and self.robot.elastic is not None:
             raise SettingsError(
@@ -493,7 +492,7 @@ class Experiment:
                 remedy='give a file, with the columns of the motors',
             )
         drives, elastic = self.robot.drives, self.robot.elastic
-        if self.robot.base == 'floating':
+        if floating:
             contacts = len(self.robot.contacts)
             return tuple(
                 read_floating(entry, joints, contacts, drives, self.base, path)

@@ -88,30 +88,23 @@ class FloatingSamples:
         )
 
 
-@dataclass(frozen=True)
-class ProjectedRows:
-    """
-    Rows without contact forces.
-
-    Attributes
-    ----------
-    block:
-        The rows.
-    share:
-        (6 + n,) mean share of the noise of each row that is left in it.
-
-    """
-
-    block: RowBlock
-    share: np.ndarray
-
-
 def floating_blocks(
     source: RecordingSource,
     regressor: FloatingRegressor,
     structure: BaseStructure,
     signals: SignalSettings,
 ) -> Iterator[RowBlock]:
+    """Iterate over the rows that a recording gives, without what is left; see `projected_rows`."""
+    for block, _ in projected_rows(source, regressor, structure, signals):
+        yield block
+
+
+def projected_rows(
+    source: RecordingSource,
+    regressor: FloatingRegressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
+) -> Iterator[tuple[RowBlock, np.ndarray]]:
     """
     Iterate over the rows that a recording gives, in blocks of a bounded size.
 
@@ -126,23 +119,17 @@ def floating_blocks(
     signals:
         Filter, rate of the rows, and dead zone.
 
+    Yields
+    ------
+    Blocks of rows without contact forces, and (6 + n,) the mean share of the noise of each row
+    that is left in it.
+
     Raises
     ------
     RecordingError
         for a recording without an IMU, or with other contacts than the regressor's.
 
     """
-    for rows in projected_rows(source, regressor, structure, signals):
-        yield rows.block
-
-
-def projected_rows(
-    source: RecordingSource,
-    regressor: FloatingRegressor,
-    structure: BaseStructure,
-    signals: SignalSettings,
-) -> Iterator[ProjectedRows]:
-    """Iterate over the rows that a recording gives with what is left in them, see above."""
     recording = _checked(source, regressor)
     driven = recording.joints[_BASE:]
     zones = np.concatenate([np.zeros(_BASE), by_joint(signals, 'dead_zone', driven)])
@@ -155,10 +142,9 @@ def projected_rows(
         piece = max(1, BLOCK_SAMPLES // size) * size
         for start in range(0, whole, piece):
             part = samples.rows(slice(start, min(start + piece, whole)))
-            rows = _rows(part, size, regressor, structure.independent, zones)
-            block = replace(rows.block, segment=segment)
-            independence = independent * float(rows.share.mean())
-            yield replace(rows, block=replace(block, independence=independence))
+            block, share = _rows(part, size, regressor, structure.independent, zones)
+            independence = independent * float(share.mean())
+            yield replace(block, segment=segment, independence=independence), share
 
 
 def floating_stretches(
@@ -249,7 +235,7 @@ def _rows(
     regressor: FloatingRegressor,
     columns: np.ndarray,
     zones: np.ndarray,
-) -> ProjectedRows:
+) -> tuple[RowBlock, np.ndarray]:
     """Return the means of every ``size`` samples, without those near a change of contacts."""
     n = regressor.n_joints
     # contacts mix the rows: friction of one joint that is not known is in all of them
@@ -289,4 +275,4 @@ def _rows(
         keep=np.ones_like(effort, dtype=bool),
         raw_effort=effort,
     )
-    return ProjectedRows(block, share)
+    return block, share

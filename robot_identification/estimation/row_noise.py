@@ -47,9 +47,9 @@ def with_row_noise(
             signals: SignalSettings,
             left: np.ndarray = left,
         ) -> Iterator[RowBlock]:
-            for rows in projected_rows(source, regressor, structure, signals):
-                left += rows.share * len(rows.block.time)
-                yield rows.block
+            for block, share in projected_rows(source, regressor, structure, signals):
+                left += share * len(block.time)
+                yield block
 
         system = system_of(sources, regressor, structure, signals, read=read, trace_points=2)
         residual = system.factor.residual_norms(wls(system).base.values)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
@@ -111,20 +112,32 @@ def system_of(
     regressor: Regressor,
     structure: BaseStructure,
     signals: SignalSettings,
+    **options: Any,
+) -> LinearSystem:
+    """Build the linear system of one or several recordings together; as `systems_of`."""
+    several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
+    return combine(systems_of(several, regressor, structure, signals, **options))
+
+
+def systems_of(
+    sources: Sequence[RecordingSource],
+    regressor: Regressor,
+    structure: BaseStructure,
+    signals: SignalSettings,
     *,
     progress: Progress | None = None,
     trace_points: int = TRACE_ROWS,
     read: Callable[..., Iterator[RowBlock]] = row_blocks,
     names: tuple[str, ...] | None = None,
     timed: bool = False,
-) -> LinearSystem:
+) -> Iterator[LinearSystem]:
     """
-    Build the linear system of one or several recordings in one pass over each.
+    Iterate over the linear systems of recordings, one each, in one pass over each.
 
     Parameters
     ----------
     sources, regressor, structure, signals:
-        As for `row_blocks`; several recordings are merged.
+        As for `row_blocks`.
     progress:
         Called with the share of the recordings that is done, and the seconds that are read.
     trace_points:
@@ -143,35 +156,6 @@ def system_of(
         model, or a joint whose effort is zero throughout.
 
     """
-    several: Sequence = sources if isinstance(sources, (list, tuple)) else [sources]
-    return combine(
-        systems_of(
-            several,
-            regressor,
-            structure,
-            signals,
-            progress=progress,
-            trace_points=trace_points,
-            read=read,
-            names=names,
-            timed=timed,
-        )
-    )
-
-
-def systems_of(
-    sources: Sequence[RecordingSource],
-    regressor: Regressor,
-    structure: BaseStructure,
-    signals: SignalSettings,
-    *,
-    progress: Progress | None = None,
-    trace_points: int = TRACE_ROWS,
-    read: Callable[..., Iterator[RowBlock]] = row_blocks,
-    names: tuple[str, ...] | None = None,
-    timed: bool = False,
-) -> Iterator[LinearSystem]:
-    """Iterate over the linear systems of recordings, one each; see `system_of`."""
     driven = driven_rows(regressor) if names is None else None
     for number, source in enumerate(sources):
         require_order(source, structure, regressor)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from ..errors import one_of, SettingsError, suggestion
@@ -132,12 +133,6 @@ def _plotjuggler(result: Any) -> str:
     return plotjuggler_layout(result.robot.joints)
 
 
-def _moveit(result: Any) -> str:
-    from .joint_limits import moveit_limits
-
-    return moveit_limits(result)
-
-
 def _isaaclab(result: Any) -> str:
     from .actuators import isaaclab_efforts
 
@@ -149,14 +144,15 @@ def _isaaclab(result: Any) -> str:
     )
 
 
-def _servo(name: str) -> Callable[[Any], str]:
-    def write(result: Any) -> str:
-        from . import servo_exports
-
-        text: str = getattr(servo_exports, name)(result)
+def _writer(module: str, name: str) -> Callable[..., str]:
+    def write(*arguments: Any) -> str:
+        text: str = getattr(import_module(f'.{module}', __package__), name)(*arguments)
         return text
 
     return write
+
+
+_servo = partial(_writer, 'servo_exports')
 
 
 def _load(name: str) -> Callable[[Any, str | None], str]:
@@ -178,12 +174,6 @@ def _sets(name: str) -> Callable[[Any, int], str | bytes]:
         return text
 
     return write
-
-
-def _servo_sets(result: Any, count: int) -> str:
-    from .servo_exports import sets_document
-
-    return sets_document(result, count)
 
 
 _OTHER_THAN_TREES = ('elastic', 'loops', 'delta', 'floating')
@@ -223,7 +213,7 @@ FORMATS = {
         'a table of the parameters; with --samples, sets of them',
         _yaml,
         write_sets=_sets('sets_yaml'),
-        write_servo_sets=_servo_sets,
+        write_servo_sets=_servo('sets_document'),
     ),
     'npz': Format('with --samples, sets of parameters as arrays', write_sets=_sets('sets_npz')),
     'csv': Format('a table of the parameters', _csv),
@@ -234,7 +224,7 @@ FORMATS = {
     ),
     'moveit': Format(
         "MoveIt's joint_limits.yaml, with accelerations that efforts allow over the workspace",
-        _moveit,
+        _writer('joint_limits', 'moveit_limits'),
         lacking=_OTHER_THAN_TREES,
     ),
     'isaaclab': Format(
@@ -337,7 +327,7 @@ def export(
             value=format,
             remedy=f'{hint}give one of {one_of(valid)}',
         )
-    if not servos:
+    if FORMATS[format].lacking and not servos:
         _require_kind(result, format)
     return write(result)
 

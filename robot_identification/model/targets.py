@@ -118,13 +118,3 @@ TARGETS = {
     ),
 }
 """Targets by their names."""
-
-
-def targets_table() -> str:
-    """Return the places of all terms as a table in Markdown."""
-    rows = [['identified', *(target.title for target in TARGETS.values())]]
-    for term, title in TERMS.items():
-        known = ({**target.remarks, **target.places} for target in TARGETS.values())
-        rows.append([title, *(places.get(term, 'nowhere') for places in known)])
-    head, *lines = (f'| {" | ".join(row)} |' for row in rows)
-    return '\n'.join([head, '|---' * len(rows[0]) + '|', *lines])

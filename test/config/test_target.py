@@ -7,7 +7,7 @@ import pytest
 from robot_identification.config.experiment_file import experiment_from
 from robot_identification.errors import SettingsError
 from robot_identification.model.friction import FRICTION, STATIC
-from robot_identification.model.targets import TARGETS, targets_table
+from robot_identification.model.targets import TARGETS, TERMS
 
 ROOT = Path(__file__).resolve().parents[2]
 EFFORTS = {'effort_kind': 'joint_torque'}
@@ -94,6 +94,16 @@ def test_mjcf_has_the_friction_that_its_export_writes():
     """The table of terms of friction has the attributes; static ones are not exact in MuJoCo."""
     exact = {name for name, term in FRICTION.items() if term.mjcf and term.kind != STATIC}
     assert {name for name in FRICTION if name in TARGETS['mjcf'].places} == exact
+
+
+def targets_table() -> str:
+    """Return the places of all terms as a table in Markdown."""
+    rows = [['identified', *(target.title for target in TARGETS.values())]]
+    for term, title in TERMS.items():
+        known = ({**target.remarks, **target.places} for target in TARGETS.values())
+        rows.append([title, *(places.get(term, 'nowhere') for places in known)])
+    head, *lines = (f'| {" | ".join(row)} |' for row in rows)
+    return '\n'.join([head, '|---' * len(rows[0]) + '|', *lines])
 
 
 def test_the_page_has_the_table():

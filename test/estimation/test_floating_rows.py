@@ -87,10 +87,10 @@ def test_a_force_that_is_neither_is_not_explained(swaying):
 def test_what_contacts_leave_is_said(swaying):
     regressor, base, _, recording = swaying
     # all twelve forces at points, of eighteen rows
-    (rows, *_) = projected_rows(replace(recording, wrench=None), regressor, base, SIGNALS)
-    assert rows.share.sum() == pytest.approx(6.0, abs=1e-6)
-    (rows, *_) = projected_rows(recording, regressor, base, SIGNALS)
-    assert rows.share.sum() == pytest.approx(18.0)
+    ((_, share), *_) = projected_rows(replace(recording, wrench=None), regressor, base, SIGNALS)
+    assert share.sum() == pytest.approx(6.0, abs=1e-6)
+    ((_, share), *_) = projected_rows(recording, regressor, base, SIGNALS)
+    assert share.sum() == pytest.approx(18.0)
 
 
 def test_samples_near_a_change_of_contacts_are_left_out(swaying):
