@@ -37,6 +37,7 @@ BENCHMARKS = (
     'diagnosis',
     'honesty',
     'unseen',
+    'floating',
     'selection',
     'online',
     'online_node',
@@ -58,7 +59,7 @@ BENCHMARKS = (
 )
 """In the order of the sections."""
 
-SIZED = ('diagnosis', 'honesty', 'unseen', 'selection')
+SIZED = ('diagnosis', 'honesty', 'unseen', 'floating', 'selection')
 """Those that take a number of robots or cases."""
 
 

@@ -138,13 +138,13 @@ def standing_motion(
     state[:, free] += waves[:, _BASE:]
     state = legs.balanced(state, settings.lift * lifted, moved)
     _require_limits(robot, state)
-    margin = legs.margin(state, lifted <= 0.0)
+    margin = legs.margin(legs.pressure(state, time), lifted <= 0.0)
     if margin < settings.margin:
         raise ExcitationError(
-            f'the centre of mass comes to {1e3 * margin:.0f} mm from the edge of the support, '
+            f'the centre of pressure comes to {1e3 * margin:.0f} mm from the edge of the support, '
             f'{1e3 * settings.margin:.0f} are asked for',
             value=margin,
-            remedy='lower shift and turn, or set lift to 0',
+            remedy='lower frequency, shift and turn, or set lift to 0',
         )
     return StandingMotion(time, state[:, _BASE:], state[:, :_BASE], lifted <= 0.0, margin)
 
@@ -231,13 +231,26 @@ class _Legs:
         return np.stack([Vector(c.joint, c.point).in_base(at) for c in self.contacts], axis=1)
 
     def centre_of_mass(self, state: np.ndarray) -> np.ndarray:
-        """Return (m, 2) where it stands, by the URDF's masses [m]."""
+        """Return (m, 3) where it is, by the URDF's masses [m]."""
         at = poses(self.tree, state)
         total = sum(
             mass * centre.in_base(at)
             for mass, centre in zip(self.masses, self.centres, strict=True)
         )
-        return np.asarray(total)[:, :2]
+        return np.asarray(total)
+
+    def pressure(self, state: np.ndarray, time: np.ndarray) -> np.ndarray:
+        """
+        Return (m, 2) the centre of pressure on the ground of a point mass [m].
+
+        It leads the centre of mass by its height over g, times its acceleration.
+        """
+        centre = self.centre_of_mass(state)
+        acceleration = np.gradient(np.gradient(centre, time, axis=0), time, axis=0)
+        ground = self.placed[0, :, 2].min() if len(self.contacts) else 0.0
+        gravity = float(np.linalg.norm(self.robot.gravity))
+        lever = (centre[:, 2:] - ground) / np.maximum(gravity + acceleration[:, 2:], _FALLING)
+        return np.asarray(centre[:, :2] - lever * acceleration[:, :2])
 
     def balanced(self, state: np.ndarray, heights: np.ndarray, moved: np.ndarray) -> np.ndarray:
         """Return states with feet in their places, and the base over those that stay."""
@@ -245,7 +258,7 @@ class _Legs:
         middles = others @ self.placed[0, :, :2] / np.maximum(others.sum(axis=1), 1.0)[:, None]
         for _ in range(3):
             state = self.on_feet(state, heights)
-            away = middles - self.centre_of_mass(state)[:, None]
+            away = middles - self.centre_of_mass(state)[:, None, :2]
             state[:, :2] += np.einsum('mc,mcd->md', moved, away)
         return self.on_feet(state, heights)
 
@@ -285,9 +298,9 @@ class _Legs:
         jacobian = np.concatenate(slopes, axis=1)[:, :, self.columns]
         return np.concatenate(residuals, axis=1), jacobian
 
-    def margin(self, state: np.ndarray, stance: np.ndarray) -> float:
-        """Return the least distance of the centre of mass from the edge of the support [m]."""
-        centre, least = self.centre_of_mass(state), np.inf
+    def margin(self, centre: np.ndarray, stance: np.ndarray) -> float:
+        """Return the least distance of points (m, 2) from the edge of the support [m]."""
+        least = np.inf
         for held in np.unique(stance, axis=0):
             corners = np.vstack(
                 [
@@ -306,6 +319,8 @@ class _Legs:
         return least
 
 
+_FALLING = 1.0
+"""Least share of gravity that is left to feet, where a motion falls [m/s^2]."""
 _ITERATIONS = 30
 _PLACED = 1e-7
 """Distance of a foot from its place that is none [m]."""

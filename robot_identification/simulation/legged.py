@@ -9,6 +9,7 @@ accelerometer a bias.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
@@ -21,7 +22,7 @@ from ..model.mujoco_model import mujoco_model, wxyz
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..options.fields import option
-from ..regressor.floating import FloatingRegressor
+from ..regressor.floating import Contact, FloatingRegressor
 
 with importing('mujoco'):
     import mujoco
@@ -31,8 +32,12 @@ with importing('mujoco'):
 class LeggedSettings:
     """Settings of a simulated legged robot: its servos, its ground, the noise of its sensors."""
 
-    kp: float = option(120.0, doc='Gain of the servos', unit='N m/rad', minimum=0.0)
-    kd: float = option(3.0, doc='Damping of the servos', unit='N m s/rad', minimum=0.0)
+    kp: float | tuple[float, ...] = option(
+        120.0, doc='Gain of the servos, or of each', unit='N m/rad', minimum=0.0
+    )
+    kd: float | tuple[float, ...] = option(
+        3.0, doc='Damping of the servos, or of each', unit='N m s/rad', minimum=0.0
+    )
     timestep: float = option(0.001, doc='Time between samples', unit='s', minimum=1e-5)
     friction: float = option(0.9, doc='Coefficient of friction of the ground', minimum=0.0)
     torsion: float = option(
@@ -45,10 +50,28 @@ class LeggedSettings:
     accelerometer_bias: tuple[float, float, float] = option(
         (0.05, -0.03, 0.06), doc='What it reads too much', unit='m/s^2'
     )
+    force_noise: float | None = option(
+        None, doc='Of force sensors in the contacts; null for none', unit='N or N m', minimum=0.0
+    )
+    hung: bool = option(
+        False, doc='Whether the robot hangs in the air, by a rope at the origin of its root link'
+    )
     seed: int = option(0, doc='Seed of the noise', minimum=0)
 
 
 _BASE = len(BASE_JOINTS)
+
+_POINT = 0.005
+"""Radius of the sphere that stands for a point [m]."""
+
+_HALF_SOLE = 0.005
+"""Half the height of the box that stands for a flat foot, above its origin [m]."""
+
+_FAR_BELOW = -5.0
+"""Height of the ground below a robot that hangs [m]."""
+
+_SKIN = 0.003
+"""By how much the sensor of a foot is thicker than the foot [m]."""
 
 _TOUCH = 1.0
 """Force from which on a foot feels the ground [N]."""
@@ -58,6 +81,11 @@ _SLOW = 0.002
 
 _FALLEN = 0.5
 """Height of the base, by that at the start, below which the robot has fallen."""
+
+
+def _thicker(shape: dict[str, Any]) -> dict[str, Any]:
+    """Return the shape of the sensor that covers a foot."""
+    return {**shape, 'size': [side + _SKIN if side else 0.0 for side in shape['size']]}
 
 
 class LeggedPlant:
@@ -94,7 +122,7 @@ class LeggedPlant:
         self.dry = np.array([truth.get(f'{joint}.fc') for joint in names])
         self.data = mujoco.MjData(self.model)
         self.feet = [self.model.geom(f'foot {c.name}').id for c in regressor.contacts]
-        self.floor = self.model.geom('floor').id
+        self._last_speed = np.zeros(len(names))
 
     def _extend(self, spec: mujoco.MjSpec) -> None:
         """Add the ground, the feet, the IMU and motors."""
@@ -104,9 +132,22 @@ class LeggedPlant:
         dimension = 4 if settings.torsion else 3
         shared = {'friction': friction, 'condim': dimension}
         spec.worldbody.add_geom(
-            name='floor', type=mujoco.mjtGeom.mjGEOM_PLANE, size=[20, 20, 0.1], **shared
+            name='floor',
+            type=mujoco.mjtGeom.mjGEOM_PLANE,
+            size=[20, 20, 0.1],
+            pos=[0.0, 0.0, _FAR_BELOW if settings.hung else 0.0],
+            **shared,
         )
-        base = spec.body(self.robot.links[_BASE - 1])
+        root = self.robot.links[_BASE - 1]
+        if settings.hung:
+            spec.add_equality(
+                type=mujoco.mjtEq.mjEQ_CONNECT,
+                objtype=mujoco.mjtObj.mjOBJ_BODY,
+                name1=root,
+                name2='world',
+                data=[0.0] * 11,
+            )
+        base = spec.body(root)
         imu = self.regressor.imu
         quaternion = wxyz(pin.Quaternion(imu.rotation))
         base.add_site(name='imu', pos=imu.origin.tolist(), quat=list(quaternion))
@@ -118,15 +159,23 @@ class LeggedPlant:
             spec.add_sensor(type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname='imu', name=name)
         for contact in self.regressor.contacts:
             foot = spec.body(contact.name)
-            shape = {'type': mujoco.mjtGeom.mjGEOM_SPHERE, 'size': [contact.radius or 0.005, 0, 0]}
+            radius = contact.radius or _POINT
+            shape = {'type': mujoco.mjtGeom.mjGEOM_SPHERE, 'size': [radius, 0.0, 0.0]}
             if contact.flat:
                 x, y = contact.sole
                 shape = {
                     'type': mujoco.mjtGeom.mjGEOM_BOX,
-                    'size': [x, y, 0.005],
-                    'pos': [0.0, 0.0, 0.005],
+                    'size': [x, y, _HALF_SOLE],
+                    'pos': [0.0, 0.0, _HALF_SOLE],
                 }
             foot.add_geom(name=f'foot {contact.name}', **shape, **shared)
+            foot.add_site(name=f'skin {contact.name}', **_thicker(shape))
+            spec.add_sensor(
+                type=mujoco.mjtSensor.mjSENS_TOUCH,
+                objtype=mujoco.mjtObj.mjOBJ_SITE,
+                objname=f'skin {contact.name}',
+                name=f'touch {contact.name}',
+            )
         for joint in self.robot.driven_joints:
             spec.add_actuator(
                 name=joint,
@@ -136,11 +185,13 @@ class LeggedPlant:
             )
 
     def place(self, base: np.ndarray, position: np.ndarray) -> None:
-        """Let the robot stand, its base upright, with its lowest foot just in the ground."""
+        """Let the robot stand, its lowest foot just in the ground, or hang; its base upright."""
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[:7] = [*base, 1.0, 0.0, 0.0, 0.0]
         self.data.qpos[self.places] = position
         mujoco.mj_forward(self.model, self.data)
+        if self.settings.hung:
+            return
         lowest = min(
             self.data.geom_xpos[foot][2] - self._thickness(contact)
             for foot, contact in zip(self.feet, self.regressor.contacts, strict=True)
@@ -148,27 +199,54 @@ class LeggedPlant:
         self.data.qpos[2] -= lowest + 1e-4
 
     @staticmethod
-    def _thickness(contact: object) -> float:
-        return 0.005 if contact.flat else (contact.radius or 0.005)  # type: ignore[attr-defined]
+    def _thickness(contact: Contact) -> float:
+        return _HALF_SOLE if contact.flat else (contact.radius or _POINT)
 
     def step(self, torque: np.ndarray) -> None:
         """Take a step with efforts (n,) of the motors [N m]."""
-        # MuJoCo's own dry friction fades out at low speeds; damping is integrated implicitly
-        speed = np.maximum(np.abs(self.data.qvel[self.dofs]), _SLOW)
-        self.model.dof_damping[self.dofs] = self.viscous + self.dry / speed
+        # MuJoCo's own dry friction fades out at low speeds; damping is integrated implicitly: it
+        # acts on the speed at the end of the step, which is foreseen
+        speed = self.data.qvel[self.dofs]
+        ahead = np.abs(2.0 * speed - self._last_speed)
+        self._last_speed = speed.copy()
+        self.model.dof_damping[self.dofs] = self.viscous + self.dry / np.maximum(ahead, _SLOW)
         self.data.ctrl[:] = torque
         mujoco.mj_step(self.model, self.data)
 
-    def forces(self) -> np.ndarray:
-        """Return (c, 3) forces of the ground on the feet, along the axes of the world [N]."""
-        found, force = np.zeros((len(self.feet), 3)), np.zeros(6)
+    def wrenches(self) -> np.ndarray:
+        """
+        Return (c, 6) forces and moments of the ground on the feet, along the axes of the world.
+
+        Moments are about where the regressor takes a contact's force to act: its origin, or the
+        point in which a sphere touches the ground [N, N m].
+        """
+        found, force = np.zeros((len(self.feet), 6)), np.zeros(6)
         for i, contact in enumerate(self.data.contact):
             for foot, geom in enumerate(self.feet):
                 if geom in (contact.geom1, contact.geom2):
                     mujoco.mj_contactForce(self.model, self.data, i, force)
-                    upward = force[:3] @ contact.frame.reshape(3, 3)
-                    found[foot] += upward if contact.geom2 == geom else -upward
+                    upward = force.reshape(2, 3) @ contact.frame.reshape(3, 3)
+                    upward = upward if contact.geom2 == geom else -upward
+                    found[foot, :3] += upward[0]
+                    arm = contact.pos - self._touching(foot)
+                    found[foot, 3:] += upward[1] + np.cross(arm, upward[0])
         return found
+
+    def _touching(self, foot: int) -> np.ndarray:
+        """Return (3,) the point at which a contact's force acts, in the world [m]."""
+        contact, at = self.regressor.contacts[foot], self.data.geom_xpos[self.feet[foot]]
+        if contact.flat:
+            upward = self.data.geom_xmat[self.feet[foot]].reshape(3, 3)[:, 2]
+            return np.asarray(at - _HALF_SOLE * upward)
+        return np.asarray(at - np.array([0.0, 0.0, contact.radius]))
+
+    def measured(self, wrenches: np.ndarray) -> np.ndarray:
+        """Return (k,) components of wrenches as sensors in the contacts' frames read them."""
+        parts = [np.zeros(0)]
+        for foot, contact in enumerate(self.regressor.contacts):
+            rotation = self.data.geom_xmat[self.feet[foot]].reshape(3, 3)
+            parts.append((wrenches[foot].reshape(2, 3) @ rotation).ravel()[: contact.rows])
+        return np.concatenate(parts)
 
 
 def simulate_standing(
@@ -207,15 +285,15 @@ def simulate_standing(
     time = np.arange(motion.time[0], motion.time[-1], settings.timestep)
     wanted = np.column_stack([np.interp(time, motion.time, q) for q in motion.position.T])
     rates = np.gradient(wanted, settings.timestep, axis=0)
-    log = _Log(len(time), robot, len(regressor.contacts))
-    data = plant.data
+    log = _Log(len(time), robot, regressor)
+    data, kp, kd = plant.data, np.array(settings.kp), np.array(settings.kd)
     for i in range(len(time)):
         error, slip = wanted[i] - data.qpos[plant.places], rates[i] - data.qvel[plant.dofs]
         log.position[i, _BASE:] = data.qpos[plant.places]
         # sensors and forces are those of the state before the step
-        plant.step(settings.kp * error + settings.kd * slip)
+        plant.step(kp * error + kd * slip)
         log.take(i, plant)
-        if data.qpos[2] < _FALLEN * height:
+        if not settings.hung and data.qpos[2] < _FALLEN * height:
             raise ExcitationError(
                 f'the robot falls after {time[i]:.1f} s',
                 value=float(time[i]),
@@ -227,18 +305,20 @@ def simulate_standing(
 class _Log:
     """Record of a simulated robot, sample by sample."""
 
-    def __init__(self, samples: int, robot: Robot, contacts: int) -> None:
-        n = robot.n_joints
-        self.position, self.effort = np.zeros((2, samples, n))
+    def __init__(self, samples: int, robot: Robot, regressor: FloatingRegressor) -> None:
+        self.position, self.effort = np.zeros((2, samples, robot.n_joints))
         self.imu = np.zeros((samples, 10))
-        self.stance = np.zeros((samples, contacts), dtype=bool)
+        self.stance = np.zeros((samples, len(regressor.contacts)), dtype=bool)
+        self.wrench = np.zeros((samples, regressor.contact_rows.size))
 
     def take(self, i: int, plant: LeggedPlant) -> None:
         """Record all but the positions of a sample."""
         data = plant.data
         self.effort[i, _BASE:] = data.actuator_force
         self.imu[i] = data.sensordata[:10]
-        self.stance[i] = np.linalg.norm(plant.forces(), axis=1) > _TOUCH
+        self.stance[i] = data.sensordata[10:] > _TOUCH
+        if plant.settings.force_noise is not None:
+            self.wrench[i] = plant.measured(plant.wrenches())
 
     def recording(
         self, time: np.ndarray, robot: Robot, settings: LeggedSettings, source: str
@@ -249,7 +329,7 @@ class _Log:
         def noisy(values: np.ndarray, std: float) -> np.ndarray:
             return np.asarray(values + std * random.standard_normal(values.shape))
 
-        position, effort = self.position.copy(), self.effort.copy()
+        position, effort, force = self.position.copy(), self.effort.copy(), settings.force_noise
         position[:, _BASE:] = noisy(position[:, _BASE:], settings.position_noise)
         effort[:, _BASE:] = noisy(effort[:, _BASE:], settings.effort_noise)
         accelerometer = noisy(self.imu[:, 3:6], settings.accelerometer_noise)
@@ -263,4 +343,5 @@ class _Log:
             accelerometer=accelerometer + np.array(settings.accelerometer_bias),
             orientation=self.imu[:, [7, 8, 9, 6]],
             stance=self.stance,
+            wrench=None if force is None else noisy(self.wrench, force),
         )
