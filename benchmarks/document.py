@@ -68,7 +68,18 @@ means that deviations are three times too small. *stated error* is what the resu
 expected on other motions as fast as the identification, within all of the joints' limits.
 """
 
-HEADS = {'performance.md': _PERFORMANCE, 'real_robots.md': _REAL_ROBOTS}
+_FLOATING = """# Robots on their feet
+
+What `make bench ARGS=floating` finds on a quadruped and a humanoid that MuJoCo simulates, from
+joints, efforts and an IMU ([how to](../how_to/on_its_feet.md)). No recording of a real robot is
+among them.
+"""
+
+HEADS = {
+    'performance.md': _PERFORMANCE,
+    'real_robots.md': _REAL_ROBOTS,
+    'floating.md': _FLOATING,
+}
 """How the pages begin."""
 
 PACKAGES = ('numpy', 'scipy', 'numba', 'pin', 'dask')

@@ -15,14 +15,14 @@ import numpy as np
 from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.floating_recording import FloatingRecording
 from robot_identification.estimation.estimators import Estimate
-from robot_identification.estimation.floating_rows import FLOATING_SIGNALS, floating_blocks
-from robot_identification.estimation.floating_rows import with_row_noise
 from robot_identification.estimation.least_squares import evaluate, wls
-from robot_identification.estimation.system import system_of
+from robot_identification.estimation.row_noise import with_row_noise
+from robot_identification.estimation.system import LinearSystem, system_of
 from robot_identification.identification.pipeline import identify_sources
 from robot_identification.model.mechanisms import ContactSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.regressor import build, FloatingRegressor
+from robot_identification.regressor.kinds import FLOATING
 from robot_identification.results.result import Result
 from robot_identification.signals import SignalSettings
 from robot_identification.verdicts.verdict import DO_NOT_USE, verdict
@@ -33,7 +33,7 @@ from .standing_robots import g1, go2, LOAD, SECONDS, Standing
 TRUTHS = 5
 """Robots of each kind."""
 
-SIGNALS = SignalSettings(**FLOATING_SIGNALS)
+SIGNALS = SignalSettings(**FLOATING.signals)
 NORMAL = 1.96
 """Half the width of a 95 % interval [standard deviations]."""
 
@@ -116,6 +116,8 @@ def judged(
     found_verdict = verdict(result)
     against = found_verdict.against
     links = standing.robot.layout.links
+    regressor = with_row_noise([recording], standing.regressor, result.structure, SIGNALS)
+    rows = system_of([unseen], regressor, result.structure, SIGNALS)
     return Judged(
         mass=_total(truth, links),
         nominal_mass=_total(nominal, links),
@@ -126,10 +128,8 @@ def judged(
         moments=_moments(standing, result, truth),
         covered=dict(_covered(result, truth)),
         fit=result.estimate.fit.relative_error,
-        errors=_errors(standing, result, recording, unseen, found),
-        nominal_errors=_errors(
-            standing, result, recording, unseen, _with_bodies(found, nominal, links)
-        ),
+        errors=_errors(rows, found),
+        nominal_errors=_errors(rows, _with_bodies(found, nominal, links)),
         level=found_verdict.level,
         reason=against[0].text if against else '',
         seconds=seconds,
@@ -145,9 +145,7 @@ def _centre(parameters: ParameterSet, link: str) -> np.ndarray:
     return np.asarray(body[1:4] / body[0])
 
 
-def _with_bodies(
-    found: ParameterSet, bodies: ParameterSet, links: Sequence[str]
-) -> ParameterSet:
+def _with_bodies(found: ParameterSet, bodies: ParameterSet, links: Sequence[str]) -> ParameterSet:
     """Return identified parameters with the bodies of others."""
     names = {f'{link}.' for link in links}
     return found.updated(
@@ -179,18 +177,9 @@ def _covered(result: Result, truth: ParameterSet) -> Iterator[tuple[str, float]]
         yield name, 100.0 * float((off <= NORMAL * estimate.std)[seen].mean())
 
 
-def _errors(
-    standing: Standing,
-    result: Result,
-    recording: FloatingRecording,
-    unseen: FloatingRecording,
-    parameters: ParameterSet,
-) -> tuple[float, float]:
-    """Return root mean square errors of efforts and of the base's wrench on an unseen motion."""
-    structure = result.structure
-    regressor = with_row_noise([recording], standing.regressor, structure, SIGNALS)
-    system = system_of([unseen], regressor, structure, SIGNALS, read=floating_blocks)
-    fit = evaluate(system, structure.regrouping @ parameters.values)
+def _errors(rows: LinearSystem, parameters: ParameterSet) -> tuple[float, float]:
+    """Return root mean square errors of efforts and of the base's wrench in rows."""
+    fit = evaluate(rows, rows.structure.regrouping @ parameters.values)
     squares = np.array([joint.rmse for joint in fit.joints]) ** 2
     return float(np.sqrt(squares[BASE:].mean())), float(np.sqrt(squares[:BASE].mean()))
 
@@ -251,12 +240,8 @@ def section(robots: int = TRUTHS) -> Section:
         ]
         for name, each in others
     ]
-    table.append(
-        ['hangs on a rope', '', '', '', '', hanging.level, hanging.against[0].text]
-    )
-    figures.append(
-        Figure('hung up: do not use', float(hanging.level == DO_NOT_USE), at_least=1.0)
-    )
+    table.append(['hangs on a rope', '', '', '', '', hanging.level, hanging.against[0].text])
+    figures.append(Figure('hung up: do not use', float(hanging.level == DO_NOT_USE), at_least=1.0))
     return Section(
         'Robots on their feet',
         _TEXT,
@@ -277,7 +262,7 @@ def section(robots: int = TRUTHS) -> Section:
             ),
         ],
         figures,
-        page='on_its_feet.md',
+        page='floating.md',
     )
 
 

@@ -34,6 +34,7 @@ from .command import (
     XACRO,
 )
 from .servo import save_commands, servos_to_plan
+from .standing import plan_standing, SIMULATE, standing_robot
 
 if TYPE_CHECKING:
     from ..calibration.calibrate import Executor
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         positive,
         'HZ',
     ),
+    SIMULATE,
     QUIET,
     excitation=page('explanation/excitation'),
     commands=page('how_to/commands'),
@@ -89,6 +91,8 @@ def plan(options: argparse.Namespace) -> int:
     and for an experiment file of servos (effort_kind: servo_command)
       commands.csv      positions to command at --rate, along the path at several speeds,
       commands.json     whose simulated response keeps the limits
+    and for one of a robot on its feet (robot.base: floating) trajectory.csv and
+    trajectory.yaml of a motion on them alone
     More of both: {excitation} and
     {commands}
 
@@ -98,6 +102,7 @@ def plan(options: argparse.Namespace) -> int:
     robot-identification plan experiment.yaml --settings nodes.yaml --out plans/first
     robot-identification plan robot.urdf --tool --duration 15
     robot-identification plan servos.yaml --rate 50 --duration 10
+    robot-identification plan on_its_feet.yaml --set standing.lift=0.0 --simulate sway.npz
     """
     from ..config.problem import planned_robot
     from ..estimation.factor_file import read_factor
@@ -108,6 +113,8 @@ def plan(options: argparse.Namespace) -> int:
     from ..identification.reduction import earlier_information
     from ..model.robot_size import LIMITS, size_findings
 
+    if (standing := standing_robot(options)) is not None:
+        return plan_standing(options, standing)
     options.parameters = ['payload'] if options.tool else None
     servos = servos_to_plan(options)
     planning = planning_of(options, ('duration', 'seed', 'time_budget', 'method', 'parameters'))

@@ -106,6 +106,14 @@ class RobotSettings(ModelSettings):
         read_only=True,
     )
 
+    posture: Mapping[str, float] = option(
+        factory=dict,
+        doc='Joints of a robot with a floating base that are not at 0 where it stands on its '
+        'contacts with its base upright; `plan` begins there',
+        unit='rad or m',
+        read_only=True,
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.servo is not None) != (self.effort_kind == SERVO_COMMAND):

@@ -143,8 +143,8 @@ def projected_rows(
         for start in range(0, whole, piece):
             part = samples.rows(slice(start, min(start + piece, whole)))
             block, share = _rows(part, size, regressor, structure.independent, zones)
-            independence = independent * float(share.mean())
-            yield replace(block, segment=segment, independence=independence), share
+            # by row: what contacts take up of its noise is no reason to weigh it more
+            yield replace(block, segment=segment, independence=independent * share), share
 
 
 def floating_stretches(
@@ -198,6 +198,8 @@ def _samples(
         return tuple(np.array(each).T for each in zip(*found, strict=True))
 
     q, dq, ddq = smooth(stretch.position[:, _BASE:])
+    # the sign of a filtered speed jumps, the filtered Coulomb friction does not
+    way, *_ = smooth(np.sign(dq))
     turn, about, _ = smooth(stretch.gyroscope)
     along, *_ = smooth(stretch.accelerometer)
     effort, *_ = smooth(stretch.effort)
@@ -206,9 +208,8 @@ def _samples(
     stride = max(1, round(rate / (_OVERSAMPLING * signals.cutoff)))
     trim = round(signals.ends * rate)
     kept = slice(trim, len(stretch) - trim, stride)
-    motion = floating_motion(
-        Motion(q[kept], dq[kept], ddq[kept]), turn[kept], about[kept], along[kept]
-    )
+    joints = Motion(q[kept], dq[kept], ddq[kept], friction_state=way[kept])
+    motion = floating_motion(joints, turn[kept], about[kept], along[kept])
     return FloatingSamples(
         stretch.time[kept],
         motion,

@@ -45,7 +45,8 @@ class RowBlock:
     segment:
         Number of the stretch without gaps that the rows belong to.
     independence:
-        Independent rows that a row counts for, see `signals.independence`.
+        Independent rows that a row counts for, see `signals.independence`; (n,) by joint where
+        the joints' rows are mixed.
 
     """
 
@@ -59,7 +60,7 @@ class RowBlock:
     raw_entries: np.ndarray
     raw_effort: np.ndarray
     segment: int = 0
-    independence: float = 1.0
+    independence: float | np.ndarray = 1.0
 
     @classmethod
     def from_matrix(

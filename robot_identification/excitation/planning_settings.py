@@ -14,6 +14,7 @@ from ..options.document import Document, override, read_document
 from ..options.fields import describe, from_mapping, option, settings_error
 from ..regressor import ModelSettings
 from .settings import PlannerSettings
+from .standing_settings import StandingSettings
 
 NODES = ('/**', '/**/excitation', '/excitation', 'excitation')
 """Names of the node in a parameter file, from the most general on."""
@@ -31,6 +32,9 @@ class PlanningSettings:
     )
     planner: PlannerSettings = option(doc='The planner', factory=PlannerSettings)
     robot: ModelSettings = option(doc='The regressor', factory=ModelSettings)
+    standing: StandingSettings = option(
+        doc='The motion of a robot with a floating base', factory=StandingSettings
+    )
 
 
 def load_planning(

@@ -5,7 +5,7 @@ Motions of a legged robot on its feet: sway, turns and crouches, one foot lifted
 The base follows sums of sines in all six directions while the feet stay where they are, which
 gives the positions of the legs by inverse kinematics; joints of no leg follow sines of their own.
 Before a foot is lifted, the base moves until the centre of mass stands over the middle of the
-others.  Masses are those of the URDF: a margin between the centre of mass and the edge of the
+others.  Masses are those of the URDF: a margin between the centre of pressure and the edge of the
 support stands for what they are off by.
 """
 
@@ -14,58 +14,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.spatial import ConvexHull, QhullError
 
 from ..errors import ExcitationError
 from ..model.floating_base import BASE_JOINTS
 from ..model.robot import Robot
-from ..options.fields import option
 from ..regressor.floating import Contact, FloatingRegressor
 from ..regressor.loops import Poses, poses, Vector
 from ..regressor.rigid import RigidBodies, Tree
+from .standing_settings import StandingSettings
+from .trajectories import PointTrajectory
 
 _BASE = len(BASE_JOINTS)
-
-
-@dataclass(frozen=True)
-class StandingSettings:
-    """Settings of a motion on the feet."""
-
-    duration: float = option(
-        60.0, doc='Duration of the motion', unit='s', minimum=1.0, maximum=3600.0
-    )
-    rate: float = option(100.0, doc='Rate of its points', unit='Hz', minimum=1.0, maximum=1e4)
-    shift: float = option(
-        0.04, doc='Largest shift of the base along each axis', unit='m', minimum=0.0, maximum=1.0
-    )
-    turn: float = option(
-        0.15, doc='Largest turn of the base about each axis', unit='rad', minimum=0.0, maximum=1.0
-    )
-    lift: float = option(
-        0.06,
-        doc='Height to which feet are lifted in turn; 0 leaves all on the ground',
-        unit='m',
-        minimum=0.0,
-        maximum=1.0,
-    )
-    swing: float = option(
-        0.3,
-        doc='Largest deflection of joints that belong to no leg',
-        unit='rad',
-        minimum=0.0,
-        maximum=3.0,
-    )
-    frequency: float = option(
-        1.3, doc='Highest frequency of the sines', unit='Hz', minimum=0.05, maximum=20.0
-    )
-    margin: float = option(
-        0.02,
-        doc='Least distance of the centre of mass from the edge of the support',
-        unit='m',
-        minimum=0.0,
-        maximum=1.0,
-    )
-    seed: int = option(0, doc='Seed of the sines', minimum=0)
 
 
 @dataclass(frozen=True)
@@ -85,7 +46,7 @@ class StandingMotion:
     stance:
         (m, c) bool, which contacts are on the ground.
     margin:
-        Least distance of the centre of mass from the edge of the support [m].
+        Least distance of the centre of pressure from the edge of the support [m].
 
     """
 
@@ -94,6 +55,12 @@ class StandingMotion:
     base: np.ndarray
     stance: np.ndarray
     margin: float
+
+    def trajectory(self, joints: tuple[str, ...]) -> PointTrajectory:
+        """Return the positions of these joints with the rates of a spline through them."""
+        spline = CubicSpline(self.time, self.position, bc_type='clamped')
+        rates = (spline(self.time, order) for order in (1, 2))
+        return PointTrajectory(joints, self.time, self.position, *rates)
 
 
 def standing_motion(
@@ -137,7 +104,7 @@ def standing_motion(
     ]
     state[:, free] += waves[:, _BASE:]
     state = legs.balanced(state, settings.lift * lifted, moved)
-    _require_limits(robot, state)
+    _require_limits(robot, state, time)
     margin = legs.margin(legs.pressure(state, time), lifted <= 0.0)
     if margin < settings.margin:
         raise ExcitationError(
@@ -351,15 +318,20 @@ def _turning(tree: Tree, at: Poses, contact: Contact) -> np.ndarray:
     return slopes
 
 
-def _require_limits(robot: Robot, state: np.ndarray) -> None:
+def _require_limits(robot: Robot, state: np.ndarray, time: np.ndarray) -> None:
     """Raise `ExcitationError` for a driven joint beyond the URDF's limits."""
     lower, upper = robot.limits.lower[_BASE:], robot.limits.upper[_BASE:]
-    over = np.maximum(state[:, _BASE:] - upper, lower - state[:, _BASE:]).max(axis=0)
-    joint = int(over.argmax())
-    if over[joint] > 0.0:
-        raise ExcitationError(
-            f"joint '{robot.driven_joints[joint]}' is {over[joint]:.3g} beyond its limit",
-            joint=robot.driven_joints[joint],
-            value=float(over[joint]),
-            remedy='lower shift, turn or lift, or stand in another posture',
-        )
+    position = state[:, _BASE:]
+    speed = np.abs(np.gradient(position, time, axis=0))
+    for over, what in (
+        (np.maximum(position - upper, lower - position), 'position'),
+        (speed - robot.limits.velocity[_BASE:], 'speed'),
+    ):
+        joint = int(over.max(axis=0).argmax())
+        if (most := float(over[:, joint].max())) > 0.0:
+            raise ExcitationError(
+                f"joint '{robot.driven_joints[joint]}' is {most:.3g} beyond its limit of {what}",
+                joint=robot.driven_joints[joint],
+                value=most,
+                remedy='lower shift, turn, lift or frequency, or stand in another posture',
+            )

@@ -54,7 +54,7 @@ FLOATING = RobotKind(
     diagnosed=False,
     # impacts of feet have frequencies above the cut-off [Hz]; a joint that reverses sticks for a
     # while, with any friction up to its Coulomb friction, unknown below this speed [rad/s]
-    signals={'cutoff': 15.0, 'dead_zone': 0.005},
+    signals={'cutoff': 8.0, 'dead_zone': 0.005},
 )
 
 KINDS = (STIFF_TREE, ELASTIC, LOOPS, DELTA, FLOATING)

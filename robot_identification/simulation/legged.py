@@ -15,14 +15,16 @@ import numpy as np
 import pinocchio as pin
 
 from ..data.floating_recording import FloatingRecording
-from ..errors import ExcitationError, importing
+from ..errors import ExcitationError, importing, ModelError
 from ..excitation.standing import StandingMotion
 from ..model.floating_base import BASE_JOINTS
 from ..model.mujoco_model import mujoco_model, wxyz
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..options.fields import option
+from ..regressor import ModelSettings, prior
 from ..regressor.floating import Contact, FloatingRegressor
+from .truth import finite_effort, perturb
 
 with importing('mujoco'):
     import mujoco
@@ -32,11 +34,14 @@ with importing('mujoco'):
 class LeggedSettings:
     """Settings of a simulated legged robot: its servos, its ground, the noise of its sensors."""
 
-    kp: float | tuple[float, ...] = option(
-        120.0, doc='Gain of the servos, or of each', unit='N m/rad', minimum=0.0
+    kp: tuple[float, ...] | None = option(
+        None,
+        doc='Gains of the servos; null for those that take the effort limit at 0.05 rad',
+        unit='N m/rad',
+        minimum=0.0,
     )
-    kd: float | tuple[float, ...] = option(
-        3.0, doc='Damping of the servos, or of each', unit='N m s/rad', minimum=0.0
+    kd: tuple[float, ...] | None = option(
+        None, doc='Damping of the servos; null for kp times 15 ms', unit='N m s/rad', minimum=0.0
     )
     timestep: float = option(0.001, doc='Time between samples', unit='s', minimum=1e-5)
     friction: float = option(0.9, doc='Coefficient of friction of the ground', minimum=0.0)
@@ -286,7 +291,8 @@ def simulate_standing(
     wanted = np.column_stack([np.interp(time, motion.time, q) for q in motion.position.T])
     rates = np.gradient(wanted, settings.timestep, axis=0)
     log = _Log(len(time), robot, regressor)
-    data, kp, kd = plant.data, np.array(settings.kp), np.array(settings.kd)
+    kp, kd = servo_gains(robot, settings)
+    data = plant.data
     for i in range(len(time)):
         error, slip = wanted[i] - data.qpos[plant.places], rates[i] - data.qvel[plant.dofs]
         log.position[i, _BASE:] = data.qpos[plant.places]
@@ -300,6 +306,65 @@ def simulate_standing(
                 remedy='move it less, or with stronger servos',
             )
     return log.recording(time, robot, settings, source)
+
+
+def servo_gains(robot: Robot, settings: LeggedSettings) -> tuple[np.ndarray, np.ndarray]:
+    """
+    Return gains (n,) of the servos and their damping [N m/rad, N m s/rad].
+
+    Raises
+    ------
+    ModelError
+        naming a joint without an effort limit, if the gains are not given.
+
+    """
+    limits = robot.limits.effort[_BASE:]
+    if settings.kp is None and not (np.isfinite(limits) & (limits > 0.0)).all():
+        joint = robot.driven_joints[int(np.argmin(np.isfinite(limits) & (limits > 0.0)))]
+        raise ModelError(
+            f"joint '{joint}' has no effort limit, by which the simulated servos go",
+            joint=joint,
+            remedy='give one in the URDF',
+        )
+    kp = limits / _SAG if settings.kp is None else np.array(settings.kp)
+    return kp, _DAMPING * kp if settings.kd is None else np.array(settings.kd)
+
+
+_SAG = 0.05
+"""Deflection at which a servo takes the effort limit [rad]."""
+
+_DAMPING = 0.015
+"""Damping of a servo by its gain [s]."""
+
+
+def legged_truth(robot: Robot, model: ModelSettings, seed: int) -> ParameterSet:
+    """
+    Return parameters of a robot that is not as its URDF says.
+
+    Masses, centres and inertias are off as far as those of `SimulationSettings` are by default;
+    joints have friction and rotors by their effort limits.
+    """
+    random, known = np.random.default_rng(seed), prior(robot, model)
+    values = dict(zip(known.layout, known.values, strict=True))
+    for link in robot.layout.links:
+        names = known.layout.names[known.layout.slice_of(link)]
+        body = perturb(known.inertial(link), _PERTURBATION, random)
+        values.update(zip(names, body, strict=True))
+    for joint, limit in zip(robot.driven_joints, finite_effort(robot)[_BASE:], strict=True):
+        fc, fv = limit * np.array([_COULOMB, _VISCOUS]) * random.uniform(0.5, 1.5, 2)
+        values |= {f'{joint}.fc': fc, f'{joint}.fv': fv, f'{joint}.Ia': limit / _ROTOR}
+    return ParameterSet(known.layout, np.array([values[name] for name in known.layout]))
+
+
+_PERTURBATION = 0.1
+_COULOMB = 0.005
+"""Coulomb friction of a joint by its effort limit."""
+
+_VISCOUS = 0.0025
+"""Viscous friction of a joint by its effort limit [s/rad]."""
+
+_ROTOR = 3000.0
+"""Acceleration at which a rotor takes the whole effort limit [rad/s^2]."""
 
 
 class _Log:

@@ -64,7 +64,7 @@ def stood(tmp_path_factory):
     motion = standing_motion(
         robot, regressor, np.array(STANDING), StandingSettings(duration=DURATION, rate=50.0)
     )
-    settings = LeggedSettings(timestep=0.002)
+    settings = LeggedSettings(timestep=0.002, kp=(120.0,) * 12, kd=(3.0,) * 12)
     recording = simulate_standing(robot, regressor, truth, motion, settings)
     (folder / 'walker.urdf').write_text(walker())
     signals = {
@@ -121,6 +121,25 @@ def test_masses_come_from_joints_efforts_and_imu_alone(stood, result):
     np.testing.assert_allclose(trunk[1:4] / trunk[0], true[1:4] / true[0], atol=0.01)
     friction = [result.standard[f'{joint}.fc'] for joint in robot.driven_joints]
     np.testing.assert_allclose(friction, 0.2, atol=0.03)
+
+
+def test_a_recording_that_was_not_identified_from_is_predicted(stood):
+    folder, signals, *_ = stood
+    later = """  validation:
+  - file: held.npz
+    time: time
+    position: q
+    effort: tau
+    imu: {gyroscope: gyro, accelerometer: acc, orientation: turn}
+    contacts: stance
+"""
+    half = len(signals['time']) // 2
+    np.savez(folder / 'held.npz', **{key: values[half:] for key, values in signals.items()})
+    first = {key: values[:half] for key, values in signals.items()}
+    result = identify(experiment(folder, first, 'first', later + FAST))
+    (validation,) = result.validations
+    assert validation.relative_error < 1.5
+    assert max(joint.relative_error for joint in validation.joints[:3]) < 10.0
 
 
 def test_intervals_of_base_parameters_hold(stood, result):

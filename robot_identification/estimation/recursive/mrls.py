@@ -149,7 +149,8 @@ def _pieces(
         start = 0
         while start < effort.size:
             stop = min(start + room, effort.size)
-            yield matrix[start:stop], effort[start:stop], block.independence
+            independence = float(np.mean(block.independence))
+            yield matrix[start:stop], effort[start:stop], independence
             room = size if stop - start == room else room - (stop - start)
             start = stop
 
