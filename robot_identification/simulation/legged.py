@@ -150,7 +150,7 @@ class LeggedPlant:
                 objtype=mujoco.mjtObj.mjOBJ_BODY,
                 name1=root,
                 name2='world',
-                data=[0.0] * 11,
+                data=[0.0] * mujoco.mjNEQDATA,
             )
         base = spec.body(root)
         imu = self.regressor.imu

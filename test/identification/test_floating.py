@@ -2,8 +2,10 @@
 """A robot on its feet, simulated with other masses than its URDF's, from motion to files."""
 
 from dataclasses import replace
+from pathlib import Path
 import xml.etree.ElementTree as ET
 
+from command_line import run_command
 import numpy as np
 import pytest
 from robot_identification.config.experiment_file import load_experiment
@@ -24,6 +26,9 @@ from walker import FEET, STANDING, walker
 
 pytest.importorskip('mujoco', reason='MuJoCo is not installed (extra sim)')
 
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / 'examples' / 'quadruped' / 'experiment.yaml'
+ARM = ROOT / 'urdf' / 'demo_arm.urdf'
 FAST = 'estimation: {bootstrap: null, essential: null}\n'
 LOAD, PLACE = 2.0, np.array([0.05, 0.02, 0.09])
 DURATION = 24.0
@@ -283,3 +288,44 @@ def test_a_motion_keeps_feet_in_place_limits_and_balance():
     assert (motion.position <= robot.limits.upper[6:]).all()
     with pytest.raises(ExcitationError, match='cannot stay on the ground'):
         standing_motion(robot, regressor, posture, StandingSettings(duration=10.0, shift=0.3))
+
+
+def test_a_command_plans_a_motion_and_lets_a_robot_follow_it(tmp_path):
+    sway, plan = tmp_path / 'sway.npz', ('plan', EXAMPLE, '--duration', '6', '--out', tmp_path)
+    done = run_command(tmp_path, *plan, '--set', 'standing.lift=0', '--simulate', sway)
+    assert 'simulated: a robot of' in done.stdout
+    columns = (tmp_path / 'trajectory.csv').read_text().splitlines()[0].split(',')
+    assert columns[:2] == ['time', 'FL_hip_joint.position']
+    with np.load(sway) as recorded:
+        assert recorded['stance'].all()
+        assert recorded['q'].shape == recorded['tau'].shape == (len(recorded['time']), 12)
+    done = run_command(tmp_path, *plan, '--set', 'standing.shift=0.5', expect=2)
+    assert 'out of reach' in done.stderr
+    done = run_command(tmp_path, 'plan', ARM, '--simulate', sway, expect=2)
+    assert 'robot.base: floating' in done.stderr
+
+
+def test_a_robot_that_hangs_carries_nothing_on_its_feet():
+    from robot_identification.simulation.legged import LeggedSettings, simulate_standing
+
+    robot, regressor = robot_and_regressor()
+    settings = StandingSettings(duration=3.0, lift=0.0)
+    motion = standing_motion(robot, regressor, np.array(STANDING), settings)
+    truth = true_parameters(robot, regressor)
+    hung = simulate_standing(robot, regressor, truth, motion, LeggedSettings(hung=True))
+    assert not hung.stance.any()
+    assert np.linalg.norm(hung.accelerometer.mean(axis=0)) == pytest.approx(9.81, abs=0.5)
+
+
+def test_force_sensors_carry_the_weight():
+    from robot_identification.simulation.legged import LeggedSettings, simulate_standing
+
+    robot, regressor = robot_and_regressor()
+    settings = StandingSettings(duration=4.0, lift=0.0, shift=0.0, turn=0.0)
+    motion = standing_motion(robot, regressor, np.array(STANDING), settings)
+    truth = true_parameters(robot, regressor)
+    measured = simulate_standing(robot, regressor, truth, motion, LeggedSettings(force_noise=0.0))
+    forces = measured.wrench.reshape(-1, 4, 3)[-100:]
+    weight = 9.81 * sum(truth[f'{link}.m'] for link in robot.layout.links)
+    # in the frames of the feet, which stand askew
+    assert np.linalg.norm(forces, axis=2).sum(axis=1).mean() == pytest.approx(weight, rel=0.05)
