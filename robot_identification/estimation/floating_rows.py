@@ -203,6 +203,10 @@ def _samples(
     turn, about, _ = smooth(stretch.gyroscope)
     along, *_ = smooth(stretch.accelerometer)
     effort, *_ = smooth(stretch.effort)
+    wrench = stretch.wrench
+    if wrench is not None and wrench.size:
+        smoothed, *_ = smooth(np.nan_to_num(wrench))
+        wrench = np.where(np.isnan(wrench), np.nan, smoothed)
     turn, about, along, up = regressor.imu.at_base(turn, about, along, stretch.orientation)
     margin = CHANGE_PERIODS / signals.cutoff
     stride = max(1, round(rate / (_OVERSAMPLING * signals.cutoff)))
@@ -216,7 +220,7 @@ def _samples(
         effort[kept],
         stretch.stance[kept],
         up[kept],
-        None if stretch.wrench is None else stretch.wrench[kept],
+        None if wrench is None else wrench[kept],
         _steady(stretch.stance, round(margin * rate))[kept],
     )
 

@@ -219,12 +219,14 @@ def _floating_base(result: Result) -> Iterator[Reason]:
     place = estimate.base.layout.names.index(f'{result.robot.layout.links[0]}.m')
     std = float(estimate.relative_std[place])
     mass = float(estimate.base.values[place])
-    if not (estimate.identifiability.excited[place] and std <= TOTAL_MASS_STD and mass > 0.0):
+    seen = bool(estimate.identifiability.excited[place]) and np.isfinite(std)
+    if not (seen and std <= TOTAL_MASS_STD and mass > 0.0):
+        text = f'the motion determines the total mass to {std:.3g} %, as {mass:.3g} kg'
         yield Reason(
             short='the total mass is not known',
-            text=f'the motion determines the total mass to {std:.3g} %, as {mass:.3g} kg',
+            text=text if seen else 'nothing in the motion depends on the total mass',
             rules_out=ALL,
-            value=std,
+            value=std if seen else 100.0,
             threshold=TOTAL_MASS_STD,
             unit='%',
             **MORE,

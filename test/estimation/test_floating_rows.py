@@ -78,6 +78,20 @@ def test_forces_are_subtracted_or_projected_out(swaying):
     assert misfit(swaying, replace(recording, wrench=None)) < 2e-3
 
 
+def test_measured_forces_are_filtered_as_the_efforts_are(swaying):
+    *_, recording = swaying
+    shaken = recording.wrench + 20.0 * (-1.0) ** np.arange(len(recording))[:, None]
+    assert misfit(swaying, replace(recording, wrench=shaken)) < 2e-3
+
+
+def test_a_row_counts_by_what_contacts_leave_of_its_noise(swaying):
+    regressor, base, _, recording = swaying
+    (rows, *_) = projected_rows(replace(recording, wrench=None), regressor, base, SIGNALS)
+    assert np.ptp(rows.share) > 0.1
+    independent = rows.block.independence
+    np.testing.assert_allclose(independent / independent.sum(), rows.share / rows.share.sum())
+
+
 def test_a_force_that_is_neither_is_not_explained(swaying):
     *_, recording = swaying
     flying = replace(recording, wrench=None, stance=np.zeros_like(recording.stance))
