@@ -197,7 +197,7 @@ def conditions() -> Iterator[tuple[str, Judged]]:
     for name, changes in (
         ('force sensors in its feet (noise 1 N)', {'force_noise': 1.0}),
         ('torsional friction of its feet, 20 mm', {'torsion': 0.02}),
-        ('slipping feet (friction 0.15)', {'friction': 0.15}),
+        ('slippery ground (friction 0.15)', {'friction': 0.15}),
     ):
         recordings = (
             standing.recording(seed, motion, standing.settings(seed, **changes))
@@ -268,6 +268,8 @@ def section(robots: int = TRUTHS) -> Section:
                 ],
                 table,
                 'Other conditions',
+                'A contact may slip: its force is eliminated where it acts, whatever it does. A '
+                'torsional friction, which the model lacks, is not named.',
             ),
         ],
         figures,
