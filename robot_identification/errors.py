@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 import difflib
+import os
 import re
 from typing import Any
 import warnings
@@ -76,6 +77,15 @@ def printable(text: str) -> str:
         c if c.isprintable() or c.isspace() else ascii(c)[1:-1] if ord(c) < 0x10000 else '?'
         for c in text
     )
+
+
+def refusal(error: OSError | UnicodeEncodeError) -> str:
+    """Return in one line why the system refuses something, or what no file can be called."""
+    if isinstance(error, UnicodeEncodeError):
+        name = printable(error.object[max(error.start - 40, 0) : error.end + 40])
+        return f"'{name}' is not text in UTF-8: rename what is called so"
+    where = '' if error.filename is None else f" '{os.fsdecode(error.filename)}'"
+    return printable(f'the system refuses{where}: {error.strerror or error}')
 
 
 class SettingsError(IdentificationError):
@@ -159,6 +169,7 @@ EXTRAS = {
     'dask': 'fleet',
     'h5py': 'hdf5',
     'mujoco': 'sim',
+    'nicegui': 'window',
     'numba': 'fast',
     'pandas': 'notebook',
     'pyarrow': 'parquet',

@@ -240,9 +240,9 @@ def identify(options: argparse.Namespace) -> int:
     """
     with without_collection():
         from ..estimation.factor_file import SUFFIX
-        from ..exports.saving import remarks, require_writable, save
-        from ..pages.first_screen import names_in_line, Places
-        from ..pages.summary import screen, summary
+        from ..exports.saving import remarks, require_writable, save, saved_screen
+        from ..pages.first_screen import names_in_line
+        from ..pages.summary import summary
 
     if options.target is not None:
         options.overrides = [*options.overrides, f'simulation.target={options.target}']
@@ -265,13 +265,8 @@ def identify(options: argparse.Namespace) -> int:
     brief = not (options.quiet or options.verbose)
     texts = remarks(result, saved, overview=not options.quiet)
     if brief:
-        places = Places(
-            experiment='' if experiment is None else str(options.experiment),
-            result=str(saved.result),
-            product=str(saved.urdf or saved.result),
-            details=str(saved.report or 'what --verbose prints'),
-        )
-        show(screen(result, places, warnings=len(texts)).text())
+        name = '' if experiment is None else str(options.experiment)
+        show(saved_screen(result, saved, name)[0].text())
     elif options.verbose:
         show(summary(result, verbose=True))
     if not brief:

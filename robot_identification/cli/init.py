@@ -99,6 +99,7 @@ def init(options: argparse.Namespace) -> int:
     robot-identification init go2.xml go2.npz --kp 20 --kd 1.5 --for mjcf
     """
     from ..drafting.draft import draft
+    from ..drafting.requirements import require_order
     from ..drafting.settings import DraftSettings, EARTH_GRAVITY
     from ..drafting.tool_draft import draft_tool, has_wrenches
     from ..exports.saving import require_writable
@@ -116,7 +117,7 @@ def init(options: argparse.Namespace) -> int:
                 file=path,
                 remedy='rename it',
             )
-    _require_order(options.urdf, options.recordings)
+    require_order(options.urdf, options.recordings)
     require_writable(options.out.parent)
     commands = None if options.tool else drafted_commands(options)
     if commands is not None:
@@ -153,25 +154,6 @@ def init(options: argparse.Namespace) -> int:
         kind = _asked()
         found = replace(found, settings=replace(found.settings, effort_kind=kind))
     return _written(options.out, '', found.text(options.urdf, options.out.parent))
-
-
-def _require_order(robot: Path, recordings: list[Path]) -> None:
-    """Raise SettingsError where the files show that the robot does not come first, or alone."""
-    from ..data.recognition import EXPERIMENT, file_title, ROBOT
-
-    titles = {path: file_title(path) for path in (robot, *recordings)}
-    robots = [path for path in recordings if titles[path] == ROBOT]
-    if titles[robot] in (ROBOT, None) and not robots:
-        return
-    texts = [f"'{path}' is {title}" for path, title in titles.items() if title]
-    first = str(robots[0]) if robots else 'ROBOT.urdf'
-    others = [str(path) for path, title in titles.items() if title not in (ROBOT, EXPERIMENT)]
-    raise SettingsError(
-        ', '.join(texts),
-        file=str(robot),
-        remedy='the URDF comes first, then recordings: robot-identification init '
-        + ' '.join([first, *(others or ['RECORDING'])]),
-    )
 
 
 def _written(path: Path, summary: str, text: str, following: str = 'identify') -> int:

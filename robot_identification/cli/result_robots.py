@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 import sys
 from textwrap import fill
@@ -71,7 +70,7 @@ def check(options: argparse.Namespace) -> int:
     from ..model.consistency import check
     from ..model.plausibility import plausibility, robot_reach, robot_shapes
     from ..model.robot import Robot
-    from ..model.robot_size import implausible_sizes
+    from ..model.robot_check import check_robot
     from ..model.urdf import is_xml
     from ..results.stored_result import read_result
 
@@ -79,17 +78,15 @@ def check(options: argparse.Namespace) -> int:
     if options.repair or options.out is not None:
         options.file = _repair(options.file, options.out, drawn, dict(options.xacro))
     if drawn:
-        robot, prior = Robot.from_urdf(options.file, xacro_arguments=dict(options.xacro)), None
-        parameters = robot.prior
+        robot = Robot.from_urdf(options.file, xacro_arguments=dict(options.xacro))
+        found = check_robot(robot, options.tolerance)
+        report, likeness = found.consistency, found.plausibility
     else:
         result = read_result(options.file)
         robot, parameters = result.robot, result.standard
         prior = None if robot.bodies_alike else result.prior
-    report = check(parameters, options.tolerance)
-    likeness = plausibility(parameters, prior, robot_shapes(robot), reach=robot_reach(robot))
-    if drawn:
-        sizes = implausible_sizes(robot)
-        likeness = replace(likeness, findings=(*sizes, *likeness.findings))
+        report = check(parameters, options.tolerance)
+        likeness = plausibility(parameters, prior, robot_shapes(robot), reach=robot_reach(robot))
     show(f'{report.summary()}\n\n{likeness.summary()}')
     plausible = report.physical and likeness.plausible
     return require(options.require, physical=report.physical, plausible=plausible)
@@ -175,7 +172,7 @@ def export(options: argparse.Namespace) -> int:
     robot-identification export results/result.yaml --out dynamics.c
     robot-identification export results/result.yaml --format ur --frame tool0
     """
-    from ..exports.formats import export
+    from ..exports.formats import export, predictions_of
     from ..identification.tool_pipeline import read_tool_result
     from ..results.servo_result import is_servo_result, read_servo_result
     from ..results.stored_result import read_result
@@ -190,7 +187,7 @@ def export(options: argparse.Namespace) -> int:
     text: str | bytes
     if options.samples is None:
         text = export(found, name, options.frame, tilt_in_base=options.tilt_in_base)
-        said = _predictions(found, name, tilted=options.tilt_in_base)
+        said = predictions_of(found, name, tilted=options.tilt_in_base)
     else:
         text, said = _sets(found, name, options)
     if isinstance(text, bytes):
@@ -219,13 +216,3 @@ def _sets(
     text = export_sets(found, options.samples, name)
     files = getattr(found, 'files', None)
     return text, () if files is None else coverage_sentences(files)
-
-
-def _predictions(found: Any, name: str, *, tilted: bool) -> tuple[str, ...]:
-    """Say what a file predicts alone; nothing of loads and tables."""
-    from ..results.exported_files import file_sentences, URDF_TILTED
-
-    file = FORMATS[name].file
-    if not file or not hasattr(found, 'files'):
-        return ()
-    return file_sentences(found.files, URDF_TILTED if tilted else file)

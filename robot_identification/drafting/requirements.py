@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from ..data.commands import CommandRecording
 from ..data.lost_signs import lost_sign
+from ..data.recognition import EXPERIMENT, file_title, ROBOT
 from ..data.recording import Recording, recording_error
 from ..diagnosis.locked_joints import RecordedJoints
 from ..diagnosis.recording_faults import revolute, STILL
+from ..errors import SettingsError
 from ..model.robot import Robot
 from .settings import DraftSettings
 
@@ -152,3 +155,20 @@ def require_held(
                 )
                 remedy = 'name its effort as that of the others, or record it at one place'
                 raise recording_error(each.source, text, remedy, joint=joint)
+
+
+def require_order(robot: Path, recordings: Sequence[Path]) -> None:
+    """Raise SettingsError where the files show that the robot does not come first, or alone."""
+    titles = {path: file_title(path) for path in (robot, *recordings)}
+    robots = [path for path in recordings if titles[path] == ROBOT]
+    if titles[robot] in (ROBOT, None) and not robots:
+        return
+    texts = [f"'{path}' is {title}" for path, title in titles.items() if title]
+    first = str(robots[0]) if robots else 'ROBOT.urdf'
+    others = [str(path) for path, title in titles.items() if title not in (ROBOT, EXPERIMENT)]
+    raise SettingsError(
+        ', '.join(texts),
+        file=str(robot),
+        remedy='the URDF comes first, then recordings: robot-identification init '
+        + ' '.join([first, *(others or ['RECORDING'])]),
+    )

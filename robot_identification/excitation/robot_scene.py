@@ -9,19 +9,21 @@ the browser computes the forward kinematics.  Arrays are little-endian and base6
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import coal
 import numpy as np
 import pinocchio as pin
 
-from ..figures.link_shapes import link_shapes, mesh_of, thinned
-from ..model.robot import Robot
+from ..figures.link_shapes import inertia_ellipsoid, link_shapes, mesh_of, thinned
+from ..model.robot import link_inertias, Robot
 from .settings import Obstacle
 
 MOST_TRIANGLES = 20_000
 """Triangles of a robot's shapes, all together; meshes with more lose detail."""
+
+_THIN = 1e-3  # least semi-axis of an ellipsoid [m]
 
 
 def packed(values: np.ndarray, kind: str = '<f4') -> str:
@@ -35,6 +37,9 @@ def scene(
     duration: float,
     obstacles: Sequence[Obstacle] = (),
     lines: np.ndarray | None = None,
+    *,
+    marked: Collection[str] = (),
+    bodies: bool = False,
 ) -> dict[str, Any]:
     """
     Return the data of a scene.
@@ -52,9 +57,15 @@ def scene(
         Those that are attached to a link move with it.
     lines:
         (n_samples, 2, 3) ends of a line at equal steps, NaN where there is none [m].
+    marked:
+        Links to be drawn in another colour.
+    bodies:
+        Whether ellipsoids of the URDF's inertia stand in for shapes of links without any.
 
     """
-    shapes = _robot_shapes(robot)
+    shapes = _robot_shapes(robot, marked)
+    if bodies:
+        shapes += _bodies(robot, {shape['link'] for shape in shapes}, marked)
     for tool in obstacles:
         if tool.link:
             frame = robot.link_frames[tool.link]
@@ -119,14 +130,33 @@ def _box(robot: Robot, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return low - room, high + room
 
 
-def _robot_shapes(robot: Robot) -> list[dict[str, Any]]:
+def _robot_shapes(robot: Robot, marked: Collection[str] = ()) -> list[dict[str, Any]]:
     """Return the shapes of all links, each with the index of the joint that moves it."""
     found = link_shapes(robot)
     most = max(100, MOST_TRIANGLES // max(1, len(found)))
-    return [
-        _drawn(shape.geometry, shape.placement, shape.parentJoint, most, _colour(shape, kind))
-        for shape, kind in found
-    ]
+    shapes = []
+    for shape, kind in found:
+        link = robot.model.frames[shape.parentFrame].name
+        drawn = _drawn(
+            shape.geometry, shape.placement, shape.parentJoint, most, _colour(shape, kind)
+        )
+        shapes.append({**drawn, 'link': link, 'marked': link in marked})
+    return shapes
+
+
+def _bodies(robot: Robot, drawn: set[str], marked: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Iterate over ellipsoids of inertia of links that are not drawn."""
+    for link, inertial in link_inertias(robot).items():
+        found = None if link in drawn or inertial[0] <= 0.0 else inertia_ellipsoid(inertial)
+        if found is None:
+            continue
+        semi_axes, axes = found
+        axes = axes * np.sign(np.linalg.det(axes))
+        placement = pin.SE3(axes, inertial[1:4] / inertial[0])
+        frame = robot.link_frames[link]
+        shape = coal.Ellipsoid(*np.maximum(semi_axes, _THIN))
+        body = _drawn(shape, frame.placement * placement, frame.parentJoint)
+        yield {**body, 'link': link, 'marked': link in marked}
 
 
 def _colour(shape: pin.GeometryObject, kind: str) -> list[float] | None:

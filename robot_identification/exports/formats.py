@@ -14,7 +14,15 @@ from importlib import import_module
 from typing import Any
 
 from ..errors import one_of, SettingsError, suggestion
-from ..results.exported_files import ISAACLAB, JointDynamics, MJCF, MODEL, URDF
+from ..results.exported_files import (
+    file_sentences,
+    ISAACLAB,
+    JointDynamics,
+    MJCF,
+    MODEL,
+    URDF,
+    URDF_TILTED,
+)
 
 
 @dataclass(frozen=True)
@@ -384,6 +392,21 @@ def export_sets(result: Any, count: int, format: str = 'yaml') -> str | bytes:
             else f'give {one_of(writers)} as format',
         )
     return writers[format](result, count)
+
+
+def predictions_of(result: Any, format: str, *, tilted: bool = False) -> tuple[str, ...]:
+    """Say what a file of a format predicts alone; nothing of loads and tables."""
+    file = FORMATS[format].file
+    if not file or not hasattr(result, 'files'):
+        return ()
+    return file_sentences(result.files, URDF_TILTED if tilted else file)
+
+
+def formats_of(result: Any) -> tuple[str, ...]:
+    """Return the formats that `export` has for the robot of a result with efforts."""
+    floating = getattr(result.robot, 'floating', False)
+    named = FLOATING if floating else tuple(FORMATS)
+    return tuple(name for name in named if FORMATS[name].write is not None)
 
 
 def _tilted(result: Any, format: str) -> str:

@@ -18,7 +18,9 @@ import numpy as np
 from ..errors import collected_warnings, IdentificationError, unique_texts
 from ..estimation.validation import PredictedEfforts
 from ..options.document import dump
+from ..pages.first_screen import FirstScreen, Places
 from ..pages.report import html
+from ..pages.summary import screen
 from ..results.result import Result
 from ..untrusted.names import csv_cell
 from ..untrusted.writing import reported_failures, whole_file, write_whole
@@ -90,6 +92,24 @@ def remarks(result: Result, saved: SavedFiles, *, overview: bool) -> tuple[str, 
     said = (*saved.failures, *result.omissions) if overview else saved.failures
     texts = unique_texts(result.warnings, result.estimate.warnings, saved.warnings)
     return tuple(text for text in texts if text not in said)
+
+
+def saved_screen(
+    result: Result, saved: SavedFiles, experiment: str
+) -> tuple[FirstScreen, tuple[str, ...]]:
+    """
+    Return the first screen of a result that was saved, and the warnings that it counts.
+
+    ``experiment`` is the experiment file as its user types it; empty where there is none.
+    """
+    texts = remarks(result, saved, told=True)
+    places = Places(
+        experiment=experiment,
+        result=str(saved.result),
+        product=str(saved.urdf or saved.result),
+        details=str(saved.report or 'what --verbose prints'),
+    )
+    return screen(result, places, warnings=len(texts)), texts
 
 
 def save(result: Result | ServoResult, folder: Path | str) -> SavedFiles:

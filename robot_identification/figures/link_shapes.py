@@ -10,6 +10,7 @@ import numpy as np
 import pinocchio as pin
 import scipy
 
+from ..model.consistency import inertia_at_com
 from ..model.link_geometry import read_shapes
 from ..model.robot import Robot
 
@@ -35,6 +36,27 @@ def link_shapes(
             drawn.add(robot.model.frames[shape.parentFrame].name)
             found.append((shape, kind))
     return found
+
+
+def inertia_ellipsoid(inertial: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """
+    Return the uniform ellipsoid that has ten inertial parameters, around its centre of mass.
+
+    Parameters
+    ----------
+    inertial:
+        (10,) of a link with a mass.
+
+    Returns
+    -------
+    tuple of np.ndarray, or None
+        Semi-axes (3,) [m] and their directions, the columns of (3, 3); None if no body has the
+        inertia.
+
+    """
+    moments, axes = np.linalg.eigh(inertia_at_com(inertial))
+    squares = 2.5 * (moments.sum() - 2.0 * moments) / inertial[0]
+    return None if squares.min() < 0.0 else (np.sqrt(squares), axes)
 
 
 def mesh_of(shape: coal.CollisionGeometry) -> tuple[np.ndarray, np.ndarray]:

@@ -37,7 +37,7 @@ from .figure import (
     TEXT,
     WEAK,
 )
-from .link_shapes import link_shapes, mesh_of, thinned
+from .link_shapes import inertia_ellipsoid, link_shapes, mesh_of, thinned
 
 MOST_TRIANGLES = 8_000
 """Triangles of the robot's shapes, all together."""
@@ -251,9 +251,8 @@ def ellipsoid(inertial: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         inertia.
 
     """
-    moments, axes = np.linalg.eigh(inertia_at_com(inertial))
-    squares = 2.5 * (moments.sum() - 2.0 * moments) / inertial[0]
-    if squares.min() < 0.0:
+    found = inertia_ellipsoid(inertial)
+    if found is None:
         return None
     polar = np.linspace(0.0, np.pi, _ALONG)[:, None]
     around = 2.0 * np.pi * np.arange(_AROUND) / _AROUND
@@ -263,7 +262,8 @@ def ellipsoid(inertial: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     second = np.roll(first, -1, axis=1)
     quads = np.stack([first, second, second + _AROUND, first + _AROUND], axis=-1).reshape(-1, 4)
     faces = np.vstack([quads[:, [0, 1, 2]], quads[:, [0, 2, 3]]])
-    return inertial[1:4] / inertial[0] + (ball * np.sqrt(squares)) @ axes.T, faces
+    semi_axes, axes = found
+    return inertial[1:4] / inertial[0] + (ball * semi_axes) @ axes.T, faces
 
 
 def _robot_trace(robot: Robot, data: pin.Data) -> dict[str, Any]:

@@ -66,7 +66,8 @@ void main() {
   shade = vec4(colour.rgb * light, colour.a);
 }`;
 
-// Returns {draw(time), reset(), poses(time)}, the latter with a matrix for each joint; null where the browser has no WebGL 2.
+// Returns {draw(time), reset(), move(position), poses(time)}, the latter with a matrix for each
+// joint; null where the browser has no WebGL 2.
 function robotScene(canvas, data) {
   const gl = canvas.getContext('webgl2', {antialias: true});
   if (!gl) return null;
@@ -171,7 +172,7 @@ function robotScene(canvas, data) {
     const found = poses(share);
     for (const shape of robot.shapes) {
       const entry = [shape, matrices.product(found[shape.joint], shape.matrix),
-        shape.obstacle ? hint : shape.colour || tones[shape.joint % 2],
+        shape.obstacle || shape.marked ? hint : shape.colour || tones[shape.joint % 2],
         shape.obstacle ? 0.5 : 1];
       if (shape.obstacle) later.push(entry);
       else put(...entry, gl.TRIANGLES, false);
@@ -231,5 +232,10 @@ function robotScene(canvas, data) {
   canvas.addEventListener('dblclick', reset);
   new ResizeObserver(() => draw()).observe(canvas);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => draw());
-  return {draw, reset, poses: (time) => poses(time / data.duration).slice(1)};
+  // puts the joints to positions that are the same at all times
+  function move(position) {
+    robot.values = Float32Array.from([...position, ...position]);
+    draw();
+  }
+  return {draw, reset, move, poses: (time) => poses(time / data.duration).slice(1)};
 }

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of recordings as they were read: position, velocity and effort of joints over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..data.recording import READ_ROWS, Recording, RecordingSource, SIGNALS, source_name
+from ..errors import one_of
+from .figure import escaped, Figure, headline, MEASURED, PALE, PREDICTED, RESIDUAL
+
+MOST_POINTS, ALL_POINTS = 6_000, 400_000
+"""Points that a line is drawn through, and points of all lines of a page."""
+
+_BLOCK_POINTS = 512
+"""Points that are kept of `READ_ROWS` rows: the picture is narrower."""
+
+_LINES = {'position': RESIDUAL, 'velocity': PREDICTED, 'effort': MEASURED}
+_PANELS = {'position': (0.7, 1.0), 'velocity': (0.36, 0.64), 'effort': (0.0, 0.3)}
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """
+    A recording, thinned to the extremes of short stretches, so that no peak is lost.
+
+    Attributes
+    ----------
+    name, joints:
+        Of the recording, and of its columns.
+    time:
+        (n,) [s].
+    signals:
+        By name (n, n_joints), those that were recorded; in turn the least and the largest values
+        of a stretch.
+    rows:
+        Samples of the whole recording.
+    left_out:
+        Times that are not used, [first, last] each [s].
+
+    """
+
+    name: str
+    joints: tuple[str, ...]
+    time: np.ndarray
+    signals: dict[str, np.ndarray]
+    rows: int
+    left_out: tuple[tuple[float, float], ...] = field(default=())
+
+
+def envelope(source: RecordingSource, most: int = MOST_POINTS) -> Envelope:
+    """Read a recording in blocks and return it thinned to some ``most`` points a joint."""
+    parts: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
+    rows = 0
+    for block in source.blocks(READ_ROWS):
+        rows += len(block)
+        parts.append(_thinned(block.time, _signals(block), _BLOCK_POINTS))
+    names = [name for name in SIGNALS if all(name in found for _, found in parts)]
+    time = np.concatenate([time for time, _ in parts])
+    signals = {name: np.concatenate([found[name] for _, found in parts]) for name in names}
+    time, signals = _thinned(time, signals, most)
+    left_out = tuple(getattr(source, 'left_out', ()))
+    return Envelope(source_name(source), source.joints, time, signals, rows, left_out)
+
+
+def _signals(block: Recording) -> dict[str, np.ndarray]:
+    found = {name: getattr(block, name) for name in SIGNALS}
+    return {name: values for name, values in found.items() if values is not None}
+
+
+def _thinned(
+    time: np.ndarray, signals: dict[str, np.ndarray], most: int
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return least and largest values of ``most`` / 2 stretches; all where there are no more."""
+    if len(time) <= most:
+        return time, signals
+    starts = np.linspace(0, len(time), most // 2, endpoint=False).astype(int)
+    extremes = {
+        name: np.stack(
+            [np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)], axis=1
+        ).reshape(-1, values.shape[1])
+        for name, values in signals.items()
+    }
+    return np.repeat(time[starts], 2), extremes
+
+
+def signal_figures(envelopes: Sequence[Envelope], units: Sequence[str]) -> list[Figure]:
+    """
+    Return a figure of each joint and recording: position, velocity and effort over time.
+
+    ``units`` are those of the positions, rad or m; times that are left out are shaded.
+    """
+    lines = sum(len(each.joints) * len(each.signals) for each in envelopes)
+    most = max(400, min(MOST_POINTS, ALL_POINTS // max(1, lines)))
+    figures = []
+    for each in envelopes:
+        time, signals = _thinned(each.time, each.signals, most)
+        start = float(time[0]) if len(time) else 0.0
+        time, label = time - start, f' · {each.name}' if len(envelopes) > 1 else ''
+        bands = [_band(first - start, last - start) for first, last in each.left_out]
+        figures += [
+            _figure(each, j, unit, time, signals, label, bands)
+            for j, (joint, unit) in enumerate(zip(each.joints, units, strict=True))
+        ]
+    return figures
+
+
+def _figure(
+    recording: Envelope,
+    j: int,
+    unit: str,
+    time: np.ndarray,
+    signals: dict[str, np.ndarray],
+    label: str,
+    bands: list[dict[str, Any]],
+) -> Figure:
+    joint = recording.joints[j]
+    units = {'position': unit, 'velocity': f'{unit}/s', 'effort': 'N m' if unit == 'rad' else 'N'}
+    traces: list[dict[str, Any]] = []
+    axes: dict[str, Any] = {}
+    for k, (name, values) in enumerate(signals.items()):
+        suffix = '' if k == 0 else str(k + 1)
+        traces.append(
+            {
+                'type': 'scatter', 'mode': 'lines', 'x': time, 'y': values[:, j], 'name': name,
+                'yaxis': f'y{suffix}', 'line': {'color': _LINES[name], 'width': 1.0},
+                'hovertemplate': f'%{{y:.4g}} {units[name]}<extra>{name}</extra>',
+            }
+        )  # fmt: skip
+        axes[f'yaxis{suffix}'] = {
+            'domain': list(_PANELS[name]), 'nticks': 4,
+            'title': {'text': f'{name}<br>[{units[name]}]'},
+        }  # fmt: skip
+    layout = {
+        'height': 380, 'showlegend': False, 'hovermode': 'x unified', 'hoversubplots': 'axis',
+        'title': headline(f'<b>{escaped(joint)}</b>{escaped(label)}'),
+        'xaxis': {'title': {'text': 'time [s]'}, 'anchor': f'y{len(signals)}'.replace('y1', 'y'),
+                  'unifiedhovertitle': {'text': '%{x:.3f} s'}},
+        'shapes': bands, **axes,
+    }  # fmt: skip
+    text = f'{one_of(signals)} of {joint} over time, recording {recording.name}'
+    return Figure(text, traces, layout, time=recording.name, joint=joint)
+
+
+def _band(first: float, last: float) -> dict[str, Any]:
+    return {'type': 'rect', 'x0': first, 'x1': last, 'y0': 0, 'y1': 1, 'yref': 'paper',
+            'fillcolor': PALE, 'opacity': 0.4, 'line': {'width': 0}}  # fmt: skip
