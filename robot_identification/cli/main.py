@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import os
 import sys
 
-from ..errors import ConsistencyError, IdentificationError, printable
+from ..errors import ConsistencyError, IdentificationError, refusal
 from ..untrusted.streams import abandon, lost_output, open_streams, require_folder
 from ..version import __version__, page
 from .command import (
@@ -31,11 +31,12 @@ from .result_robots import check, export
 from .results import compare, plot, replay, validate
 from .ros import demo, node, play, wait
 from .tool import tool
+from .window import window
 
 COMMANDS = (
     examples, init, identify, tool, diagnose, reduce, validate, compare, plot, check, replay,
     export, feedforward, limits, structure, filters, fleet, plan, preview, calibrate, node, play,
-    wait, schema, demo,
+    wait, window, schema, demo,
 )  # fmt: skip
 """In the order of the help text."""
 
@@ -66,15 +67,9 @@ def _end_of(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:
         return EXIT_STOPPED
     except UnicodeEncodeError as error:
-        name = printable(error.object[max(error.start - 40, 0) : error.end + 40])
-        return fail(f"'{name}' is not text in UTF-8: rename what is called so", EXIT_BAD_INPUT)
+        return fail(refusal(error), EXIT_BAD_INPUT)
     except OSError as error:
-        if lost_output():
-            return EXIT_STOPPED
-        where = '' if error.filename is None else f" '{os.fsdecode(error.filename)}'"
-        return fail(
-            printable(f'the system refuses{where}: {error.strerror or error}'), EXIT_STOPPED
-        )
+        return EXIT_STOPPED if lost_output() else fail(refusal(error), EXIT_STOPPED)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

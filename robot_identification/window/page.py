@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Page of one window: six stages as tabs, and the progress of the running step."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from nicegui import ui
+
+from .session import Session, STAGES
+from .stages import (
+    IdentifyStage,
+    MotionStage,
+    RecordingsStage,
+    ResultStage,
+    RobotStage,
+    Stage,
+    TITLES,
+    UseStage,
+)
+
+REFRESH = 0.2
+"""Seconds between looks at the state of the window."""
+
+_STYLE = """
+.nicegui-content { padding: 0; }
+.window { max-width: 1280px; width: 100%; margin: 0 auto; padding: .5rem 1rem 3rem; }
+.window pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .82rem; margin: 0;
+  font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
+.window .screen { white-space: pre; overflow-x: auto; border-left: 5px solid; padding: .5rem .8rem;
+  max-width: 100%; }
+.window .good { border-color: #009e73; } .window .usable { border-color: #e69f00; }
+.window .do_not_use { border-color: #cc4437; }
+.window iframe { width: 100%; border: 1px solid #8886; border-radius: 6px; }
+.window .error { color: #b3261e; font-weight: 600; overflow-wrap: anywhere; }
+.body--dark .window .error { color: #ff8a80; }
+.window .soft { opacity: .75; font-size: .86rem; overflow-wrap: anywhere; }
+.window table { border-collapse: collapse; font-size: .86rem; }
+.window .fields { display: grid; gap: .2rem 1rem; width: 100%;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 230px), 1fr)); }
+.window textarea { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .82rem;
+  line-height: 1.35; }
+.window *:focus-visible { outline: 2px solid #0b5c94; outline-offset: 2px; }
+.window .q-uploader__list { min-height: 0; padding: 0; }
+.running { position: sticky; top: 0; z-index: 5; padding: .3rem 1rem; }
+"""
+
+
+class Page:
+    """
+    A page that shows a window.
+
+    Parameters
+    ----------
+    session:
+        The window.
+    base:
+        Its address on the server.
+
+    """
+
+    def __init__(self, session: Session, base: str) -> None:
+        self._session = session
+        kinds: tuple[type[Stage], ...] = (
+            RobotStage,
+            RecordingsStage,
+            MotionStage,
+            IdentifyStage,
+            ResultStage,
+            UseStage,
+        )
+        self._stages: dict[str, Any] = {
+            name: kind(session, base, self._run, self._go)
+            for name, kind in zip(STAGES, kinds, strict=True)
+        }
+        self._seen: dict[str, int] = {}
+        self._job: tuple[str, float] | None = None
+
+    async def show(self) -> None:
+        """Build the page; it goes on as far as the files given allow."""
+        session = self._session
+        first = not session.pages and session.robot is None and session.job is None
+        session.pages += 1
+        ui.context.client.on_delete(self._leave)
+        ui.add_css(_STYLE)
+        ui.colors(primary='#0b5c94')
+        self._head()
+        for name, stage in self._stages.items():
+            with ui.column().classes('window') as column:
+                stage.build()
+            column.bind_visibility_from(self._tabs, 'value', value=name)
+        self._look()
+        ui.timer(REFRESH, self._look)
+        if first:
+            session.start(session.open_all())
+
+    def _go(self, stage: str) -> None:
+        self._tabs.set_value(stage)
+
+    def _leave(self) -> None:
+        self._session.pages -= 1
+
+    def _head(self) -> None:
+        with (
+            ui.tabs(value='robot')
+            .props('no-caps inline-label outside-arrows mobile-arrows align=left')
+            .classes('w-full') as self._tabs
+        ):
+            self._handles = {
+                name: ui.tab(name, f'{number} {TITLES[name]}')
+                for number, name in enumerate(STAGES, 1)
+            }
+        with ui.row().classes(
+            'running w-full items-center bg-primary text-white'
+        ) as self._running:
+            self._words = ui.label().props('role=status').classes('grow')
+            self._share = ui.linear_progress(0.0, show_value=False, color='white').classes('w-40')
+            ui.button('Stop', on_click=self._session.stop).props('dense outline color=white')
+
+    def _run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Carry out work of the session; the page may be closed meanwhile."""
+        if self._session.job is None:
+            self._session.start(work())
+        else:
+            ui.notify('a step is running: wait for it, or stop it')
+
+    def _look(self) -> None:
+        """Show what is new."""
+        session = self._session
+        for name, version in session.versions.items():
+            if self._seen.get(name) != version:
+                self._seen[name] = version
+                self._handles[name].set_enabled(session.is_open(name))
+                self._stages[name].refresh()
+        if not session.is_open(str(self._tabs.value)):
+            self._tabs.set_value('robot' if session.robot is None else 'recordings')
+        job = session.job
+        self._running.set_visibility(job is not None)
+        shown = None if job is None else (job.text, job.share)
+        if shown and shown != self._job:
+            self._words.set_text(shown[0])
+            self._share.set_value(min(max(shown[1], 0.0), 1.0))
+        self._job = shown

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Server of the window: one socket, pages and the files that they show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+import secrets
+import socket
+from typing import Any
+
+from ..errors import importing, SettingsError
+from .access import Access
+from .session import Session, Sessions
+
+_SECURITY = {
+    # what a page holds comes from users' files: it runs apart from the window, without requests
+    'Content-Security-Policy': "sandbox allow-scripts allow-downloads; connect-src 'none'",
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+}
+
+
+def serve(
+    sessions: Sessions, host: str, port: int, started: Callable[[str], None] = lambda address: None
+) -> None:
+    """
+    Serve windows until Ctrl-C.
+
+    Parameters
+    ----------
+    sessions:
+        The windows; the first page shows the first one.
+    host, port:
+        To listen on; port 0 takes a free one.
+    started:
+        Called with the address, token included, when the socket is open.
+
+    Raises
+    ------
+    IdentificationError
+        if the extra is not installed, or the address cannot be listened on.
+
+    """
+    with importing('nicegui', 'the window'):
+        import fastapi
+        from nicegui import app, ui
+        import uvicorn
+    with _listening(host, port) as listening:
+        port = listening.getsockname()[1]
+        token = secrets.token_urlsafe(32)
+        outer = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+        _add_routes(app, sessions)
+        ui.run_with(
+            outer,
+            title='robot_identification',
+            dark=None,
+            binding_refresh_interval=None,
+            show_welcome_message=False,
+        )
+        config = uvicorn.Config(
+            Access(outer, token, host, port),
+            log_level='warning',
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        name = f'[{host}]' if ':' in host else host
+        started(f'http://{name}:{port}/?token={token}')
+        try:
+            uvicorn.Server(config).run(sockets=[listening])
+        finally:
+            sessions.close()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return the one socket; raises SettingsError where the system refuses it."""
+    family = socket.AF_INET6 if ':' in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, 'strerror', None) or error
+        raise SettingsError(
+            f"cannot listen on '{host}', port {port}: {reason}",
+            value=port,
+            remedy='give another --port, or leave it out',
+        ) from error
+
+
+def _add_routes(app: Any, sessions: Sessions) -> None:
+    from fastapi.responses import FileResponse, RedirectResponse, Response
+    from nicegui import ui
+
+    from .page import Page
+
+    @app.get('/')
+    async def first() -> Response:
+        return RedirectResponse(f'/window/{sessions.unattended()}')
+
+    @app.get('/window/{number}/files/{name}')
+    async def file(number: int, name: str) -> Response:
+        path = shown_file(sessions.all[number], name) if number in sessions.all else None
+        if path is None or not path.is_file():
+            return Response('there is no such file\n', 404)
+        saved = None if path.suffix == '.html' else path.name
+        return FileResponse(path, headers=_SECURITY, filename=saved)
+
+    @ui.page('/window/{number}', title='robot_identification')
+    async def window(number: int) -> None:
+        session = sessions.all.get(number)
+        if session is None:
+            ui.label('There is no such window any more.')
+            ui.link('A new one', '/')
+            return
+        await Page(session, f'/window/{number}').show()
+
+
+def shown_file(session: Session, name: str) -> Path | None:
+    """Return a file that a window's page may show or save; None for other names."""
+    found = {name: session.drawn(name) for name in ('robot.html', 'signals.html')}
+    paths = [Path(path) for path in session.exported.values()]
+    for step in (session.planned, session.identified):
+        paths += map(Path, () if step is None else step.files)
+    found.update((path.name, path) for path in (session.experiment, *paths))
+    return found.get(name)

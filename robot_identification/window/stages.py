@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages of a window's page: fields that stay, and what is shown again when it has changed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from nicegui import events, ui
+from nicegui.elements.mixins.value_element import ValueElement
+
+from ..untrusted.writing import reported_failures
+from .session import PROGRAM, Session
+
+KINDS = {
+    '': 'not stated yet',
+    'joint_torque': 'joint_torque: at the joint [N m or N]',
+    'motor_torque': 'motor_torque: at the motor',
+    'motor_current': 'motor_current: of the motor [A]',
+}
+
+TITLES = {
+    'robot': 'Robot',
+    'recordings': 'Recordings',
+    'motion': 'Motion',
+    'identify': 'Identify',
+    'result': 'Result',
+    'use': 'Use',
+}
+
+Run = Callable[[Callable[[], Awaitable[None]]], None]
+
+
+class Stage(ABC):
+    """A stage: `build` makes its fields, `refresh` what depends on the state of the window."""
+
+    name = following = ''
+
+    def __init__(self, session: Session, base: str, run: Run, go: Callable[[str], None]) -> None:
+        self.session, self.base, self.run, self._go = session, base, run, go
+        self._fields: list[tuple[ValueElement, Any, str]] = []
+
+    def build(self) -> None:
+        """Make the stage within the present element."""
+        self.fields()
+        self._area = ui.column().classes('w-full')
+
+    def fields(self) -> None:  # noqa: B027 - not every stage has some
+        """Make what stays: files and facts that are given."""
+
+    def refresh(self) -> None:
+        """Show the state of the window."""
+        for element, target, name in self._fields:
+            element.set_value(_value(target, name))
+        self._area.clear()
+        with self._area:
+            if self.name in self.session.errors:
+                ui.label(f'error: {self.session.errors[self.name]}').classes('error').props(
+                    'role=alert'
+                )
+            if self.following and self.session.is_open(self.following):
+                ui.button(
+                    f'Go on: {TITLES[self.following]}', on_click=lambda: self._go(self.following)
+                ).props('no-caps outline')
+            self.show()
+
+    @abstractmethod
+    def show(self) -> None:
+        """Make what depends on the state."""
+
+    def kept(self, element: ValueElement, target: Any, name: str) -> ValueElement:
+        """Keep the value of a field in an object or a dictionary, and show what others set."""
+        element.set_value(_value(target, name))
+        self._fields.append((element, target, name))
+        return element.bind_value_to(target, name)
+
+    def field(self, label: str, target: Any, name: str, hint: str = '') -> ValueElement:
+        """Make a field for a text."""
+        made = ui.input(label).props('dense')
+        if hint:
+            made.props['hint'] = hint
+        return self.kept(made, target, name)
+
+    def lines(self, label: str, target: Any, name: str, rows: int = 4) -> None:
+        """Make a field for lines of text."""
+        made = ui.textarea(label).props(f'outlined spellcheck=false rows={rows}').classes('w-full')
+        self.kept(made, target, name)
+
+    def button(
+        self, text: str, work: Callable[[], Awaitable[None]], *, plain: bool = False
+    ) -> ui.button:
+        """Make a button that carries out work of the session."""
+        look = 'no-caps outline' if plain else 'no-caps'
+        return ui.button(text, on_click=lambda: self.run(work)).props(look)
+
+    def frame(self, name: str, title: str, height: str) -> None:
+        """Show one of the window's pages within this one."""
+        source = f'{self.base}/files/{name}?{self.session.versions[self.name]}'
+        with ui.element('iframe').style(f'height: {height}') as frame:
+            frame.props['src'], frame.props['title'] = source, title
+
+    def dropped(self, text: str, take: Callable[[str], None], *, multiple: bool) -> None:
+        """Make a place for files: they are kept in the window's folder."""
+
+        async def keep(event: events.UploadEventArguments) -> None:
+            folder = self.session.folder / 'dropped'
+            path = folder / Path(event.file.name).name
+            if path.name in ('', '.', '..'):
+                return
+            with reported_failures(folder):
+                await event.file.save(path)
+            event.sender.reset()
+            take(str(path))
+
+        ui.upload(label=text, multiple=multiple, auto_upload=True, on_upload=keep).props(
+            'flat bordered'
+        ).classes('w-full')
+
+
+def _value(target: Any, name: str) -> Any:
+    return target[name] if isinstance(target, dict) else getattr(target, name)
+
+
+def text(content: str, classes: str = '') -> None:
+    """Show lines of text as they are."""
+    with ui.element('pre').classes(classes):
+        ui.label(content).style('white-space: inherit')
+
+
+class RobotStage(Stage):
+    """The robot's file, the robot in 3D, findings of the check."""
+
+    name, following = 'robot', 'recordings'
+
+    def fields(self) -> None:
+        """Make fields and buttons."""
+        with ui.row().classes('w-full items-end'):
+            self.field('URDF or xacro file on this computer', self.session, 'urdf').classes(
+                'grow'
+            ).on('keydown.enter', lambda: self.run(self.session.open_robot))
+            self.field('arguments for xacro', self.session, 'xacro', 'name:=value ...')
+            self.button('Open', self.session.open_robot)
+
+        def take(path: str) -> None:
+            self.session.urdf = path
+            self.run(self.session.open_robot)
+
+        self.dropped('or drop it here (meshes are found beside files opened by path)', take,
+                     multiple=False)  # fmt: skip
+
+    def show(self) -> None:
+        """Show what was found."""
+        robot = self.session.robot
+        if robot is None:
+            return
+        found = len(robot.findings)
+        ui.label(
+            f'robot {robot.name}: {len(robot.joints)} joints; '
+            + (f'{found} findings of the check' if found else 'physical and plausible')
+        )
+        for note in robot.notes:
+            ui.label(f'warning: {note}').classes('soft')
+        self.frame('robot.html', f'{robot.name} in 3D, with sliders', 'min(82vh, 900px)')
+
+
+class RecordingsStage(Stage):
+    """Recordings, facts on them, what `init` concludes, the experiment file, the signals."""
+
+    name, following = 'recordings', 'identify'
+
+    def fields(self) -> None:
+        """Make fields and buttons."""
+        session, facts = self.session, self.session.facts
+        self._file = {'path': ''}
+        with ui.row().classes('w-full items-end'):
+            self.field('recording on this computer', self._file, 'path', 'file, or rosbag2 folder'
+                  ).classes('grow').on('keydown.enter', self._add_path)  # fmt: skip
+            ui.button('Add', on_click=self._add_path).props('no-caps outline')
+        self.dropped('or drop recordings here', self._add, multiple=True)
+        self._files = ui.column().classes('w-full gap-1')
+        with ui.element('div').classes('fields'):
+            kinds = ui.select(KINDS, label='what the efforts are (--effort-kind)', value='')
+            self.kept(kinds.props('dense'), facts, 'effort_kind')
+            self.field('sampling rate [Hz] (--rate)', facts, 'rate', 'of tables without stamps')
+            self.field('--gear-ratios', facts, 'gear_ratios', 'motor turns by joint turn')
+            self.field('--position-offsets [rad or m]', facts, 'position_offsets')
+            self.field('--gains', facts, 'gains', 'effort at the joint by recorded one')
+            self.field('--ticks', facts, 'ticks', 'of the encoders by turn')
+            self.field('--gravity [m/s^2]', facts, 'gravity', '0 0 -9.81')
+            self.kept(ui.checkbox('positions in degrees (--degrees)'), facts, 'degrees')
+        self.button('Draft the experiment', session.draft)
+        with ui.expansion('The experiment file: change what is wrong') as self._editor:
+            self._editor.classes('w-full')
+            self.lines('experiment.yaml', session, 'text', rows=24)
+            self.button('Check and save it', session.save_text, plain=True)
+
+    def _add_path(self) -> None:
+        if self._file['path'].strip():
+            path, self._file['path'] = self._file['path'].strip(), ''
+            self._add(path)
+
+    def _add(self, path: str) -> None:
+        if path not in self.session.recordings:
+            self.session.recordings.append(path)
+        self.session.changed('recordings')
+
+    def _remove(self, path: str) -> None:
+        self.session.recordings.remove(path)
+        self.session.changed('recordings')
+
+    def refresh(self) -> None:
+        """Show the state of the window, and the files that are given."""
+        self._files.clear()
+        with self._files:
+            for path in self.session.recordings:
+                with ui.row().classes('items-center no-wrap'):
+                    ui.label(path).classes('soft')
+                    ui.button(icon='close', on_click=lambda p=path: self._remove(p)).props(
+                        'flat dense round size=sm'
+                    ).props['aria-label'] = f'remove {path}'
+        super().refresh()
+
+    def show(self) -> None:
+        """Show what was found."""
+        session = self.session
+        self._editor.set_visibility(bool(session.text))
+        self._conclusions()
+        if session.signals:
+            ui.label(session.signals).classes('soft')
+            self.frame('signals.html', 'recorded signals by joint', 'min(85vh, 1000px)')
+
+    def _conclusions(self) -> None:
+        drafted = self.session.drafted
+        if drafted is None:
+            return
+        text(drafted.summary)
+        if drafted.proposal:
+            with ui.row().classes('items-center'):
+                ui.label(f'the recordings speak for: {drafted.proposal}').classes('grow')
+                self.button('Take that', self.session.take_proposal, plain=True)
+        if not drafted.text:
+            ui.label(
+                'The kind of the recorded effort is not given: no recording shows it for certain. '
+                'See the documentation of the driver, and choose it above.'
+            ).classes('error').props('role=alert')
+
+
+class MotionStage(Stage):
+    """A plan: settings, the motion in 3D, its files."""
+
+    name = 'motion'
+
+    def fields(self) -> None:
+        """Make fields and buttons."""
+        session = self.session
+        ui.label(
+            'Optional: a motion that excites the parameters, within the limits and free of '
+            'collision. Nothing moves here.'
+        ).classes('soft')
+        with ui.element('div').classes('fields'):
+            self.field('duration [s]', session.planner, 'duration')
+            self.field('height of the floor [m]', session.planner, 'floor', 'none: no floor')
+            self.field('time for the search [s]', session.planner, 'time_budget')
+            self.field('seed', session.planner, 'seed')
+        with ui.expansion('Other settings of the planner, obstacles among them').classes('w-full'):
+            self.lines('KEY=VALUE by lines, as --set takes them', session, 'planner_settings')
+        with ui.row():
+            self.button('Plan', session.plan)
+            ui.button('End the search with the best so far', on_click=session.worker.finish).props(
+                'no-caps outline'
+            )
+
+    def show(self) -> None:
+        """Show what was found."""
+        planned = self.session.planned
+        if planned is None:
+            return
+        text(planned.summary)
+        for warning in planned.warnings:
+            ui.label(f'warning: {warning}').classes('soft')
+        saved_links(self.base, planned.files)
+        self.frame('plan.html', 'the motion in 3D, with its curves', 'min(88vh, 1100px)')
+
+
+class IdentifyStage(Stage):
+    """Start and stop, the verdict's first screen, what was chosen and can be overruled."""
+
+    name, following = 'identify', 'result'
+
+    def fields(self) -> None:
+        """Make fields and buttons."""
+        self.button('Identify', self.session.identify)
+        with ui.expansion('Settings that are given').classes('w-full'):
+            self.lines('KEY=VALUE by lines, as --set takes them', self.session, 'settings')
+
+    def show(self) -> None:
+        """Show what was found."""
+        found = self.session.identified
+        if found is None:
+            return
+        text(found.screen, f'screen {found.level}')
+        ui.label(f'wrote {", ".join(found.files)}').classes('soft')
+        if found.warnings:
+            with ui.expansion(f'{len(found.warnings)} warnings').classes('w-full'):
+                for warning in found.warnings:
+                    ui.label(warning).classes('soft')
+        if found.choices:
+            ui.label('Chosen from the recordings; a value of your own overrules the choice:')
+            with ui.element('div').classes('fields'):
+                for choice in found.choices:
+                    self._choice(choice.key, choice.value, choice.reason)
+            self.button('Identify again', self.session.identify, plain=True)
+
+    def _choice(self, key: str, value: str, reason: str) -> None:
+        def overrule(event: events.ValueChangeEventArguments) -> None:
+            given = str(event.value or '').strip()
+            self.session.overrule(key, '' if given == value else given)
+
+        made = ui.input(key, value=value, on_change=overrule).props('dense')
+        made.props['hint'] = reason.partition(' (')[2].rstrip(')')
+
+
+class ResultStage(Stage):
+    """The verdict, and the report with measured and predicted efforts, links, friction."""
+
+    name, following = 'result', 'use'
+
+    def show(self) -> None:
+        """Show what was found."""
+        found = self.session.identified
+        if found is None:
+            return
+        text(found.screen, f'screen {found.level}')
+        if found.report:
+            self.frame(Path(found.report).name, 'the report', 'min(88vh, 1400px)')
+
+
+class UseStage(Stage):
+    """Exports with their own error, and what repeats everything without the window."""
+
+    name = 'use'
+
+    def fields(self) -> None:
+        """Make fields and buttons."""
+        self._samples = {'number': '100'}
+        self.field('sets of parameters, for formats of sets', self._samples, 'number')
+
+    def show(self) -> None:
+        """Show what was found."""
+        session = self.session
+        if session.identified is None:
+            return
+        ui.label('Files of the result').classes('text-lg')
+        saved_links(self.base, session.identified.files)
+        ui.label('Exports').classes('text-lg')
+        for each in session.identified.exports:
+            with ui.card().classes('w-full').props('flat bordered'):
+                ui.label(f'{each.name}: {each.doc}')
+                for sentence in each.predictions:
+                    ui.label(sentence).classes('soft')
+                with ui.row().classes('items-end'):
+                    self._export(each.name, each.sets)
+                    made = [p for f, p in session.exported.items() if f.split()[0] == each.name]
+                    saved_links(self.base, tuple(dict.fromkeys(made)))
+        self._again()
+
+    def _export(self, name: str, sets: bool) -> None:
+        session = self.session
+        if not sets:
+            self.button(f'Export {name}', lambda: session.export(name), plain=True)
+            return
+        self.button(
+            f'Export sets as {name}',
+            lambda: session.export(name, self._samples['number']),
+            plain=True,
+        )
+
+    def _again(self) -> None:
+        session = self.session
+        ui.label('The same without the window').classes('text-lg')
+        text('\n'.join(session.commands()))
+        if session.edited:
+            ui.label('The experiment file was edited after init: take it as it is here.').classes(
+                'soft'
+            )
+        saved_links(self.base, (str(session.experiment),))
+        ui.label(f'Every option: {PROGRAM} COMMAND --help').classes('soft')
+
+
+def saved_links(base: str, files: tuple[str, ...]) -> None:
+    """Show files by their paths; each is a link that saves it where the browser is."""
+    with ui.row().classes('gap-4'):
+        for path in files:
+            link = ui.link(path, f'{base}/files/{Path(path).name}').classes('soft')
+            if not path.endswith('.html'):
+                link.props['download'] = Path(path).name

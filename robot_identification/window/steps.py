@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Steps of the window: calls of the library, with texts and plain values for a page.
+
+They run in a process beside the server (`worker`), write the files that the command line writes,
+and raise its errors.  Each takes ``progress``, and ``stopped``, which is asked again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, cycle, islice
+from pathlib import Path
+from typing import Any
+
+from ..config.experiment_file import experiment_from, load_experiment
+from ..config.problem import planned_robot
+from ..drafting.draft import draft
+from ..drafting.requirements import require_order
+from ..drafting.settings import DraftSettings
+from ..errors import collected_warnings, SettingsError, unique_texts
+from ..excitation.collisions import planned_collisions
+from ..excitation.plan_page import save_plan
+from ..excitation.planner import plan
+from ..excitation.planning_settings import load_planning
+from ..excitation.robot_page import robot_html
+from ..exports.formats import export, export_sets, FORMATS, formats_of, predictions_of
+from ..exports.saving import require_writable, save, saved_screen
+from ..figures.page import write_figures
+from ..figures.signal_plots import envelope, signal_figures
+from ..identification.pipeline import identify
+from ..identification.reduction import recordings_among
+from ..model.robot_check import check_robot
+from ..model.urdf_repair import robot_with_inertia
+from ..options.document import parse_document
+from ..results.result import Result
+from ..results.stored_result import read_result
+from ..support.progress import Progress
+from ..untrusted.writing import write_named
+from .values import Choice, Drafted, Export, Identified, Planned, RobotSeen
+
+Stopped = Callable[[], bool]
+
+KINDS = ('joint_torque', 'motor_torque', 'motor_current')
+"""Kinds of efforts that a recording may have."""
+
+LISTS = ('gear_ratios', 'position_offsets', 'gains', 'gravity')
+NUMBERS = ('rate', 'ticks')
+"""Facts of a draft that are lists of numbers, and numbers."""
+
+
+def look_at_robot(
+    source: str, xacro: Mapping[str, str], page: str, *, progress: Progress, stopped: Stopped
+) -> RobotSeen:
+    """Read a robot, check its bodies, and write the page that shows it."""
+    progress(0.1, 'reading the robot')
+    with collected_warnings() as notes:
+        robot = robot_with_inertia(source, xacro_arguments=dict(xacro))
+        check = check_robot(robot)
+        progress(0.5, 'drawing it')
+        write_named(Path(page), robot_html(robot, check))
+    findings = check.findings()
+    return RobotSeen(robot.name, robot.joints, findings, unique_texts(robot.warnings, notes))
+
+
+def draft_experiment(
+    urdf: str,
+    files: Sequence[str],
+    facts: Mapping[str, Any],
+    xacro: Mapping[str, str],
+    experiment: str,
+    *,
+    progress: Progress,
+    stopped: Stopped,
+) -> Drafted:
+    """Draft an experiment from recordings as `init` does, and write its file."""
+    robot, recordings, path = Path(urdf), [Path(file) for file in files], Path(experiment)
+    require_order(robot, recordings)
+    require_writable(path.parent)
+    settings = replace(draft_settings(facts), xacro_arguments=dict(xacro))
+    progress(0.1, 'looking at the recordings')
+    found = draft(robot, recordings, settings)
+    proposed, changes = '', {}
+    if found.proposal is not None:
+        proposed = str(found.proposal)
+        changes = {name: fact_of(value) for name, value in found.proposal.changes.items()}
+    text = ''
+    if settings.effort_kind is not None:
+        text = found.text(robot, path.parent)
+        save_experiment(experiment, text, progress=progress, stopped=stopped)
+    return Drafted(found.summary(), proposed, changes, text)
+
+
+def draft_settings(facts: Mapping[str, Any]) -> DraftSettings:
+    """Return the settings of a draft from texts by name; empty ones are left out."""
+    values: dict[str, Any] = {}
+    for name, text in facts.items():
+        if not text:
+            continue
+        option = f'--{name.replace("_", "-")}'
+        try:
+            if name in LISTS:
+                values[name] = tuple(map(float, text.replace(',', ' ').split()))
+            elif name in NUMBERS:
+                values[name] = float(text)
+            else:
+                values[name] = text
+        except ValueError:
+            what = 'numbers' if name in LISTS else 'a number'
+            raise SettingsError(
+                f"'{option} {text}' is not {what}", value=text, remedy='for example 32'
+            ) from None
+        if name in NUMBERS and not values[name] > 0.0:
+            raise SettingsError(f"'{option} {text}' is not above 0", value=text)
+    if len(values.get('gravity', (0, 0, 0))) != 3:
+        raise SettingsError(
+            "'--gravity' has not three numbers", value=values['gravity'], remedy='give x, y and z'
+        )
+    return DraftSettings(**values)
+
+
+def fact_of(value: Any) -> str:
+    """Return a setting of a draft as the text of a fact."""
+    return value if isinstance(value, str) else ' '.join(f'{number:g}' for number in value)
+
+
+def save_experiment(path: str, text: str, *, progress: Progress, stopped: Stopped) -> None:
+    """Check an experiment file as `identify` does, and write it if it can be used."""
+    require_writable(Path(path).parent)
+    experiment_from(parse_document(text, path), Path(path).parent)
+    write_named(Path(path), text)
+
+
+def draw_signals(experiment: str, page: str, *, progress: Progress, stopped: Stopped) -> str:
+    """Write the page with the signals of an experiment's recordings; return their sizes."""
+    found = load_experiment(experiment)
+    robot = found.build_robot()
+    kinds = ('identification', 'validation')
+    sources = recordings_among(
+        tuple(chain.from_iterable(found.sources(kind, robot.joints) for kind in kinds))
+    )
+    envelopes = []
+    for k, source in enumerate(sources):
+        progress(k / len(sources), f'reading {getattr(source, "source", "a recording")}')
+        envelopes.append(envelope(source))
+    units = ['rad' if unit == 'N m' else 'm' for unit in robot.effort_units]
+    columns = max((len(each.joints) for each in envelopes), default=0)
+    figures = signal_figures(envelopes, list(islice(cycle(units), columns)))
+    said = '; '.join(f'{each.name}: {each.rows} samples' for each in envelopes)
+    write_figures(page, 'Recorded signals at the joints', said, figures)
+    return said
+
+
+def plan_motion(
+    source: str,
+    overrides: Mapping[str, str],
+    xacro: Mapping[str, str],
+    folder: str,
+    *,
+    progress: Progress,
+    stopped: Stopped,
+) -> Planned:
+    """Plan a motion as `plan` does, for a URDF or an experiment file."""
+    planning = load_planning(None, overrides)
+    robot, model = planned_robot(source, planning, dict(xacro))
+    require_writable(folder)
+    with collected_warnings() as notes:
+        made = plan(robot, planning.planner, progress, stopped, model=model)
+        collisions = planned_collisions(robot, planning.planner)
+        files = save_plan(folder, made, robot, model, collisions)
+    texts = unique_texts(made.warnings, notes)
+    return Planned(made.summary(), texts, tuple(map(str, files)))
+
+
+def identify_experiment(
+    experiment: str, overrides: Mapping[str, str], *, progress: Progress, stopped: Stopped
+) -> Identified:
+    """Identify by an experiment file as `identify` does, and write the result."""
+    read = load_experiment(experiment, overrides)
+    if read.robot.servo is not None:
+        raise SettingsError(
+            'recordings of position servos are not identified in the window',
+            key='robot.effort_kind',
+            remedy=f'robot-identification identify {experiment}',
+        )
+    folder = read.output_folder or Path(experiment).parent / 'results'
+    require_writable(folder)
+    result = identify(read, progress=progress)
+    progress(1.0, 'writing the results')
+    saved = save(result, folder)
+    first, warnings = saved_screen(result, saved, experiment)
+    return Identified(
+        first.text(),
+        first.level,
+        tuple(map(str, saved.files)),
+        str(saved.report or ''),
+        (*saved.failures, *warnings),
+        tuple(_choices(result)),
+        tuple(_exports(result)),
+    )
+
+
+def _choices(result: Result) -> Sequence[Choice]:
+    choices = () if result.selection is None else result.selection.choices
+    settings = {} if result.selection is None else result.selection.settings()
+    return [
+        Choice(each.key, _flow(settings.get(each.key, each.value)), str(each)) for each in choices
+    ]
+
+
+def _flow(value: Any) -> str:
+    """Return a value as `--set` takes it."""
+    if isinstance(value, (list, tuple)):
+        return f'[{", ".join(map(_flow, value))}]'
+    if isinstance(value, Mapping):
+        return f'{{{", ".join(f"{key}: {_flow(part)}" for key, part in value.items())}}}'
+    return {None: 'null', True: 'true', False: 'false'}.get(value, f'{value}')
+
+
+def _exports(result: Result) -> Sequence[Export]:
+    robots = formats_of(result)
+    sets = () if result.robot.floating else tuple(n for n, f in FORMATS.items() if f.write_sets)
+    alone = [name for name in sets if name not in robots]
+    return [
+        Export(
+            name,
+            FORMATS[name].doc,
+            predictions_of(result, name) if name in robots else (),
+            name in alone,
+        )
+        for name in (*robots, *alone)
+    ]
+
+
+def export_result(
+    result: str, format: str, samples: str, out: str, *, progress: Progress, stopped: Stopped
+) -> str:
+    """Write an identified robot, or sets of its parameters, as `export` does; return the file."""
+    if samples and not (samples.isdecimal() and int(samples)):
+        raise SettingsError(
+            f"'--samples {samples}' is no number of sets", value=samples, remedy='for example 100'
+        )
+    found = read_result(result)
+    suffix = FORMATS[format].suffix or format
+    name = 'samples' if samples else 'robot'
+    path = Path(out) / f'{name}_{format}.{_SUFFIXES.get(format, suffix)}'
+    text = export_sets(found, int(samples), format) if samples else export(found, format)
+    write_named(path, text)
+    return str(path)
+
+
+_SUFFIXES = {'isaaclab': 'py', 'mjlab': 'py', 'moveit': 'yaml', 'plotjuggler': 'xml'}
+"""Of files whose format names none."""

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The window in a real browser: from the shipped recording of the TX-40 to an exported URDF."""
+
+from contextlib import contextmanager
+import os
+from pathlib import Path
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+from driven_browser import driven_browser
+import pytest
+from robot_identification.cli import main
+from robot_identification.model.robot import Robot
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+TX40 = ROOT / 'examples' / 'tx40'
+FACTS = {
+    'sampling rate [Hz] (--rate)': '5000',
+    '--gear-ratios': '32 32 45 -48 45 32',
+    '--position-offsets [rad or m]': '0 -1.5708 1.5708 0 0 0',
+}
+
+pytest.importorskip('nicegui', reason='the extra window is missing')
+
+
+@contextmanager
+def running_window(folder, *arguments):
+    """Start the command in a folder; give the address that it prints."""
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'robot_identification.cli', 'window', *map(str, arguments)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
+    )
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=30)[0]
+        assert process.returncode == 0, said
+        assert not said, said
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    """Give a folder with the robot and its recording."""
+    folder = tmp_path_factory.mktemp('window')
+    shutil.copy(ROOT / 'urdf' / 'tx40.urdf', folder)
+    for name in ('pos_read_data.csv.gz', 'curr_data.csv.gz'):
+        shutil.copy(TX40 / name, folder)
+    return folder
+
+
+def fill(browser, label, text):
+    """Go to a field by the keyboard, and type."""
+    browser.tab_to(label)
+    browser.type(text)
+
+
+def go(browser, title):
+    """Go on to a stage by the keyboard."""
+    browser.tab_to(f'Go on: {title}')
+    browser.press('Enter')
+    browser.wait_for(
+        f"document.querySelector('[role=tab][aria-selected=true]').innerText.includes('{title}')"
+    )
+
+
+@pytest.mark.timeout(300)
+def test_from_a_recording_to_a_urdf_by_the_keyboard_alone(folder):
+    files = ('tx40.urdf', 'pos_read_data.csv.gz', 'curr_data.csv.gz')
+    with running_window(folder, *files) as address, driven_browser() as browser:
+        browser.open(address, width=400, height=800)
+        browser.wait_for_text('robot tx40: 6 joints', 90)
+        assert 'token' not in browser.ask('location.href')
+        assert browser.ask('document.documentElement.scrollWidth') <= 400
+        browser.wait_for("!document.querySelector('.running').offsetHeight")
+
+        go(browser, 'Recordings')
+        # the line of the command line
+        browser.wait_for_text('pos_read_data.csv.gz: has no time column: give its sampling rate')
+        browser.tab_to('what the efforts are (--effort-kind)')
+        browser.press('Enter')
+        browser.wait_for_text('motor_torque: at the motor')
+        browser.press('ArrowDown', 2)
+        browser.press('Enter')
+        for label, text in FACTS.items():
+            fill(browser, label, text)
+        browser.tab_to('Draft the experiment')
+        browser.press('Enter')
+        browser.wait_for_text('effort: gravity in the efforts has this times', 90)
+        browser.wait_for_text('45000 samples', 90)
+        assert browser.ask('document.documentElement.scrollWidth') <= 400
+
+        go(browser, 'Identify')
+        browser.tab_to('Identify')
+        browser.press('Enter')
+        browser.wait_for_text('Usable for prediction of efforts alone', 120)
+
+        go(browser, 'Result')
+        go(browser, 'Use')
+        browser.tab_to('Export urdf')
+        browser.press('Enter')
+        browser.wait_for_text('window/robot_urdf.urdf', 60)
+        lines = re.findall(r'^robot-identification .*', browser.text(), re.MULTILINE)
+        assert browser.ask('document.documentElement.scrollWidth') <= 400
+        assert not browser.faults
+    exported = folder / 'window' / 'robot_urdf.urdf'
+    assert Robot.from_urdf(exported).joints == Robot.from_urdf(folder / 'tx40.urdf').joints
+    repeated(folder, [line.split()[1:] for line in lines], exported.read_text())
+
+
+def repeated(folder, lines, exported):
+    """Require that the command lines that were shown write the same files in another folder."""
+    assert [words[0] for words in lines] == ['check', 'init', 'identify', 'export']
+    other = folder / 'again'
+    other.mkdir()
+    (other / 'window').mkdir()
+    for name in ('tx40.urdf', 'pos_read_data.csv.gz', 'curr_data.csv.gz'):
+        shutil.copy(folder / name, other)
+    before = Path.cwd()
+    os.chdir(other)
+    try:
+        for words in lines:
+            assert main(words) == 0
+    finally:
+        os.chdir(before)
+    made = other / 'window'
+    assert (made / 'experiment.yaml').read_text() == (
+        folder / 'window/experiment.yaml'
+    ).read_text()
+    assert (made / 'robot_urdf.urdf').read_text() == exported
+    ours, theirs = ((each / 'window/results/result.yaml').read_text() for each in (folder, other))
+    ours, theirs = (
+        yaml.load(text, yaml.CSafeLoader)
+        for text in (ours, theirs.replace(str(other), str(folder)))
+    )
+    assert ours.pop('timing').keys() == theirs.pop('timing').keys()
+    assert ours == theirs
