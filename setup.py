@@ -13,7 +13,7 @@ from setuptools import find_packages, setup
 
 NAME = 'robot_identification'
 HERE = Path(__file__).resolve().parent
-EXTRAS = ('fast', 'sim', 'fleet', 'notebook', 'parquet', 'hdf5')
+EXTRAS = ('fast', 'sim', 'fleet', 'notebook', 'parquet', 'hdf5', 'window')
 OLDEST = {
     'backports-zstd': '1.0',
     'coal': '3.0',
@@ -27,6 +27,7 @@ OLDEST = {
     'mcap': '1.5',
     'mujoco': '3.14',
     'nbformat': '5.9',
+    'nicegui': '3.18',
     'numba': '0.58',
     'numpy': '1.26',
     'pandas': '2.2.2',
@@ -46,7 +47,7 @@ Oldest versions that pip admits.
 With older ones tests fell: MuJoCo 3.12 moves some robots by other efforts than Pinocchio, mcap,
 rosbags and plotly lack what is called, Dask 2024.8 listens on more than this machine, and pandas
 before 2.2.2 is not built for NumPy 2, which Pinocchio's wheels need: of NumPy and SciPy, pip takes
-2.0 and 1.13 at least.  The others were not searched for their oldest.  Beside ROS, rosdep brings
+2.0 and 1.13 at least.  Of NiceGUI, no version before 3.18 was tried.  The others were not searched for their oldest.  Beside ROS, rosdep brings
 what the distribution has.
 """
 NODES = sorted(path.stem for path in (HERE / NAME / 'nodes').glob('*_node.py'))

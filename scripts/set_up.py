@@ -38,6 +38,7 @@ WHEELS = (
     'notebook.txt',
     'parquet.txt',
     'hdf5.txt',
+    'window.txt',
     'dev.txt',
 )
 DISTRIBUTIONS = ('jazzy', 'kilted')

@@ -39,6 +39,7 @@ ROOMS = (
     'calibration',
     'simulation',
     'fleet',
+    'window',
     'nodes',
     'demo',
     'cli',

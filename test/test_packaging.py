@@ -59,17 +59,20 @@ OPTIONAL = {
     'compression',
     'dask',
     'distributed',
+    'fastapi',
     'h5py',
     'lz4',
     'matplotlib',
     'mcap',
     'mpl_toolkits',
+    'nicegui',
     'numba',
     'pandas',
     'plotly',
     'pyarrow',
     'rosbags',
     'threadpoolctl',
+    'uvicorn',
 }
 """
 Imported where it is needed.
@@ -89,6 +92,7 @@ packages: package.xml names none of them, and docs/install.md says how they are 
 
 USERS = {
     'mcap': {'bag_recorder', 'bag_writer', 'mcap_storage'},
+    'nicegui': {'stage_views', 'window_page'},
     'numba': {module.split('.')[-1] for module in MODULES},
 }
 """Modules that need a library for all that they do: they count as the library itself."""
@@ -218,7 +222,7 @@ def pins(name):
     return [match.groups() for match in found]
 
 
-EXTRAS = ('fast', 'sim', 'fleet', 'notebook', 'parquet', 'hdf5')
+EXTRAS = ('fast', 'sim', 'fleet', 'notebook', 'parquet', 'hdf5', 'window')
 RUNTIME = ('runtime.txt', *(f'{extra}.txt' for extra in EXTRAS))
 ROS_WHEELS = ('ros-jazzy-wheels.txt', 'ros-kilted-wheels.txt')
 

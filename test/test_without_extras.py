@@ -16,7 +16,7 @@ from robot_identification.errors import EXTRAS
 from robot_identification.exports.formats import FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]
-MISSING = (*EXTRAS, 'distributed', 'matplotlib', 'plotly', 'rclpy', 'threadpoolctl')
+MISSING = (*EXTRAS, 'distributed', 'fastapi', 'matplotlib', 'plotly', 'rclpy', 'threadpoolctl')
 EXPERIMENT = 'examples/demo_arm/experiment.yaml'
 BAG = 'examples/demo_arm/recordings/validation'
 RESULT = 'results/result.yaml'
@@ -69,6 +69,7 @@ CASES: dict[tuple[str, ...], str | None] = {
     ('node', 'plan'): ROS,
     ('play', BAG): ROS,
     ('wait', 'identification', '--', 'true'): ROS,
+    ('window', '--port', '0'): needs('nicegui').replace(': pip', ', which is for the window: pip'),
     ('schema',): None,
     ('examples', 'copies'): None,
     ('demo',): ROS,

@@ -91,7 +91,7 @@ def _add_routes(app: Any, sessions: Sessions) -> None:
     from fastapi.responses import FileResponse, RedirectResponse, Response
     from nicegui import ui
 
-    from .page import Page
+    from .window_page import Page
 
     @app.get('/')
     async def first() -> Response:

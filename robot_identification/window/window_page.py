@@ -9,7 +9,7 @@ from typing import Any
 from nicegui import ui
 
 from .session import Session, STAGES
-from .stages import (
+from .stage_views import (
     IdentifyStage,
     MotionStage,
     RecordingsStage,
