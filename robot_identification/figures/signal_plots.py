@@ -20,7 +20,7 @@ _BLOCK_POINTS = 512
 """Points that are kept of `READ_ROWS` rows: the picture is narrower."""
 
 _LINES = {'position': RESIDUAL, 'velocity': PREDICTED, 'effort': MEASURED}
-_PANELS = {'position': (0.7, 1.0), 'velocity': (0.36, 0.64), 'effort': (0.0, 0.3)}
+_GAP = 0.06  # between the panels of a figure
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,9 @@ def _figure(
     units = {'position': unit, 'velocity': f'{unit}/s', 'effort': 'N m' if unit == 'rad' else 'N'}
     traces: list[dict[str, Any]] = []
     axes: dict[str, Any] = {}
+    height = (1.0 - _GAP * (len(signals) - 1)) / len(signals)
     for k, (name, values) in enumerate(signals.items()):
+        top = 1.0 - k * (height + _GAP)
         suffix = '' if k == 0 else str(k + 1)
         traces.append(
             {
@@ -132,11 +134,12 @@ def _figure(
             }
         )  # fmt: skip
         axes[f'yaxis{suffix}'] = {
-            'domain': list(_PANELS[name]), 'nticks': 4,
+            'domain': [top - height, top], 'nticks': 4,
             'title': {'text': f'{name}<br>[{units[name]}]'},
         }  # fmt: skip
     layout = {
-        'height': 380, 'showlegend': False, 'hovermode': 'x unified', 'hoversubplots': 'axis',
+        'height': 120 + 90 * len(signals), 'showlegend': False,
+        'hovermode': 'x unified', 'hoversubplots': 'axis',
         'title': headline(f'<b>{escaped(joint)}</b>{escaped(label)}'),
         'xaxis': {'title': {'text': 'time [s]'}, 'anchor': f'y{len(signals)}'.replace('y1', 'y'),
                   'unifiedhovertitle': {'text': '%{x:.3f} s'}},

@@ -303,7 +303,7 @@ class IdentifyStage(Stage):
         text(found.screen, f'screen {found.level}')
         ui.label(f'wrote {", ".join(found.files)}').classes('soft')
         if found.warnings:
-            with ui.expansion(f'{len(found.warnings)} warnings').classes('w-full'):
+            with ui.expansion(f'warnings: {len(found.warnings)}').classes('w-full'):
                 for warning in found.warnings:
                     ui.label(warning).classes('soft')
         if found.choices:
@@ -332,8 +332,9 @@ class ResultStage(Stage):
         found = self.session.identified
         if found is None:
             return
-        text(found.screen, f'screen {found.level}')
-        if found.report:
+        if not found.report:
+            text(found.screen, f'screen {found.level}')
+        else:
             self.frame(Path(found.report).name, 'the report', 'min(88vh, 1400px)')
 
 
@@ -356,7 +357,7 @@ class UseStage(Stage):
         saved_links(self.base, session.identified.files)
         ui.label('Exports').classes('text-lg')
         for each in session.identified.exports:
-            with ui.card().classes('w-full').props('flat bordered'):
+            with ui.card().classes('w-full gap-1').props('flat bordered'):
                 ui.label(f'{each.name}: {each.doc}')
                 for sentence in each.predictions:
                     ui.label(sentence).classes('soft')

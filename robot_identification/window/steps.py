@@ -135,7 +135,8 @@ def save_experiment(path: str, text: str, *, progress: Progress, stopped: Stoppe
 def draw_signals(experiment: str, page: str, *, progress: Progress, stopped: Stopped) -> str:
     """Write the page with the signals of an experiment's recordings; return their sizes."""
     found = load_experiment(experiment)
-    robot = found.build_robot()
+    with collected_warnings():  # the draft has shown them
+        robot = found.build_robot()
     kinds = ('identification', 'validation')
     sources = recordings_among(
         tuple(chain.from_iterable(found.sources(kind, robot.joints) for kind in kinds))
@@ -204,8 +205,11 @@ def identify_experiment(
 def _choices(result: Result) -> Sequence[Choice]:
     choices = () if result.selection is None else result.selection.choices
     settings = {} if result.selection is None else result.selection.settings()
+    reasons = {each.key: str(each) for each in choices}  # of several steps the last one
+    values = {each.key: each.value for each in choices}
     return [
-        Choice(each.key, _flow(settings.get(each.key, each.value)), str(each)) for each in choices
+        Choice(key, _flow(settings.get(key, values[key])), reason)
+        for key, reason in reasons.items()
     ]
 
 

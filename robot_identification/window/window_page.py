@@ -36,7 +36,7 @@ _STYLE = """
 .window .error { color: #b3261e; font-weight: 600; overflow-wrap: anywhere; }
 .body--dark .window .error { color: #ff8a80; }
 .window .soft { opacity: .75; font-size: .86rem; overflow-wrap: anywhere; }
-.window table { border-collapse: collapse; font-size: .86rem; }
+.window a { color: #0b5c94; } .body--dark .window a { color: #7fbdf0; }
 .window .fields { display: grid; gap: .2rem 1rem; width: 100%;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 230px), 1fr)); }
 .window textarea { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .82rem;

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a window and its steps, without a browser and without the extra."""
+
+import asyncio
+from pathlib import Path
+import re
+import time
+
+import numpy as np
+import pytest
+from robot_identification.cli import main
+from robot_identification.data.recording import Recording
+from robot_identification.errors import SettingsError
+from robot_identification.excitation.robot_page import robot_html
+from robot_identification.figures.signal_plots import envelope, signal_figures
+from robot_identification.model.robot import Robot
+from robot_identification.model.robot_check import check_robot
+from robot_identification.window.session import Session, Sessions, settings_of, xacro_of
+from robot_identification.window.steps import draft_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+URDF = str(ROOT / 'urdf' / 'demo_arm.urdf')
+RUNS = tuple(
+    str(ROOT / 'examples/demo_arm/recordings' / name) for name in ('identification', 'validation')
+)
+
+
+@pytest.fixture
+def session(tmp_path):
+    session = Session(tmp_path / 'window', URDF, RUNS)
+    yield session
+    session.close()
+
+
+def test_stages_open_one_after_the_other(session):
+    def opened():
+        return [stage for stage in session.versions if session.is_open(stage)]
+
+    async def walk():
+        assert opened() == ['robot']
+        await session.open_robot()
+        assert opened() == ['robot', 'recordings', 'motion'] and session.robot.name == 'demo_arm'
+        await session.draft()
+        # no recording shows what its efforts are for certain
+        assert session.drafted.text == '' and 'identify' not in opened()
+        session.facts['effort_kind'] = 'joint_torque'
+        await session.draft()
+        assert opened()[-1] == 'identify' and session.signals.count('samples') == 2
+        session.text = session.text.replace('joint_torque', 'joint_tork')
+        await session.save_text()
+        assert 'identify' not in opened()
+        assert "'robot.effort_kind'" in session.errors['recordings']
+        assert 'joint_torque' in session.experiment.read_text()
+        session.text = session.text.replace('joint_tork', 'joint_torque')
+        await session.save_text()
+        assert opened()[-1] == 'identify' and not session.errors
+        session.settings = 'signals.cutoff=12'
+        await session.identify()
+        assert opened()[-1] == 'use' and session.identified.screen.startswith('Good for all uses')
+        assert '--set signals.cutoff=12' in '\n'.join(session.commands())
+        await session.export('c')
+        await session.export('npz', '3')
+        await session.export('npz', 'some')
+        assert session.errors['use'].startswith("'--samples some' is no number of sets")
+        assert [Path(path).exists() for path in session.exported.values()] == [True, True]
+        session.urdf = 'none.urdf'
+        await session.open_robot()
+        assert opened() == ['robot']
+
+    asyncio.run(walk())
+
+
+@pytest.mark.parametrize(
+    ('urdf', 'files', 'facts', 'words'),
+    [
+        ('none.urdf', RUNS, {}, ('check', 'none.urdf')),
+        (URDF, ('none.csv',), {}, ('init', URDF, 'none.csv')),
+        (URDF, (URDF,), {}, ('init', URDF, URDF)),
+        (
+            URDF,
+            RUNS,
+            {'effort_kind': 'joint_torque', 'gains': '1 2'},
+            ('init', URDF, *RUNS, '--effort-kind', 'joint_torque', '--gains', '1', '2'),
+        ),
+    ],
+)
+def test_bad_input_is_the_line_of_the_command_line(
+    tmp_path, monkeypatch, capsys, urdf, files, facts, words
+):
+    monkeypatch.chdir(tmp_path)
+    session = Session(Path('window'), urdf, files)
+    session.facts.update(facts)
+    try:
+        asyncio.run(session.open_all())
+        (line,) = session.errors.values()
+        assert main(words) == 2
+        assert capsys.readouterr().err == f'error: {line}\n'
+    finally:
+        session.close()
+
+
+def test_a_step_that_is_stopped_leaves_the_window_as_it_was(session):
+    async def walk():
+        await session.open_robot()
+        session.planner['time_budget'] = '200'
+        session.start(session.plan())
+        while session.job is None or session.job.share == 0.0:
+            await asyncio.sleep(0.02)
+        session.start(session.identify())  # left out: a step is running
+        begin = time.monotonic()
+        session.stop()
+        await session.wait()
+        assert session.errors == {'motion': 'stopped'} and time.monotonic() - begin < 5.0
+        assert session.job is None and session.robot is not None
+        session.planner.update(time_budget='0.1', duration='4')
+        await session.plan()
+        assert not session.errors and session.planned.files[-1].endswith('plan.html')
+        assert '--set planner.duration=4' in '\n'.join(session.commands())
+
+    asyncio.run(walk())
+
+
+def test_windows_have_folders_of_their_own(tmp_path):
+    (tmp_path / 'window').mkdir()
+    (tmp_path / 'window' / 'result.yaml').touch()
+    sessions = Sessions(tmp_path / 'window')
+    try:
+        first = sessions.new()
+        assert sessions.unattended() == first
+        sessions.all[first].pages = 1
+        second = sessions.unattended()
+        names = [sessions.all[number].folder.name for number in (first, second)]
+        assert names == ['window_2', 'window_3']
+        sessions.all[first].pages = 0
+        assert sessions.unattended() == first
+    finally:
+        sessions.close()
+
+
+def test_facts_are_read_as_options_are():
+    found = draft_settings({'gear_ratios': '32, -48', 'rate': '5e3', 'degrees': True, 'gains': ''})
+    assert found.gear_ratios == (32.0, -48.0) and found.rate == 5000.0
+    assert found.degrees and found.gains is None and found.gravity == (0.0, 0.0, -9.81)
+    for facts in ({'rate': 'fast'}, {'rate': '0'}, {'gains': '1 a'}, {'gravity': '9.81'}):
+        (name,) = facts
+        with pytest.raises(SettingsError, match=f'^.--{name.replace("_", "-")}'):
+            draft_settings(facts)
+    assert settings_of('a.b=1\n\n c = x=y ') == {'a.b': '1', 'c': 'x=y'}
+    assert xacro_of("name:='a b' n:=2") == {'name': 'a b', 'n': '2'}
+    with pytest.raises(SettingsError, match='is not KEY=VALUE'):
+        settings_of('signals.cutoff')
+
+
+def test_thinned_signals_keep_their_peaks():
+    time = np.arange(200_000) / 1e3
+    position = np.sin(time)[:, None]
+    effort = np.zeros_like(position)
+    effort[123_456] = 7.0
+    source = Recording(time, position, effort, ('a',), source='run')
+    found = envelope(source)
+    assert found.rows == 200_000 and len(found.time) <= 6_000
+    assert found.signals['effort'].max() == 7.0 and 'velocity' not in found.signals
+    (figure,) = signal_figures([found], ['rad'])
+    assert [trace['name'] for trace in figure.traces] == ['position', 'effort']
+    peak = figure.traces[1]
+    assert peak['x'][np.argmax(peak['y'])] == pytest.approx(123.456, abs=0.2)
+
+
+def test_the_page_of_a_robot_has_its_joints_and_findings():
+    robot = Robot.from_urdf(ROOT / 'urdf' / 'tx40.urdf')
+    check = check_robot(robot)
+    page = robot_html(robot, check)
+    assert page.count('type="range"') == 6
+    assert all(text.replace('>', '&gt;') in page for _, text in check.findings())
+    marked = set(re.findall(r'"link":"(\w+)","marked":true', page))
+    assert (
+        marked
+        == {link for link, _ in check.findings()}
+        == {'link_2', 'link_3', 'link_4', 'link_6'}
+    )
