@@ -146,7 +146,9 @@ def _robot_shapes(robot: Robot, marked: Collection[str] = ()) -> list[dict[str, 
 
 def _bodies(robot: Robot, drawn: set[str], marked: Collection[str]) -> Iterator[dict[str, Any]]:
     """Iterate over ellipsoids of inertia of links that are not drawn."""
-    for link, inertial in link_inertias(robot).items():
+    inertials = link_inertias(robot)
+    most = max(100, MOST_TRIANGLES // max(1, len(inertials)))
+    for link, inertial in inertials.items():
         found = None if link in drawn or inertial[0] <= 0.0 else inertia_ellipsoid(inertial)
         if found is None:
             continue
@@ -155,7 +157,7 @@ def _bodies(robot: Robot, drawn: set[str], marked: Collection[str]) -> Iterator[
         placement = pin.SE3(axes, inertial[1:4] / inertial[0])
         frame = robot.link_frames[link]
         shape = coal.Ellipsoid(*np.maximum(semi_axes, _THIN))
-        body = _drawn(shape, frame.placement * placement, frame.parentJoint)
+        body = _drawn(shape, frame.placement * placement, frame.parentJoint, most)
         yield {**body, 'link': link, 'marked': link in marked}
 
 

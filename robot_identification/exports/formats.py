@@ -346,12 +346,11 @@ def _require_kind(result: Any, format: str) -> None:
 
     kind = kind_of(result.robot, result.settings.model)
     if kind.name in FORMATS[format].lacking:
-        valid = [n for n, each in FORMATS.items() if each.write and kind.name not in each.lacking]
         raise SettingsError(
             f"'{format}' is no format of a robot with {kind.text}",
             key='format',
             value=format,
-            remedy=f'give one of {one_of(valid)}',
+            remedy=f'give one of {one_of(formats_of(result))}',
         )
 
 
@@ -404,9 +403,10 @@ def predictions_of(result: Any, format: str, *, tilted: bool = False) -> tuple[s
 
 def formats_of(result: Any) -> tuple[str, ...]:
     """Return the formats that `export` has for the robot of a result with efforts."""
-    floating = getattr(result.robot, 'floating', False)
-    named = FLOATING if floating else tuple(FORMATS)
-    return tuple(name for name in named if FORMATS[name].write is not None)
+    from ..regressor.kinds import kind_of
+
+    kind = kind_of(result.robot, result.settings.model)
+    return tuple(n for n, each in FORMATS.items() if each.write and kind.name not in each.lacking)
 
 
 def _tilted(result: Any, format: str) -> str:

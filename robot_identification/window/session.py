@@ -80,7 +80,7 @@ class Session:
     versions:
         Counted up by stage whenever there is something new to show.
     pages:
-        Number of pages that show it.
+        Pages that show it.
 
     """
 
@@ -98,10 +98,11 @@ class Session:
         self.errors: dict[str, str] = {}
         self.job: Job | None = None
         self.versions = dict.fromkeys(STAGES, 0)
-        self.pages = 0
+        self.pages: set[str] = set()
         self.worker = Worker()
         self._drawn = TemporaryDirectory(prefix='robot_identification_window_')
         self._task: asyncio.Task | None = None
+        self._begun = False
 
     @property
     def experiment(self) -> Path:
@@ -132,6 +133,12 @@ class Session:
                 work.close()
             return
         self._task = asyncio.ensure_future(work)
+
+    def begin(self) -> None:
+        """Go as far as what was given allows, once."""
+        if not self._begun:
+            self._begun = True
+            self.start(self.open_all())
 
     async def wait(self) -> None:
         """Wait for the work that was started."""

@@ -224,8 +224,7 @@ def _flow(value: Any) -> str:
 
 def _exports(result: Result) -> Sequence[Export]:
     robots = formats_of(result)
-    sets = () if result.robot.floating else tuple(n for n, f in FORMATS.items() if f.write_sets)
-    alone = [name for name in sets if name not in robots]
+    alone = [name for name, each in FORMATS.items() if each.write_sets and name not in robots]
     return [
         Export(
             name,

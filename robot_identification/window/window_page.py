@@ -80,9 +80,9 @@ class Page:
     async def show(self) -> None:
         """Build the page; it goes on as far as the files given allow."""
         session = self._session
-        first = not session.pages and session.robot is None and session.job is None
-        session.pages += 1
-        ui.context.client.on_delete(self._leave)
+        client = ui.context.client
+        client.on_connect(lambda: session.pages.add(client.id))
+        client.on_disconnect(lambda: session.pages.discard(client.id))
         ui.add_css(_STYLE)
         ui.colors(primary='#0b5c94')
         self._head()
@@ -92,14 +92,10 @@ class Page:
             column.bind_visibility_from(self._tabs, 'value', value=name)
         self._look()
         ui.timer(REFRESH, self._look)
-        if first:
-            session.start(session.open_all())
+        session.begin()
 
     def _go(self, stage: str) -> None:
         self._tabs.set_value(stage)
-
-    def _leave(self) -> None:
-        self._session.pages -= 1
 
     def _head(self) -> None:
         with (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who gets into the window: by sockets alone, without a browser."""
+"""Admission to the window, and its one socket, without a browser."""
 
 from contextlib import contextmanager
 import http.client

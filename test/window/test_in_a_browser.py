@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 from driven_browser import driven_browser
 import pytest
@@ -143,3 +144,57 @@ def repeated(folder, lines, exported):
     )
     assert ours.pop('timing').keys() == theirs.pop('timing').keys()
     assert ours == theirs
+
+
+@pytest.mark.timeout(300)
+def test_windows_do_not_disturb_each_other_and_outlive_their_pages(folder):
+    with running_window(folder, '--out', 'two') as address, driven_browser() as browser:
+        browser.open(address)
+        browser.wait_for_text('1 Robot', 90)
+        root = browser.ask('location.origin + "/"')
+        drop(browser, folder / 'tx40.urdf')
+        browser.wait_for_text('robot tx40: 6 joints', 90)
+        with driven_browser() as other:
+            other.open(address)
+            other.wait_for_text('1 Robot', 90)
+            assert other.ask('location.pathname') == '/window/2'
+            drop(other, folder / 'curr_data.csv.gz')
+            other.wait_for_text('error: ', 90)
+            assert 'robot tx40' not in other.text() and 'error: ' not in browser.text()
+        # the page is left while a step is running
+        browser.wait_for("!document.querySelector('.running').offsetHeight")
+        browser.ask("document.querySelectorAll('[role=tab]')[2].click()")
+        browser.tab_to('time for the search [s]')
+        browser.type('1')
+        browser.tab_to('Plan')
+        browser.press('Enter')
+        browser.wait_for("document.querySelector('.running').offsetHeight")
+        browser.open('about:blank')
+        browser.wait_for("location.href === 'about:blank'")
+        wait_for_file(folder / 'two' / 'plan' / 'plan.yaml')
+        browser.open(root)
+        browser.wait_for_text('robot tx40: 6 joints', 90)
+        assert browser.ask('location.pathname') == '/window/1'
+        browser.ask("document.querySelectorAll('[role=tab]')[2].click()")
+        browser.wait_for_text('condition number', 90)
+        # a page with content of files cannot reach the window
+        frame = "[...document.querySelectorAll('iframe')].map(f => f.contentDocument)"
+        assert browser.ask(f'{frame}.every(d => d === null)')
+        assert not browser.faults
+    assert (folder / 'two' / 'dropped' / 'tx40.urdf').exists()
+    assert (folder / 'two_2' / 'dropped' / 'curr_data.csv.gz').exists()
+
+
+def drop(browser, path):
+    """Give a file to the first place for files."""
+    document = browser.call('DOM.getDocument')['root']['nodeId']
+    place = browser.call('DOM.querySelector', nodeId=document, selector='input[type=file]')
+    browser.call('DOM.setFileInputFiles', nodeId=place['nodeId'], files=[str(path)])
+
+
+def wait_for_file(path):
+    """Wait for a file for a minute."""
+    end = time.monotonic() + 60.0
+    while not path.exists():
+        assert time.monotonic() < end, path
+        time.sleep(0.1)

@@ -127,11 +127,11 @@ def test_windows_have_folders_of_their_own(tmp_path):
     try:
         first = sessions.new()
         assert sessions.unattended() == first
-        sessions.all[first].pages = 1
+        sessions.all[first].pages.add('a page')
         second = sessions.unattended()
         names = [sessions.all[number].folder.name for number in (first, second)]
         assert names == ['window_2', 'window_3']
-        sessions.all[first].pages = 0
+        sessions.all[first].pages.clear()
         assert sessions.unattended() == first
     finally:
         sessions.close()
