@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 import secrets
+from shutil import copyfileobj
 import socket
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..errors import importing, SettingsError
+from ..untrusted.writing import whole_file
 from .access import Access
 from .session import Session, Sessions
 
@@ -105,6 +108,22 @@ def _add_routes(app: Any, sessions: Sessions) -> None:
         saved = None if path.suffix == '.html' else path.name
         return FileResponse(path, headers=_SECURITY, filename=saved)
 
+    async def drop(request: Any) -> Response:
+        number, stage = request.path_params['number'], request.path_params['stage']
+        session = sessions.all.get(number)
+        if session is None or stage not in ('robot', 'recordings'):
+            return Response('there is no such window\n', 404)
+        async with request.form(max_files=1) as form:
+            for file in form.values():
+                # the browser's name may be a path
+                path = session.folder / 'dropped' / Path(file.filename).name
+                if path.name:
+                    await asyncio.to_thread(_keep, file.file, path)
+                    session.take(stage, path)
+        return Response(status_code=204)
+
+    app.add_route('/window/{number:int}/dropped/{stage}', drop, methods=['POST'])
+
     @ui.page('/window/{number}', title='robot_identification')
     async def window(number: int) -> None:
         session = sessions.all.get(number)
@@ -113,6 +132,12 @@ def _add_routes(app: Any, sessions: Sessions) -> None:
             ui.link('A new one', '/')
             return
         await Page(session, f'/window/{number}').show()
+
+
+def _keep(content: BinaryIO, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as file:
+        copyfileobj(content, file)
 
 
 def shown_file(session: Session, name: str) -> Path | None:

@@ -134,6 +134,20 @@ class Session:
             return
         self._task = asyncio.ensure_future(work)
 
+    def add(self, recording: str) -> None:
+        """Add a recording to those given."""
+        if recording not in self.recordings:
+            self.recordings.append(recording)
+        self.changed('recordings')
+
+    def take(self, stage: str, path: Path) -> None:
+        """Take a file that was dropped on a stage."""
+        if stage == 'recordings':
+            self.add(str(path))
+        else:
+            self.urdf = str(path)
+            self.start(self.open_robot())
+
     def begin(self) -> None:
         """Go as far as what was given allows, once."""
         if not self._begun:

@@ -11,7 +11,6 @@ from typing import Any
 from nicegui import events, ui
 from nicegui.elements.mixins.value_element import ValueElement
 
-from ..untrusted.writing import reported_failures
 from .session import PROGRAM, Session
 
 KINDS = {
@@ -101,22 +100,13 @@ class Stage(ABC):
         with ui.element('iframe').style(f'height: {height}') as frame:
             frame.props['src'], frame.props['title'] = source, title
 
-    def dropped(self, text: str, take: Callable[[str], None], *, multiple: bool) -> None:
-        """Make a place for files: they are kept in the window's folder."""
-
-        async def keep(event: events.UploadEventArguments) -> None:
-            folder = self.session.folder / 'dropped'
-            path = folder / Path(event.file.name).name
-            if path.name in ('', '.', '..'):
-                return
-            with reported_failures(folder):
-                await event.file.save(path)
-            event.sender.reset()
-            take(str(path))
-
-        ui.upload(label=text, multiple=multiple, auto_upload=True, on_upload=keep).props(
-            'flat bordered'
-        ).classes('w-full')
+    def dropped(self, label: str, *, multiple: bool) -> None:
+        """Make a place for files; the server keeps them in the window's folder."""
+        # not NiceGUI's own, each of which leaves a route behind that FastAPI remembers
+        place = ui.element('q-uploader').classes('w-full')
+        place.props('flat bordered auto-upload' + (' multiple' if multiple else ''))
+        place.props['label'], place.props['url'] = label, f'{self.base}/dropped/{self.name}'
+        place.on('finish', lambda: place.run_method('reset'))
 
 
 def _value(target: Any, name: str) -> Any:
@@ -142,13 +132,8 @@ class RobotStage(Stage):
             ).on('keydown.enter', lambda: self.run(self.session.open_robot))
             self.field('arguments for xacro', self.session, 'xacro', 'name:=value ...')
             self.button('Open', self.session.open_robot)
-
-        def take(path: str) -> None:
-            self.session.urdf = path
-            self.run(self.session.open_robot)
-
-        self.dropped('or drop it here (meshes are found beside files opened by path)', take,
-                     multiple=False)  # fmt: skip
+        label = 'or drop it here (meshes are found beside files opened by path)'
+        self.dropped(label, multiple=False)
 
     def show(self) -> None:
         """Show what was found."""
@@ -178,7 +163,7 @@ class RecordingsStage(Stage):
             self.field('recording on this computer', self._file, 'path', 'file, or rosbag2 folder'
                   ).classes('grow').on('keydown.enter', self._add_path)  # fmt: skip
             ui.button('Add', on_click=self._add_path).props('no-caps outline')
-        self.dropped('or drop recordings here', self._add, multiple=True)
+        self.dropped('or drop recordings here', multiple=True)
         self._files = ui.column().classes('w-full gap-1')
         with ui.element('div').classes('fields'):
             kinds = ui.select(KINDS, label='what the efforts are (--effort-kind)', value='')
@@ -199,12 +184,7 @@ class RecordingsStage(Stage):
     def _add_path(self) -> None:
         if self._file['path'].strip():
             path, self._file['path'] = self._file['path'].strip(), ''
-            self._add(path)
-
-    def _add(self, path: str) -> None:
-        if path not in self.session.recordings:
-            self.session.recordings.append(path)
-        self.session.changed('recordings')
+            self.session.add(path)
 
     def _remove(self, path: str) -> None:
         self.session.recordings.remove(path)
