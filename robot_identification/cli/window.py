@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import SettingsError
 from ..version import page
-from .command import argument, command, EXIT_OK, warn, whole
+from .command import argument, command, EXIT_OK, natural, warn
 
 
 @command(
@@ -22,7 +22,7 @@ from .command import argument, command, EXIT_OK, warn, whole
         'DIR',
         default=Path('window'),
     ),
-    argument('--port', 'port to listen on (default: a free one)', whole, 'PORT', default=0),
+    argument('--port', 'port to listen on (default: a free one)', natural, 'PORT', default=0),
     argument(
         '--host',
         'address to listen on; another one than the loopback is reached by other machines',

@@ -17,7 +17,8 @@ import numpy as np
 import pinocchio as pin
 
 from ..figures.link_shapes import inertia_ellipsoid, link_shapes, mesh_of, thinned
-from ..model.robot import link_inertias, Robot
+from ..model.link_inertias import link_inertias
+from ..model.robot import Robot
 from .settings import Obstacle
 
 MOST_TRIANGLES = 20_000

@@ -102,7 +102,7 @@ def saved_screen(
 
     ``experiment`` is the experiment file as its user types it; empty where there is none.
     """
-    texts = remarks(result, saved, told=True)
+    texts = remarks(result, saved, overview=True)
     places = Places(
         experiment=experiment,
         result=str(saved.result),
