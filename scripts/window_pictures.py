@@ -29,7 +29,7 @@ FACTS = {
     '--gear-ratios': '32 32 45 -48 45 32',
     '--position-offsets [rad or m]': '0 -1.5708 1.5708 0 0 0',
 }
-SETTLED = 6.0
+SETTLED = 10.0
 """Seconds that the pages within a page have to draw."""
 
 

@@ -134,7 +134,7 @@ def _figure(
             }
         )  # fmt: skip
         axes[f'yaxis{suffix}'] = {
-            'domain': [top - height, top], 'nticks': 4,
+            'domain': [max(0.0, top - height), top], 'nticks': 4,
             'title': {'text': f'{name}<br>[{units[name]}]'},
         }  # fmt: skip
     layout = {
