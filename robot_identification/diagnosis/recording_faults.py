@@ -31,7 +31,6 @@ from ..model.friction import friction_symbols, POSITIVE
 from ..model.parameters import body_links, ParameterSet
 from ..model.plausibility import PlausibilityBounds
 from ..model.robot import Robot
-from ..regressor import build, ModelSettings, predict, prior
 from ..regressor.rigid import tree_of
 from ..signals import SignalSettings, stretches
 from ..signals.decimation import thinned
@@ -489,45 +488,3 @@ def filtered(recording: RecordingSource, method: str = 'butterworth') -> list[Sa
         source = thinned(recording, LEAST_RATE, np.inf)
         return list(stretches(source, settings))
     return []
-
-
-GRAVITY_SEEN = 0.3
-"""Share of a joint's effort above which gravity is seen."""
-GRAVITY_ABSENT = 0.05
-"""Share below which it is absent."""
-
-
-def gravity_sizes(robot: Robot, recordings: Sequence[Recording]) -> dict[str, float]:
-    """
-    Return recorded gravity over that of the URDF, by joint: the scale of its recorded effort.
-
-    Joints are those at which the URDF has gravity; 0 where the effort has none, and those left
-    out whose friction hides it.
-
-    Parameters
-    ----------
-    robot:
-        The robot as its URDF says; without closed loops.
-    recordings:
-        Positions at the joints and efforts as recorded, one a joint.
-
-    """
-    observed = diagnosis_samples(recordings)
-    if observed is None:
-        return {}
-    motion, plain = observed.motion, ModelSettings(friction=(), rotor_inertia=False)
-    regressor, bodies = build(robot, plain), prior(robot, plain)
-    still = np.zeros_like(motion.velocity)
-    weight = predict(regressor, Motion(motion.position, still, still), bodies)
-    inertial, changes = predict(regressor, motion, bodies) - weight, np.ptp(weight, axis=0)
-    found = {}
-    for j in np.flatnonzero(changes > 0.1 * changes.max()):
-        speed, effort = motion.velocity[:, j], observed.effort[:, j]
-        moves = abs(speed) > 0.02 * abs(speed).max()
-        friction = [speed, np.sign(speed) * moves, np.ones_like(speed)]
-        rows = np.stack([weight[:, j], inertial[:, j], *friction], axis=1)
-        size = float(np.linalg.lstsq(rows, effort, rcond=None)[0][0])
-        share = abs(size) * np.std(weight[:, j]) / max(np.std(effort), 1e-300)
-        if share > GRAVITY_SEEN or share < GRAVITY_ABSENT:
-            found[robot.joints[j]] = size if share > GRAVITY_SEEN else 0.0
-    return found

@@ -24,9 +24,9 @@ from ..data.formats.arrays import column_name
 from ..data.recording import Recording, recording_error, SIGNALS
 from ..data.recording_config import RecordingEntry
 from ..data.sampling import clock_of
+from ..diagnosis.gravity_sizes import gravity_sizes
 from ..diagnosis.locked_joints import remarks_on_locked
 from ..diagnosis.recording_faults import (
-    gravity_sizes,
     read_first_rows,
     recording_faults,
     still_joints,

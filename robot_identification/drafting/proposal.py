@@ -102,7 +102,7 @@ def proposal(
         Positions at the joints and efforts as recorded.
     sizes:
         Gravity in the efforts by that of the URDF, see
-        `robot_identification.diagnosis.recording_faults.gravity_sizes`.
+        `robot_identification.diagnosis.gravity_sizes.gravity_sizes`.
     effort_kind:
         As given; None if it is not known.
     gains:
