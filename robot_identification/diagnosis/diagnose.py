@@ -32,7 +32,7 @@ from ..regressor.settings import ModelSettings
 from ..support.progress import no_progress, Progress
 from .disturbance import Disturbance, times_left_out
 from .disturbances import disturbances
-from .effort_source import source_faults
+from .effort_source import source_faults, with_bodies
 from .hypotheses import (
     CANDIDATES,
     Correction,
@@ -372,7 +372,8 @@ class HypothesisComparison:
         free = self.explanation_by(NONE, free=True).fit.misfit
         observed = self.observed
         velocity, expected = observed.motion.velocity, self.rows @ bodies
-        return list(source_faults(observed.effort, velocity, expected, free))
+        by_bodies = with_bodies(self.rows, observed.effort, observed.fold, self.model.inertial)
+        return list(source_faults(observed.effort, velocity, expected, free, by_bodies))
 
     def fault(self, explanation: Explanation) -> RecordingFault:
         """Return the fault that an explanation undoes, with its numbers."""

@@ -5,7 +5,8 @@ Origin of recorded efforts: measured at the joints, made by a model, or from els
 A command, a feed-forward or a simulation of the URDF gives efforts that the URDF's own bodies
 explain as well as any others, without friction; no real joint does.  External torques, as drivers
 estimate them, have neither gravity nor inertia; efforts of another run have both, but not those of
-the recorded positions.  In both cases no parameters explain them.
+the recorded positions.  In both cases no parameters explain them: of the former, stretches of time
+that a fit has not seen are missed with bodies as much as by friction alone.
 """
 
 from __future__ import annotations
@@ -34,13 +35,21 @@ class SourceCriteria:
     """Residual of free parameters, at every joint, above which nothing explains efforts."""
     small: float = 0.3
     """Size of efforts by the URDF's below which they are none of a moving robot."""
+    nothing: float = 0.75
+    """Residual with bodies by that of friction alone, at every joint, above which none show."""
+    ridge: float = 1e-4
+    """Of these fits, relative to the squares of their columns."""
 
 
 SOURCE = SourceCriteria()
 
 
 def source_faults(
-    effort: np.ndarray, velocity: np.ndarray, expected: np.ndarray, free: np.ndarray
+    effort: np.ndarray,
+    velocity: np.ndarray,
+    expected: np.ndarray,
+    free: np.ndarray,
+    by_bodies: np.ndarray,
 ) -> Iterator[RecordingFault]:
     """
     Iterate over what efforts are, if not measured at the joints.
@@ -53,29 +62,29 @@ def source_faults(
         (m, n) of the URDF's bodies, without friction.
     free:
         (n,) relative residuals of free parameters.
+    by_bodies:
+        (n,) residuals with bodies by those of friction alone, see `with_bodies`.
 
     """
     spread = np.maximum(effort.std(axis=0), 1e-12)
     residual = effort - expected
     size = np.sqrt((effort**2).mean(axis=0) / (expected**2).mean(axis=0).clip(1e-300))
     missed = np.sqrt((residual**2).mean(axis=0)) / spread
-    if free.min() > SOURCE.unexplained:
-        left = f'no parameters explain the efforts by the motion ({100.0 * free.min():.2g} % or '
-        left += 'more is left at every joint)'
-        if np.median(size) < SOURCE.small:
-            yield RecordingFault(
-                'external_torque',
-                f'{left}, and they are {np.median(size):.2g} times as large as the URDF says: '
-                'neither gravity nor inertia shows',
-                'record the efforts of the motors or joints: these are external torques, or what '
-                'a driver has left of them',
-            )
-        else:
-            yield RecordingFault(
-                'unrelated_efforts',
-                f'{left}: they are of another run, of other joints, or none',
-                'check that positions and efforts are of the same time and in their columns',
-            )
+    if np.median(size) < SOURCE.small and by_bodies.min() > SOURCE.nothing:
+        yield RecordingFault(
+            'external_torque',
+            f'the efforts are {np.median(size):.2g} times as large as the URDF says, and no '
+            'bodies explain them by the motion: neither gravity nor inertia shows',
+            'record the efforts of the motors or joints: these are external torques, or what '
+            'a driver has left of them',
+        )
+    elif free.min() > SOURCE.unexplained:
+        yield RecordingFault(
+            'unrelated_efforts',
+            f'no parameters explain the efforts by the motion ({100.0 * free.min():.2g} % or '
+            'more is left at every joint): they are of another run, of other joints, or none',
+            'check that positions and efforts are of the same time and in their columns',
+        )
     elif (
         np.abs(np.log(size)).max() < SOURCE.same_size
         and missed.max() < SOURCE.most
@@ -89,6 +98,41 @@ def source_faults(
             'measurement',
             'record measured efforts (torque sensors or motor currents)',
         )
+
+
+def with_bodies(
+    rows: np.ndarray, effort: np.ndarray, fold: np.ndarray, inertial: np.ndarray
+) -> np.ndarray:
+    """
+    Return (n,) residuals of folds that fits have not seen, with bodies by those without.
+
+    Parameters
+    ----------
+    rows, effort:
+        (m, n, p) and (m, n) at the samples.
+    fold:
+        (m,) int, the stretch of time of each.
+    inertial:
+        (p,) whether columns are those of bodies.
+
+    """
+    squares = [_held_out(each, effort, fold) for each in (rows, rows[:, :, ~inertial])]
+    return np.asarray(np.sqrt(squares[0] / np.maximum(squares[1], 1e-300)))
+
+
+def _held_out(rows: np.ndarray, effort: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    """Return (n,) sums of squares of folds by fits to the others, joints weighed by spread."""
+    spread = np.maximum(effort.std(axis=0), 1e-12)
+    weighed, target = rows / spread[:, None], effort / spread
+    square = np.zeros(effort.shape[1])
+    for k in np.unique(fold):
+        matrix = weighed[fold != k].reshape(-1, rows.shape[2])
+        scale = np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
+        gram = matrix.T @ matrix / scale[:, None] / scale
+        gram += SOURCE.ridge * np.eye(len(gram))
+        found = np.linalg.solve(gram, matrix.T @ target[fold != k].ravel() / scale) / scale
+        square += ((target[fold == k] - weighed[fold == k] @ found) ** 2).sum(axis=0)
+    return square
 
 
 def _friction(residual: np.ndarray, velocity: np.ndarray) -> np.ndarray:

@@ -130,6 +130,7 @@ class RunChange:
         """True where its size is not zero, and nothing is left of the run."""
         left = np.hypot(self.inside, RUN.floor) / np.hypot(self.outside, RUN.floor)
         gains = self.gain > CHANGE.decisive and self.significant
+        gains &= bool(np.median(self.outside) < RUN.unexplained)
         return gains and bool(left.max() < CHANGE.explained)
 
 

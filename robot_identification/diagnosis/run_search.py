@@ -8,6 +8,8 @@ Windows in a row, a run, count as disturbed where
   what this fit does not know of them counted in (the leverage of their rows), and
 - the others are fitted better by themselves than together with them, or the first is larger still.
 
+Where no parameters explain the others, nothing is said.
+
 Both are needed: fast motions have larger residuals, and parameters that only they excite, but do
 not spoil the fit of slow ones.  Of all runs that one is taken that raises the likelihood most
 where it has a residual of its own.
@@ -45,6 +47,8 @@ class RunCriteria:
     """The same at another joint."""
     far_apart: float = 10.0
     """Residual, by the expected one, above which they are in any case."""
+    unexplained: float = 0.4
+    """Relative residual of the others above which nothing is said of any run."""
     uncertain: float = 5.0
     """Variance of parameters of real robots by what their covariance says."""
 
@@ -191,8 +195,11 @@ class Run:
         ratio = np.hypot(spoilt, RUN.floor) / np.hypot(self.fit.residual, RUN.floor)
         ratio = np.where(self.fit.weights > 0.0, ratio, 0.0)
         differs = (self.apart > RUN.apart) & (ratio > RUN.spoilt)
-        elsewhere = (self.apart > RUN.apart).any() and (ratio > RUN.spoilt_elsewhere).any()
+        known = self.fit.residual < RUN.unexplained
+        elsewhere = (self.apart > RUN.apart) & known
+        elsewhere = elsewhere.any() and (ratio > RUN.spoilt_elsewhere).any()
         differs |= self.apart > RUN.far_apart
+        differs &= known
         return bool((differs.any() or elsewhere) and self.gain > RUN.decisive)
 
 

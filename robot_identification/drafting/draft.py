@@ -42,6 +42,7 @@ from .requirements import (
     require_held,
     require_length,
     require_moved,
+    require_rate,
     require_signs,
     require_units,
 )
@@ -252,9 +253,14 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         robot = _reduced(urdf, whole, joints, still, sources, settings)
         require_units(robot, recordings)
         faults = [finding.message for finding in size_findings(robot)]
-        faults += map(str, recording_faults(robot, recordings))
+        in_recordings = tuple(recording_faults(robot, recordings))
+        require_rate(recordings, settings.rate, in_recordings)
+        faults += map(str, in_recordings)
         seen = [recorded_joints(source, robot, list(robot.locked)) for source in sources]
         require_held(whole, robot.joints, still, seen)
+        # columns of an array have no names
+        stood = {joint: (place, place) for joint, place in still.items()}
+        seen = [replace(one, positions={**stood, **one.positions}) for one in seen]
         sizes = {} if robot.passive else gravity_sizes(robot, recordings)
     proposed = None
     if not robot.passive and (settings.gains is None or settings.effort_kind is None):
@@ -368,21 +374,25 @@ def _evidence(
 def evidence_of_gravity(sizes: Mapping[str, float]) -> Iterator[str]:
     """Say what sizes of gravity in the efforts, by that of the URDF, speak for."""
     seen = {joint: size for joint, size in sizes.items() if size}
+    absent = one_of([joint for joint, size in sizes.items() if not size])
+    cleared = 'suggests efforts that the driver has cleared of it, which determine no masses'
+    if not sizes:
+        yield 'gravity shows at no joint: the recordings say nothing on the kind of effort'
+    elif not seen:
+        yield f'gravity does not show at {absent}: {cleared}'
     if not seen:
-        yield (
-            f'gravity does not show at {one_of(list(sizes))}: suggests efforts that the driver '
-            'has cleared of it, which determine no masses'
-            if sizes
-            else 'gravity shows at no joint: the recordings say nothing on the kind of effort'
-        )
+        return
+    each = ', '.join(f'{size:.2g} at {joint}' for joint, size in seen.items())
+    said = f"gravity in the efforts has this times the URDF's size: {each}"
+    if 2 * len(seen) <= len(sizes):
+        yield f'{said}, and does not show at {absent}: {cleared}'
         return
     middle, what = float(np.median(np.abs(list(seen.values())))), 'joint_torque'
     if middle < PROPOSAL.like[0]:
         what = 'motor_current or motor_torque'
     elif middle > PROPOSAL.like[1]:
         what = 'efforts in another unit than N m, or a URDF with too small masses'
-    each = ', '.join(f'{size:.2g} at {joint}' for joint, size in seen.items())
-    yield f"gravity in the efforts has this times the URDF's size: {each}; suggests {what}"
+    yield f'{said}; suggests {what}'
     if PROPOSAL.thousand[0] < middle < PROPOSAL.thousand[1]:
         yield (
             'it is about a thousand times too large, as in mN m: give --effort-kind motor_torque '

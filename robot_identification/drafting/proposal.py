@@ -110,7 +110,8 @@ def proposal(
 
     """
     places = {joint: robot.joints.index(joint) for joint, size in sizes.items() if size}
-    if not places or effort_kind == 'motor_current':
+    # where some efforts have no gravity, that of others is chance
+    if not places or len(places) < len(sizes) or effort_kind == 'motor_current':
         return None
     seen = {joint: sizes[joint] * gains[place] for joint, place in places.items()}
     middle = float(np.median(np.abs(list(seen.values()))))

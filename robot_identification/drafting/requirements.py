@@ -13,7 +13,7 @@ from ..data.lost_signs import lost_sign
 from ..data.recognition import EXPERIMENT, file_title, ROBOT
 from ..data.recording import Recording, recording_error
 from ..diagnosis.locked_joints import RecordedJoints
-from ..diagnosis.recording_faults import revolute, STILL
+from ..diagnosis.recording_faults import RecordingFault, revolute, STILL
 from ..errors import SettingsError
 from ..model.robot import Robot
 from .settings import DraftSettings
@@ -111,6 +111,16 @@ def require_signs(recordings: Sequence[Recording]) -> None:
             if remedy := lost_sign(effort):
                 text = f"effort of joint '{joint}' has negative numbers without their sign"
                 raise recording_error(recording.source, text, remedy, joint=joint)
+
+
+def require_rate(
+    recordings: Sequence[Recording], rate: float | None, faults: Sequence[RecordingFault]
+) -> None:
+    """Require that recorded velocities do not contradict a rate that is given."""
+    fault = next((each for each in faults if each.code == 'rate'), None)
+    if rate is not None and fault is not None:
+        remedy = 'give that rate, or none, or a table without the velocities if these are wrong'
+        raise recording_error(recordings[0].source, fault.evidence, remedy)
 
 
 def require_moved(robot: Robot, recordings: Sequence[Recording], settings: DraftSettings) -> None:

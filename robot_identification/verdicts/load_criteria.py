@@ -97,7 +97,12 @@ def load_size(result: Tool | Payload) -> Iterator[Reason]:
         else 'check the unit of the efforts, and the gains of the drives'
     )
     for text in load.robot_size.faults_of_load(found.mass, found.center_of_mass):
-        yield Reason(text=f'implausible: {text}: {units}', rules_out=ALL_OF_LOADS)
+        yield Reason(
+            short=f'implausible, {text}',
+            text=f'implausible: {text}: {units}',
+            rules_out=ALL_OF_LOADS,
+            next_step=units,
+        )
 
 
 def body(result: Tool | Payload) -> Iterator[Reason]:

@@ -9,9 +9,9 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion, Recording
+from robot_identification.diagnosis.gravity_sizes import gravity_sizes
 from robot_identification.diagnosis.recording_faults import (
     diagnosis_samples,
-    gravity_sizes,
     in_seconds,
     recording_faults,
 )
@@ -172,6 +172,25 @@ def test_gravity_has_the_size_of_the_scale(arm, scale):
 def test_efforts_without_gravity_are_told(arm):
     found = sizes(arm, arm[3] - arm[4])
     assert {'joint_2', 'joint_3'} <= set(found) and not any(found.values())
+
+
+def slow_noise(like):
+    """Return efforts that wander slowly, as external torques do, by a twentieth of others."""
+    random, found = np.random.default_rng(3), np.zeros_like(like)
+    steps = 0.05 * random.standard_normal(like.shape)
+    for i in range(1, len(found)):
+        found[i] = 0.995 * found[i - 1] + steps[i]
+    return 0.05 * like.std(axis=0) * found / found.std(axis=0)
+
+
+def test_efforts_that_wander_have_no_gravity(arm):
+    assert not any(sizes(arm, slow_noise(arm[3])).values())
+
+
+def test_gravity_of_other_times_is_none(arm):
+    _, time, _, effort, _ = arm
+    off = np.where(time[:, None] > 0.4 * time[-1], 0.0, effort)
+    assert not any(size < 0.0 or size > 3.0 for size in sizes(arm, off).values())
 
 
 def test_an_arm_without_gravity_says_nothing(arm):

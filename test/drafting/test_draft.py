@@ -445,10 +445,9 @@ def test_the_rate_of_a_table_without_stamps_is_that_of_its_velocities(tmp_path, 
     found = draft(URDF, [path], KNOWN)
     assert '250 Hz by its velocities' in found.summary()
     check(written(found, tmp_path)[1], motion)
-    wrong = draft(URDF, [path], replace(KNOWN, rate=1000.0))
-    (remark,) = (text for text in wrong.remarks if 'velocities' in text)
-    assert '0.25 times those of the positions at all joints' in remark
-    assert 'its rate is 250 Hz, not 1000 Hz' in remark
+    with pytest.raises(RecordingError, match='its rate is 250 Hz, not 1000 Hz') as caught:
+        draft(URDF, [path], replace(KNOWN, rate=1000.0))
+    assert '0.25 times those of the positions at all joints' in str(caught.value)
     motion = motion[0], motion[1], np.degrees(motion[2]), motion[3]
     (remark,) = draft(URDF, [table(tmp_path / 'deg.csv', motion)], KNOWN).remarks
     assert 'they are in deg/s, the positions in rad' in remark
@@ -459,7 +458,10 @@ def test_the_rate_of_a_table_without_stamps_is_that_of_its_velocities(tmp_path, 
     [
         ({'a': 1.0, 'b': 0.9}, 'suggests joint_torque'),
         ({'a': 1.0 / 12.0}, 'suggests motor_current or motor_torque'),
-        ({'a': -1.0 / 50.0, 'b': 0.0}, '-0.02 at a; suggests motor_current or motor_torque'),
+        (
+            {'a': -1.0 / 50.0, 'b': 0.0},
+            '-0.02 at a, and does not show at b: suggests efforts that',
+        ),
         ({'a': 1000.0}, 'another unit'),
         ({'a': 0.0, 'b': 0.0}, 'cleared of it'),
         ({}, 'say nothing'),
