@@ -12,7 +12,7 @@ that its fit has not seen say the same.  Beside that there is what needs no mode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -286,8 +286,20 @@ class HypothesisComparison:
         best = next(filter(self._confirmed, decisive), None)
         if best is None:
             return []
+        if best.change.code == 'effort_kind' and self._by_one_joint(best, sizes.values()):
+            return []
         near = best.gain - max(CRITERIA.same, CRITERIA.alike * best.gain)
         return [best, *(each for each in found if each is not best and each.gain > near)]
+
+    def _by_one_joint(self, best: Explanation, others: Iterable[Explanation]) -> bool:
+        """
+        Return whether one joint explains more than an explanation of all efforts.
+
+        That one may be none, and is not named then, but nor is the factor of all efforts, which
+        masses show alone.
+        """
+        single = max((each.gain for each in others if each.change.joints), default=0.0)
+        return single > best.gain + CRITERIA.decisive
 
     def _couplings(self) -> list[Correction]:
         """
@@ -432,7 +444,8 @@ class HypothesisComparison:
         far = np.median(self.model.distances(explanation.fit.chi)) > CRITERIA.implausible_distance
         implausible = self.robot.bodies_alike or far
         if change.code == 'effort_scale':
-            known = self._inertial_share(explanation) > CRITERIA.inertial_share
+            known = explanation.gain > CRITERIA.decisive  # by other joints
+            known = known or self._inertial_share(explanation) > CRITERIA.inertial_share
             size = (
                 abs(np.log(size))
                 if known and (shown > CRITERIA.decisive or not implausible)

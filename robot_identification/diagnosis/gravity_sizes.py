@@ -56,12 +56,8 @@ def gravity_sizes(robot: Robot, recordings: Sequence[Recording]) -> dict[str, fl
         by_size = float(np.std(weight[:, j]) / max(np.std(effort), 1e-300))  # share of effort
         most = abs(size) + SIGNIFICANT * deviation
         certain = abs(size) > SIGNIFICANT * deviation
-        if (
-            abs(size) * by_size < GRAVITY_ABSENT
-            and most * by_size < GRAVITY_SEEN
-            or not certain
-            and most < SMALL
-        ):
+        hidden = abs(size) * by_size < GRAVITY_ABSENT and most * by_size < GRAVITY_SEEN
+        if hidden or (not certain and most < SMALL):
             found[robot.joints[j]] = 0.0
         elif certain and abs(size) * by_size > GRAVITY_SEEN:
             found[robot.joints[j]] = size

@@ -196,8 +196,8 @@ class Run:
         ratio = np.where(self.fit.weights > 0.0, ratio, 0.0)
         differs = (self.apart > RUN.apart) & (ratio > RUN.spoilt)
         known = self.fit.residual < RUN.unexplained
-        elsewhere = (self.apart > RUN.apart) & known
-        elsewhere = elsewhere.any() and (ratio > RUN.spoilt_elsewhere).any()
+        apart = ((self.apart > RUN.apart) & known).any()
+        elsewhere = apart and (ratio > RUN.spoilt_elsewhere).any()
         differs |= self.apart > RUN.far_apart
         differs &= known
         return bool((differs.any() or elsewhere) and self.gain > RUN.decisive)
