@@ -29,6 +29,8 @@ class ChangeCriteria:
     """Residual of the run by that of the other times, up to which nothing else is in it."""
     significant: float = 3.0
     """Deviations from zero above which a mass or a friction is said."""
+    less: float = 0.2
+    """Share of all windows up to which less load is rather a contact that bears some weight."""
 
 
 CHANGE = ChangeCriteria()
@@ -138,12 +140,14 @@ def load_in(among: KeptWindows, ends: Ends) -> RunChange | None:
     """
     Return the load that explains a run; None where none does.
 
-    Less load for a while, between times with it, is rather a contact that bears some weight.
+    Less load for a while, between times with it or at an end, is rather a contact that bears some
+    weight.
     """
     found = _best(among, ends, 'load')
-    if found is None or not found.explains or (found.size < 0.0 and not among.at_end(ends)):
+    if found is None or not found.explains:
         return None
-    return found
+    short = ends[1] - ends[0] < CHANGE.less * among.kept.sum()
+    return None if found.size < 0.0 and (short or not among.at_end(ends)) else found
 
 
 def brake_in(among: KeptWindows, ends: Ends) -> RunChange | None:

@@ -56,6 +56,8 @@ class TimeWindows:
         (m,) stamps [s].
     effort, moving:
         (m, n) efforts, and whether a joint moves.
+    deviation:
+        (n,) of the efforts [N m or N].
     rows:
         (m, n, p) of the combinations of parameters; without dry friction where a joint is at rest.
     friction:
@@ -76,6 +78,7 @@ class TimeWindows:
     time: np.ndarray
     effort: np.ndarray
     moving: np.ndarray
+    deviation: np.ndarray
     rows: np.ndarray
     friction: np.ndarray
     bodies: Mapping[str, np.ndarray]
@@ -143,6 +146,7 @@ def time_windows(
         time=np.concatenate(time),
         effort=effort / deviation,
         moving=moving,
+        deviation=deviation,
         rows=rows,
         friction=shown[dry] / deviation[:, None],
         bodies={each: seen[:, regressor.layout.slice_of(each)] for each in robot.end_links},

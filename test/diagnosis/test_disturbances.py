@@ -140,11 +140,12 @@ def test_the_mass_of_a_load_is_right_and_as_certain_as_said():
     assert found.change.size == pytest.approx(mass, abs=3.0 * found.change.deviation)
 
 
-def test_less_load_for_a_while_is_no_load():
-    # a contact that bears some of the weight
+@pytest.mark.parametrize('begin', [None, 21.0])
+def test_less_load_for_a_while_is_no_load(begin):
+    # a contact that bears some of the weight, to the end of the recording, too
     made = arm(213)
     recording, loaded = loaded_from(made, 0.0), made.recording.effort
-    rows = within(recording)[:, None]
+    rows = (within(recording) if begin is None else recording.time > begin)[:, None]
     (found,) = found_in(made, replace(recording, effort=np.where(rows, loaded, recording.effort)))
     assert (found.kind, found.change) == ('disturbed', None)
 
