@@ -27,6 +27,8 @@ class SaturationCriteria:
     """Thickness of a layer by the range of the effort."""
     thickest: float = 0.1
     """The same above which the resolution hides a limit."""
+    fine: float = 0.001
+    """Resolution by the range below which equal efforts in a row are no steps."""
     braking: float = 0.1
     """Share of such samples with a velocity of the other sign, below which it is friction."""
     longer: float = 8.0
@@ -62,7 +64,7 @@ class Saturation:
     first, last:
         Stamps of the longest such time [s].
     exact:
-        Whether it is exactly the same, though efforts have no steps: then it is a limit whatever
+        Whether it is exactly the same, though efforts have no steps, or fine ones: a limit whatever
         the motion is.
 
     """
@@ -122,7 +124,7 @@ class EffortLayers:
     thick:
         Whether the resolution hides a limit.
     exact:
-        Whether they are exactly the same, though efforts have no steps.
+        Whether they are exactly the same, though efforts have no steps, or fine ones.
     times:
         Stamps by recording [s].
 
@@ -149,7 +151,7 @@ class EffortLayers:
         spread = level - min(float(each.min()) for each in efforts)
         resolution = _resolution(efforts)
         layer = max(resolution, share * spread)
-        exact = resolution == 0.0 and share == SATURATION.layers[0]
+        exact = resolution < SATURATION.fine * spread and share == SATURATION.layers[0]
         first = [each > level - layer for each in efforts]
         below = [(each > level - 2.0 * layer) & ~top for each, top in zip(efforts, first)]
         at = tuple(map(_in_runs, first))
