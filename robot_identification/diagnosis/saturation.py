@@ -64,7 +64,7 @@ class Saturation:
     first, last:
         Stamps of the longest such time [s].
     exact:
-        Whether it is exactly the same, though efforts have no steps, or fine ones: a limit whatever
+        Whether it is exactly the same, though efforts have no or fine steps: a limit whatever
         the motion is.
 
     """
