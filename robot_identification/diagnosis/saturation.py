@@ -222,7 +222,8 @@ def _runs(at: np.ndarray) -> Iterator[tuple[int, int]]:
 
 def _in_runs(at: np.ndarray) -> np.ndarray:
     """Return which rows are among enough others; noise may take some of them out."""
-    near = np.convolve(at, np.ones(2 * SATURATION.run - 1), mode='same')
+    reach = SATURATION.run - 1
+    near = np.convolve(at, np.ones(2 * reach + 1))[reach : reach + len(at)]
     return np.asarray(at & (near >= SATURATION.run))
 
 

@@ -12,10 +12,14 @@ from ..data.commands import CommandRecording
 from ..data.lost_signs import lost_sign
 from ..data.recognition import EXPERIMENT, file_title, ROBOT
 from ..data.recording import Recording, recording_error
+from ..data.sampling import sample_rate
 from ..diagnosis.locked_joints import RecordedJoints
 from ..diagnosis.recording_faults import RecordingFault, revolute, STILL
 from ..errors import SettingsError
 from ..model.robot import Robot
+from ..selection.model_selection import SEARCH
+from ..signals import SignalSettings
+from ..signals.streaming import gridded
 from .settings import DraftSettings
 
 _FAR = 4.0
@@ -91,7 +95,7 @@ SHORTEST = 0.3
 
 
 def require_length(recordings: Sequence[Recording]) -> None:
-    """Require recordings that are long enough to be filtered."""
+    """Require recordings that are fast enough, and long enough between gaps, to be filtered."""
     for recording in recordings:
         duration = float(np.ptp(recording.time)) if len(recording) else 0.0
         if duration < SHORTEST:
@@ -102,6 +106,15 @@ def require_length(recordings: Sequence[Recording]) -> None:
                 'record a motion for longer at the rate of the driver; poses that were held one '
                 'by one are none',
             )
+        rate = sample_rate(recording)
+        cutoffs = [cutoff for cutoff in SEARCH.cutoffs if cutoff < 0.5 * rate]
+        if not cutoffs:
+            raise recording_error(
+                recording.source,
+                f'is of {rate:.3g} Hz, too slow for accelerations',
+                'record at the rate of the driver, 50 Hz at least',
+            )
+        next(gridded(recording, SignalSettings(cutoff=max(cutoffs)), None), None)
 
 
 def require_signs(recordings: Sequence[Recording]) -> None:
