@@ -11,7 +11,7 @@ from robot_identification.diagnosis.diagnose import diagnose
 from robot_identification.diagnosis.saturation import saturation
 from robot_identification.signals import process, SignalSettings
 
-from benchmarks.faulty_arms import Arm, arm
+from benchmarks.faulty_arms import Arm, arm, faulty
 
 FOUR_JOINTS, FIVE_JOINTS = 61, 62
 
@@ -129,3 +129,20 @@ def test_a_drive_that_hangs_at_its_limit_with_noise():
     position = 0.3 * np.cumsum(np.abs(wanted) < 10.0) * 0.01
     recording = Recording(time, position[:, None], effort[:, None], ('a',))
     assert abs(saturation([recording], 0).level) == pytest.approx(10.0, rel=0.05)
+
+
+@pytest.mark.parametrize('seed', [120006, 120019])
+def test_a_limit_under_noise_is_found_by_what_the_other_joints_ask_for(seed):
+    fault = faulty('saturation with noise', seed)
+    found = diagnose(fault.robot, [fault.recording])
+    assert [each.joints for each in found if each.code == 'saturation'] == [fault.joints]
+
+
+def test_external_torques_that_are_friction_in_part_are_named():
+    made = arm(FOUR_JOINTS)
+    random, velocity = np.random.default_rng(1), np.gradient(made.recording.position, axis=0)
+    wander = np.cumsum(random.standard_normal(velocity.shape), axis=0)
+    wander -= wander.mean(axis=0)
+    part = wander / wander.std(axis=0) + 1.3 * np.tanh(velocity / velocity.std(axis=0))
+    finding = first(made, effort=0.02 * made.recording.effort.std(axis=0) * part)
+    assert finding.code == 'external_torque'

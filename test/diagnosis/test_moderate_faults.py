@@ -61,6 +61,18 @@ def test_the_gain_of_a_joint_that_is_mostly_friction_is_not_judged():
         assert not [each for each in found if each.code == 'effort_scale']
 
 
+def test_the_gain_of_a_joint_of_friction_shows_at_the_joints_beside_it():
+    # neither all efforts, nor coupled motors, nor another rate
+    made = arm(61)
+    effort, velocity = made.recording.effort.copy(), np.gradient(made.recording.position[:, 1])
+    effort[:, 1] += 2.5 * made.rigid[:, 1].std() * np.tanh(velocity / velocity.std() / 0.05)
+    assert made.rigid[:, 1].std() < 0.4 * effort[:, 1].std()
+    effort[:, 1] *= 0.01
+    finding, *_ = diagnose(made.robot, [replace(made.recording, effort=effort)])
+    assert (finding.code, finding.joints) == ('effort_scale', ('joint_2',))
+    assert finding.factor == pytest.approx(100.0, rel=0.3)
+
+
 @pytest.mark.parametrize(
     ('seed', 'joint'),
     [
