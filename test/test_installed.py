@@ -182,6 +182,10 @@ LACKING = {
     f'play {RECORDINGS}/validation': 'needs ROS 2',
     'wait /identification': 'needs ROS 2',
     'demo': 'needs ROS 2 and MuJoCo',
+    'window urdf/demo_arm.urdf': (
+        "'nicegui' is not installed, which is for the window: "
+        "pip install 'robot-identification[window]' brings it"
+    ),
 }
 """Command lines that lack a library, ROS or what they are to read, and what they answer."""
 

@@ -20,8 +20,7 @@ def test_holm_by_hand():
 def result(values, std, expressions=('a.m + b.m', 'b.mx', 'j.fv'), joints=('j',)):
     layout = SimpleNamespace(names=expressions, units=('kg', 'kg m', 'N m s')[: len(expressions)])
     base = SimpleNamespace(layout=layout, values=np.array(values))
-    robot = SimpleNamespace(joints=joints, joint_ids=(), links=())
-    robot.opened = SimpleNamespace(model=None, joint_ids=(), links=())
+    robot = SimpleNamespace(joints=joints, end_links=())
     return SimpleNamespace(
         expressions=expressions,
         base=base,

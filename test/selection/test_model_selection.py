@@ -11,6 +11,7 @@ from robot_identification.data.recording import Motion, Recording
 from robot_identification.model.robot import Robot
 from robot_identification.regressor import build, ModelSettings, prior
 from robot_identification.regressor.joint_terms import DryFriction
+from robot_identification.regressor.kinds import STIFF_TREE
 from robot_identification.selection.cross_validation import COMPARISON, FoldedRows
 from robot_identification.selection.model_selection import can_choose, choose_model
 from robot_identification.signals import SignalSettings
@@ -276,5 +277,5 @@ def test_what_is_given_is_kept(arm):
 
 def test_windows_of_polynomials_are_left_alone():
     signals = SignalSettings(method='polynomial_approximation')
-    assert not can_choose(ModelSettings(), signals, {'signals.method'})
-    assert can_choose(ModelSettings(), SignalSettings(), ())
+    assert not can_choose(STIFF_TREE, signals, {'signals.method'})
+    assert can_choose(STIFF_TREE, SignalSettings(), ())
