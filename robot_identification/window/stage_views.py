@@ -326,7 +326,9 @@ class UseStage(Stage):
     def fields(self) -> None:
         """Make fields and buttons."""
         self._samples = {'number': '100'}
-        self.field('sets of parameters, for formats of sets', self._samples, 'number')
+        self.field(
+            '--samples', self._samples, 'number', 'sets of parameters in formats of several'
+        )
 
     def show(self) -> None:
         """Show what was found."""
