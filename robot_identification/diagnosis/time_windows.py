@@ -213,7 +213,8 @@ class FreeFit:
         for _ in range(rounds):
             total = np.tensordot(weights, gram, axes=1)
             matrix = total[:p, :p]
-            ridge = max(RIDGE * np.trace(matrix) / max(p, 1), np.finfo(float).tiny)
+            # where no joint counts, any ridge will do
+            ridge = RIDGE * np.trace(matrix) / max(p, 1) or 1.0
             inverse = np.linalg.inv(matrix + ridge * np.eye(p))
             parameters = inverse @ total[:p, p]
             residual = residual_of(gram, counts, parameters)

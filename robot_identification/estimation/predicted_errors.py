@@ -69,7 +69,7 @@ class PredictedErrors:
         [rad/s or m/s].
     relative:
         (n,) root mean square error by that of the effort, on motions within all of the joints'
-        limits or on the recorded ones, where those take less effort [%].
+        limits or on the recorded one, of which the larger [%].
     relative_error:
         The same over all joints [%].
     by_parameters:
@@ -165,8 +165,6 @@ def predicted_errors(
 
     moving = rows(motion)
     effort, by_parameters = rms(moving @ base), rms(deviations(moving))
-    # the same error is a larger share where a motion takes less effort
-    effort = np.fmin(effort, _recorded(estimate.fit))
     still = np.zeros_like(motion.position)
     weights = rows(Motion(motion.position, still, still, friction_state=still))
     alike = [
@@ -175,7 +173,12 @@ def predicted_errors(
         if not (np.asarray(each.highest_speed) > MOTIONS.faster * np.maximum(highest, 1e-9)).any()
     ]
     residual = _residuals(estimate.fit, alike)
-    error = MOTIONS.wide * np.hypot(by_parameters, residual)
+    # the residual is a larger share of the effort where a motion takes less
+    shares = [
+        _relative(by_parameters, effort, residual),
+        _relative(*_recorded(system, covariance), residual),
+    ]
+    _, relative_error, share = max(shares, key=lambda each: each[1])
     weight = rms(weights @ base)
     inertia = [_inertia(rows, motion.position, weights, joint) for joint in range(n)]
     felt = np.array([rms(each @ base) for each in inertia])
@@ -183,9 +186,9 @@ def predicted_errors(
     return PredictedErrors(
         joints=tuple(robot.joints),
         speeds=tuple(speeds.tolist()),
-        relative=tuple((100.0 * error / np.maximum(effort, 1e-300)).tolist()),
-        relative_error=_share(error, effort),
-        by_parameters=_share(MOTIONS.wide * by_parameters, effort),
+        relative=tuple(np.max([each for each, *_ in shares], axis=0).tolist()),
+        relative_error=relative_error,
+        by_parameters=share,
         contact=tuple((MOTIONS.contact * np.hypot(by_parameters, residual)).tolist()),
         gravity=_share(rms(deviations(weights)), weight),
         gravity_size=_size(weights @ base, weights @ (system.structure.regrouping @ prior)),
@@ -271,6 +274,23 @@ def rms(efforts: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(np.mean(np.square(efforts), axis=0)))
 
 
+def _recorded(system: LinearSystem, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (n,) deviations by parameters and efforts of the recorded motion."""
+    count = np.maximum(1, system.factor.rows)[:, None, None]
+    rows, effort = np.split(system.factor.triangles / np.sqrt(count), [-1], axis=2)
+    variance = np.einsum('jki,il,jkl->j', rows, covariance, rows, optimize=True)
+    return np.sqrt(np.maximum(variance, 0.0)), np.linalg.norm(effort, axis=(1, 2))
+
+
+def _relative(
+    deviation: np.ndarray, effort: np.ndarray, residual: np.ndarray
+) -> tuple[np.ndarray, float, float]:
+    """Return errors by the effort, of joints and all together, and parameters' share [%]."""
+    error = MOTIONS.wide * np.hypot(deviation, residual)
+    each = 100.0 * error / np.maximum(effort, 1e-300)
+    return each, _share(error, effort), _share(MOTIONS.wide * deviation, effort)
+
+
 def _share(error: np.ndarray, effort: np.ndarray) -> float:
     """Return an error over all joints by the effort [%]."""
     return float(100.0 * np.linalg.norm(error) / max(float(np.linalg.norm(effort)), 1e-300))
@@ -292,12 +312,6 @@ def _residuals(fit: Fit, validations: Sequence[Fit]) -> np.ndarray:
     squares = np.array([[joint.rmse**2 for joint in each.joints] for each in validations])
     unseen = (np.nan_to_num(squares) * rows).sum(axis=0) / np.maximum(1, rows.sum(axis=0))
     return np.maximum(np.nan_to_num(own), np.sqrt(unseen))
-
-
-def _recorded(fit: Fit) -> np.ndarray:
-    """Return the root mean squares of the recorded efforts (n,); NaN where there are none."""
-    size, share = np.array([[joint.rmse, joint.relative_error] for joint in fit.joints]).T
-    return np.asarray(np.divide(100.0 * size, share, np.full_like(size, np.nan), where=share > 0))
 
 
 def _inertia(rows: Any, position: np.ndarray, weights: np.ndarray, joint: int) -> np.ndarray:

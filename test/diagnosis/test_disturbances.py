@@ -13,6 +13,7 @@ from robot_identification.data.recording import Recording
 from robot_identification.data.sampling import clock_of
 from robot_identification.diagnosis.diagnose import diagnose
 from robot_identification.diagnosis.disturbances import disturbances
+from robot_identification.diagnosis.time_windows import FreeFit
 from robot_identification.identification.choose import choose
 from robot_identification.identification.pipeline import identify
 from robot_identification.identification.prepare import prepare
@@ -276,3 +277,10 @@ def test_times_to_leave_out_go_forward(tmp_path, times):
     path = written(tmp_path, made, made.recording, leave_out=times)
     with pytest.raises(Exception, match=r'leave_out\[0\].*the first has to be below the second'):
         load_experiment(path)
+
+
+def test_where_no_joint_counts_leverage_is_none():
+    gram = np.full((2, 4, 4), 1e3)
+    with np.errstate(all='raise'):
+        fit = FreeFit.of(gram, np.full(2, 10.0), np.zeros(2))
+        assert fit.leverage(gram, np.full(2, 10.0)).tolist() == [0.0, 0.0]
