@@ -167,12 +167,7 @@ def predicted_errors(
     effort, by_parameters = rms(moving @ base), rms(deviations(moving))
     still = np.zeros_like(motion.position)
     weights = rows(Motion(motion.position, still, still, friction_state=still))
-    alike = [
-        each
-        for each in validations
-        if not (np.asarray(each.highest_speed) > MOTIONS.faster * np.maximum(highest, 1e-9)).any()
-    ]
-    residual = _residuals(estimate.fit, alike)
+    residual = _residuals(estimate.fit, _no_faster(validations, highest))
     # the residual is a larger share of the effort where a motion takes less
     shares = [
         _relative(by_parameters, effort, residual),
@@ -301,6 +296,12 @@ def _size(efforts: np.ndarray, others: np.ndarray) -> float:
     first, second = (each - each.mean(axis=0) for each in (efforts, others))
     square = float((second**2).sum())
     return float((first * second).sum() / square) if square > 0.0 else np.nan
+
+
+def _no_faster(validations: Sequence[Validation], highest: np.ndarray) -> list[Validation]:
+    """Return those whose motions were no faster than the (n,) highest speeds."""
+    bound = MOTIONS.faster * np.maximum(highest, 1e-9)
+    return [each for each in validations if not (np.asarray(each.highest_speed) > bound).any()]
 
 
 def _residuals(fit: Fit, validations: Sequence[Fit]) -> np.ndarray:
