@@ -318,7 +318,8 @@ class Session:
             lines.append(f'{PROGRAM} check {shlex.quote(self.urdf)}{xacro}')
         if self.drafted is not None:
             facts = ''.join(
-                f' --{name.replace("_", "-")}' + (f' {text}' if text is not True else '')
+                f' --{name.replace("_", "-")}'
+                + (f' {text.replace(",", " ")}' if text is not True else '')
                 for name, text in self.facts.items()
                 if text
             )
@@ -366,7 +367,13 @@ def settings_of(lines: str) -> dict[str, str]:
 def xacro_of(text: str) -> dict[str, str]:
     """Return arguments for xacro, ``name:=value`` apart by spaces; raises SettingsError."""
     found = {}
-    for word in shlex.split(text):
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise SettingsError(
+            f"'--xacro {text}' has a quotation mark without another: name:=value", value=text
+        ) from error
+    for word in words:
         name, sign, value = word.partition(':=')
         if not sign or not name:
             raise SettingsError(f"'--xacro {word}' is not name:=value", value=word)

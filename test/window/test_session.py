@@ -149,6 +149,8 @@ def test_facts_are_read_as_options_are():
     assert xacro_of("name:='a b' n:=2") == {'name': 'a b', 'n': '2'}
     with pytest.raises(SettingsError, match='is not KEY=VALUE'):
         settings_of('signals.cutoff')
+    with pytest.raises(SettingsError, match='quotation mark'):
+        xacro_of("name:='a b")
 
 
 def test_thinned_signals_keep_their_peaks():
