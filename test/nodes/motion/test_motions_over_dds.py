@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ import rclpy
 from rclpy.action import ActionClient
 from rclpy.serialization import serialize_message
 from robot_identification.data.bag import bag_info, joint_state_messages
-from robot_identification.errors import IdentificationWarning
+from robot_identification.errors import IdentificationWarning, RecordingError
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.trajectories import point_to_point, to_points
 from robot_identification.nodes.common.messages import message_of, seconds
@@ -630,21 +631,35 @@ def test_a_motion_whose_recorder_is_killed_is_canceled(cell, tmp_path):
     assert result.recording_path == str(tmp_path / 'lost')
 
 
+def readable(bag):
+    """Return whether an unfinished bag has messages on disk."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', IdentificationWarning)
+        try:
+            return any(map(len, joint_state_messages(bag, '/joint_states')))
+        except RecordingError:
+            return False
+
+
 def test_a_motion_whose_recorder_has_no_room_is_canceled(cell, tmp_path):
     """The recording stays readable, and the next one is whole once there is room."""
     parameters = {'use_sim_time': True, 'output': str(tmp_path)}
     recorder = cell.ros.start('recorder', parameters=parameters)
     cell.listen_directly()
     begun = cell.begin(record=True, recording_name='full', speed=0.2)
+    # a busy machine may be slow to write the first chunk
+    cell.ros.wait_until(lambda: readable(tmp_path / 'full'), 60.0, 'the first chunk')
     endless = resource.RLIM_INFINITY
     resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (0, endless))
-    result = begun.end()[1]
+    try:
+        result = begun.end()[1]
+    finally:
+        resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (endless, endless))
     assert result.error_code == Excite.Result.RECORDER_FAILED
     assert 'has ended the recording: cannot write' in result.error_msg and result.at_rest
     assert result.recording_path == str(tmp_path / 'full')
     with pytest.warns(IdentificationWarning, match='mcap recover'):
         assert sum(map(len, joint_state_messages(tmp_path / 'full', '/joint_states')))
-    resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (endless, endless))
     begun = cell.begin(record=True, recording_name='next')
     begun.cancel()
     assert begun.end()[1].error_code == Excite.Result.CANCELED
