@@ -81,9 +81,10 @@ DDS_TESTS := test/nodes test/launch test/test_fuzz.py
 test: setup  ## run the checks and all tests (ARGS: options of pytest)
 	@$(MAKE) --no-print-directory --jobs=4 lint test-over-dds test-computing test-installed
 
-# Five processes that find no machine code would each compile it.
+# Six processes that find no machine code, nor pytest's version of the tests, would each make them.
 compiled:
 	@nice -n 5 $(BIN)/python -m robot_identification.support.compiled
+	@$(BIN)/python -m pytest -qq --collect-only >/dev/null 2>&1 || true
 
 # Each process imports the files of all tests that it is given: half of the time that its start takes
 # is saved by naming those with DDS.
@@ -99,7 +100,7 @@ test-computing: compiled
 
 # One process: it waits for the network, then for one command at a time. Most of a gigabyte is
 # installed within the first test, which may take longer than any other on a busy machine.
-test-installed:
+test-installed: compiled
 	@mkdir -p log
 	@nice -n 5 $(PYTEST) -o faulthandler_timeout=1860 -m 'installed and not soak' $(or $(ARGS),test/test_installed.py) \
 	    >log/$@.log 2>&1; code=$$?; cat log/$@.log; [ $$code -eq 0 ] || [ $$code -eq 5 ]

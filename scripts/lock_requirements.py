@@ -26,13 +26,13 @@ _ASK = """
 import importlib.metadata, json, sys
 found = {}
 for distribution in importlib.metadata.distributions():
-    # Installed by pip; the ROS wheels hold files that look like further packages.
-    if distribution.read_text('INSTALLER') == 'pip\\n':
+    # Installed as such; the ROS wheels hold files that look like further packages.
+    if (distribution.read_text('INSTALLER') or '').strip() in ('pip', 'uv'):
         found[distribution.metadata['Name']] = distribution.version
 print(json.dumps(['%d.%d' % sys.version_info[:2], found]))
 """
 
-OWN = ('robot-identification', 'robot-identification-msgs', 'pip')
+OWN = ('robot-identification', 'robot-identification-msgs', 'pip', 'uv')
 
 
 def normalised(name):

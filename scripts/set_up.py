@@ -237,6 +237,12 @@ class SetUp:
         python = self.venv / 'bin' / 'python'
         self.run(python, '-m', 'pip', 'install', *options, '-c', pinned, *arguments)
 
+    def uv(self, *arguments):
+        """Run ``uv pip install`` with the pinned versions: the same, in a quarter of the time."""
+        pinned = ROOT / 'requirements' / constraints(self.ros)
+        into = ('--python', self.venv / 'bin' / 'python', '--no-progress')
+        self.run(self.venv / 'bin' / 'uv', 'pip', 'install', *into, '-c', pinned, *arguments)
+
     def environment(self, python):
         """Make an empty environment."""
         if self.venv.is_symlink() or self.venv.is_file():
@@ -249,9 +255,15 @@ class SetUp:
         """Install the pinned wheels (0.5 GB) and repair the paths in their CMake files."""
         names = (*WHEELS, ros_wheels(self.ros))
         files = [ROOT / 'requirements' / name for name in names]
+        lists = [part for file in files for part in ('-r', file)]
         self.pip('-r', ROOT / 'requirements' / 'pip.txt')
-        # most modules are never imported; Python compiles the others then
-        self.pip('--no-compile', *[part for file in files for part in ('-r', file)])
+        try:
+            # copies: the next step changes files, and a link would change uv's cache, too
+            self.uv('--link-mode', 'copy', *lists)
+        except SetUpError:
+            # pip alone knows the mirrors in pip's configuration; most modules are never
+            # imported, and Python compiles the others then
+            self.pip('--no-compile', *lists)
         self.run(self.venv / 'bin' / 'python', ROOT / 'scripts' / 'repair_wheel_paths.py')
 
     def messages(self, python):
@@ -323,6 +335,8 @@ class SetUp:
             *['--install-base', self.venv, '--merge-install'],
             *['--event-handlers', 'console_direct+', '--cmake-args'],
             *['-DBUILD_TESTING=OFF', '-DCMAKE_BUILD_TYPE=Release', '-DPYTHON_ALONE=ON'],
+            # messages only copy their fields, and -O3 is a fifth of the time
+            *['-DCMAKE_C_FLAGS_RELEASE=-O1', '-DCMAKE_CXX_FLAGS_RELEASE=-O1'],
             '-DPython3_EXECUTABLE={}'.format(self.venv / 'bin' / 'python'),
             environment=environment,
         )

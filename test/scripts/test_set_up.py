@@ -190,6 +190,22 @@ def test_what_is_in_the_environments_place_is_removed(made, tmp_path, monkeypatc
     assert (tmp_path / 'elsewhere' / 'precious').exists()
 
 
+@pytest.mark.parametrize('failing', [(), ('uv',)])
+def test_wheels_come_by_uv_and_by_pip_where_uv_cannot(made, monkeypatch, failing):
+    used = []
+
+    def run(self, program, *arguments, environment=None):
+        tool = next((t for t in ('uv', 'pip') if Path(program).name == t or t in arguments), None)
+        if 'install' in arguments:
+            used.append((tool, 'requirements/runtime.txt' in ' '.join(map(str, arguments))))
+            if tool in failing:
+                raise SetUpError('no mirror')
+
+    monkeypatch.setattr(SetUp, 'run', run)
+    made.packages(PYTHON)
+    assert used == [('pip', False), ('uv', True)] + [('pip', True)] * bool(failing)
+
+
 def test_shared_files_and_programs_are_linked_where_ros_looks_for_them(made, root):
     packages = made.venv / 'lib' / 'python3.12' / 'site-packages'
     info = packages / 'robot_identification-1.0.dist-info'
