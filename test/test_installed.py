@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from datetime import date
 import hashlib
+import json
 import os
 from pathlib import Path
-import re
 import shlex
 import shutil
 import subprocess
@@ -21,6 +21,8 @@ import sys
 
 from page_blocks import blocks, GUIDES, PAGES, ROOT, script
 import pytest
+from robot_identification.cli.main import COMMANDS
+from robot_identification.errors import EXTRAS
 from robot_identification.exports.formats import FORMATS
 
 pytestmark = [
@@ -51,13 +53,18 @@ BARE = ('dask', 'h5py', 'mujoco', 'numba', 'pandas', 'pyarrow', 'rclpy')
 """Libraries that the package alone does not bring."""
 
 
-def shell(folder: Path, text: str) -> subprocess.CompletedProcess:
-    """Run lines in a folder up to the first that fails, as where the environment is activated."""
+def bare_variables() -> dict[str, str]:
+    """Return the variables of a user who has activated the environment, and no ROS."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
     path = os.pathsep.join([str(ENVIRONMENT / 'bin'), kept['PATH']])
+    return {**kept, 'PATH': path, 'PIP_RETRIES': '1'}
+
+
+def shell(folder: Path, text: str) -> subprocess.CompletedProcess:
+    """Run lines in a folder up to the first that fails, as where the environment is activated."""
     return subprocess.run(
-        ['sh', '-ec', text], cwd=folder, env={**kept, 'PATH': path, 'PIP_RETRIES': '1'},
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        ['sh', '-ec', text], cwd=folder, env=bare_variables(), capture_output=True,
+        text=True, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
 
@@ -154,112 +161,110 @@ def test_commands_of_a_page_run_in_their_order_in_an_empty_folder(page, request)
     require_run(shell(folder, before + script(page)))
 
 
-RECORDINGS = 'examples/demo_arm/recordings'
-RUN = (
-    'diagnose experiment.yaml',
-    f'reduce experiment.yaml {RECORDINGS}/validation --out factors',
-    f'validate results/result.yaml {RECORDINGS}/validation',
-    f'compare results/result.yaml results/result.yaml --on {RECORDINGS}/validation',
-    'plot results/result.yaml --out efforts.html',
-    'check results/result.yaml',
-    'limits results/result.yaml --out joint_limits.yaml',
-    'structure experiment.yaml',
-    'filters experiment.yaml --out filters.html',
-    'plan urdf/demo_arm.urdf --duration 4 --time-budget 1 --set planner.floor=0.0',
-    'preview plan/plan.yaml --urdf urdf/demo_arm.urdf',
-    'feedforward results/result.yaml plan/trajectory.yaml --out with_efforts.yaml',
-    f'fleet {RECORDINGS} --experiment experiment.yaml --out fleet',
-    'schema',
-    'export results/result.yaml --out robot.urdf',
-)
-"""Command lines in the folder of `workplace`; later ones read what earlier ones wrote."""
+MISSING = (*EXTRAS, 'distributed', 'fastapi', 'matplotlib', 'plotly', 'rclpy', 'threadpoolctl')
+"""What some installation lacks: the environment itself, rosdep without pip, a robot's computer."""
 
-SIM = "'mujoco' is not installed: pip install 'robot-identification[sim]' brings it"
-LACKING = {
-    'tool experiment.yaml': "key 'data.tool' is missing",
-    'replay results/result.yaml experiment.yaml': SIM,
-    'calibrate urdf/demo_arm.urdf --simulation': SIM,
-    'export results/result.yaml --out robot.xml': SIM,
-    'node plan': 'needs ROS 2',
-    f'play {RECORDINGS}/validation': 'needs ROS 2',
-    'wait /identification': 'needs ROS 2',
-    'demo': 'needs ROS 2 and MuJoCo',
-    'window urdf/demo_arm.urdf': (
-        "'nicegui' is not installed, which is for the window: "
-        "pip install 'robot-identification[window]' brings it"
-    ),
-}
-"""Command lines that lack a library, ROS or what they are to read, and what they answer."""
-
-
-IN_ONE = """
-import shlex, sys, traceback
-from robot_identification.cli.main import main
-for line in sys.argv[1:]:
-    print('$', line, flush=True)
-    print('$', line, file=sys.stderr, flush=True)
+DRIVER = """
+import json, sys
+folder, missing, lines = json.load(sys.stdin)
+sys.path.append(folder)
+for name in missing:
+    sys.modules[name] = None
+from command_line import run_command
+from pathlib import Path
+found = []
+for words in lines:
     try:
-        code = main(shlex.split(line))
-    except SystemExit as end:
-        code = end.code
-    except BaseException:
-        traceback.print_exc()
-        code = 'traceback'
-    print('= ', code, flush=True)
+        done = run_command(Path.cwd(), *words, expect=None)
+        found.append([done.returncode, done.stderr])
+    except BaseException as error:
+        found.append([1, f'Traceback: {error!r}'])
+print(json.dumps(found))
 """
 """Program of many command lines: a start of Python takes longer than most of them."""
 
 
-def run_lines(lines, folder):
-    """Run command lines in one process; return for each its exit code, output and errors."""
-    done = shell(folder, shlex.join(['python', '-c', IN_ONE, *lines]))
-    outputs, errors = (dict(_by_line(text)) for text in (done.stdout, done.stderr))
-    assert list(outputs) == list(lines), done.stderr
-    return {
-        line: (outputs[line].rpartition('= ')[2].strip(), outputs[line], errors[line])
-        for line in lines
-    }
+def ends(folder, lines, missing=()):
+    """Run command lines in one process of the environment; return their exit codes and errors."""
+    done = subprocess.run(
+        [str(ENVIRONMENT / 'bin' / 'python'), '-c', DRIVER], cwd=folder, env=bare_variables(),
+        input=json.dumps([str(ROOT / 'test'), missing, [line.split() for line in lines]]),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return dict(zip(lines, json.loads(done.stdout.splitlines()[-1]), strict=True))
 
 
-def _by_line(text):
-    return [tuple(part.split('\n', 1)) for part in re.split(r'^\$ ', text, flags=re.M)[1:]]
+def needs(package: str, purpose: str = '') -> str:
+    """Return the part of the error that names a missing package and what brings it."""
+    extra = f"'robot-identification[{EXTRAS[package]}]'" if package in EXTRAS else package
+    return f"'{package}' is not installed{purpose}: pip install {extra} brings it"
+
+
+BAG = 'examples/demo_arm/recordings/validation'
+RESULT = 'results/result.yaml'
+CASES: dict[str, str | None] = {
+    'tool experiment.yaml': "key 'data.tool' is missing",
+    'diagnose experiment.yaml': None,
+    f'reduce experiment.yaml {BAG} --out factors': None,
+    f'validate {RESULT} {BAG}': None,
+    f'compare {RESULT} {RESULT} --on {BAG}': None,
+    f'plot {RESULT} {BAG}': needs('plotly'),
+    f'check {RESULT}': None,
+    f'replay {RESULT} experiment.yaml': needs('mujoco'),
+    f'limits {RESULT} --out joint_limits.yaml': None,
+    'structure experiment.yaml': None,
+    'filters experiment.yaml': None,
+    f'fleet {BAG} --experiment experiment.yaml --out fleet --workers 1': None,
+    f'fleet {BAG} --experiment experiment.yaml --workers 2': needs('dask'),
+    'plan urdf/demo_arm.urdf --duration 4 --time-budget 1 --out plan': None,
+    'preview plan/plan.yaml --urdf urdf/demo_arm.urdf': None,
+    f'feedforward {RESULT} plan/trajectory.yaml --out with_efforts.yaml': None,
+    'calibrate urdf/demo_arm.urdf --simulation': needs('mujoco'),
+    'node plan': 'needs ROS 2',
+    f'play {BAG}': 'needs ROS 2',
+    'wait /identification -- true': 'needs ROS 2',
+    'window --port 0': needs('nicegui', ', which is for the window'),
+    'schema': None,
+    'demo': 'needs ROS 2',
+    **{f'export {RESULT} --format {name}': None for name, each in FORMATS.items() if each.write},
+    f'export {RESULT} --format mjcf': needs('mujoco'),
+    **{
+        f'export {RESULT} --format {name}': 'the result has no load'
+        for name in FORMATS
+        if FORMATS[name].write_load
+    },
+}
+"""Command lines, in an order in which each finds its files, and what their error says."""
+
+WITH_PLOTLY = (f'plot {RESULT} --out efforts.html', 'preview plan/plan.yaml --urdf urdf/demo_arm.urdf')
+"""Command lines that write pages with plotly, which pip brings."""
 
 
 @pytest.fixture(scope='module')
-def ran(workplace):
-    """Run all of `RUN` and `LACKING` in their order."""
-    return run_lines([*RUN, *LACKING], workplace)
+def ended(workplace):
+    """Run `CASES` without any package that an installation may lack, then `WITH_PLOTLY`."""
+    return {**ends(workplace, CASES, MISSING), **ends(workplace, WITH_PLOTLY)}
 
 
-@pytest.mark.parametrize('line', RUN)
-def test_a_command_runs_on_the_examples(line, ran):
-    code, _, errors = ran[line]
-    assert code in ('0', 'None'), errors
+@pytest.mark.parametrize('line', [*CASES, *WITH_PLOTLY])
+def test_a_command_works_or_names_what_it_lacks_in_one_line(line, ended):
+    code, errors = ended[line]
+    expected = CASES.get(line)
+    assert 'Traceback' not in errors
+    if expected is None:
+        assert code == 0, errors
+    else:
+        said = [each for each in errors.splitlines() if not each.startswith('warning: ')]
+        assert code == 2 and len(said) == 1, errors
+        assert said[0].startswith('error: ') and expected in said[0]
 
 
-@pytest.mark.parametrize('line', LACKING)
-def test_a_command_says_in_one_line_what_it_lacks(line, ran):
-    code, _, errors = ran[line]
-    said = [line for line in errors.splitlines() if not line.startswith('warning: ')]
-    assert code == '2' and len(said) == 1 and said[0].startswith('error: '), errors
-    assert LACKING[line] in said[0]
-
-
-def test_each_command_and_each_format_is_run(tmp_path):
-    text = shell(tmp_path, 'robot-identification --help').stdout
-    listed = re.findall(r'^    (\w+) ', text, re.MULTILINE)
-    lines = [*RUN, *LACKING, *(' '.join(w[1:]) for b in blocks(README) for w in b.commands)]
-    assert set(listed) <= {line.split()[0] for line in lines if line}
-
-
-def test_each_format_is_written_or_says_what_it_lacks(workplace):
-    (workplace / 'a').mkdir()
-    line = 'export results/result.yaml --format {0} --out a/{0}'.format
-    ends = run_lines([line(name) for name in FORMATS], workplace)
-    written = {name for name in FORMATS if ends[line(name)][0] == '0'}
-    assert written == {name for name, each in FORMATS.items() if each.write} - {'mjcf'}
-    for name in set(FORMATS) - written:
-        _, _, errors = ends[line(name)]
-        said = [each for each in errors.splitlines() if each.startswith('error: ')]
-        assert len(said) == 1 and 'Traceback' not in errors, errors
-    assert SIM in ends[line('mjcf')][2]
+def test_each_command_and_each_format_is_run():
+    lines = [*CASES, *(' '.join(w[1:]) for b in blocks(README) for w in b.commands)]
+    assert {command.run.__name__ for command in COMMANDS} <= {
+        line.split()[0] for line in lines if line
+    }
+    assert {line.split()[-1] for line in CASES if line.startswith('export')} == {
+        name for name, each in FORMATS.items() if each.write or each.write_load
+    }
