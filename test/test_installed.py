@@ -237,7 +237,10 @@ CASES: dict[str, str | None] = {
 }
 """Command lines, in an order in which each finds its files, and what their error says."""
 
-WITH_PLOTLY = (f'plot {RESULT} --out efforts.html', 'preview plan/plan.yaml --urdf urdf/demo_arm.urdf')
+WITH_PLOTLY = (
+    f'plot {RESULT} --out efforts.html',
+    'preview plan/plan.yaml --urdf urdf/demo_arm.urdf',
+)
 """Command lines that write pages with plotly, which pip brings."""
 
 

@@ -117,7 +117,9 @@ class HypothesisModel:
         self.units = relative_units(self.bodies)
         self.inertial = np.isin(columns, self.places)
 
-    def fit(self, grams: np.ndarray, *, free: bool = False) -> HypothesisFit:
+    def fit(
+        self, grams: np.ndarray, *, free: bool = False, start: np.ndarray | None = None
+    ) -> HypothesisFit:
         """
         Fit to rows by their Gram matrices.
 
@@ -128,12 +130,13 @@ class HypothesisModel:
             variance of tau_j.
         free:
             Whether without prior and constraints, which costs less.
+        start:
+            (p,) parameters inside the constraints to begin with, of similar rows; None begins
+            with the prior's.
 
         """
-        variance, chi = (
-            np.full(len(grams), FIT.initial_residual**2),
-            self._begin(grams.sum(axis=0)),
-        )
+        variance = np.full(len(grams), FIT.initial_residual**2)
+        chi = self._begin(grams.sum(axis=0)) if start is None else start
         for _ in range(FIT.rounds):
             weights = FIT.rows / variance
             chi = self._solve(np.tensordot(weights, grams, axes=1), chi, free=free)

@@ -99,12 +99,8 @@ class RunChange:
         total = np.tensordot(among.together.weights, among.gram, axes=1)[:p, :p]
         length = np.sqrt(np.einsum('pi,pq,qi->i', columns, total, columns) / np.trace(total))
         unit = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
-        without = np.eye(p + 1)[:, [*range(p), *k * [p], p]]
-        without[p, p:-1] = 0.0
-        changed = without.copy()
-        changed[:p, p:-1] = columns * unit
-        within = changed.T @ inside @ changed
-        gram = without.T @ (among.gram - inside) @ without + within
+        within = _extended(inside, inside, columns * unit)
+        gram = _extended(among.gram, inside, columns * unit)
         fit = FreeFit.of(gram, among.counts, among.together.weights, rounds)
         floor = RUN.floor**2
         logs = np.log((among.together.residual**2 + floor) / (fit.residual**2 + floor))
@@ -134,6 +130,19 @@ class RunChange:
         gains = self.gain > CHANGE.decisive and self.significant
         gains &= bool(np.median(self.outside) < RUN.unexplained)
         return gains and bool(left.max() < CHANGE.explained)
+
+
+def _extended(gram: np.ndarray, inside: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return (n, p + k + 1, p + k + 1) Gram matrices with columns that act inside of a run."""
+    p, k = columns.shape
+    old, new = [*range(p), p + k], slice(p, p + k)
+    further = inside[..., :p] @ columns
+    found = np.empty((len(gram), p + k + 1, p + k + 1))
+    found[:, np.array(old)[:, None], old] = gram
+    found[:, old, new] = further
+    found[:, new, old] = further.transpose(0, 2, 1)
+    found[:, new, new] = columns.T @ further[:, :p]
+    return found
 
 
 def load_in(among: KeptWindows, ends: Ends) -> RunChange | None:

@@ -79,15 +79,19 @@ class PhysicalCone:
 
     def inside(self, values: np.ndarray) -> np.ndarray:
         """Return which of the parameters, (m, p), are inside, (m,) bool."""
-        left = np.einsum('mkl,klij->mkij', values[:, self.places], self.relative)
-        found = (values @ self.signs.T >= 0.0).all(axis=1)
-        for i in range(4):  # pivots of the factorisation without square roots
-            pivot = left[..., i, i]
-            found &= (pivot > LEAST).all(axis=1)
-            row = left[..., i, :]
-            safe = np.where(pivot > LEAST, pivot, 1.0)[..., None, None]
-            left = left - row[..., :, None] * row[..., None, :] / safe
-        return np.asarray(found)
+        kept = np.flatnonzero((values @ self.signs.T >= 0.0).all(axis=1))
+        bodies = values[kept][:, self.places].transpose(1, 0, 2) @ self.relative.reshape(
+            -1, 10, 16
+        )
+        left = bodies.reshape(len(self.places), -1, 4, 4)
+        for _ in range(4):  # pivots of the factorisation without square roots
+            positive = (left[..., 0, 0] > LEAST).all(axis=0)
+            kept, left = kept[positive], left[:, positive]
+            row = left[..., 0, 1:]
+            left = left[..., 1:, 1:] - row[..., :, None] * (row / left[..., :1, 0])[..., None, :]
+        found = np.zeros(len(values), dtype=bool)
+        found[kept] = True
+        return found
 
 
 def estimate_covariance(

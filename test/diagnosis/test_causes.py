@@ -131,7 +131,7 @@ def test_a_drive_that_hangs_at_its_limit_with_noise():
     assert abs(saturation([recording], 0).level) == pytest.approx(10.0, rel=0.05)
 
 
-@pytest.mark.parametrize('seed', [120006, 120019])
+@pytest.mark.parametrize('seed', [120006, pytest.param(120019, marks=pytest.mark.soak)])
 def test_a_limit_under_noise_is_found_by_what_the_other_joints_ask_for(seed):
     fault = faulty('saturation with noise', seed)
     found = diagnose(fault.robot, [fault.recording])

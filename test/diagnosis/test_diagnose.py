@@ -61,7 +61,14 @@ def test_one_joint_in_another_unit_is_named(factor):
     assert finding.factor == pytest.approx(1.0 / factor, rel=0.5)
 
 
-@pytest.mark.parametrize('mass', [0.01, 1.0, 200.0])
+@pytest.mark.parametrize(
+    'mass',
+    [
+        pytest.param(0.01, marks=pytest.mark.soak),
+        1.0,
+        pytest.param(200.0, marks=pytest.mark.soak),
+    ],
+)
 def test_a_urdf_without_masses_tells_of_no_scale_and_no_load(mass):
     """One and the same ball stands for all links, as `check --repair` or an exporter makes it."""
     made = arm(FOUR_JOINTS, gains=0.0)

@@ -21,7 +21,9 @@ def identified(made, recording):
     return identify_sources(IdentificationProblem(made.robot, signals=SIGNALS), [recording])
 
 
-@pytest.mark.parametrize(('seed', 'joint'), [(101, 1), (102, 2), (106, 1)])
+@pytest.mark.parametrize(
+    ('seed', 'joint'), [(101, 1), pytest.param(102, 2, marks=pytest.mark.soak), (106, 1)]
+)
 def test_an_encoder_that_is_off_by_twenty_degrees(seed, joint):
     made = arm(seed)
     position = made.recording.position.copy()
@@ -34,7 +36,10 @@ def test_an_encoder_that_is_off_by_twenty_degrees(seed, joint):
     assert degrees == pytest.approx(-20.0, abs=6.0), finding.change
 
 
-@pytest.mark.parametrize(('seed', 'joint', 'factor'), [(103, 3, 1.25), (105, 0, 0.8)])
+@pytest.mark.parametrize(
+    ('seed', 'joint', 'factor'),
+    [pytest.param(103, 3, 1.25, marks=pytest.mark.soak), (105, 0, 0.8)],
+)
 def test_one_joint_s_gain_that_is_moderately_wrong(seed, joint, factor):
     made = arm(seed, gains=0.0)
     assert diagnose(made.robot, [made.recording]) == ()

@@ -112,7 +112,9 @@ def write_bag(recording, path):
             writer.write(0, int(1e9 * time), data, publish_time=int(1e9 * time))
 
 
-@pytest.mark.parametrize('seed', range(40))
+@pytest.mark.parametrize(
+    'seed', [pytest.param(n, marks=[pytest.mark.soak] if n >= 20 else []) for n in range(40)]
+)
 @pytest.mark.filterwarnings('ignore')
 def test_what_init_writes_is_read(tmp_path, seed):
     random = np.random.default_rng(seed)

@@ -156,8 +156,7 @@ def write_csv(path, entry, driver, recording):
     ids=NAMES,
     # one of each kind for every run: a bag with currents in another order, a table
     params=[
-        pytest.param(d, marks=[] if d.folder in ('ur', 'doosan') else [pytest.mark.soak])
-        for d in DRIVERS
+        pytest.param(d, marks=[] if d.folder == 'ur' else [pytest.mark.soak]) for d in DRIVERS
     ],
 )
 def identified(request, stand_in, tmp_path_factory):

@@ -144,6 +144,7 @@ def test_a_killed_worker_is_made_up_for(client, tasks, tmp_path):
     assert {item: one.value for item, one in done.items()} == dict(zip(ITEMS, ITEMS, strict=True))
 
 
+@pytest.mark.soak
 def test_the_item_that_kills_its_worker_is_found_and_no_other_given_up(client, tasks):
     require_third_is_found(client, tasks)
 

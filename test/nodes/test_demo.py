@@ -34,11 +34,6 @@ ENOUGH = 400_000
 """Size of a bag with more than a second of joint states at 1 kHz [bytes]."""
 
 
-def one_now(nodes, now):
-    """Return parameters of which one is tried by `make test`, and all by `make soak`."""
-    return [pytest.param(node, marks=[] if node == now else pytest.mark.soak) for node in nodes]
-
-
 class Demo:
     """A running demonstration."""
 
@@ -138,7 +133,8 @@ def test_the_whole_way(demo):
     assert not any(alive(pid) for pid in running.pids().values())
 
 
-@pytest.mark.parametrize('node', one_now(NODES, 'recorder'))
+@pytest.mark.soak
+@pytest.mark.parametrize('node', NODES)
 def test_killing_a_node_ends_the_rest_with_a_clear_message(demo, node):
     running = demo('--duration', '5')
     pids = running.pids()

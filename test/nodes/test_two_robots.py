@@ -223,6 +223,7 @@ def test_what_ends_the_motion_of_one_arm_leaves_that_of_the_other_alone(
     assert marks['right'] == '' and bool(marks['left']) == (end is stop_by_command)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_both_arms_are_calibrated_at_once_each_by_its_own_recordings(cell, answers):
     """Into the folder that is so by default, which is the same for all nodes of one shell."""

@@ -138,6 +138,7 @@ def test_it_is_the_nonlinear_least_squares_of_the_joints_rows(arm, model):
         assert np.sum(residual(ours) ** 2) <= np.sum(best.fun**2) * (1.0 + 1e-9)
 
 
+@pytest.mark.soak
 def test_deviations_are_those_of_repeated_noise(arm, model):
     # the passes over the recording are the same each time; noise is added to their rows
     regressor, base = model

@@ -157,6 +157,7 @@ def test_killed_as_a_whole_it_goes_on_where_it_was(long_folder):
     assert (out / 'fleet.factor').read_bytes() == (other / 'fleet.factor').read_bytes()
 
 
+@pytest.mark.soak
 def test_ctrl_c_leaves_a_folder_to_go_on_from(long_folder, capsys):
     process = start(long_folder)
     wait_for_factors(long_folder, 1)

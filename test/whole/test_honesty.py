@@ -17,7 +17,6 @@ from benchmarks import honesty
     ('name', 'seeds'),
     [
         ('szabo_3r', 2),
-        ('demo_arm', 1),
         *(
             pytest.param(*case, marks=pytest.mark.soak)
             for case in (('szabo_3r', 4), ('demo_arm, 4 joints', 3), ('demo_arm', 2), ('panda', 2))
@@ -35,6 +34,7 @@ def test_defaults_give_a_physical_robot_whose_intervals_hold(name, seeds):
     assert np.mean(held) >= 0.9
 
 
+@pytest.mark.soak
 def test_classical_deviations_do_not_hold():
     """So the model's errors of the test above are not too small to matter."""
     robot = honesty.arms()['demo_arm']
