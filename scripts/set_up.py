@@ -15,7 +15,6 @@ report that it is too old.
 
 import argparse
 from configparser import ConfigParser
-from contextlib import suppress
 import fcntl
 import hashlib
 import json
@@ -283,9 +282,18 @@ class SetUp:
         options = ('--no-deps', '--no-build-isolation', '--ignore-installed')
         self.pip(*options, '--editable', ROOT)
         self.link(site_packages)
-        # hot loops into Numba's cache; an error shows at their first use
-        with suppress(SetUpError):
-            self.run(self.venv / 'bin' / 'python', '-m', 'robot_identification.support.compiled')
+        self.compile_loops().wait()
+
+    def compile_loops(self):
+        """Begin to fill Numba's cache; return the process.  An error shows at the first use."""
+        return subprocess.Popen(
+            [str(self.venv / 'bin' / 'python'), '-m', 'robot_identification.support.compiled'],
+            cwd=str(ROOT),
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
 
     def link(self, site_packages):
         """Link shared files and programs, which an editable installation leaves out."""
@@ -329,6 +337,8 @@ class SetUp:
         build = ROOT / 'build' / 'messages'
         # a build folder remembers its compiler, CMake and Python
         shutil.rmtree(str(build), ignore_errors=True)
+        # CMake keeps one processor busy, and the hot loops take as long
+        compiling = self.compile_loops()
         self.run(
             *(self.venv / 'bin' / 'colcon', '--log-base', ROOT / 'log' / 'colcon', 'build'),
             *['--base-paths', *packages, '--build-base', build],
@@ -340,6 +350,7 @@ class SetUp:
             '-DPython3_EXECUTABLE={}'.format(self.venv / 'bin' / 'python'),
             environment=environment,
         )
+        compiling.wait()
 
     # --- their order ------------------------------------------------------------------------
 
