@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -162,3 +163,38 @@ def driven_browser():
         process.wait()
         process.stderr.close()
         shutil.rmtree(profile, ignore_errors=True)
+
+
+@contextmanager
+def running_window(folder, *arguments, ending=''):
+    """Start the command in a folder; give the address that it prints, and hold its last words."""
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'robot_identification.cli', 'window', *map(str, arguments)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
+    )
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=30)[0]
+        assert process.returncode == 0, said
+        assert re.fullmatch(ending, said), said
+
+
+def fill(browser, label, text):
+    """Go to a field by the keyboard, and type."""
+    browser.tab_to(label)
+    browser.type(text)
+
+
+def go(browser, title):
+    """Go on to a stage by the keyboard."""
+    browser.tab_to(f'Go on: {title}')
+    browser.press('Enter')
+    browser.wait_for(
+        f"document.querySelector('[role=tab][aria-selected=true]').innerText.includes('{title}')"
+    )

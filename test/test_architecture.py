@@ -39,8 +39,8 @@ ROOMS = (
     'calibration',
     'simulation',
     'fleet',
-    'window',
     'nodes',
+    'window',
     'demo',
     'cli',
 )

@@ -63,5 +63,5 @@ def window(options: argparse.Namespace) -> int:
     sessions = Sessions(options.out)
     sessions.new(str(options.urdf or ''), tuple(map(str, options.recordings)))
     with suppress(KeyboardInterrupt):
-        serve(sessions, options.host, options.port, lambda address: print(address, flush=True))
+        serve(sessions, options.host, options.port, lambda text: print(text, flush=True))
     return EXIT_OK

@@ -67,6 +67,8 @@ class ColumnGuess:
         ``torque`` or ``current`` by the names of the efforts; else empty.
     by_content:
         True if the signals were found by content, not by name.
+    given:
+        True if they were given by hand.
 
     """
 
@@ -75,6 +77,7 @@ class ColumnGuess:
     joints: tuple[str, ...] = ()
     effort_name: str = ''
     by_content: bool = False
+    given: bool = False
 
     @property
     def complete(self) -> bool:

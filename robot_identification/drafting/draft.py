@@ -109,6 +109,7 @@ class Draft:
         ):
             lines += ['', f'{entry.name}: {_clock_text(entry, recording)}']
             origin = 'by content, check them' if guess.by_content else 'by name'
+            origin = 'as given' if guess.given else origin
             if entry.topic and not guess.columns:
                 lines.append(f'  joints by name from the topic {entry.topic}')
                 continue
@@ -283,7 +284,10 @@ def _guessed(
     files: Sequence[Path], whole: Robot, settings: DraftSettings
 ) -> tuple[tuple[RecordingEntry, ...], tuple[ColumnGuess, ...]]:
     """Return the entries of files of the same joints, and the guesses of their columns."""
-    found = merge_signal_tables([guess_entry(file, whole.joints, settings.rate) for file in files])
+    given = settings.columns
+    found = merge_signal_tables(
+        [guess_entry(f, whole.joints, settings.rate, given.get(str(f))) for f in files]
+    )
     first, joints = found[0][0], found[0][1].joints
     for entry, guess in found:
         if guess.joints != joints:

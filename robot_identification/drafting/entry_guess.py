@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 import warnings
@@ -20,7 +21,7 @@ from ..data.recording import recording_error
 from ..data.recording_config import RecordingEntry
 from ..data.sampling import likely_unit
 from ..data.velocity_ratio import velocity_ratio
-from ..errors import Omission, one_of, SettingsError
+from ..errors import Omission, one_of, RecordingError, SettingsError
 from ..version import page
 
 _HEAD = 2000
@@ -35,7 +36,7 @@ _BY_HAND = (
 
 
 def guess_entry(
-    file: Path, joints: tuple[str, ...], rate: float | None
+    file: Path, joints: tuple[str, ...], rate: float | None, given: ColumnGuess | None = None
 ) -> tuple[RecordingEntry, ColumnGuess]:
     """
     Return the entry of a file and the guess of its columns, which may lack a signal.
@@ -46,6 +47,8 @@ def guess_entry(
         A recording, and names of the robot's joints.
     rate:
         Sampling rate, for tables without a time column [Hz].
+    given:
+        Columns of a table in place of a guess; None for none.
 
     Raises
     ------
@@ -61,7 +64,10 @@ def guess_entry(
     if form.head is None:
         remedy = 'give the recording that it is made of'
         raise SettingsError(f"'{file}' is {form.title}", file=str(file), remedy=remedy)
-    guess, whole = _of_columns(read_head(file, _HEAD), file, joints)
+    whole: set[str] = set()
+    guess = given or ColumnGuess()
+    if given is None:
+        guess, whole = _of_columns(read_head(file, _HEAD), file, joints)
     if not guess.columns:
         count = counted_joints(signal_names(file))
         text = f'its columns cannot be assigned to the {len(joints)} joints {one_of(joints)}'
@@ -76,6 +82,71 @@ def guess_entry(
     elif rate is None:
         rate = _rate_by_velocities(replace(entry, time=None, rate=1.0, **signals), guess.joints)
     return replace(entry, time=guess.time, rate=rate, **signals), guess
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """
+    Columns of a table, and which of them are what.
+
+    Attributes
+    ----------
+    file:
+        As it was named.
+    choices:
+        All columns that may be a signal's.
+    time:
+        Column of the stamps, or two; None for none.
+    columns:
+        Column by joint by signal, as far as they are known.
+
+    """
+
+    file: str
+    choices: tuple[Column, ...]
+    time: Column | tuple[Column, Column] | None
+    columns: Mapping[str, Mapping[str, Column]]
+
+    def guess(self, joints: Sequence[str]) -> ColumnGuess:
+        """Return them as the columns that are given, of the joints that have all signals."""
+        found = {
+            s: {j: c for j, c in each.items() if c is not None} for s, each in self.columns.items()
+        }
+        signals = [signal for signal, each in found.items() if each]
+        of = tuple(j for j in joints if signals and all(j in found[s] for s in signals))
+        columns = {s: tuple(found[s][joint] for joint in of) for s in signals}
+        return ColumnGuess(self.time, columns if of else {}, of, given=True)
+
+
+def file_columns(
+    file: Path, joints: tuple[str, ...], given: ColumnGuess | None = None
+) -> FileColumns | None:
+    """
+    Return the columns of a table, as they are given or recognised; None for a bag.
+
+    Raises IdentificationError for a file that cannot be read.
+    """
+    if RecordingEntry(file=str(file)).file_format().head is None:
+        return None
+    head = read_head(file, _FIRST)
+    choices: list[Column] = []
+    for name, shape in head.shapes.items():
+        if shape is None or len(shape) == 1:
+            choices.append(name)
+        elif len(shape) == 2:
+            choices += [column_name(str(name), k) for k in range(shape[1])]
+    guess, whole = given or ColumnGuess(), set[str]()
+    if given is None:
+        with suppress(RecordingError):
+            guess, whole = _of_columns(read_head(file, _HEAD), file, joints)
+    columns = {
+        signal: {
+            joint: column_name(str(found[k]), k) if signal in whole else found[k]
+            for k, joint in enumerate(guess.joints)
+        }
+        for signal, found in guess.columns.items()
+    }
+    return FileColumns(str(file), tuple(choices), guess.time, columns)
 
 
 def _rate_by_velocities(entry: RecordingEntry, joints: tuple[str, ...]) -> float:

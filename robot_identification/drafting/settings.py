@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from ..data.column_names import ColumnGuess
 from ..data.drives import Drives, EffortDrive, PositionDrive
 from ..diagnosis.recording_faults import revolute
 from ..errors import SettingsError
@@ -51,6 +52,8 @@ class DraftSettings:
         (3,) acceleration of free fall in the base frame [m/s^2].
     xacro_arguments:
         Arguments for a xacro file.
+    columns:
+        Columns of tables by their files as they are named, in place of what is recognised.
 
     """
 
@@ -64,6 +67,7 @@ class DraftSettings:
     target: str | None = None
     gravity: tuple[float, ...] = EARTH_GRAVITY
     xacro_arguments: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, ColumnGuess] = field(default_factory=dict)
 
     def robot(
         self,

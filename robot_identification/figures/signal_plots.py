@@ -58,11 +58,11 @@ def envelope(source: RecordingSource, most: int = MOST_POINTS) -> Envelope:
     rows = 0
     for block in source.blocks(READ_ROWS):
         rows += len(block)
-        parts.append(_thinned(block.time, _signals(block), _BLOCK_POINTS))
+        parts.append(thinned(block.time, _signals(block), _BLOCK_POINTS))
     names = [name for name in SIGNALS if all(name in found for _, found in parts)]
     time = np.concatenate([time for time, _ in parts])
     signals = {name: np.concatenate([found[name] for _, found in parts]) for name in names}
-    time, signals = _thinned(time, signals, most)
+    time, signals = thinned(time, signals, most)
     left_out = tuple(getattr(source, 'left_out', ()))
     return Envelope(source_name(source), source.joints, time, signals, rows, left_out)
 
@@ -72,10 +72,14 @@ def _signals(block: Recording) -> dict[str, np.ndarray]:
     return {name: values for name, values in found.items() if values is not None}
 
 
-def _thinned(
+def thinned(
     time: np.ndarray, signals: dict[str, np.ndarray], most: int
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return least and largest values of ``most`` / 2 stretches; all where there are no more."""
+    """
+    Return least and largest values of ``most`` / 2 stretches in turn; all where there are no more.
+
+    ``time`` is (n,), and signals are (n, n_joints) by name; so are those that are returned.
+    """
     if len(time) <= most:
         return time, signals
     starts = np.linspace(0, len(time), most // 2, endpoint=False).astype(int)
@@ -98,7 +102,7 @@ def signal_figures(envelopes: Sequence[Envelope], units: Sequence[str]) -> list[
     most = max(400, min(MOST_POINTS, ALL_POINTS // max(1, lines)))
     figures = []
     for each in envelopes:
-        time, signals = _thinned(each.time, each.signals, most)
+        time, signals = thinned(each.time, each.signals, most)
         start = float(time[0]) if len(time) else 0.0
         time, label = time - start, f' · {each.name}' if len(envelopes) > 1 else ''
         bands = [_band(first - start, last - start) for first, last in each.left_out]

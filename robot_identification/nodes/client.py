@@ -415,6 +415,7 @@ class ServiceCaller:
         feedback: Callable[[Any], None] = lambda _: None,
         /,
         patience: float = 0.0,
+        canceled: Callable[[], bool] = lambda: False,
         **fields: Any,
     ) -> Any:
         """
@@ -428,6 +429,9 @@ class ServiceCaller:
             Called with each feedback.
         patience:
             Time for a goal that is canceled, by Ctrl-C or because it is late, to end [s].
+        canceled:
+            Asked some ten times a second; once it is true the goal is canceled, again each second
+            until it has ended, and its result is awaited.
 
         Raises
         ------
@@ -447,8 +451,16 @@ class ServiceCaller:
             handle = self._result(sent, 30.0, what, client.server_is_ready)
             if not handle.accepted:
                 raise RequestFailedError(f'{what}: the goal is refused')
-            done = handle.get_result_async()
-            result = self._result(done, seconds, what, client.server_is_ready).result
+            done, asked = handle.get_result_async(), -math.inf
+
+            def is_there() -> bool:
+                nonlocal asked
+                if canceled() and time.monotonic() > asked + _REPEAT:
+                    asked = time.monotonic()
+                    handle.cancel_goal_async()
+                return bool(client.server_is_ready())
+
+            result = self._result(done, seconds, what, is_there).result
             sent = None
         finally:
             if sent is not None:

@@ -16,6 +16,9 @@ from ..untrusted.writing import whole_file
 from .access import Access
 from .session import Session, Sessions
 
+RECONNECT = 10.0
+"""Time that a page is kept without its browser, as where the machine is busy [s]."""
+
 _SECURITY = {
     # what a page holds comes from users' files: it runs apart from the window, without requests
     'Content-Security-Policy': "sandbox allow-scripts allow-downloads; connect-src 'none'",
@@ -25,7 +28,7 @@ _SECURITY = {
 
 
 def serve(
-    sessions: Sessions, host: str, port: int, started: Callable[[str], None] = lambda address: None
+    sessions: Sessions, host: str, port: int, say: Callable[[str], None] = lambda text: None
 ) -> None:
     """
     Serve windows until Ctrl-C.
@@ -36,8 +39,9 @@ def serve(
         The windows; the first page shows the first one.
     host, port:
         To listen on; port 0 takes a free one.
-    started:
-        Called with the address, token included, when the socket is open.
+    say:
+        Called with the address, token included, when the socket is open, and at the end with what
+        becomes of a motion or a recording.
 
     Raises
     ------
@@ -60,6 +64,7 @@ def serve(
             dark=None,
             binding_refresh_interval=None,
             show_welcome_message=False,
+            reconnect_timeout=RECONNECT,
         )
         config = uvicorn.Config(
             Access(outer, token, host, port),
@@ -69,11 +74,11 @@ def serve(
             timeout_graceful_shutdown=1,
         )
         name = f'[{host}]' if ':' in host else host
-        started(f'http://{name}:{port}/?token={token}')
+        say(f'http://{name}:{port}/?token={token}')
         try:
             uvicorn.Server(config).run(sockets=[listening])
         finally:
-            sessions.close()
+            sessions.close(say)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -17,12 +17,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, TYPE_CHECKING
 
 from ..errors import IdentificationError, SettingsError
+from .robot import Ros
 from .worker import STOPPED, Worker
 
 if TYPE_CHECKING:
     from .values import Drafted, Identified, Planned, RobotSeen
 
-STAGES = ('robot', 'recordings', 'motion', 'identify', 'result', 'use')
+STAGES = ('robot', 'recordings', 'motion', 'identify', 'result', 'use', 'live', 'arm')
 
 PLANNER = ('duration', 'floor', 'time_budget', 'seed')
 """Settings of the planner that have a field of their own."""
@@ -81,10 +82,19 @@ class Session:
         Counted up by stage whenever there is something new to show.
     pages:
         Pages that show it.
+    ros:
+        The robot over ROS, which all windows share.
 
     """
 
-    def __init__(self, folder: Path, urdf: str = '', recordings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        urdf: str = '',
+        recordings: tuple[str, ...] = (),
+        ros: Ros | None = None,
+    ) -> None:
+        self.ros = ros or Ros()
         self.folder, self.urdf, self.recordings = folder, urdf, list(recordings)
         self.xacro = self.text = self.settings = self.planner_settings = ''
         self.facts: dict[str, Any] = {**dict.fromkeys(FACTS, ''), 'degrees': False}
@@ -119,6 +129,8 @@ class Session:
             return True
         if stage in ('recordings', 'motion'):
             return self.robot is not None
+        if stage in ('live', 'arm'):
+            return not self.ros.closed if stage == 'live' else self.ros.link is not None
         return self.experiment_good if stage == 'identify' else self.identified is not None
 
     def changed(self, *stages: str) -> None:
@@ -394,6 +406,7 @@ class Sessions:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.ros = Ros()
         self.all: dict[int, Session] = {}
 
     def new(self, urdf: str = '', recordings: tuple[str, ...] = ()) -> int:
@@ -403,7 +416,7 @@ class Sessions:
         while folder in taken or (folder.exists() and any(folder.iterdir())):
             number += 1
             folder = self._folder.with_name(f'{self._folder.name}_{number}')
-        session = Session(folder, urdf, recordings)
+        session = Session(folder, urdf, recordings, self.ros)
         self.all[len(self.all) + 1] = session
         session.worker.start()
         return len(self.all)
@@ -413,7 +426,8 @@ class Sessions:
         free = (number for number, session in self.all.items() if not session.pages)
         return next(free, 0) or self.new()
 
-    def close(self) -> None:
-        """Close all windows."""
+    def close(self, say: Callable[[str], None] = lambda text: None) -> None:
+        """Close all windows; what becomes of a motion or a recording is said."""
+        self.ros.close(say)
         for session in self.all.values():
             session.close()

@@ -27,6 +27,8 @@ TITLES = {
     'identify': 'Identify',
     'result': 'Result',
     'use': 'Use',
+    'live': 'Live',
+    'arm': 'Arm',
 }
 
 Run = Callable[[Callable[[], Awaitable[None]]], None]
@@ -38,7 +40,7 @@ class Stage(ABC):
     name = following = ''
 
     def __init__(self, session: Session, base: str, run: Run, go: Callable[[str], None]) -> None:
-        self.session, self.base, self.run, self._go = session, base, run, go
+        self.session, self.base, self.run, self.go = session, base, run, go
         self._fields: list[tuple[ValueElement, Any, str]] = []
 
     def build(self) -> None:
@@ -61,13 +63,16 @@ class Stage(ABC):
                 )
             if self.following and self.session.is_open(self.following):
                 ui.button(
-                    f'Go on: {TITLES[self.following]}', on_click=lambda: self._go(self.following)
+                    f'Go on: {TITLES[self.following]}', on_click=lambda: self.go(self.following)
                 ).props('no-caps outline')
             self.show()
 
     @abstractmethod
     def show(self) -> None:
         """Make what depends on the state."""
+
+    def tick(self) -> None:  # noqa: B027 - only what is live has something
+        """Show what changes all the time."""
 
     def kept(self, element: ValueElement, target: Any, name: str) -> ValueElement:
         """Keep the value of a field in an object or a dictionary, and show what others set."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from nicegui import ui
 
+from .robot_views import ArmStage, LiveStage
 from .session import Session, STAGES
 from .stage_views import (
     IdentifyStage,
@@ -43,7 +44,8 @@ _STYLE = """
   line-height: 1.35; }
 .window *:focus-visible { outline: 2px solid #0b5c94; outline-offset: 2px; }
 .window .q-uploader__list { min-height: 0; padding: 0; }
-.running { position: sticky; top: 0; z-index: 5; padding: .3rem 1rem; }
+.bars { position: sticky; top: 0; z-index: 5; width: 100%; }
+.bars > div { padding: .3rem 1rem; }
 """
 
 
@@ -69,6 +71,8 @@ class Page:
             IdentifyStage,
             ResultStage,
             UseStage,
+            LiveStage,
+            ArmStage,
         )
         self._stages: dict[str, Any] = {
             name: kind(session, base, self._run, self._go)
@@ -107,12 +111,21 @@ class Page:
                 name: ui.tab(name, f'{number} {TITLES[name]}')
                 for number, name in enumerate(STAGES, 1)
             }
-        with ui.row().classes(
-            'running w-full items-center bg-primary text-white'
-        ) as self._running:
-            self._words = ui.label().props('role=status').classes('grow')
-            self._share = ui.linear_progress(0.0, show_value=False, color='white').classes('w-40')
-            ui.button('Stop', on_click=self._session.stop).props('dense outline color=white')
+        ros = self._session.ros
+        if ros.closed:
+            ui.label(ros.closed).classes('soft q-px-md')
+        with ui.column().classes('bars gap-0'):
+            with ui.row().classes('running w-full items-center bg-primary text-white') as running:
+                self._words = ui.label().props('role=status').classes('grow')
+                self._share = ui.linear_progress(0.0, show_value=False, color='white')
+                ui.button('Stop', on_click=self._session.stop).props('dense outline color=white')
+            with ui.row().classes('moving w-full items-center bg-negative text-white') as moving:
+                self._phase = ui.label().props('role=status').classes('grow')
+                ui.button('Cancel', on_click=lambda: ros.link and ros.link.cancel()).props(
+                    'no-caps color=white text-color=negative'
+                )
+        self._share.classes('w-40')
+        self._running, self._moving = running, moving
 
     def _run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Carry out work of the session; the page may be closed meanwhile."""
@@ -125,10 +138,12 @@ class Page:
         """Show what is new."""
         session = self._session
         for name, version in session.versions.items():
+            version += session.ros.version * (name in ('live', 'arm'))
             if self._seen.get(name) != version:
                 self._seen[name] = version
                 self._handles[name].set_enabled(session.is_open(name))
                 self._stages[name].refresh()
+        self._stages[str(self._tabs.value)].tick()
         if not session.is_open(str(self._tabs.value)):
             self._tabs.set_value('robot' if session.robot is None else 'recordings')
         job = session.job
@@ -138,3 +153,18 @@ class Page:
             self._words.set_text(shown[0])
             self._share.set_value(min(max(shown[1], 0.0), 1.0))
         self._job = shown
+        self._look_at_motion()
+
+    def _look_at_motion(self) -> None:
+        """Show the motion that is under way, on every stage."""
+        link = self._session.ros.link
+        feedback = None if link is None else link.moving
+        self._moving.set_visibility(feedback is not None)
+        if link is not None and not link.executing:
+            self._phase.set_text('dry run: nothing moves')
+        elif feedback is not None:
+            self._phase.set_text(
+                f'{feedback.phase.replace("_", " ")}, {100.0 * feedback.progress:.0f} %; tracking '
+                f'error {feedback.tracking_error:.3g}, share of effort limits '
+                f'{feedback.effort_share:.2g}'
+            )

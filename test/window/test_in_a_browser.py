@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The window in a real browser: from the shipped recording of the TX-40 to an exported URDF."""
 
-from contextlib import contextmanager
 import os
 from pathlib import Path
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import time
 
-from driven_browser import driven_browser
+from driven_browser import driven_browser, fill, go, running_window
 import pytest
 from robot_identification.cli import main
 from robot_identification.model.robot import Robot
@@ -28,26 +24,6 @@ FACTS = {
 pytest.importorskip('nicegui', reason='the extra window is missing')
 
 
-@contextmanager
-def running_window(folder, *arguments):
-    """Start the command in a folder; give the address that it prints."""
-    process = subprocess.Popen(
-        [sys.executable, '-m', 'robot_identification.cli', 'window', *map(str, arguments)],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
-    )
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=30)[0]
-        assert process.returncode == 0, said
-        assert not said, said
-
-
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     """Give a folder with the robot and its recording."""
@@ -56,21 +32,6 @@ def folder(tmp_path_factory):
     for name in ('pos_read_data.csv.gz', 'curr_data.csv.gz'):
         shutil.copy(TX40 / name, folder)
     return folder
-
-
-def fill(browser, label, text):
-    """Go to a field by the keyboard, and type."""
-    browser.tab_to(label)
-    browser.type(text)
-
-
-def go(browser, title):
-    """Go on to a stage by the keyboard."""
-    browser.tab_to(f'Go on: {title}')
-    browser.press('Enter')
-    browser.wait_for(
-        f"document.querySelector('[role=tab][aria-selected=true]').innerText.includes('{title}')"
-    )
 
 
 @pytest.mark.timeout(300)

@@ -115,11 +115,11 @@ def _build_and_spin(
                 _shut_down(node, executor)
     finally:
         executor.shutdown(timeout_sec=2.0)
-        _leave(node)
+        leave(node)
     return EXIT_OK
 
 
-def _leave(node: Node) -> None:
+def leave(node: Node) -> None:
     """
     Destroy a node; SIGALRM ends the process if that takes longer than `LEAVE_SECONDS`.
 
@@ -140,7 +140,7 @@ def client_node(name: str, **options: Any) -> Iterator[Node]:
     """
     Give a node of a program that is no node, in its main thread; initialises and shuts down ROS.
 
-    Signals stay the program's.  What it has to say it says before it leaves, see `_leave`.
+    Signals stay the program's.  What it has to say it says before it leaves, see `leave`.
     """
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
@@ -148,7 +148,7 @@ def client_node(name: str, **options: Any) -> Iterator[Node]:
         try:
             yield node
         finally:
-            _leave(node)
+            leave(node)
     finally:
         rclpy.try_shutdown()
 

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages of a window's page that need ROS 2: the robot as it is, and its motion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui import ui
+
+from ..data.recording import SIGNALS
+from .stage_views import Stage
+
+DRAWN = 8
+"""Joints that are drawn unless others are chosen."""
+
+MOST_PARAMETERS = 40
+"""Parameters of the online estimate that are shown."""
+
+
+class RosStage(Stage):
+    """A stage whose requests go to the nodes."""
+
+    def ask(self, label: str, verb: str, fields: Any = dict) -> None:
+        """Make a button that calls a service by its verb; ``fields`` returns the request's."""
+        ros = self.session.ros
+
+        def send() -> None:
+            ros.start(self.name, lambda: ros.ask(verb, **fields()))
+
+        ui.button(label, on_click=send).props('no-caps outline')
+
+    def show(self) -> None:
+        """Show the last answer."""
+        line = self.session.ros.lines.get(self.name, '')
+        if line:
+            wrong = line.startswith('error: ')
+            ui.label(line).classes('error' if wrong else '').props('role=alert' if wrong else '')
+
+
+class LiveStage(RosStage):
+    """Joint states as they come, the recorder, the online estimate, the observer."""
+
+    name, following = 'live', 'arm'
+
+    def fields(self) -> None:
+        """Make fields, buttons and the chart."""
+        ros = self.session.ros
+        with ui.row().classes('w-full items-end') as self._closed:
+            self.field('namespace of the nodes', ros, 'namespace', 'empty: none')
+            ui.button(
+                f'Join ROS 2, domain {ros.domain}', on_click=lambda: ros.start('live', ros.join)
+            ).props('no-caps')
+            ui.label('Opens the sockets of DDS, by which other programs are found.').classes(
+                'soft'
+            )
+        with ui.column().classes('w-full') as self._open:
+            self._head = ui.label()
+            with ui.row().classes('w-full items-end'):
+                self._signal = ui.toggle(list(SIGNALS), value='position').props('no-caps')
+                self._joints = ui.select([], multiple=True, label='joints').props('dense')
+                self._joints.classes('grow')
+            self._chart = ui.echart(_chart()).classes('w-full').style('height: 300px')
+            self._recorder = self._section('Recorder')
+            recording = {'name': ''}
+            with ui.row().classes('items-end'):
+                self.field('name of the recording', recording, 'name', 'empty: by the time')
+                self.ask('Record', 'record', lambda: dict(recording))
+                self.ask('End the recording', 'end')
+            self._online = self._section('Online estimate')
+            with ui.row():
+                for label, verb, value in (
+                    ('On', 'online', True), ('Off', 'online', False),
+                    ('Freeze', 'freeze', True), ('Go on', 'freeze', False),
+                ):  # fmt: skip
+                    self.ask(label, verb, lambda value=value: {'data': value})
+                self.ask('Save', 'save')
+            with ui.expansion('its parameters').classes('w-full'), ui.element('pre'):
+                self._parameters = ui.label().style('white-space: inherit')
+            self._observer = self._section('Observer')
+
+    def _section(self, title: str) -> ui.label:
+        ui.label(title).classes('text-lg')
+        return ui.label().classes('soft')
+
+    def refresh(self) -> None:
+        """Show what is open."""
+        joined = self.session.ros.link is not None
+        self._closed.set_visibility(not joined)
+        self._open.set_visibility(joined)
+        super().refresh()
+
+    def show(self) -> None:
+        """Show the last answer, and what to do with a recording."""
+        super().show()
+        recorded_button(self)
+
+    def tick(self) -> None:
+        """Show what has come meanwhile."""
+        link = self.session.ros.link
+        if link is None:
+            return
+        latest, states = link.latest, link.states()
+        self._recorder.set_text(recorder_words(latest.get('recorder')))
+        self._online.set_text(online_words(latest.get('online')))
+        self._parameters.set_text(parameter_lines(latest.get('parameters')))
+        self._observer.set_text(observer_words(latest))
+        if states is None:
+            self._head.set_text("no joint states come on 'joint_states'")
+            return
+        signal = self._signal.value
+        self._head.set_text(f'{len(states.joints)} joints at {states.rate:.0f} Hz')
+        if self._joints.options != list(states.joints):
+            self._joints.set_options(list(states.joints), value=list(states.joints[:DRAWN]))
+        time, values = states.time.round(2).tolist(), states.signals[signal]
+        self._chart.options['series'] = [
+            {
+                'type': 'line', 'name': joint, 'showSymbol': False,
+                # a number that is none is a gap
+                'data': [[t, y if y == y else None] for t, y in zip(time, column, strict=True)],
+            }
+            for j, joint in enumerate(states.joints)
+            if joint in self._joints.value
+            for column in [values[:, j].round(5).tolist()]
+        ]  # fmt: skip
+        self._chart.update()
+
+
+class ArmStage(RosStage):
+    """A plan: dry run, two confirmations, the motion, its recording."""
+
+    name = 'arm'
+
+    def fields(self) -> None:
+        """Make fields and buttons."""
+        ros = self.session.ros
+        ui.label(
+            'The robot moves here. Have the emergency stop at hand: Cancel asks the excitation '
+            'node, which asks the controller, and replaces no emergency stop. A motion goes on '
+            'when this page is closed, and can be canceled on any page of this address; Ctrl-C '
+            'in the terminal cancels it.'
+        )
+        with ui.row().classes('w-full items-end'):
+            self.field(
+                'plan.yaml, or plan of the excitation node', ros.motion, 'source', 'plan_1'
+            ).classes('grow')
+            self._take = ui.button('Take the plan of stage 3', on_click=self._take_plan)
+            self._take.props('no-caps outline')
+        with ui.element('div').classes('fields'):
+            self.field('share of the planned speed', ros.motion, 'speed', 'slow at first')
+            self.field('name of the recording', ros.motion, 'recording', 'empty: none is made')
+        with ui.row():
+            ui.button(
+                'Dry run: every check, nothing moves',
+                on_click=lambda: ros.start('arm', ros.dry_run),
+            ).props('no-caps')
+            self._move = ui.button(on_click=ros.confirm, color='negative').props('no-caps')
+
+    def _take_plan(self) -> None:
+        files = () if self.session.planned is None else self.session.planned.files
+        self.session.ros.motion['source'] = next(f for f in files if f.endswith('plan.yaml'))
+        self.session.ros.version += 1
+
+    def refresh(self) -> None:
+        """Show what is known of the motion."""
+        self._take.set_visibility(self.session.planned is not None)
+        super().refresh()
+
+    def show(self) -> None:
+        """Show the last answer, and what to do with a recording."""
+        super().show()
+        recorded_button(self)
+
+    def tick(self) -> None:
+        """Show whether the motion may be confirmed, once or again."""
+        ros = self.session.ros
+        ready = ros.may_move and ros.link is not None and ros.link.moving is None
+        self._move.set_enabled(ready)
+        self._move.set_text(
+            'Press again: the robot moves' if ros.confirming
+            else 'Move the robot: press twice' if ready
+            else 'Move the robot: after the dry run'
+        )  # fmt: skip
+
+
+def recorded_button(stage: Stage) -> None:
+    """Make a button that takes the last recording over ROS into the window."""
+    session, path = stage.session, stage.session.ros.recorded
+
+    def take() -> None:
+        session.add(path)
+        stage.go('recordings')
+
+    if path:
+        ui.button(f'Identify from {path}', on_click=take).props('no-caps outline')
+
+
+def _chart() -> dict[str, Any]:
+    return {
+        'animation': False, 'tooltip': {'trigger': 'axis'}, 'legend': {'type': 'scroll'},
+        'grid': {'left': 60, 'right': 20, 'top': 40, 'bottom': 40},
+        'xAxis': {'type': 'value', 'min': -30, 'max': 0, 'name': 's', 'nameLocation': 'middle'},
+        'yAxis': {'type': 'value', 'scale': True}, 'series': [],
+    }  # fmt: skip
+
+
+def recorder_words(status: Any) -> str:
+    """Return the state of the recorder in words."""
+    if status is None:
+        return 'no recorder is heard'
+    head = 'recording' if status.recording else 'not recording'
+    if not status.path:
+        return head
+    last = '' if status.recording else '; the last one: '
+    counts = f'{status.messages} messages in {status.duration:.1f} s, {status.dropped} missing'
+    return f'{head}{last} {status.path}: {counts}' + (status.message and f'; {status.message}')
+
+
+def online_words(status: Any) -> str:
+    """Return the state of the online identification in words."""
+    if status is None:
+        return 'no identification node is heard'
+    names = ('OFF', 'STARTING', 'WAITING', 'LEARNING', 'FROZEN')
+    state = next((name for name in names if getattr(status, name) == status.state), '?').lower()
+    counts = f'{status.updates} updates at {status.rate:.0f} Hz, {status.lost} lost'
+    return f'{state}: {counts}' + (status.message and f'; {status.message}')
+
+
+def parameter_lines(parameters: Any) -> str:
+    """Return the parameters of the online estimate, those known best first."""
+    if parameters is None:
+        return 'no estimate has come'
+    known = [each for each in parameters.parameters if each.std == each.std]
+    known.sort(key=lambda each: each.relative_std)
+    lines = [f'{e.name:24} {e.value:11.4g} ± {e.std:.2g} {e.unit}' for e in known]
+    more = [f'and {len(lines) - MOST_PARAMETERS} more'] if len(lines) > MOST_PARAMETERS else []
+    return '\n'.join([*lines[:MOST_PARAMETERS], *more])
+
+
+def observer_words(latest: dict[str, Any]) -> str:
+    """Return what the observer has found, in words."""
+    contact, external = latest.get('contact'), latest.get('external_effort')
+    if contact is None:
+        return 'no observer is heard'
+    words = 'contact' if contact.data else 'no contact'
+    if external is None or not external.effort:
+        return words
+    efforts = ', '.join(
+        f'{n} {e:.3g}' for n, e in zip(external.name, external.effort, strict=True)
+    )
+    return f'{words}; efforts from outside [N m or N]: {efforts}'
