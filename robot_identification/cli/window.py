@@ -60,8 +60,22 @@ def window(options: argparse.Namespace) -> int:
                 'reads files by it with your rights, and nothing is encrypted on the way'
             ]
         )
+    _require_files(options.urdf, options.recordings)
     sessions = Sessions(options.out)
     sessions.new(str(options.urdf or ''), tuple(map(str, options.recordings)))
     with suppress(KeyboardInterrupt):
         serve(sessions, options.host, options.port, lambda text: print(text, flush=True))
     return EXIT_OK
+
+
+def _require_files(urdf: Path | None, recordings: list[Path]) -> None:
+    """Raise what `check` and `init` raise where a file does not exist."""
+    if urdf is not None and not urdf.expanduser().exists():
+        from ..model.urdf_files import read_urdf
+
+        read_urdf(urdf)
+    for recording in recordings:
+        if not recording.expanduser().exists():
+            from ..drafting.entry_guess import guess_entry
+
+            guess_entry(recording, (), 1.0)

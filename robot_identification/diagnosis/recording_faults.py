@@ -309,10 +309,18 @@ def still_joints(robot: Robot, positions: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
+    for joint, found in saturated_times(robot, recordings):
+        yield saturation_fault(joint, found)
+
+
+def saturated_times(
+    robot: Robot, recordings: Sequence[Recording]
+) -> Iterator[tuple[str, Saturation]]:
+    """Iterate over the joints whose efforts are limited for certain, whatever the motion is."""
     for j, joint in enumerate(robot.joints):
         found = saturation(recordings, j)
         if found is not None and found.exact:
-            yield saturation_fault(joint, found)
+            yield joint, found
 
 
 def saturation_fault(joint: str, found: Saturation) -> RecordingFault:

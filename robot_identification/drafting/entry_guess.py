@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 import warnings
@@ -84,69 +83,31 @@ def guess_entry(
     return replace(entry, time=guess.time, rate=rate, **signals), guess
 
 
-@dataclass(frozen=True)
-class FileColumns:
+def file_columns(file: Path, joints: tuple[str, ...]) -> tuple[tuple[Column, ...], ColumnGuess]:
     """
-    Columns of a table, and which of them are what.
+    Return all columns of a table, and what is recognised of them.
 
-    Attributes
-    ----------
-    file:
-        As it was named.
-    choices:
-        All columns that may be a signal's.
-    time:
-        Column of the stamps, or two; None for none.
-    columns:
-        Column by joint by signal, as far as they are known.
-
-    """
-
-    file: str
-    choices: tuple[Column, ...]
-    time: Column | tuple[Column, Column] | None
-    columns: Mapping[str, Mapping[str, Column]]
-
-    def guess(self, joints: Sequence[str]) -> ColumnGuess:
-        """Return them as the columns that are given, of the joints that have all signals."""
-        found = {
-            s: {j: c for j, c in each.items() if c is not None} for s, each in self.columns.items()
-        }
-        signals = [signal for signal, each in found.items() if each]
-        of = tuple(j for j in joints if signals and all(j in found[s] for s in signals))
-        columns = {s: tuple(found[s][joint] for joint in of) for s in signals}
-        return ColumnGuess(self.time, columns if of else {}, of, given=True)
-
-
-def file_columns(
-    file: Path, joints: tuple[str, ...], given: ColumnGuess | None = None
-) -> FileColumns | None:
-    """
-    Return the columns of a table, as they are given or recognised; None for a bag.
-
-    Raises IdentificationError for a file that cannot be read.
+    Columns of arrays are named one by one.  Raises IdentificationError for a file that has no
+    columns, or cannot be read.
     """
     if RecordingEntry(file=str(file)).file_format().head is None:
-        return None
-    head = read_head(file, _FIRST)
+        raise recording_error(file, 'has no columns', 'its joints have names')
     choices: list[Column] = []
-    for name, shape in head.shapes.items():
+    for name, shape in read_head(file, _FIRST).shapes.items():
         if shape is None or len(shape) == 1:
             choices.append(name)
         elif len(shape) == 2:
             choices += [column_name(str(name), k) for k in range(shape[1])]
-    guess, whole = given or ColumnGuess(), set[str]()
-    if given is None:
-        with suppress(RecordingError):
-            guess, whole = _of_columns(read_head(file, _HEAD), file, joints)
+    try:
+        guess, whole = _of_columns(read_head(file, _HEAD), file, joints)
+    except RecordingError:
+        return tuple(choices), ColumnGuess()
     columns = {
-        signal: {
-            joint: column_name(str(found[k]), k) if signal in whole else found[k]
-            for k, joint in enumerate(guess.joints)
-        }
+        signal: tuple(column_name(str(c), k) for k, c in enumerate(found))
         for signal, found in guess.columns.items()
+        if signal in whole
     }
-    return FileColumns(str(file), tuple(choices), guess.time, columns)
+    return tuple(choices), replace(guess, columns={**guess.columns, **columns})
 
 
 def _rate_by_velocities(entry: RecordingEntry, joints: tuple[str, ...]) -> float:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,16 @@ _GAP = 0.06  # between the panels of a figure
 
 
 @dataclass(frozen=True)
+class Band:
+    """Time of a recording with a word on it, from ``first`` to ``last`` [s]; no joints: all."""
+
+    first: float
+    last: float
+    word: str
+    joints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Envelope:
     """
     A recording, thinned to the extremes of short stretches, so that no peak is lost.
@@ -39,8 +49,8 @@ class Envelope:
         of a stretch.
     rows:
         Samples of the whole recording.
-    left_out:
-        Times that are not used, [first, last] each [s].
+    bands:
+        Times that are marked: those that are not used, and what was found.
 
     """
 
@@ -49,7 +59,7 @@ class Envelope:
     time: np.ndarray
     signals: dict[str, np.ndarray]
     rows: int
-    left_out: tuple[tuple[float, float], ...] = field(default=())
+    bands: tuple[Band, ...] = ()
 
 
 def envelope(source: RecordingSource, most: int = MOST_POINTS) -> Envelope:
@@ -63,8 +73,9 @@ def envelope(source: RecordingSource, most: int = MOST_POINTS) -> Envelope:
     time = np.concatenate([time for time, _ in parts])
     signals = {name: np.concatenate([found[name] for _, found in parts]) for name in names}
     time, signals = thinned(time, signals, most)
-    left_out = tuple(getattr(source, 'left_out', ()))
-    return Envelope(source_name(source), source.joints, time, signals, rows, left_out)
+    left_out = getattr(source, 'left_out', ())
+    bands = tuple(Band(first, last, 'left out') for first, last in left_out)
+    return Envelope(source_name(source), source.joints, time, signals, rows, bands)
 
 
 def _signals(block: Recording) -> dict[str, np.ndarray]:
@@ -96,7 +107,7 @@ def signal_figures(envelopes: Sequence[Envelope], units: Sequence[str]) -> list[
     """
     Return a figure of each joint and recording: position, velocity and effort over time.
 
-    ``units`` are those of the positions, rad or m; times that are left out are shaded.
+    ``units`` are those of the positions, rad or m; bands are shaded, with their words.
     """
     lines = sum(len(each.joints) * len(each.signals) for each in envelopes)
     most = max(400, min(MOST_POINTS, ALL_POINTS // max(1, lines)))
@@ -105,10 +116,12 @@ def signal_figures(envelopes: Sequence[Envelope], units: Sequence[str]) -> list[
         time, signals = thinned(each.time, each.signals, most)
         start = float(time[0]) if len(time) else 0.0
         time, label = time - start, f' · {each.name}' if len(envelopes) > 1 else ''
-        bands = [_band(first - start, last - start) for first, last in each.left_out]
         figures += [
             _figure(each, j, unit, time, signals, label, bands)
             for j, (joint, unit) in enumerate(zip(each.joints, units, strict=True))
+            for bands in [
+                [_band(b, start) for b in each.bands if not b.joints or joint in b.joints]
+            ]
         ]
     return figures
 
@@ -153,6 +166,9 @@ def _figure(
     return Figure(text, traces, layout, time=recording.name, joint=joint)
 
 
-def _band(first: float, last: float) -> dict[str, Any]:
-    return {'type': 'rect', 'x0': first, 'x1': last, 'y0': 0, 'y1': 1, 'yref': 'paper',
-            'fillcolor': PALE, 'opacity': 0.4, 'line': {'width': 0}}  # fmt: skip
+def _band(band: Band, start: float) -> dict[str, Any]:
+    return {
+        'type': 'rect', 'x0': band.first - start, 'x1': band.last - start, 'y0': 0, 'y1': 1,
+        'yref': 'paper', 'fillcolor': PALE, 'opacity': 0.4, 'line': {'width': 0},
+        'label': {'text': escaped(band.word), 'textposition': 'top left', 'font': {'size': 11}},
+    }  # fmt: skip

@@ -226,8 +226,12 @@ def _draw_heatmap(canvas: Canvas, axes: Axes, trace: Mapping[str, Any]) -> None:
 
 
 def _draw_rule(axes: Axes, shape: Mapping[str, Any]) -> Any:
-    """Draw a vertical line; return it if the legend names it."""
+    """Draw a band, or a vertical line; return the line if the legend names it."""
     line = shape['line']
+    if shape['type'] == 'rect':
+        ends = shape['x0'], shape['x1']
+        axes.axvspan(*ends, color=_colour(shape['fillcolor']), alpha=shape['opacity'])
+        return None
     style = {'dash': '--', 'dot': ':'}.get(line.get('dash', ''), '-')
     drawn = axes.axvline(shape['x0'], color=_colour(line['color']), linestyle=style, linewidth=0.8)
     label = shape.get('name') or shape.get('label', {}).get('text')

@@ -172,6 +172,11 @@ class Ros:
             f'{done.max_effort_share:.2g}; {done.recording_path or "not recorded"}'
         )
 
+    def cancel(self) -> None:
+        """Cancel the motion or the dry run that is under way."""
+        if self.link is not None:
+            self.link.cancel()
+
     def close(self, say: Callable[[str], None]) -> None:
         """Leave ROS; what is under way is ended in order, or said."""
         if self.link is not None:

@@ -7,8 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
-from ..data.recording import SIGNALS
-from .stage_views import Stage
+from .stage_views import SIGNALS, Stage
 
 DRAWN = 8
 """Joints that are drawn unless others are chosen."""
@@ -156,13 +155,13 @@ class ArmStage(RosStage):
             self._move = ui.button(on_click=ros.confirm, color='negative').props('no-caps')
 
     def _take_plan(self) -> None:
-        files = () if self.session.planned is None else self.session.planned.files
+        files = () if self.session.found.planned is None else self.session.found.planned.files
         self.session.ros.motion['source'] = next(f for f in files if f.endswith('plan.yaml'))
         self.session.ros.version += 1
 
     def refresh(self) -> None:
         """Show what is known of the motion."""
-        self._take.set_visibility(self.session.planned is not None)
+        self._take.set_visibility(self.session.found.planned is not None)
         super().refresh()
 
     def show(self) -> None:

@@ -148,8 +148,8 @@ def _keep(content: BinaryIO, path: Path) -> None:
 def shown_file(session: Session, name: str) -> Path | None:
     """Return a file that a window's page may show or save; None for other names."""
     found = {name: session.drawn(name) for name in ('robot.html', 'signals.html')}
-    paths = [Path(path) for path in session.exported.values()]
-    for step in (session.planned, session.identified):
+    paths = [Path(path) for path in session.found.exported.values()]
+    for step in (session.found.planned, session.found.identified):
         paths += map(Path, () if step is None else step.files)
     found.update((path.name, path) for path in (session.experiment, *paths))
     return found.get(name)

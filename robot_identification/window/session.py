@@ -9,19 +9,17 @@ of its own, under the names that the command line gives them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 import shlex
 from tempfile import TemporaryDirectory
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
-from ..errors import IdentificationError, SettingsError
+from ..errors import IdentificationError
 from .robot import Ros
+from .values import Drafted, FileColumns, Identified, Planned, RobotSeen, settings_of, Step
 from .worker import STOPPED, Worker
-
-if TYPE_CHECKING:
-    from .values import Drafted, Identified, Planned, RobotSeen
 
 STAGES = ('robot', 'recordings', 'motion', 'identify', 'result', 'use', 'live', 'arm')
 
@@ -52,6 +50,67 @@ class Job:
     share: float = 0.0
 
 
+@dataclass
+class Given:
+    """
+    What the user of a window has given.
+
+    Attributes
+    ----------
+    urdf, xacro, recordings:
+        Files as they are typed, and arguments for xacro (``name:=value ...``).
+    facts:
+        Facts on the recordings, as texts but ``degrees``; see `steps.draft_settings`.
+    columns:
+        Columns of tables that were corrected, by file.
+    text:
+        The experiment file, as it is being edited.
+    settings:
+        Settings of the experiment that are overruled, ``KEY=VALUE`` by lines.
+    planner, planner_settings:
+        Texts of `PLANNER`, and other settings of a plan, ``KEY=VALUE`` by lines.
+
+    """
+
+    urdf: str = ''
+    recordings: list[str] = field(default_factory=list)
+    xacro: str = ''
+    facts: dict[str, Any] = field(
+        default_factory=lambda: {**dict.fromkeys(FACTS, ''), 'degrees': False}
+    )
+    columns: dict[str, FileColumns] = field(default_factory=dict)
+    text: str = ''
+    settings: str = ''
+    planner: dict[str, str] = field(default_factory=lambda: dict.fromkeys(PLANNER, ''))
+    planner_settings: str = ''
+
+
+@dataclass
+class Found:
+    """
+    What the steps of a window have found; None, or empty, where they are still to be done.
+
+    Attributes
+    ----------
+    robot, columns, drafted, signals, planned, identified:
+        By the steps; signals in words.
+    usable:
+        Whether the experiment file was written and can be used.
+    exported:
+        Files by format, with ``--samples N`` where they are sets.
+
+    """
+
+    robot: RobotSeen | None = None
+    columns: tuple[FileColumns, ...] = ()
+    drafted: Drafted | None = None
+    signals: str = ''
+    usable: bool = False
+    planned: Planned | None = None
+    identified: Identified | None = None
+    exported: dict[str, str] = field(default_factory=dict)
+
+
 class Session:
     """
     One window.
@@ -60,20 +119,10 @@ class Session:
     ----------
     folder:
         For its files.
-    urdf, xacro, recordings:
-        Files as their user types them, and arguments for xacro (``name:=value ...``).
-    facts:
-        Facts on the recordings, as texts but ``degrees``; see `steps.draft_settings`.
-    text:
-        The experiment file, as it is being edited.
-    settings:
-        Settings of the experiment that are overruled, ``KEY=VALUE`` by lines.
-    planner, planner_settings:
-        Texts of `PLANNER`, and other settings of a plan, ``KEY=VALUE`` by lines.
-    robot, drafted, signals, planned, identified:
-        What the steps have found; None, or empty, where they are still to be done.
-    experiment_good:
-        Whether the experiment file was written and can be used.
+    given, found:
+        What its user has given, and what its steps have found.
+    ros:
+        The robot over ROS, which all windows share.
     errors:
         The line of the last failure by stage.
     job:
@@ -82,29 +131,11 @@ class Session:
         Counted up by stage whenever there is something new to show.
     pages:
         Pages that show it.
-    ros:
-        The robot over ROS, which all windows share.
 
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        urdf: str = '',
-        recordings: tuple[str, ...] = (),
-        ros: Ros | None = None,
-    ) -> None:
-        self.ros = ros or Ros()
-        self.folder, self.urdf, self.recordings = folder, urdf, list(recordings)
-        self.xacro = self.text = self.settings = self.planner_settings = ''
-        self.facts: dict[str, Any] = {**dict.fromkeys(FACTS, ''), 'degrees': False}
-        self.planner = dict.fromkeys(PLANNER, '')
-        self.robot: RobotSeen | None = None
-        self.drafted: Drafted | None = None
-        self.planned: Planned | None = None
-        self.identified: Identified | None = None
-        self.signals, self.experiment_good = '', False
-        self.exported: dict[str, str] = {}
+    def __init__(self, folder: Path, given: Given, ros: Ros | None = None) -> None:
+        self.folder, self.given, self.found, self.ros = folder, given, Found(), ros or Ros()
         self.errors: dict[str, str] = {}
         self.job: Job | None = None
         self.versions = dict.fromkeys(STAGES, 0)
@@ -128,10 +159,10 @@ class Session:
         if stage == 'robot':
             return True
         if stage in ('recordings', 'motion'):
-            return self.robot is not None
+            return self.found.robot is not None
         if stage in ('live', 'arm'):
             return not self.ros.closed if stage == 'live' else self.ros.link is not None
-        return self.experiment_good if stage == 'identify' else self.identified is not None
+        return self.found.usable if stage == 'identify' else self.found.identified is not None
 
     def changed(self, *stages: str) -> None:
         """Have pages show stages again; all of them where none is named."""
@@ -148,8 +179,8 @@ class Session:
 
     def add(self, recording: str) -> None:
         """Add a recording to those given."""
-        if recording not in self.recordings:
-            self.recordings.append(recording)
+        if recording not in self.given.recordings:
+            self.given.recordings.append(recording)
         self.changed('recordings')
 
     def take(self, stage: str, path: Path) -> None:
@@ -157,7 +188,7 @@ class Session:
         if stage == 'recordings':
             self.add(str(path))
         else:
-            self.urdf = str(path)
+            self.given.urdf = str(path)
             self.start(self.open_robot())
 
     def begin(self) -> None:
@@ -180,129 +211,137 @@ class Session:
 
     async def open_all(self) -> None:
         """Go as far as what was given allows."""
-        if self.urdf:
+        if self.given.urdf:
             await self.open_robot()
-        if self.robot is not None and self.recordings:
+        if self.found.robot is not None and self.given.recordings:
             await self.draft()
 
     async def open_robot(self) -> None:
         """Read the robot, and close what followed from another one."""
-        self.robot = self.drafted = self.planned = None
+        given, found = self.given, self.found
+        found.robot = found.drafted = found.planned = None
+        found.columns = ()
         self._close_experiment()
         self.changed()
-
-        def arguments() -> tuple[Any, ...]:
-            return self.urdf, xacro_of(self.xacro), str(self.drawn('robot.html'))
-
-        self.robot = await self._done('robot', 'look_at_robot', arguments)
+        page = str(self.drawn('robot.html'))
+        found.robot = await self._done('robot', 'look_at_robot', given.urdf, given.xacro, page)
         self.changed()
 
     async def draft(self) -> None:
-        """Draft the experiment from the recordings and the facts."""
-        self.drafted = None
+        """Draft the experiment from the recordings, their columns and the facts."""
+        given, found = self.given, self.found
+        found.drafted, found.columns = None, ()
         self._close_experiment()
         self.changed()
-
-        def arguments() -> tuple[Any, ...]:
-            if not self.recordings:
-                raise SettingsError('there is no recording', remedy='drop one, or name its file')
-            xacro, facts = xacro_of(self.xacro), dict(self.facts)
-            return self.urdf, list(self.recordings), facts, xacro, str(self.experiment)
-
-        self.drafted = await self._done('recordings', 'draft_experiment', arguments)
-        if self.drafted is not None and self.drafted.text:
-            self.text = self.drafted.text
+        files = tuple(given.recordings)
+        columns = {file: given.columns[file] for file in files if file in given.columns}
+        common = given.urdf, files, given.xacro, columns
+        found.columns = await self._done('recordings', 'look_at_columns', *common) or ()
+        if 'recordings' not in self.errors:
+            more = dict(given.facts), str(self.experiment)
+            found.drafted = await self._done('recordings', 'draft_experiment', *common, *more)
+        if found.drafted is not None and found.drafted.text:
+            given.text = found.drafted.text
             await self._read_signals()
         self.changed()
 
+    def correct(self, columns: FileColumns, signal: str, joint: str, column: Any) -> None:
+        """Say which column of a file is a signal of a joint, or its time; None for none."""
+        kept = self.given.columns.get(columns.file, columns)
+        if signal == 'time':
+            kept = replace(kept, time=column)
+        else:
+            of = {**kept.columns.get(signal, {}), joint: column}
+            kept = replace(kept, columns={**kept.columns, signal: of})
+        self.given.columns[columns.file] = kept
+
     async def take_proposal(self) -> None:
         """Take what the recordings speak for, and draft again."""
-        if self.drafted is not None:
-            self.facts.update(self.drafted.changes)
+        if self.found.drafted is not None:
+            self.given.facts.update(self.found.drafted.changes)
             await self.draft()
 
     async def save_text(self) -> None:
         """Check and write the experiment file as it was edited."""
         self._close_experiment()
-        arguments = (str(self.experiment), self.text)
-        await self._done('recordings', 'save_experiment', lambda: arguments)
+        text = self.given.text
+        await self._done('recordings', 'save_experiment', str(self.experiment), text)
         if 'recordings' not in self.errors:
             await self._read_signals()
         self.changed()
 
     async def _read_signals(self) -> None:
-        arguments = (str(self.experiment), str(self.drawn('signals.html')))
-        self.experiment_good = True
+        self.found.usable = True
         self.changed('identify', 'motion')
-        self.signals = await self._done('recordings', 'draw_signals', lambda: arguments) or ''
+        await self._draw_signals()
         # the signals need not be drawn to be identified from
-        self.experiment_good = self.errors.get('recordings', STOPPED) == STOPPED
+        self.found.usable = self.errors.get('recordings', STOPPED) == STOPPED
+
+    async def _draw_signals(self) -> None:
+        found = self.found
+        bands = () if found.identified is None else found.identified.bands
+        drawn = str(self.experiment), str(self.drawn('signals.html')), bands
+        found.signals = await self._done('recordings', 'draw_signals', *drawn) or ''
 
     def _close_experiment(self) -> None:
-        self.experiment_good, self.signals, self.identified = False, '', None
-        self.exported.clear()
+        self.found.usable, self.found.signals, self.found.identified = False, '', None
+        self.found.exported.clear()
         for stage in ('recordings', 'identify', 'use'):
             self.errors.pop(stage, None)
 
     @property
     def plan_source(self) -> str:
         """The file that a plan is made for: the experiment if there is one, else the URDF."""
-        return str(self.experiment) if self.experiment_good else self.urdf
+        return str(self.experiment) if self.found.usable else self.given.urdf
 
-    def plan_overrides(self) -> dict[str, str]:
-        """Return the settings of a plan by key."""
-        named = {f'planner.{name}': text for name, text in self.planner.items() if text}
-        return {**named, **settings_of(self.planner_settings)}
+    def plan_settings(self) -> str:
+        """Return the settings of a plan, ``KEY=VALUE`` by lines."""
+        named = [f'planner.{name}={text}' for name, text in self.given.planner.items() if text]
+        return '\n'.join([*named, self.given.planner_settings])
 
     async def plan(self) -> None:
         """Plan a motion."""
-        self.planned = None
-        folder = str(self.folder / 'plan')
-
-        def arguments() -> tuple[Any, ...]:
-            return self.plan_source, self.plan_overrides(), xacro_of(self.xacro), folder
-
-        self.planned = await self._done('motion', 'plan_motion', arguments)
-        self.changed('motion', 'use')
+        self.found.planned = None
+        of = self.plan_source, self.plan_settings(), self.given.xacro, str(self.folder / 'plan')
+        self.found.planned = await self._done('motion', 'plan_motion', *of)
+        self.changed('motion', 'use', 'arm')
 
     async def identify(self) -> None:
         """Identify by the experiment file and the settings that were overruled."""
-        self.identified = None
-        self.exported.clear()
+        found = self.found
+        found.identified = None
+        found.exported.clear()
         self.changed('identify', 'result', 'use')
-
-        def arguments() -> tuple[Any, ...]:
-            return str(self.experiment), settings_of(self.settings)
-
-        self.identified = await self._done('identify', 'identify_experiment', arguments)
+        of = str(self.experiment), self.given.settings
+        found.identified = await self._done('identify', 'identify_experiment', *of)
         self.changed()
+        if found.identified is not None and found.identified.bands:
+            await self._draw_signals()
 
     def overrule(self, key: str, value: str) -> None:
         """Overrule a setting that was chosen; an empty text leaves it to the choice again."""
-        settings = settings_of(self.settings)
+        settings = settings_of(self.given.settings)
         settings.pop(key, None)
         if value:
             settings[key] = value
-        self.settings = '\n'.join(f'{name}={text}' for name, text in settings.items())
+        self.given.settings = '\n'.join(f'{name}={text}' for name, text in settings.items())
 
     async def export(self, format: str, samples: str = '') -> None:
         """Write the result, or so many sets of its parameters, into the window's folder."""
-        if self.identified is None:
+        if self.found.identified is None:
             return
-        arguments = (self.identified.files[0], format, samples, str(self.folder))
-        made = await self._done('use', 'export_result', lambda: arguments)
+        of = self.found.identified.files[0], format, samples, str(self.folder)
+        made = await self._done('use', 'export_result', *of)
         if made is not None:
             count = f' --samples {samples}' if samples else ''
-            self.exported[f'{format}{count}'] = made
+            self.found.exported[f'{format}{count}'] = made
         self.changed('use')
 
     def stop(self) -> None:
         """Stop the step that is being carried out."""
         self.worker.stop()
 
-    async def _done(
-        self, stage: str, step: str, arguments: Callable[[], tuple[Any, ...]]
-    ) -> Any | None:
+    async def _done(self, stage: str, step: Step, *arguments: Any) -> Any | None:
         """Carry out a step in the window's process; a failure is one line of its stage."""
         self.errors.pop(stage, None)
         job = self.job = Job(stage, 'starting')
@@ -311,8 +350,7 @@ class Session:
             job.share, job.text = share, text
 
         try:
-            given = arguments()
-            return await asyncio.to_thread(self.worker.ask, step, *given, progress=progress)
+            return await asyncio.to_thread(self.worker.ask, step, *arguments, progress=progress)
         except IdentificationError as error:
             self.errors[stage] = str(error)
             return None
@@ -325,72 +363,45 @@ class Session:
     def commands(self) -> list[str]:
         """Return the command lines that do the same, as far as the window has come."""
         lines = []
-        xacro = f' --xacro {self.xacro}' if self.xacro else ''
-        if self.robot is not None:
-            lines.append(f'{PROGRAM} check {shlex.quote(self.urdf)}{xacro}')
-        if self.drafted is not None:
+        xacro = f' --xacro {self.given.xacro}' if self.given.xacro else ''
+        if self.found.robot is not None:
+            lines.append(f'{PROGRAM} check {shlex.quote(self.given.urdf)}{xacro}')
+        if self.found.drafted is not None:
             facts = ''.join(
                 f' --{name.replace("_", "-")}'
                 + (f' {text.replace(",", " ")}' if text is not True else '')
-                for name, text in self.facts.items()
+                for name, text in self.given.facts.items()
                 if text
             )
-            files = ' '.join(map(shlex.quote, (self.urdf, *self.recordings)))
+            files = ' '.join(map(shlex.quote, (self.given.urdf, *self.given.recordings)))
             lines.append(f'{PROGRAM} init {files}{facts}{xacro} --out {self._quoted()}')
-        if self.planned is not None:
-            words = f'plan {shlex.quote(self.plan_source)}{_sets(self.plan_overrides())}'
+        if self.found.planned is not None:
+            words = f'plan {shlex.quote(self.plan_source)}{_sets(self.plan_settings())}'
             lines.append(f'{PROGRAM} {words} --out {shlex.quote(str(self.folder / "plan"))}')
-        if self.identified is not None:
-            chosen = _sets(settings_of(self.settings))
+        if self.found.identified is not None:
+            chosen = _sets(self.given.settings)
             lines.append(f'{PROGRAM} identify {self._quoted()}{chosen}')
-            result = shlex.quote(self.identified.files[0])
+            result = shlex.quote(self.found.identified.files[0])
             lines += [
                 f'{PROGRAM} export {result} --format {format} --out {shlex.quote(path)}'
-                for format, path in self.exported.items()  # with its number of sets
+                for format, path in self.found.exported.items()  # with its number of sets
             ]
         return lines
 
     @property
     def edited(self) -> bool:
-        """True if the experiment file is no longer the one that `init` writes."""
-        return self.drafted is not None and self.text != self.drafted.text
+        """True if the experiment file is not the one that `init` writes."""
+        drafted, given = self.found.drafted, self.given
+        corrected = not given.columns.keys().isdisjoint(given.recordings)
+        return drafted is not None and (corrected or given.text != drafted.text)
 
     def _quoted(self) -> str:
         return shlex.quote(str(self.experiment))
 
 
-def _sets(settings: Mapping[str, str]) -> str:
+def _sets(lines: str) -> str:
+    settings = settings_of(lines)
     return ''.join(f' --set {shlex.quote(f"{key}={text}")}' for key, text in settings.items())
-
-
-def settings_of(lines: str) -> dict[str, str]:
-    """Return settings by key of lines ``KEY=VALUE``; raises SettingsError for another one."""
-    found = {}
-    for line in filter(None, map(str.strip, lines.splitlines())):
-        key, sign, value = line.partition('=')
-        if not sign or not key.strip():
-            raise SettingsError(
-                f"'--set {line}' is not KEY=VALUE", key=key, remedy='for example signals.cutoff=20'
-            )
-        found[key.strip()] = value.strip()
-    return found
-
-
-def xacro_of(text: str) -> dict[str, str]:
-    """Return arguments for xacro, ``name:=value`` apart by spaces; raises SettingsError."""
-    found = {}
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise SettingsError(
-            f"'--xacro {text}' has a quotation mark without another: name:=value", value=text
-        ) from error
-    for word in words:
-        name, sign, value = word.partition(':=')
-        if not sign or not name:
-            raise SettingsError(f"'--xacro {word}' is not name:=value", value=word)
-        found[name] = value
-    return found
 
 
 class Sessions:
@@ -416,7 +427,7 @@ class Sessions:
         while folder in taken or (folder.exists() and any(folder.iterdir())):
             number += 1
             folder = self._folder.with_name(f'{self._folder.name}_{number}')
-        session = Session(folder, urdf, recordings, self.ros)
+        session = Session(folder, Given(urdf, list(recordings)), self.ros)
         self.all[len(self.all) + 1] = session
         session.worker.start()
         return len(self.all)

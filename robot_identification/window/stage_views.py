@@ -12,6 +12,12 @@ from nicegui import events, ui
 from nicegui.elements.mixins.value_element import ValueElement
 
 from .session import PROGRAM, Session
+from .values import FileColumns
+
+SIGNALS = ('position', 'velocity', 'effort')
+
+MOST_BOXES = 3_000
+"""Joints by columns of a table for which boxes are made."""
 
 KINDS = {
     '': 'not stated yet',
@@ -132,17 +138,17 @@ class RobotStage(Stage):
     def fields(self) -> None:
         """Make fields and buttons."""
         with ui.row().classes('w-full items-end'):
-            self.field('URDF or xacro file on this computer', self.session, 'urdf').classes(
+            self.field('URDF or xacro file on this computer', self.session.given, 'urdf').classes(
                 'grow'
             ).on('keydown.enter', lambda: self.run(self.session.open_robot))
-            self.field('arguments for xacro', self.session, 'xacro', 'name:=value ...')
+            self.field('arguments for xacro', self.session.given, 'xacro', 'name:=value ...')
             self.button('Open', self.session.open_robot)
         label = 'or drop it here (meshes are found beside files opened by path)'
         self.dropped(label, multiple=False)
 
     def show(self) -> None:
         """Show what was found."""
-        robot = self.session.robot
+        robot = self.session.found.robot
         if robot is None:
             return
         found = len(robot.findings)
@@ -162,8 +168,8 @@ class RecordingsStage(Stage):
 
     def fields(self) -> None:
         """Make fields and buttons."""
-        session, facts = self.session, self.session.facts
-        self._file = {'path': ''}
+        session, facts = self.session, self.session.given.facts
+        self._file: dict[str, Any] = {'path': '', 'columns': False}
         with ui.row().classes('w-full items-end'):
             self.field('recording on this computer', self._file, 'path', 'file, or rosbag2 folder'
                   ).classes('grow').on('keydown.enter', self._add_path)  # fmt: skip
@@ -179,11 +185,13 @@ class RecordingsStage(Stage):
             self.field('--gains', facts, 'gains', 'effort at the joint by recorded one')
             self.field('--ticks', facts, 'ticks', 'of the encoders by turn')
             self.field('--gravity [m/s^2]', facts, 'gravity', '0 0 -9.81')
-            self.kept(ui.checkbox('positions in degrees (--degrees)'), facts, 'degrees')
+            units = {False: 'rad or m', True: 'degrees (--degrees)'}
+            unit = ui.select(units, label='unit of the positions', value=False)
+            self.kept(unit.props('dense'), facts, 'degrees')
         self.button('Draft the experiment', session.draft)
         with ui.expansion('The experiment file: change what is wrong') as self._editor:
             self._editor.classes('w-full')
-            self.lines('experiment.yaml', session, 'text', rows=24)
+            self.lines('experiment.yaml', session.given, 'text', rows=24)
             self.button('Check and save it', session.save_text, plain=True)
 
     def _add_path(self) -> None:
@@ -192,14 +200,14 @@ class RecordingsStage(Stage):
             self.session.add(path)
 
     def _remove(self, path: str) -> None:
-        self.session.recordings.remove(path)
+        self.session.given.recordings.remove(path)
         self.session.changed('recordings')
 
     def refresh(self) -> None:
         """Show the state of the window, and the files that are given."""
         self._files.clear()
         with self._files:
-            for path in self.session.recordings:
+            for path in self.session.given.recordings:
                 with ui.row().classes('items-center no-wrap'):
                     ui.label(path).classes('soft')
                     ui.button(icon='close', on_click=lambda p=path: self._remove(p)).props(
@@ -210,14 +218,47 @@ class RecordingsStage(Stage):
     def show(self) -> None:
         """Show what was found."""
         session = self.session
-        self._editor.set_visibility(bool(session.text))
+        self._editor.set_visibility(bool(session.given.text))
         self._conclusions()
-        if session.signals:
-            ui.label(session.signals).classes('soft')
+        self._columns()
+        if session.found.signals:
+            ui.label(session.found.signals).classes('soft')
             self.frame('signals.html', 'recorded signals by joint', 'min(85vh, 1000px)')
 
+    def _columns(self) -> None:
+        """Make boxes that say which column of a table is what."""
+        session = self.session
+        if not session.found.columns:
+            return
+        with ui.expansion('Columns: what each is, to be corrected').classes('w-full') as area:
+            area.bind_value(self._file, 'columns')
+            for found in session.found.columns:
+                each = session.given.columns.get(found.file, found)
+                ui.label(each.file).classes('soft')
+                if len(each.joints) * len(each.choices) > MOST_BOXES:
+                    ui.label('too many for boxes: correct them in the experiment file')
+                    continue
+                with ui.element('div').classes('columns'):
+                    self._column(each, 'time', 'all joints', each.time)
+                    for signal in SIGNALS:
+                        for joint in each.joints:
+                            column = each.columns.get(signal, {}).get(joint)
+                            self._column(each, signal, joint, column)
+            self.button('Draft again with these columns', session.draft, plain=True)
+
+    def _column(self, file: FileColumns, signal: str, joint: str, column: Any) -> None:
+        def correct(event: events.ValueChangeEventArguments) -> None:
+            self.session.correct(file, signal, joint, event.value if event.value != '' else None)
+
+        chosen = '' if column is None else column
+        choices = dict.fromkeys(['', *file.choices, chosen])
+        ui.select(
+            {c: 'none' if c == '' else str(c) for c in choices},
+            value=chosen, label=f'{signal} of {joint}', on_change=correct,
+        ).props('dense')  # fmt: skip
+
     def _conclusions(self) -> None:
-        drafted = self.session.drafted
+        drafted = self.session.found.drafted
         if drafted is None:
             return
         text(drafted.summary)
@@ -245,12 +286,14 @@ class MotionStage(Stage):
             'collision. Nothing moves here.'
         ).classes('soft')
         with ui.element('div').classes('fields'):
-            self.field('duration [s]', session.planner, 'duration')
-            self.field('height of the floor [m]', session.planner, 'floor', 'none: no floor')
-            self.field('time for the search [s]', session.planner, 'time_budget')
-            self.field('seed', session.planner, 'seed')
+            self.field('duration [s]', session.given.planner, 'duration')
+            self.field('height of the floor [m]', session.given.planner, 'floor', 'none: no floor')
+            self.field('time for the search [s]', session.given.planner, 'time_budget')
+            self.field('seed', session.given.planner, 'seed')
         with ui.expansion('Other settings of the planner, obstacles among them').classes('w-full'):
-            self.lines('KEY=VALUE by lines, as --set takes them', session, 'planner_settings')
+            self.lines(
+                'KEY=VALUE by lines, as --set takes them', session.given, 'planner_settings'
+            )
         with ui.row():
             self.button('Plan', session.plan)
             ui.button('End the search with the best so far', on_click=session.worker.finish).props(
@@ -259,7 +302,7 @@ class MotionStage(Stage):
 
     def show(self) -> None:
         """Show what was found."""
-        planned = self.session.planned
+        planned = self.session.found.planned
         if planned is None:
             return
         text(planned.summary)
@@ -278,11 +321,11 @@ class IdentifyStage(Stage):
         """Make fields and buttons."""
         self.button('Identify', self.session.identify)
         with ui.expansion('Settings that are given').classes('w-full'):
-            self.lines('KEY=VALUE by lines, as --set takes them', self.session, 'settings')
+            self.lines('KEY=VALUE by lines, as --set takes them', self.session.given, 'settings')
 
     def show(self) -> None:
         """Show what was found."""
-        found = self.session.identified
+        found = self.session.found.identified
         if found is None:
             return
         text(found.screen, f'screen {found.level}')
@@ -314,7 +357,7 @@ class ResultStage(Stage):
 
     def show(self) -> None:
         """Show what was found."""
-        found = self.session.identified
+        found = self.session.found.identified
         if found is None:
             return
         if not found.report:
@@ -338,19 +381,21 @@ class UseStage(Stage):
     def show(self) -> None:
         """Show what was found."""
         session = self.session
-        if session.identified is None:
+        if session.found.identified is None:
             return
         ui.label('Files of the result').classes('text-lg')
-        saved_links(self.base, session.identified.files)
+        saved_links(self.base, session.found.identified.files)
         ui.label('Exports').classes('text-lg')
-        for each in session.identified.exports:
+        for each in session.found.identified.exports:
             with ui.card().classes('w-full gap-1').props('flat bordered'):
                 ui.label(f'{each.name}: {each.doc}')
                 for sentence in each.predictions:
                     ui.label(sentence).classes('soft')
                 with ui.row().classes('items-end'):
                     self._export(each.name, each.sets)
-                    made = [p for f, p in session.exported.items() if f.split()[0] == each.name]
+                    made = [
+                        p for f, p in session.found.exported.items() if f.split()[0] == each.name
+                    ]
                     saved_links(self.base, tuple(dict.fromkeys(made)))
         self._again()
 

@@ -9,6 +9,7 @@ and raise its errors.  Each takes ``progress``, and ``stopped``, which is asked 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, cycle, islice
 from pathlib import Path
@@ -16,10 +17,13 @@ from typing import Any
 
 from ..config.experiment_file import experiment_from, load_experiment
 from ..config.problem import planned_robot
+from ..data.column_names import ColumnGuess
+from ..diagnosis.recording_faults import read_first_rows, saturated_times
 from ..drafting.draft import draft
+from ..drafting.entry_guess import file_columns
 from ..drafting.requirements import require_order
 from ..drafting.settings import DraftSettings
-from ..errors import collected_warnings, SettingsError, unique_texts
+from ..errors import collected_warnings, IdentificationError, SettingsError, unique_texts
 from ..excitation.collisions import planned_collisions
 from ..excitation.plan_page import save_plan
 from ..excitation.planner import plan
@@ -28,7 +32,7 @@ from ..excitation.robot_page import robot_html
 from ..exports.formats import export, export_sets, FORMATS, formats_of, predictions_of
 from ..exports.saving import require_writable, save, saved_screen
 from ..figures.page import write_figures
-from ..figures.signal_plots import envelope, signal_figures
+from ..figures.signal_plots import Band, envelope, signal_figures
 from ..identification.pipeline import identify
 from ..identification.reduction import recordings_among
 from ..model.robot_check import check_robot
@@ -38,7 +42,18 @@ from ..results.result import Result
 from ..results.stored_result import read_result
 from ..support.progress import Progress
 from ..untrusted.writing import write_named
-from .values import Choice, Drafted, Export, Identified, Planned, RobotSeen
+from .values import (
+    Choice,
+    Drafted,
+    Export,
+    FileColumns,
+    Identified,
+    Planned,
+    RobotSeen,
+    settings_of,
+    Step,
+    xacro_of,
+)
 
 Stopped = Callable[[], bool]
 
@@ -51,12 +66,12 @@ NUMBERS = ('rate', 'ticks')
 
 
 def look_at_robot(
-    source: str, xacro: Mapping[str, str], page: str, *, progress: Progress, stopped: Stopped
+    source: str, xacro: str, page: str, *, progress: Progress, stopped: Stopped
 ) -> RobotSeen:
     """Read a robot, check its bodies, and write the page that shows it."""
     progress(0.1, 'reading the robot')
     with collected_warnings() as notes:
-        robot = robot_with_inertia(source, xacro_arguments=dict(xacro))
+        robot = robot_with_inertia(source, xacro_arguments=xacro_of(xacro))
         check = check_robot(robot)
         progress(0.5, 'drawing it')
         write_named(Path(page), robot_html(robot, check))
@@ -64,21 +79,63 @@ def look_at_robot(
     return RobotSeen(robot.name, robot.joints, findings, unique_texts(robot.warnings, notes))
 
 
+def look_at_columns(
+    urdf: str,
+    files: Sequence[str],
+    xacro: str,
+    columns: Mapping[str, FileColumns],
+    *,
+    progress: Progress,
+    stopped: Stopped,
+) -> tuple[FileColumns, ...]:
+    """Return the columns of tables, as they are given or recognised."""
+    if not columns.keys() ^ set(files):
+        return tuple(columns.values())
+    with collected_warnings():  # the draft shows them
+        joints = robot_with_inertia(urdf, xacro_arguments=xacro_of(xacro)).joints
+    found = []
+    for file in files:
+        if file in columns:
+            found.append(columns[file])
+            continue
+        with suppress(IdentificationError):  # the draft says it
+            choices, guess = file_columns(Path(file), joints)
+            of = {s: dict(zip(guess.joints, c, strict=True)) for s, c in guess.columns.items()}
+            found.append(FileColumns(file, joints, choices, guess.time, of))
+    return tuple(found)
+
+
+def given_columns(columns: FileColumns) -> ColumnGuess:
+    """Return columns as they are given to a draft, of the joints that have all its signals."""
+    found = {
+        signal: {joint: c for joint, c in each.items() if c is not None}
+        for signal, each in columns.columns.items()
+    }
+    found = {signal: each for signal, each in found.items() if each}
+    joints = tuple(j for j in columns.joints if found and all(j in e for e in found.values()))
+    of = {signal: tuple(each[joint] for joint in joints) for signal, each in found.items()}
+    return ColumnGuess(columns.time, of if joints else {}, joints, given=True)
+
+
 def draft_experiment(
     urdf: str,
     files: Sequence[str],
+    xacro: str,
+    columns: Mapping[str, FileColumns],
     facts: Mapping[str, Any],
-    xacro: Mapping[str, str],
     experiment: str,
     *,
     progress: Progress,
     stopped: Stopped,
 ) -> Drafted:
     """Draft an experiment from recordings as `init` does, and write its file."""
+    if not files:
+        raise SettingsError('there is no recording', remedy='drop one, or name its file')
     robot, recordings, path = Path(urdf), [Path(file) for file in files], Path(experiment)
     require_order(robot, recordings)
     require_writable(path.parent)
-    settings = replace(draft_settings(facts), xacro_arguments=dict(xacro))
+    guesses = {file: given_columns(each) for file, each in columns.items()}
+    settings = replace(draft_settings(facts), xacro_arguments=xacro_of(xacro), columns=guesses)
     progress(0.1, 'looking at the recordings')
     found = draft(robot, recordings, settings)
     proposed, changes = '', {}
@@ -132,8 +189,19 @@ def save_experiment(path: str, text: str, *, progress: Progress, stopped: Stoppe
     write_named(Path(path), text)
 
 
-def draw_signals(experiment: str, page: str, *, progress: Progress, stopped: Stopped) -> str:
-    """Write the page with the signals of an experiment's recordings; return their sizes."""
+def draw_signals(
+    experiment: str,
+    page: str,
+    bands: Sequence[tuple[str, float, float, str, tuple[str, ...]]],
+    *,
+    progress: Progress,
+    stopped: Stopped,
+) -> str:
+    """
+    Write the page with the signals of an experiment's recordings; return their sizes.
+
+    Times whose efforts are limited are marked, and those of ``bands``, see `Identified`.
+    """
     found = load_experiment(experiment)
     with collected_warnings():  # the draft has shown them
         robot = found.build_robot()
@@ -144,7 +212,11 @@ def draw_signals(experiment: str, page: str, *, progress: Progress, stopped: Sto
     envelopes = []
     for k, source in enumerate(sources):
         progress(k / len(sources), f'reading {getattr(source, "source", "a recording")}')
-        envelopes.append(envelope(source))
+        read = envelope(source)
+        found_here = (Band(*each[1:]) for each in bands if each[0] == read.name)
+        saturated = saturated_times(robot, read_first_rows([source]))
+        more = (Band(f.first, f.last, f'at {f.level:.3g}', (j,)) for j, f in saturated)
+        envelopes.append(replace(read, bands=(*read.bands, *found_here, *more)))
     units = ['rad' if unit == 'N m' else 'm' for unit in robot.effort_units]
     columns = max((len(each.joints) for each in envelopes), default=0)
     figures = signal_figures(envelopes, list(islice(cycle(units), columns)))
@@ -155,16 +227,16 @@ def draw_signals(experiment: str, page: str, *, progress: Progress, stopped: Sto
 
 def plan_motion(
     source: str,
-    overrides: Mapping[str, str],
-    xacro: Mapping[str, str],
+    settings: str,
+    xacro: str,
     folder: str,
     *,
     progress: Progress,
     stopped: Stopped,
 ) -> Planned:
     """Plan a motion as `plan` does, for a URDF or an experiment file."""
-    planning = load_planning(None, overrides)
-    robot, model = planned_robot(source, planning, dict(xacro))
+    planning = load_planning(None, settings_of(settings))
+    robot, model = planned_robot(source, planning, xacro_of(xacro))
     require_writable(folder)
     with collected_warnings() as notes:
         made = plan(robot, planning.planner, progress, stopped, model=model)
@@ -175,10 +247,10 @@ def plan_motion(
 
 
 def identify_experiment(
-    experiment: str, overrides: Mapping[str, str], *, progress: Progress, stopped: Stopped
+    experiment: str, settings: str, *, progress: Progress, stopped: Stopped
 ) -> Identified:
     """Identify by an experiment file as `identify` does, and write the result."""
-    read = load_experiment(experiment, overrides)
+    read = load_experiment(experiment, settings_of(settings))
     if read.robot.servo is not None:
         raise SettingsError(
             'recordings of position servos are not identified in the window',
@@ -199,6 +271,10 @@ def identify_experiment(
         (*saved.failures, *warnings),
         tuple(_choices(result)),
         tuple(_exports(result)),
+        tuple(
+            (d.source, d.begin, d.end, d.kind.replace('_', ' '), d.joints)
+            for d in result.recorded.disturbances
+        ),
     )
 
 
@@ -255,3 +331,15 @@ def export_result(
 
 _SUFFIXES = {'isaaclab': 'py', 'mjlab': 'py', 'moveit': 'yaml', 'plotjuggler': 'xml'}
 """Of files whose format names none."""
+
+STEPS: dict[Step, Callable[..., Any]] = {
+    'look_at_robot': look_at_robot,
+    'look_at_columns': look_at_columns,
+    'draft_experiment': draft_experiment,
+    'save_experiment': save_experiment,
+    'draw_signals': draw_signals,
+    'plan_motion': plan_motion,
+    'identify_experiment': identify_experiment,
+    'export_result': export_result,
+}
+"""The steps by their names."""

@@ -5,6 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+import shlex
+from typing import Any, Literal
+
+from ..errors import SettingsError
+
+Step = Literal[
+    'look_at_robot',
+    'look_at_columns',
+    'draft_experiment',
+    'save_experiment',
+    'draw_signals',
+    'plan_motion',
+    'identify_experiment',
+    'export_result',
+]
+"""Names of the steps, functions of `steps`."""
 
 
 @dataclass(frozen=True)
@@ -15,6 +31,31 @@ class RobotSeen:
     joints: tuple[str, ...]
     findings: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """
+    Columns of a table, by name or 0-based index, and which of them are what.
+
+    Attributes
+    ----------
+    file, joints:
+        As it was named; those of the robot.
+    choices:
+        All columns that may be a signal's.
+    time:
+        Column of the stamps, or two; None for none.
+    columns:
+        Column by joint by signal, as far as they are known.
+
+    """
+
+    file: str
+    joints: tuple[str, ...]
+    choices: tuple[Any, ...]
+    time: Any
+    columns: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -86,6 +127,8 @@ class Identified:
         What was chosen from the recordings.
     exports:
         Formats that the result has.
+    bands:
+        Times that do not belong to the others: recording, first and last [s], word, joints.
 
     """
 
@@ -96,3 +139,34 @@ class Identified:
     warnings: tuple[str, ...]
     choices: tuple[Choice, ...]
     exports: tuple[Export, ...]
+    bands: tuple[tuple[str, float, float, str, tuple[str, ...]], ...]
+
+
+def settings_of(lines: str) -> dict[str, str]:
+    """Return settings by key of lines ``KEY=VALUE``; raises SettingsError for another one."""
+    found = {}
+    for line in filter(None, map(str.strip, lines.splitlines())):
+        key, sign, value = line.partition('=')
+        if not sign or not key.strip():
+            raise SettingsError(
+                f"'--set {line}' is not KEY=VALUE", key=key, remedy='for example signals.cutoff=20'
+            )
+        found[key.strip()] = value.strip()
+    return found
+
+
+def xacro_of(text: str) -> dict[str, str]:
+    """Return arguments for xacro, ``name:=value`` apart by spaces; raises SettingsError."""
+    found = {}
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise SettingsError(
+            f"'--xacro {text}' has a quotation mark without another: name:=value", value=text
+        ) from error
+    for word in words:
+        name, sign, value = word.partition(':=')
+        if not sign or not name:
+            raise SettingsError(f"'--xacro {word}' is not name:=value", value=word)
+        found[name] = value
+    return found

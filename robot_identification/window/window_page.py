@@ -40,6 +40,8 @@ _STYLE = """
 .window a { color: #0b5c94; } .body--dark .window a { color: #7fbdf0; }
 .window .fields { display: grid; gap: .2rem 1rem; width: 100%;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 230px), 1fr)); }
+.window .columns { display: grid; gap: 0 1rem; width: 100%;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 150px), 1fr)); }
 .window textarea { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .82rem;
   line-height: 1.35; }
 .window *:focus-visible { outline: 2px solid #0b5c94; outline-offset: 2px; }
@@ -121,7 +123,7 @@ class Page:
                 ui.button('Stop', on_click=self._session.stop).props('dense outline color=white')
             with ui.row().classes('moving w-full items-center bg-negative text-white') as moving:
                 self._phase = ui.label().props('role=status').classes('grow')
-                ui.button('Cancel', on_click=lambda: ros.link and ros.link.cancel()).props(
+                ui.button('Cancel', on_click=ros.cancel).props(
                     'no-caps color=white text-color=negative'
                 )
         self._share.classes('w-40')
@@ -145,7 +147,7 @@ class Page:
                 self._stages[name].refresh()
         self._stages[str(self._tabs.value)].tick()
         if not session.is_open(str(self._tabs.value)):
-            self._tabs.set_value('robot' if session.robot is None else 'recordings')
+            self._tabs.set_value('robot' if session.found.robot is None else 'recordings')
         job = session.job
         self._running.set_visibility(job is not None)
         shown = None if job is None else (job.text, job.share)

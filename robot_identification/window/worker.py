@@ -18,6 +18,7 @@ from typing import Any
 from ..errors import IdentificationError, refusal
 from ..support.processes import start_module
 from ..support.progress import no_progress, Progress
+from .values import Step
 
 _PROGRESS, _DONE, _FAILED = 'progress', 'done', 'failed'
 _FINISH = 'finish'
@@ -48,9 +49,9 @@ class Worker:
                 f'{__package__}.worker', other.fileno(), end_with_parent=False
             )
 
-    def ask(self, name: str, *arguments: Any, progress: Progress = no_progress) -> Any:
+    def ask(self, name: Step, *arguments: Any, progress: Progress = no_progress) -> Any:
         """
-        Carry out a step of `steps` and return what it returns.
+        Carry out a step, one of `steps.STEPS`, and return what it returns.
 
         Raises
         ------
@@ -100,7 +101,7 @@ class Worker:
 
 def serve(pipe: Connection) -> None:
     """Carry out the steps that the other end of a pipe names, until it is closed."""
-    from . import steps
+    from .steps import STEPS
 
     def progress(share: float, text: str) -> None:
         pipe.send((_PROGRESS, share, text))
@@ -119,8 +120,7 @@ def serve(pipe: Connection) -> None:
         name, arguments = message
         asked = False
         try:
-            step = getattr(steps, name)
-            answer = (_DONE, step(*arguments, progress=progress, stopped=stopped))
+            answer = (_DONE, STEPS[name](*arguments, progress=progress, stopped=stopped))
         except IdentificationError as error:
             answer = (_FAILED, str(error))
         except (UnicodeEncodeError, OSError) as error:

@@ -37,11 +37,10 @@ def press(browser, label):
 
 def show(browser, title):
     """Open a stage by its tab."""
-    tabs = (
-        f"[...document.querySelectorAll('[role=tab]')].find(t => t.innerText.includes('{title}'))"
-    )
-    browser.ask(f'{tabs}.click()')
-    browser.wait_for(f"{tabs}.getAttribute('aria-selected') === 'true'")
+    every = "[...document.querySelectorAll('[role=tab]')]"
+    tab = f"{every}.find(each => each.innerText.includes('{title}'))"
+    browser.ask(f'{tab}.click()')
+    browser.wait_for(f"{tab}.getAttribute('aria-selected') === 'true'")
 
 
 @pytest.mark.timeout(300)
