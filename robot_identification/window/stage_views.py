@@ -231,7 +231,8 @@ class RecordingsStage(Stage):
         if not session.found.columns:
             return
         with ui.expansion('Columns: what each is, to be corrected').classes('w-full') as area:
-            area.bind_value(self._file, 'columns')
+            area.set_value(self._file['columns'])
+            area.bind_value_to(self._file, 'columns')
             for found in session.found.columns:
                 each = session.given.columns.get(found.file, found)
                 ui.label(each.file).classes('soft')
