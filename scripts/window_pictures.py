@@ -4,12 +4,14 @@ Make the pictures of the window for the documentation.
 
 ``python scripts/window_pictures.py docs/images``
 
-The command goes through the stages with the shipped recording of the TX-40, in a browser that is
-driven as in the tests.  Needs the extra ``window`` and Chromium.
+The command goes through the stages with the shipped recording of the TX-40, then through those of
+a simulated arm over ROS 2, in a browser that is driven as in the tests.  Needs the extras
+``window`` and ``sim``, ROS 2 and Chromium.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 import os
 from pathlib import Path
 import shutil
@@ -21,7 +23,11 @@ import time
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / 'test'))
+sys.path.insert(0, str(ROOT))
 from driven_browser import driven_browser  # noqa: E402
+from robot_identification.support.processes import NodeProcesses  # noqa: E402
+
+ARM = ROOT / 'urdf' / 'demo_arm.urdf'
 
 FILES = ('tx40.urdf', 'pos_read_data.csv.gz', 'curr_data.csv.gz')
 FACTS = {
@@ -66,13 +72,10 @@ def walk(browser, address, folder):
     browser.press('Enter')
     browser.wait_for_text('45000 samples', 90)
     browser.open(browser.ask('location.href'), width=1200, height=1700)
-    browser.wait_for_text('Recordings')
-    browser.tab_to('Go on: Recordings')
-    browser.press('Enter')
+    browser.wait_for_text('45000 samples')  # a page shows the stage that was left
     keep(browser, folder / 'window_recordings.png')
     browser.open(browser.ask('location.href'), width=1200, height=860)
-    browser.wait_for_text('Recordings')
-    go(browser, 'Recordings')
+    browser.wait_for_text('45000 samples')
     go(browser, 'Identify')
     browser.tab_to('Identify')
     browser.press('Enter')
@@ -84,28 +87,95 @@ def walk(browser, address, folder):
     keep(browser, folder / 'window_use.png')
 
 
+def press(browser, label):
+    """Press a button once it is there."""
+    browser.wait_for_text(label, 60)
+    browser.tab_to(label)
+    browser.press('Enter')
+
+
+def show(browser, place):
+    """Open a stage by its tab."""
+    browser.ask(f"document.querySelectorAll('[role=tab]')[{place}].click()")
+    time.sleep(1.0)
+
+
+def walk_with_robot(browser, address, folder):
+    """Go from a plan to its motion, and save the stages that need ROS."""
+    browser.open(address, width=1200, height=860)
+    browser.wait_for_text('robot demo_arm', 90)
+    browser.wait_for("!document.querySelector('.running').offsetHeight")
+    show(browser, 2)
+    for label, text in {
+        'duration [s]': '20', 'height of the floor [m]': '0', 'time for the search [s]': '2',
+    }.items():  # fmt: skip
+        browser.tab_to(label)
+        browser.type(text)
+    press(browser, 'Plan')
+    browser.wait_for_text('condition number', 120)
+    show(browser, 6)
+    browser.tab_to('namespace of the nodes')
+    browser.press('Tab')
+    browser.press('Enter')
+    browser.wait_for_text('6 joints at', 60)
+    press(browser, 'On')
+    show(browser, 7)
+    press(browser, 'Take the plan of stage 3')
+    browser.tab_to('share of the planned speed')
+    browser.type('1')
+    press(browser, 'Dry run: every check, nothing moves')
+    press(browser, 'Move the robot: press twice')
+    time.sleep(1.0)
+    press(browser, 'Press again: the robot moves')
+    browser.wait_for_text('exciting', 60)
+    keep(browser, folder / 'window_arm.png')
+    show(browser, 6)
+    browser.open(browser.ask('location.href'), width=1200, height=1200)
+    browser.wait_for_text('6 joints at', 60)
+    browser.ask("document.querySelector('.q-expansion-item .q-item').click()")
+    keep(browser, folder / 'window_live.png')
+
+
+@contextmanager
+def running_window(place, *files):
+    """Start the command in a folder; give the address that it prints."""
+    path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'robot_identification.cli', 'window', *map(str, files)],
+        cwd=place,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, 'PYTHONPATH': path},
+    )
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+
+
 def main(folder):
     """Start the command and save the pictures to a folder."""
-    with tempfile.TemporaryDirectory() as place:
+    os.environ['ROS_DOMAIN_ID'] = str(1 + os.getpid() % 100)
+    os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+    with tempfile.TemporaryDirectory() as place, driven_browser() as browser:
         shutil.copy(ROOT / 'urdf' / FILES[0], place)
         for name in FILES[1:]:
             shutil.copy(ROOT / 'examples' / 'tx40' / name, place)
-        process = subprocess.Popen(
-            [sys.executable, '-m', 'robot_identification.cli', 'window', *FILES],
-            cwd=place,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={
-                **os.environ,
-                'PYTHONPATH': os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
-            },
-        )
-        try:
-            with driven_browser() as browser:
-                walk(browser, process.stdout.readline().strip(), folder)
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait()
+        with running_window(place, *FILES) as address:
+            walk(browser, address, folder)
+        clock = {'use_sim_time': True}
+        motion = {'execute': True, 'planner.floor': 0.0, 'stale_timeout': 2.0}
+        with NodeProcesses(Path(place, 'logs')) as nodes:
+            nodes.start('simulation', {'urdf': str(ARM)})
+            for name, parameters in {
+                'recorder': {'output': place},
+                'excitation': {**motion, 'output': place},
+                'identification': {'output': place},
+            }.items():
+                nodes.start(name, {**clock, **parameters})
+            with running_window(place, ARM) as address:
+                walk_with_robot(browser, address, folder)
 
 
 if __name__ == '__main__':

@@ -153,6 +153,8 @@ class Ros:
     def confirm(self) -> None:
         """Take a confirmation; the second one, some time after the first, starts the motion."""
         pause = time.monotonic() - self._pressed
+        if not self.may_move:
+            return
         if not self.confirming:
             self._pressed = time.monotonic()
             self.version += 1

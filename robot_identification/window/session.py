@@ -129,8 +129,8 @@ class Session:
         The step that is being carried out; None for none.
     versions:
         Counted up by stage whenever there is something new to show.
-    pages:
-        Pages that show it.
+    pages, stage:
+        Pages that show it, and the stage that was shown last.
 
     """
 
@@ -140,6 +140,7 @@ class Session:
         self.job: Job | None = None
         self.versions = dict.fromkeys(STAGES, 0)
         self.pages: set[str] = set()
+        self.stage = 'robot'
         self.worker = Worker()
         self._drawn = TemporaryDirectory(prefix='robot_identification_window_')
         self._task: asyncio.Task | None = None
@@ -387,6 +388,19 @@ class Session:
                 for format, path in self.found.exported.items()  # with its number of sets
             ]
         return lines
+
+    def elsewhere(self) -> list[str]:
+        """Return what is for the experiment file or the command line, and how."""
+        files = ' '.join(
+            map(shlex.quote, (self.given.urdf or 'ROBOT.urdf', *self.given.recordings))
+        )
+        return [
+            'A payload: name the loaded runs under data.payload in the experiment file above; '
+            'verdict and report have it.',
+            f'A tool at a wrist sensor: {PROGRAM} init {files} --tool, then {PROGRAM} tool.',
+            f'Position servos, whose recordings have commands: {PROGRAM} init {files} --kp KP '
+            f'--kd KD, then {PROGRAM} identify.',
+        ]
 
     @property
     def edited(self) -> bool:

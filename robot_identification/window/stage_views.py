@@ -26,17 +26,6 @@ KINDS = {
     'motor_current': 'motor_current: of the motor [A]',
 }
 
-TITLES = {
-    'robot': 'Robot',
-    'recordings': 'Recordings',
-    'motion': 'Motion',
-    'identify': 'Identify',
-    'result': 'Result',
-    'use': 'Use',
-    'live': 'Live',
-    'arm': 'Arm',
-}
-
 Run = Callable[[Callable[[], Awaitable[None]]], None]
 
 
@@ -68,9 +57,8 @@ class Stage(ABC):
                     'role=alert'
                 )
             if self.following and self.session.is_open(self.following):
-                ui.button(
-                    f'Go on: {TITLES[self.following]}', on_click=lambda: self.go(self.following)
-                ).props('no-caps outline')
+                title = f'Go on: {self.following.capitalize()}'
+                ui.button(title, on_click=lambda: self.go(self.following)).props('no-caps outline')
             self.show()
 
     @abstractmethod
@@ -193,6 +181,8 @@ class RecordingsStage(Stage):
             self._editor.classes('w-full')
             self.lines('experiment.yaml', session.given, 'text', rows=24)
             self.button('Check and save it', session.save_text, plain=True)
+        with ui.expansion('Servos, tools, payloads').classes('w-full'):
+            self._elsewhere = ui.label().classes('soft').style('white-space: pre-line')
 
     def _add_path(self) -> None:
         if self._file['path'].strip():
@@ -205,6 +195,7 @@ class RecordingsStage(Stage):
 
     def refresh(self) -> None:
         """Show the state of the window, and the files that are given."""
+        self._elsewhere.set_text('\n'.join(self.session.elsewhere()))
         self._files.clear()
         with self._files:
             for path in self.session.given.recordings:
@@ -430,3 +421,9 @@ def saved_links(base: str, files: tuple[str, ...]) -> None:
             link = ui.link(path, f'{base}/files/{Path(path).name}').classes('soft')
             if not path.endswith('.html'):
                 link.props['download'] = Path(path).name
+
+
+STAGE_KINDS: tuple[Callable[..., Stage], ...] = (
+    RobotStage, RecordingsStage, MotionStage, IdentifyStage, ResultStage, UseStage,
+)  # fmt: skip
+"""The stages in their order, but those that need ROS."""

@@ -3,14 +3,14 @@
 Steps of the window: calls of the library, with texts and plain values for a page.
 
 They run in a process beside the server (`worker`), write the files that the command line writes,
-and raise its errors.  Each takes ``progress``, and ``stopped``, which is asked again and again.
+and raise its errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from ..diagnosis.recording_faults import read_first_rows, saturated_times
 from ..drafting.draft import draft
 from ..drafting.entry_guess import file_columns
 from ..drafting.requirements import require_order
-from ..drafting.settings import DraftSettings
+from ..drafting.settings import DraftSettings, flow
 from ..errors import collected_warnings, IdentificationError, SettingsError, unique_texts
 from ..excitation.collisions import planned_collisions
 from ..excitation.plan_page import save_plan
@@ -37,7 +37,7 @@ from ..identification.pipeline import identify
 from ..identification.reduction import recordings_among
 from ..model.robot_check import check_robot
 from ..model.urdf_repair import robot_with_inertia
-from ..options.document import parse_document
+from ..options.document import parse_document, plain
 from ..results.result import Result
 from ..results.stored_result import read_result
 from ..support.progress import Progress
@@ -55,38 +55,38 @@ from .values import (
     xacro_of,
 )
 
-Stopped = Callable[[], bool]
 
-KINDS = ('joint_torque', 'motor_torque', 'motor_current')
-"""Kinds of efforts that a recording may have."""
+@dataclass(frozen=True)
+class Running:
+    """What a step reports to: its progress, and whether it is asked to end with what it has."""
+
+    progress: Progress
+    stopped: Callable[[], bool]
+
 
 LISTS = ('gear_ratios', 'position_offsets', 'gains', 'gravity')
 NUMBERS = ('rate', 'ticks')
 """Facts of a draft that are lists of numbers, and numbers."""
 
 
-def look_at_robot(
-    source: str, xacro: str, page: str, *, progress: Progress, stopped: Stopped
-) -> RobotSeen:
+def look_at_robot(run: Running, source: str, xacro: str, page: str) -> RobotSeen:
     """Read a robot, check its bodies, and write the page that shows it."""
-    progress(0.1, 'reading the robot')
+    run.progress(0.1, 'reading the robot')
     with collected_warnings() as notes:
         robot = robot_with_inertia(source, xacro_arguments=xacro_of(xacro))
         check = check_robot(robot)
-        progress(0.5, 'drawing it')
+        run.progress(0.5, 'drawing it')
         write_named(Path(page), robot_html(robot, check))
     findings = check.findings()
     return RobotSeen(robot.name, robot.joints, findings, unique_texts(robot.warnings, notes))
 
 
 def look_at_columns(
+    run: Running,
     urdf: str,
     files: Sequence[str],
     xacro: str,
     columns: Mapping[str, FileColumns],
-    *,
-    progress: Progress,
-    stopped: Stopped,
 ) -> tuple[FileColumns, ...]:
     """Return the columns of tables, as they are given or recognised."""
     if not columns.keys() ^ set(files):
@@ -118,15 +118,13 @@ def given_columns(columns: FileColumns) -> ColumnGuess:
 
 
 def draft_experiment(
+    run: Running,
     urdf: str,
     files: Sequence[str],
     xacro: str,
     columns: Mapping[str, FileColumns],
     facts: Mapping[str, Any],
     experiment: str,
-    *,
-    progress: Progress,
-    stopped: Stopped,
 ) -> Drafted:
     """Draft an experiment from recordings as `init` does, and write its file."""
     if not files:
@@ -136,7 +134,7 @@ def draft_experiment(
     require_writable(path.parent)
     guesses = {file: given_columns(each) for file, each in columns.items()}
     settings = replace(draft_settings(facts), xacro_arguments=xacro_of(xacro), columns=guesses)
-    progress(0.1, 'looking at the recordings')
+    run.progress(0.1, 'looking at the recordings')
     found = draft(robot, recordings, settings)
     proposed, changes = '', {}
     if found.proposal is not None:
@@ -145,7 +143,7 @@ def draft_experiment(
     text = ''
     if settings.effort_kind is not None:
         text = found.text(robot, path.parent)
-        save_experiment(experiment, text, progress=progress, stopped=stopped)
+        save_experiment(run, experiment, text)
     return Drafted(found.summary(), proposed, changes, text)
 
 
@@ -182,7 +180,7 @@ def fact_of(value: Any) -> str:
     return value if isinstance(value, str) else ' '.join(f'{number:g}' for number in value)
 
 
-def save_experiment(path: str, text: str, *, progress: Progress, stopped: Stopped) -> None:
+def save_experiment(run: Running, path: str, text: str) -> None:
     """Check an experiment file as `identify` does, and write it if it can be used."""
     require_writable(Path(path).parent)
     experiment_from(parse_document(text, path), Path(path).parent)
@@ -190,12 +188,10 @@ def save_experiment(path: str, text: str, *, progress: Progress, stopped: Stoppe
 
 
 def draw_signals(
+    run: Running,
     experiment: str,
     page: str,
     bands: Sequence[tuple[str, float, float, str, tuple[str, ...]]],
-    *,
-    progress: Progress,
-    stopped: Stopped,
 ) -> str:
     """
     Write the page with the signals of an experiment's recordings; return their sizes.
@@ -211,7 +207,7 @@ def draw_signals(
     )
     envelopes = []
     for k, source in enumerate(sources):
-        progress(k / len(sources), f'reading {getattr(source, "source", "a recording")}')
+        run.progress(k / len(sources), f'reading {getattr(source, "source", "a recording")}')
         read = envelope(source)
         found_here = (Band(*each[1:]) for each in bands if each[0] == read.name)
         saturated = saturated_times(robot, read_first_rows([source]))
@@ -226,29 +222,25 @@ def draw_signals(
 
 
 def plan_motion(
+    run: Running,
     source: str,
     settings: str,
     xacro: str,
     folder: str,
-    *,
-    progress: Progress,
-    stopped: Stopped,
 ) -> Planned:
     """Plan a motion as `plan` does, for a URDF or an experiment file."""
     planning = load_planning(None, settings_of(settings))
     robot, model = planned_robot(source, planning, xacro_of(xacro))
     require_writable(folder)
     with collected_warnings() as notes:
-        made = plan(robot, planning.planner, progress, stopped, model=model)
+        made = plan(robot, planning.planner, run.progress, run.stopped, model=model)
         collisions = planned_collisions(robot, planning.planner)
         files = save_plan(folder, made, robot, model, collisions)
     texts = unique_texts(made.warnings, notes)
     return Planned(made.summary(), texts, tuple(map(str, files)))
 
 
-def identify_experiment(
-    experiment: str, settings: str, *, progress: Progress, stopped: Stopped
-) -> Identified:
+def identify_experiment(run: Running, experiment: str, settings: str) -> Identified:
     """Identify by an experiment file as `identify` does, and write the result."""
     read = load_experiment(experiment, settings_of(settings))
     if read.robot.servo is not None:
@@ -259,8 +251,8 @@ def identify_experiment(
         )
     folder = read.output_folder or Path(experiment).parent / 'results'
     require_writable(folder)
-    result = identify(read, progress=progress)
-    progress(1.0, 'writing the results')
+    result = identify(read, progress=run.progress)
+    run.progress(1.0, 'writing the results')
     saved = save(result, folder)
     first, warnings = saved_screen(result, saved, experiment)
     return Identified(
@@ -284,18 +276,9 @@ def _choices(result: Result) -> Sequence[Choice]:
     reasons = {each.key: str(each) for each in choices}  # of several steps the last one
     values = {each.key: each.value for each in choices}
     return [
-        Choice(key, _flow(settings.get(key, values[key])), reason)
+        Choice(key, flow(plain(settings.get(key, values[key]))), reason)
         for key, reason in reasons.items()
     ]
-
-
-def _flow(value: Any) -> str:
-    """Return a value as `--set` takes it."""
-    if isinstance(value, (list, tuple)):
-        return f'[{", ".join(map(_flow, value))}]'
-    if isinstance(value, Mapping):
-        return f'{{{", ".join(f"{key}: {_flow(part)}" for key, part in value.items())}}}'
-    return {None: 'null', True: 'true', False: 'false'}.get(value, f'{value}')
 
 
 def _exports(result: Result) -> Sequence[Export]:
@@ -312,9 +295,7 @@ def _exports(result: Result) -> Sequence[Export]:
     ]
 
 
-def export_result(
-    result: str, format: str, samples: str, out: str, *, progress: Progress, stopped: Stopped
-) -> str:
+def export_result(run: Running, result: str, format: str, samples: str, out: str) -> str:
     """Write an identified robot, or sets of its parameters, as `export` does; return the file."""
     if samples and not (samples.isdecimal() and int(samples)):
         raise SettingsError(
@@ -333,13 +314,10 @@ _SUFFIXES = {'isaaclab': 'py', 'mjlab': 'py', 'moveit': 'yaml', 'plotjuggler': '
 """Of files whose format names none."""
 
 STEPS: dict[Step, Callable[..., Any]] = {
-    'look_at_robot': look_at_robot,
-    'look_at_columns': look_at_columns,
-    'draft_experiment': draft_experiment,
-    'save_experiment': save_experiment,
-    'draw_signals': draw_signals,
-    'plan_motion': plan_motion,
-    'identify_experiment': identify_experiment,
-    'export_result': export_result,
-}
+    step.__name__: step  # type: ignore[misc]
+    for step in (
+        look_at_robot, look_at_columns, draft_experiment, save_experiment, draw_signals,
+        plan_motion, identify_experiment, export_result,
+    )
+}  # fmt: skip
 """The steps by their names."""

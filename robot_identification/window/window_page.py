@@ -4,22 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from nicegui import ui
 
 from .robot_views import ArmStage, LiveStage
 from .session import Session, STAGES
-from .stage_views import (
-    IdentifyStage,
-    MotionStage,
-    RecordingsStage,
-    ResultStage,
-    RobotStage,
-    Stage,
-    TITLES,
-    UseStage,
-)
+from .stage_views import STAGE_KINDS
 
 REFRESH = 0.2
 """Seconds between looks at the state of the window."""
@@ -66,20 +56,8 @@ class Page:
 
     def __init__(self, session: Session, base: str) -> None:
         self._session = session
-        kinds: tuple[type[Stage], ...] = (
-            RobotStage,
-            RecordingsStage,
-            MotionStage,
-            IdentifyStage,
-            ResultStage,
-            UseStage,
-            LiveStage,
-            ArmStage,
-        )
-        self._stages: dict[str, Any] = {
-            name: kind(session, base, self._run, self._go)
-            for name, kind in zip(STAGES, kinds, strict=True)
-        }
+        made = (k(session, base, self._run, self._go) for k in (*STAGE_KINDS, LiveStage, ArmStage))
+        self._stages = {each.name: each for each in made}
         self._seen: dict[str, int] = {}
         self._job: tuple[str, float] | None = None
 
@@ -105,12 +83,12 @@ class Page:
 
     def _head(self) -> None:
         with (
-            ui.tabs(value='robot')
+            ui.tabs(value=self._session.stage)
             .props('no-caps inline-label outside-arrows mobile-arrows align=left')
             .classes('w-full') as self._tabs
         ):
             self._handles = {
-                name: ui.tab(name, f'{number} {TITLES[name]}')
+                name: ui.tab(name, f'{number} {name.capitalize()}')
                 for number, name in enumerate(STAGES, 1)
             }
         ros = self._session.ros
@@ -145,8 +123,8 @@ class Page:
                 self._seen[name] = version
                 self._handles[name].set_enabled(session.is_open(name))
                 self._stages[name].refresh()
-        self._stages[str(self._tabs.value)].tick()
-        if not session.is_open(str(self._tabs.value)):
+        session.stage = str(self._tabs.value)
+        if not session.is_open(session.stage):
             self._tabs.set_value('robot' if session.found.robot is None else 'recordings')
         job = session.job
         self._running.set_visibility(job is not None)
@@ -155,6 +133,7 @@ class Page:
             self._words.set_text(shown[0])
             self._share.set_value(min(max(shown[1], 0.0), 1.0))
         self._job = shown
+        self._stages[str(self._tabs.value)].tick()
         self._look_at_motion()
 
     def _look_at_motion(self) -> None:

@@ -101,7 +101,7 @@ class Worker:
 
 def serve(pipe: Connection) -> None:
     """Carry out the steps that the other end of a pipe names, until it is closed."""
-    from .steps import STEPS
+    from .steps import Running, STEPS
 
     def progress(share: float, text: str) -> None:
         pipe.send((_PROGRESS, share, text))
@@ -120,7 +120,7 @@ def serve(pipe: Connection) -> None:
         name, arguments = message
         asked = False
         try:
-            answer = (_DONE, STEPS[name](*arguments, progress=progress, stopped=stopped))
+            answer = (_DONE, STEPS[name](Running(progress, stopped), *arguments))
         except IdentificationError as error:
             answer = (_FAILED, str(error))
         except (UnicodeEncodeError, OSError) as error:
