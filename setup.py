@@ -20,6 +20,7 @@ OLDEST = {
     'cryptography': '41.0',
     'dask': '2025.1',
     'distributed': '2025.1',
+    'fastapi': '0.133',
     'h5py': '3.11',
     'ipykernel': '6.29',
     'jinja2': '3.1',
@@ -39,6 +40,7 @@ OLDEST = {
     'scipy': '1.11',
     'threadpoolctl': '3.1',
     'tqdm': '4.66',
+    'uvicorn': '0.22',
     'xacro': '2.0',
 }
 """
@@ -47,8 +49,9 @@ Oldest versions that pip admits.
 With older ones tests fell: MuJoCo 3.12 moves some robots by other efforts than Pinocchio, mcap,
 rosbags and plotly lack what is called, Dask 2024.8 listens on more than this machine, and pandas
 before 2.2.2 is not built for NumPy 2, which Pinocchio's wheels need: of NumPy and SciPy, pip takes
-2.0 and 1.13 at least.  Of NiceGUI, none before 3.18 was tried.  The others were not searched for
-their oldest.  Beside ROS, rosdep brings what the distribution has.
+2.0 and 1.13 at least.  Of NiceGUI, none before 3.18 was tried; that one admits none of FastAPI
+and Uvicorn before these.  The others were not searched for their oldest.  Beside ROS, rosdep brings
+what the distribution has.
 """
 NODES = sorted(path.stem for path in (HERE / NAME / 'nodes').glob('*_node.py'))
 

@@ -119,6 +119,7 @@ def walk_with_robot(browser, address, folder):
     browser.press('Enter')
     browser.wait_for_text('6 joints at', 60)
     press(browser, 'On')
+    browser.wait_for_text('learning', 90)
     show(browser, 7)
     press(browser, 'Take the plan of stage 3')
     browser.tab_to('share of the planned speed')

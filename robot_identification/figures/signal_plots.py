@@ -68,11 +68,11 @@ def envelope(source: RecordingSource, most: int = MOST_POINTS) -> Envelope:
     rows = 0
     for block in source.blocks(READ_ROWS):
         rows += len(block)
-        parts.append(thinned(block.time, _signals(block), _BLOCK_POINTS))
+        parts.append(_thinned(block.time, _signals(block), _BLOCK_POINTS))
     names = [name for name in SIGNALS if all(name in found for _, found in parts)]
     time = np.concatenate([time for time, _ in parts])
     signals = {name: np.concatenate([found[name] for _, found in parts]) for name in names}
-    time, signals = thinned(time, signals, most)
+    time, signals = _thinned(time, signals, most)
     left_out = getattr(source, 'left_out', ())
     bands = tuple(Band(first, last, 'left out') for first, last in left_out)
     return Envelope(source_name(source), source.joints, time, signals, rows, bands)
@@ -83,14 +83,10 @@ def _signals(block: Recording) -> dict[str, np.ndarray]:
     return {name: values for name, values in found.items() if values is not None}
 
 
-def thinned(
+def _thinned(
     time: np.ndarray, signals: dict[str, np.ndarray], most: int
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """
-    Return least and largest values of ``most`` / 2 stretches in turn; all where there are no more.
-
-    ``time`` is (n,), and signals are (n, n_joints) by name; so are those that are returned.
-    """
+    """Return least and largest values of ``most`` / 2 stretches; all where there are no more."""
     if len(time) <= most:
         return time, signals
     starts = np.linspace(0, len(time), most // 2, endpoint=False).astype(int)
@@ -113,7 +109,7 @@ def signal_figures(envelopes: Sequence[Envelope], units: Sequence[str]) -> list[
     most = max(400, min(MOST_POINTS, ALL_POINTS // max(1, lines)))
     figures = []
     for each in envelopes:
-        time, signals = thinned(each.time, each.signals, most)
+        time, signals = _thinned(each.time, each.signals, most)
         start = float(time[0]) if len(time) else 0.0
         time, label = time - start, f' · {each.name}' if len(envelopes) > 1 else ''
         figures += [

@@ -30,7 +30,6 @@ from ..data.joint_state import decode, Messages
 from ..data.recording import SIGNALS
 from ..errors import IdentificationError, SettingsError
 from ..excitation.plan_file import as_points, read_plan
-from ..figures.signal_plots import thinned
 from .client import PATIENCE, ServiceCaller
 from .common import FetchedMessages, LATCHED, steady_timer
 from .common.messages import message_of
@@ -40,7 +39,10 @@ from .interfaces import REQUESTS, TOPICS
 NAME = 'robot_identification_window'
 
 PERIOD = 0.2
-"""Time between two looks at the joint states [s]; of each, two points are kept for drawing."""
+"""Time between two looks at the joint states [s]."""
+
+DRAWN_RATE = 20.0
+"""Joint states a second that are kept for drawing, at most [Hz]."""
 
 SHOWN = 30.0
 """Time of the joint states that are kept for drawing [s]."""
@@ -125,9 +127,7 @@ class RobotLink:
         self.latest: dict[str, Any] = {}
         self.moving: Any = None
         self._canceled = self.executing = False
-        self._parts: deque[tuple[np.ndarray, dict[str, np.ndarray]]] = deque(
-            maxlen=round(SHOWN / PERIOD)
-        )
+        self._parts: deque[tuple[np.ndarray, dict[str, np.ndarray]]] = deque()
         self._joints: tuple[str, ...] = ()
         self._newest = 0.0
         self._rates: deque[float] = deque(maxlen=10)
@@ -173,7 +173,12 @@ class RobotLink:
         elif self._parts and time[-1] > self._newest:
             self._rates.append(len(time) / (time[-1] - self._newest))
         self._newest = float(time[-1])
-        self._parts.append(thinned(time, found.values, 2))
+        # the newest of each period, the last one always
+        _, first = np.unique(np.floor(DRAWN_RATE * time[::-1]), return_index=True)
+        kept = np.sort(len(time) - 1 - first)
+        self._parts.append((time[kept], {name: v[kept] for name, v in found.values.items()}))
+        while self._parts[0][0][-1] < self._newest - SHOWN:
+            self._parts.popleft()
 
     def states(self) -> States | None:
         """Return the joint states of late, thinned; None before the first."""

@@ -7,7 +7,9 @@ from typing import Any
 
 from nicegui import ui
 
-from .stage_views import SIGNALS, Stage
+from .stage_views import Stage
+
+UNITS = {'position': 'rad or m', 'velocity': 'rad/s or m/s', 'effort': 'as published'}
 
 DRAWN = 8
 """Joints that are drawn unless others are chosen."""
@@ -55,7 +57,7 @@ class LiveStage(RosStage):
         with ui.column().classes('w-full') as self._open:
             self._head = ui.label()
             with ui.row().classes('w-full items-end'):
-                self._signal = ui.toggle(list(SIGNALS), value='position').props('no-caps')
+                self._signal = ui.toggle(list(UNITS), value='position').props('no-caps')
                 self._joints = ui.select([], multiple=True, label='joints').props('dense')
                 self._joints.classes('grow')
             self._chart = ui.echart(_chart()).classes('w-full').style('height: 300px')
@@ -111,6 +113,7 @@ class LiveStage(RosStage):
         if self._joints.options != list(states.joints):
             self._joints.set_options(list(states.joints), value=list(states.joints[:DRAWN]))
         time, values = states.time.round(2).tolist(), states.signals[signal]
+        self._chart.options['yAxis']['name'] = UNITS[signal]
         self._chart.options['series'] = [
             {
                 'type': 'line', 'name': joint, 'showSymbol': False,
@@ -194,11 +197,15 @@ def recorded_button(stage: Stage) -> None:
 
 
 def _chart() -> dict[str, Any]:
+    # axes at the border, wherever 0 is
+    axis = {'type': 'value', 'axisLine': {'onZero': False}}
     return {
-        'animation': False, 'tooltip': {'trigger': 'axis'}, 'legend': {'type': 'scroll'},
-        'grid': {'left': 60, 'right': 20, 'top': 40, 'bottom': 40},
-        'xAxis': {'type': 'value', 'min': -30, 'max': 0, 'name': 's', 'nameLocation': 'middle'},
-        'yAxis': {'type': 'value', 'scale': True}, 'series': [],
+        'animation': False, 'tooltip': {'trigger': 'axis'},
+        'legend': {'type': 'scroll', 'top': 0}, 'series': [],
+        'grid': {'left': 50, 'right': 20, 'top': 55, 'bottom': 45},
+        'xAxis': {**axis, 'min': -30, 'max': 0, 'name': 's', 'nameLocation': 'middle',
+                  'nameGap': 25},
+        'yAxis': {**axis, 'scale': True},
     }  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class Job:
 @dataclass
 class Given:
     """
-    What the user of a window has given.
+    Files, facts and settings that the user of a window has given.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Given:
 @dataclass
 class Found:
     """
-    What the steps of a window have found; None, or empty, where they are still to be done.
+    Findings of the steps of a window; None, or empty, where they are still to be made.
 
     Attributes
     ----------

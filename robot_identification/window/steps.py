@@ -58,7 +58,7 @@ from .values import (
 
 @dataclass(frozen=True)
 class Running:
-    """What a step reports to: its progress, and whether it is asked to end with what it has."""
+    """Report of a step on its progress, and the question if it is to end with what it has."""
 
     progress: Progress
     stopped: Callable[[], bool]
