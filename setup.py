@@ -50,8 +50,8 @@ With older ones tests fell: MuJoCo 3.12 moves some robots by other efforts than 
 rosbags and plotly lack what is called, Dask 2024.8 listens on more than this machine, and pandas
 before 2.2.2 is not built for NumPy 2, which Pinocchio's wheels need: of NumPy and SciPy, pip takes
 2.0 and 1.13 at least.  Of NiceGUI, none before 3.18 was tried; that one admits none of FastAPI
-and Uvicorn before these.  The others were not searched for their oldest.  Beside ROS, rosdep brings
-what the distribution has.
+and Uvicorn before these.  The others were not searched for their oldest.  Beside ROS, rosdep
+brings what the distribution has.
 """
 NODES = sorted(path.stem for path in (HERE / NAME / 'nodes').glob('*_node.py'))
 
