@@ -24,7 +24,7 @@ import time
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / 'test'))
 sys.path.insert(0, str(ROOT))
-from driven_browser import driven_browser  # noqa: E402
+from driven_browser import choose, driven_browser  # noqa: E402
 from robot_identification.support.processes import NodeProcesses  # noqa: E402
 
 ARM = ROOT / 'urdf' / 'demo_arm.urdf'
@@ -60,11 +60,8 @@ def walk(browser, address, folder):
     keep(browser, folder / 'window_robot.png')
     browser.wait_for("!document.querySelector('.running').offsetHeight")
     go(browser, 'Recordings')
-    browser.tab_to('what the efforts are (--effort-kind)')
-    browser.press('Enter')
-    browser.wait_for_text('motor_torque: at the motor')
-    browser.press('ArrowDown', 2)
-    browser.press('Enter')
+    kind = 'what the efforts are (--effort-kind)'
+    choose(browser, kind, 'motor_torque: at the motor', 2)
     for label, text in FACTS.items():
         browser.tab_to(label)
         browser.type(text)

@@ -198,3 +198,19 @@ def go(browser, title):
     browser.wait_for(
         f"document.querySelector('[role=tab][aria-selected=true]').innerText.includes('{title}')"
     )
+
+
+def choose(browser, label, option, place):
+    """
+    Choose the option at a place of a box.
+
+    A box that opens while the page is drawn anew may close, so it is opened again.
+    """
+    for _ in range(3):
+        browser.tab_to(label)
+        browser.press('Enter')
+        with suppress(AssertionError):
+            browser.wait_for_text(option, 10)
+            break
+    browser.press('ArrowDown', place)
+    browser.press('Enter')

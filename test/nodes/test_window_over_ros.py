@@ -4,7 +4,7 @@
 from pathlib import Path
 import time
 
-from driven_browser import driven_browser, fill, go, running_window
+from driven_browser import choose, driven_browser, fill, go, running_window
 import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
@@ -74,11 +74,8 @@ def test_from_a_plan_over_a_motion_to_the_verdict(robot, tmp_path):
         assert browser.ask(f'{MOVE}.disabled')  # until the next dry run
         press(browser, f'Identify from {tmp_path}/excitation')
 
-        browser.tab_to('what the efforts are (--effort-kind)')
-        browser.press('Enter')
-        browser.wait_for_text('motor_torque: at the motor')
-        browser.press('ArrowDown', 1)
-        browser.press('Enter')
+        kind = 'what the efforts are (--effort-kind)'
+        choose(browser, kind, 'motor_torque: at the motor', 1)
         press(browser, 'Draft the experiment')
         browser.wait_for_text('samples', 90)
         go(browser, 'Identify')

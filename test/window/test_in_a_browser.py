@@ -7,7 +7,7 @@ import re
 import shutil
 import time
 
-from driven_browser import driven_browser, fill, go, running_window
+from driven_browser import choose, driven_browser, fill, go, running_window
 import pytest
 from robot_identification.cli import main
 from robot_identification.model.robot import Robot
@@ -47,11 +47,8 @@ def test_from_a_recording_to_a_urdf_by_the_keyboard_alone(folder):
         go(browser, 'Recordings')
         # the line of the command line
         browser.wait_for_text('pos_read_data.csv.gz: has no time column: give its sampling rate')
-        browser.tab_to('what the efforts are (--effort-kind)')
-        browser.press('Enter')
-        browser.wait_for_text('motor_torque: at the motor')
-        browser.press('ArrowDown', 2)
-        browser.press('Enter')
+        kind = 'what the efforts are (--effort-kind)'
+        choose(browser, kind, 'motor_torque: at the motor', 2)
         for label, text in FACTS.items():
             fill(browser, label, text)
         browser.tab_to('Draft the experiment')
