@@ -103,9 +103,7 @@ def walk_with_robot(browser, address, folder):
     browser.wait_for_text('robot demo_arm', 90)
     browser.wait_for("!document.querySelector('.running').offsetHeight")
     show(browser, 2)
-    for label, text in {
-        'duration [s]': '20', 'height of the floor [m]': '0', 'time for the search [s]': '2',
-    }.items():  # fmt: skip
+    for label, text in {'duration [s]': '20', 'time for the search [s]': '2'}.items():
         browser.tab_to(label)
         browser.type(text)
     press(browser, 'Plan')
@@ -163,7 +161,7 @@ def main(folder):
         with running_window(place, *FILES) as address:
             walk(browser, address, folder)
         clock = {'use_sim_time': True}
-        motion = {'execute': True, 'planner.floor': 0.0, 'stale_timeout': 2.0}
+        motion = {'execute': True, 'stale_timeout': 2.0}
         with NodeProcesses(Path(place, 'logs')) as nodes:
             nodes.start('simulation', {'urdf': str(ARM)})
             for name, parameters in {

@@ -92,7 +92,7 @@ packages: package.xml names none of them, and docs/install.md says how they are 
 
 USERS = {
     'mcap': {'bag_recorder', 'bag_writer', 'mcap_storage'},
-    'nicegui': {'robot_views', 'stage_views', 'window_page'},
+    'nicegui': {'recordings_view', 'robot_views', 'stage_views', 'window_page'},
     'numba': {module.split('.')[-1] for module in MODULES},
 }
 """Modules that need a library for all that they do: they count as the library itself."""

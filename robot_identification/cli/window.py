@@ -36,7 +36,8 @@ def window(options: argparse.Namespace) -> int:
 
     Serve a page with six stages: robot, recordings, motion, identify, result, use. Each is
     a call of what the other commands do, with the same files and the same messages, and
-    shows the command lines that repeat it. Print the address; its token admits whoever has
+    shows the command lines that repeat it. With ROS 2 sourced, two more show a robot and
+    have its nodes execute a plan. Print the address; its token admits whoever has
     it, and nobody else. Ctrl-C ends it; closing the page does not. How it looks: {page}
 
     Examples

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 import shlex
 from tempfile import TemporaryDirectory
@@ -18,25 +18,10 @@ from typing import Any
 
 from ..errors import IdentificationError
 from .robot import Ros
-from .values import Drafted, FileColumns, Identified, Planned, RobotSeen, settings_of, Step
+from .values import FileColumns, Found, Given, settings_of, Step
 from .worker import STOPPED, Worker
 
 STAGES = ('robot', 'recordings', 'motion', 'identify', 'result', 'use', 'live', 'arm')
-
-PLANNER = ('duration', 'floor', 'time_budget', 'seed')
-"""Settings of the planner that have a field of their own."""
-
-FACTS = (
-    'effort_kind',
-    'rate',
-    'gear_ratios',
-    'position_offsets',
-    'gains',
-    'degrees',
-    'ticks',
-    'gravity',
-)
-"""Facts on recordings, as `init` takes them."""
 
 PROGRAM = 'robot-identification'
 
@@ -48,67 +33,6 @@ class Job:
     stage: str
     text: str
     share: float = 0.0
-
-
-@dataclass
-class Given:
-    """
-    Files, facts and settings that the user of a window has given.
-
-    Attributes
-    ----------
-    urdf, xacro, recordings:
-        Files as they are typed, and arguments for xacro (``name:=value ...``).
-    facts:
-        Facts on the recordings, as texts but ``degrees``; see `steps.draft_settings`.
-    columns:
-        Columns of tables that were corrected, by file.
-    text:
-        The experiment file, as it is being edited.
-    settings:
-        Settings of the experiment that are overruled, ``KEY=VALUE`` by lines.
-    planner, planner_settings:
-        Texts of `PLANNER`, and other settings of a plan, ``KEY=VALUE`` by lines.
-
-    """
-
-    urdf: str = ''
-    recordings: list[str] = field(default_factory=list)
-    xacro: str = ''
-    facts: dict[str, Any] = field(
-        default_factory=lambda: {**dict.fromkeys(FACTS, ''), 'degrees': False}
-    )
-    columns: dict[str, FileColumns] = field(default_factory=dict)
-    text: str = ''
-    settings: str = ''
-    planner: dict[str, str] = field(default_factory=lambda: dict.fromkeys(PLANNER, ''))
-    planner_settings: str = ''
-
-
-@dataclass
-class Found:
-    """
-    Findings of the steps of a window; None, or empty, where they are still to be made.
-
-    Attributes
-    ----------
-    robot, columns, drafted, signals, planned, identified:
-        By the steps; signals in words.
-    usable:
-        Whether the experiment file was written and can be used.
-    exported:
-        Files by format, with ``--samples N`` where they are sets.
-
-    """
-
-    robot: RobotSeen | None = None
-    columns: tuple[FileColumns, ...] = ()
-    drafted: Drafted | None = None
-    signals: str = ''
-    usable: bool = False
-    planned: Planned | None = None
-    identified: Identified | None = None
-    exported: dict[str, str] = field(default_factory=dict)
 
 
 class Session:

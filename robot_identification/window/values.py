@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain values that steps return to the window: the server needs no library to have them."""
+"""Plain values of a window and of its steps: the server needs no library to have them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 import shlex
 from typing import Any, Literal
 
@@ -140,6 +140,83 @@ class Identified:
     choices: tuple[Choice, ...]
     exports: tuple[Export, ...]
     bands: tuple[tuple[str, float, float, str, tuple[str, ...]], ...]
+
+
+PLANNER = ('duration', 'floor', 'time_budget', 'seed')
+"""Settings of the planner that have a field of their own."""
+
+FACTS = (
+    'effort_kind',
+    'rate',
+    'gear_ratios',
+    'position_offsets',
+    'gains',
+    'degrees',
+    'ticks',
+    'gravity',
+)
+"""Facts on recordings, as `init` takes them."""
+
+
+@dataclass
+class Given:
+    """
+    Files, facts and settings that the user of a window has given.
+
+    Attributes
+    ----------
+    urdf, xacro, recordings:
+        Files as they are typed, and arguments for xacro (``name:=value ...``).
+    facts:
+        Facts on the recordings, as texts but ``degrees``; see `steps.draft_settings`.
+    columns:
+        Columns of tables that were corrected, by file.
+    text:
+        The experiment file, as it is being edited.
+    settings:
+        Settings of the experiment that are overruled, ``KEY=VALUE`` by lines.
+    planner, planner_settings:
+        Texts of `PLANNER`, and other settings of a plan, ``KEY=VALUE`` by lines.
+
+    """
+
+    urdf: str = ''
+    recordings: list[str] = field(default_factory=list)
+    xacro: str = ''
+    facts: dict[str, Any] = field(
+        default_factory=lambda: {**dict.fromkeys(FACTS, ''), 'degrees': False}
+    )
+    columns: dict[str, FileColumns] = field(default_factory=dict)
+    text: str = ''
+    settings: str = ''
+    planner: dict[str, str] = field(default_factory=lambda: dict.fromkeys(PLANNER, ''))
+    planner_settings: str = ''
+
+
+@dataclass
+class Found:
+    """
+    Findings of the steps of a window; None, or empty, where they are still to be made.
+
+    Attributes
+    ----------
+    robot, columns, drafted, signals, planned, identified:
+        By the steps; signals in words.
+    usable:
+        Whether the experiment file was written and can be used.
+    exported:
+        Files by format, with ``--samples N`` where they are sets.
+
+    """
+
+    robot: RobotSeen | None = None
+    columns: tuple[FileColumns, ...] = ()
+    drafted: Drafted | None = None
+    signals: str = ''
+    usable: bool = False
+    planned: Planned | None = None
+    identified: Identified | None = None
+    exported: dict[str, str] = field(default_factory=dict)
 
 
 def settings_of(lines: str) -> dict[str, str]:

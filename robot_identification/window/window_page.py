@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 
 from nicegui import ui
 
+from .recordings_view import RecordingsStage
 from .robot_views import ArmStage, LiveStage
 from .session import Session, STAGES
-from .stage_views import STAGE_KINDS
+from .stage_views import IdentifyStage, MotionStage, ResultStage, RobotStage, Stage, UseStage
 
 REFRESH = 0.2
 """Seconds between looks at the state of the window."""
@@ -56,7 +57,11 @@ class Page:
 
     def __init__(self, session: Session, base: str) -> None:
         self._session = session
-        made = (k(session, base, self._run, self._go) for k in (*STAGE_KINDS, LiveStage, ArmStage))
+        kinds: tuple[Callable[..., Stage], ...] = (
+            RobotStage, RecordingsStage, MotionStage, IdentifyStage, ResultStage, UseStage,
+            LiveStage, ArmStage,
+        )  # fmt: skip
+        made = (kind(session, base, self._run, self._go) for kind in kinds)
         self._stages = {each.name: each for each in made}
         self._seen: dict[str, int] = {}
         self._job: tuple[str, float] | None = None

@@ -17,9 +17,9 @@ from robot_identification.figures.signal_plots import Band, envelope, signal_fig
 from robot_identification.figures.static_figures import StaticFigureStore
 from robot_identification.model.robot import Robot
 from robot_identification.model.robot_check import check_robot
-from robot_identification.window.session import Given, Session, Sessions
+from robot_identification.window.session import Session, Sessions
 from robot_identification.window.steps import draft_settings
-from robot_identification.window.values import settings_of, xacro_of
+from robot_identification.window.values import Given, settings_of, xacro_of
 
 ROOT = Path(__file__).resolve().parents[2]
 URDF = str(ROOT / 'urdf' / 'demo_arm.urdf')
