@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+import logging
 from pathlib import Path
 import secrets
 from shutil import copyfileobj
@@ -75,8 +76,11 @@ def serve(
         )
         name = f'[{host}]' if ':' in host else host
         say(f'http://{name}:{port}/?token={token}')
+        server = uvicorn.Server(config)
+        # a request that the end cuts off is no fault
+        logging.getLogger('uvicorn.error').addFilter(lambda record: not server.should_exit)
         try:
-            uvicorn.Server(config).run(sockets=[listening])
+            server.run(sockets=[listening])
         finally:
             sessions.close(say)
 
