@@ -30,7 +30,7 @@ from ..servo.settings import SERVO_COMMAND, ServoSettings, SimulatorSettings
 from ..signals.settings import SignalSettings
 from ..untrusted.files import user_path
 from ..version import page
-from .floating_sources import read_floating
+from .floating_sources import FloatingReader
 from .sources import ArrayEntry, open_recording
 
 
@@ -501,11 +501,11 @@ class Experiment:
             )
         drives, elastic = self.robot.drives, self.robot.elastic
         if floating:
-            contacts = len(self.robot.contacts)
-            return tuple(
-                read_floating(entry, joints, contacts, drives, self.base, path)
-                for path, entry in self.data.entries(kind)
+            model = self.robot
+            reader = FloatingReader(
+                joints, model.contacts, model.imu, drives or Drives(), self.base
             )
+            return tuple(reader.read(entry, path) for path, entry in self.data.entries(kind))
         opened = (
             open_recording(entry, joints, drives, self.base, path, elastic)
             for path, entry in self.data.entries(kind)

@@ -100,6 +100,7 @@ def _with_wrenches(table: Table, stamps: np.ndarray, values: np.ndarray) -> Iter
 
 def _wrenches(bag: Path, topic: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the (n,) stamps [ns], increasing, and (n, 6) wrenches of a bag."""
-    from ..data.wrench_messages import read_wrenches  # libraries of bags: slow
+    from ..data.sensor_messages import read_wrenches  # libraries of bags: slow
 
-    return read_wrenches(bag, topic)
+    found = read_wrenches(bag, topic)
+    return found.stamp, found.values

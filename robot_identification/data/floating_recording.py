@@ -11,7 +11,7 @@ import numpy as np
 from .parts import KeptRecording
 from .recording import Recording, recording_error
 
-_LEAST_NORM = 0.5
+LEAST_NORM = 0.5
 """Norm of a quaternion below which it is none; those of orientations have 1."""
 
 
@@ -64,7 +64,7 @@ class FloatingRecording(KeptRecording):
             if getattr(self, name) is not None:
                 self._freeze(name, width)
         if self.orientation is not None:
-            small = np.flatnonzero(np.linalg.norm(self.orientation, axis=1) < _LEAST_NORM)
+            small = np.flatnonzero(np.linalg.norm(self.orientation, axis=1) < LEAST_NORM)
             if small.size:
                 text = f'orientation in row {small[0]} is no quaternion: its entries are 0'
                 remedy = 'leave orientation out where the IMU does not estimate it'

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -54,8 +55,13 @@ class MotorSide:
 
 @dataclass(frozen=True)
 class ImuColumns:
-    """Columns of the IMU of a robot with a floating base."""
+    """Columns or topic of the IMU of a robot with a floating base."""
 
+    topic: str | None = option(
+        None,
+        doc='Topic with sensor_msgs/msg/Imu messages (rosbag2), in place of the columns; null for '
+        'the only one',
+    )
     gyroscope: Signal = option(None, doc='Angular velocity x, y, z in its own frame [rad/s]')
     accelerometer: Signal = option(
         None,
@@ -129,16 +135,21 @@ class RecordingEntry:
     motor: MotorSide | None = option(
         None, doc="The motors' side of a robot with elastic joints (robot.elastic)"
     )
-    imu: ImuColumns | None = option(
-        None, doc='Columns of the IMU (robot.base floating); not in a bag so far'
-    )
+    imu: ImuColumns | None = option(None, doc='Columns or topic of the IMU (robot.base floating)')
     contacts: Signal = option(
         None,
         doc='Columns that say whether each of robot.contacts holds: flags, or forces along the '
-        'normal',
+        'normal; in a bag, topics of messages of std_msgs (Bool, Float64, Float32, or one '
+        'MultiArray for all) or WrenchStamped, whose force counts',
     )
     contact_threshold: float = option(
         0.5, doc='Value of `contacts` from which on a contact holds', minimum=-1e6, maximum=1e6
+    )
+    wrenches: Mapping[str, str | tuple[Column, ...]] | None = option(
+        None,
+        doc='By frame of robot.contacts, where they are measured: columns of the force on the '
+        'robot x, y, z in the axes of that frame, and of the moment about its origin for a flat '
+        'one; in a bag, a topic of WrenchStamped [N, N m]',
     )
     delimiter: str | None = option(
         None, doc='Character between the cells; null to find it out (csv)'

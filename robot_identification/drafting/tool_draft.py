@@ -238,14 +238,14 @@ def wrench_columns(names: Iterable[tuple[str, tuple[int, ...] | None]]) -> Signa
 def _wrenches_of(bag: Path) -> tuple[str, str]:
     """Return the topic of the wrenches in a bag, and the frame that they name."""
     from ..data.bag import bag_topics  # libraries of bags: slow
-    from ..data.wrench_messages import wrench_frame, WRENCH_STAMPED
+    from ..data.sensor_messages import message_frame, WRENCH_STAMPED
 
     found = [name for name, kind in bag_topics(bag).items() if kind == WRENCH_STAMPED]
     if len(found) != 1:
         text = 'has no wrenches' if not found else f'has wrenches on {", ".join(found)}'
         remedy = f'record one topic of type {WRENCH_STAMPED}, or name it in data.tool.topic'
         raise recording_error(bag, text, remedy)
-    return found[0], wrench_frame(bag, found[0])
+    return found[0], message_frame(bag, found[0], WRENCH_STAMPED)
 
 
 def _columns(signal: Signal) -> Sequence[object]:

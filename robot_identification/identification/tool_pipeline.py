@@ -13,7 +13,7 @@ import warnings
 from ..config.experiment import Experiment
 from ..config.wrenches import check_wrench, read_wrench
 from ..data.drives import Drives
-from ..data.wrench_messages import wrench_frame
+from ..data.sensor_messages import message_frame, WRENCH_STAMPED
 from ..errors import IdentificationError, IdentificationWarning, SettingsError
 from ..loads.tool import Tool, tool
 from ..model.robot import Robot
@@ -109,7 +109,7 @@ def identify_tool(experiment: Experiment) -> ToolResult:
 def _compare_frames(bag: Path, topic: str, robot: Robot, frame: str | None) -> None:
     """Warn of wrenches that name another frame than the one that they are taken in."""
     links, frame = robot.link_frames, frame or robot.tip
-    named, taken = links.get(wrench_frame(bag, topic)), links.get(frame)
+    named, taken = links.get(message_frame(bag, topic, WRENCH_STAMPED)), links.get(frame)
     if named is None or taken is None:
         return
     pose = named.placement

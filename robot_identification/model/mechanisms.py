@@ -334,6 +334,11 @@ class ContactSettings:
             remedy = 'give a radius above 0 for a sphere, and only for that'
             raise self._fault('radius', self.radius, remedy)
 
+    @property
+    def components(self) -> int:
+        """Number of components of its wrench."""
+        return 6 if self.kind == 'flat' else 3
+
     def _fault(self, key: str, value: object, remedy: str) -> SettingsError:
         text = f"'{key}' of the contact at '{self.frame}' is {value!r}"
         return SettingsError(

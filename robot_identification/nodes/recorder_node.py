@@ -29,7 +29,7 @@ from std_msgs.msg import Header
 from ..data.bag_recorder import BagRecorder, RecordingStatus
 from ..data.bag_writer import Qos, Topic
 from ..data.joint_state import JOINT_STATE
-from ..data.wrench_messages import WRENCH_STAMPED
+from ..data.sensor_messages import WRENCH_STAMPED
 from ..errors import RecordingError, SettingsError
 from ..online.counts import LostMessageCounter
 from ..options.fields import option
