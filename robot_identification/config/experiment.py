@@ -30,7 +30,7 @@ from ..servo.settings import SERVO_COMMAND, ServoSettings, SimulatorSettings
 from ..signals.settings import SignalSettings
 from ..untrusted.files import user_path
 from ..version import page
-from .floating_sources import FloatingReader
+from .floating_sources import ESTIMATED, FloatingReader, with_estimated_stance
 from .sources import ArrayEntry, open_recording
 
 
@@ -505,7 +505,13 @@ class Experiment:
             reader = FloatingReader(
                 joints, model.contacts, model.imu, drives or Drives(), self.base
             )
-            return tuple(reader.read(entry, path) for path, entry in self.data.entries(kind))
+            return tuple(
+                with_estimated_stance(recording, self.build_robot(), self.robot.model)
+                if entry.contacts == ESTIMATED and model.contacts
+                else recording
+                for path, entry in self.data.entries(kind)
+                for recording in [reader.read(entry, path)]
+            )
         opened = (
             open_recording(entry, joints, drives, self.base, path, elastic)
             for path, entry in self.data.entries(kind)

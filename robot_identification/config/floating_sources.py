@@ -27,12 +27,18 @@ from ..data.recording_config import RecordingEntry
 from ..data.sampling import GAP
 from ..data.unwrapping import Unwrapper
 from ..errors import IdentificationWarning, one_of
+from ..estimation.estimated_stance import estimated_stance
 from ..model.floating_base import BASE_JOINTS
 from ..model.mechanisms import ContactSettings, ImuSettings
+from ..model.robot import Robot
 from ..options.fields import key_error, key_path
+from ..regressor import build, FloatingRegressor, ModelSettings, prior
 
 if TYPE_CHECKING:
     from ..data.sensor_messages import SensorMessages
+
+ESTIMATED = 'auto'
+"""Value of ``contacts`` for a stance that is estimated from the efforts."""
 
 _WIDTHS = {'gyroscope': 3, 'accelerometer': 3, 'orientation': 4}
 
@@ -136,6 +142,37 @@ class FloatingReader:
         return np.full((rows, sum(contact.components for contact in self.contacts)), np.nan)
 
 
+def with_estimated_stance(
+    recording: FloatingRecording, robot: Robot, model: ModelSettings
+) -> FloatingRecording:
+    """
+    Return a recording with the stance that its efforts and the URDF's bodies speak for.
+
+    Raises RecordingError where no contact ever carries anything.
+    """
+    regressor = build(robot, model)
+    assert isinstance(regressor, FloatingRegressor)
+    values = prior(robot, model).values
+    stance = estimated_stance(recording, regressor, values)
+    if not stance.any():
+        raise recording_error(
+            recording.source,
+            'by its efforts no contact ever carries the robot',
+            'see the signs of efforts and accelerometer, or name flags in contacts',
+        )
+    shares = ', '.join(
+        f'{contact.frame} for {100.0 * share:.0f} %'
+        for contact, share in zip(model.contacts, stance.mean(axis=0), strict=True)
+    )
+    warnings.warn(
+        f"{recording.source}: stance is estimated from efforts and the URDF's masses, since "
+        f'contacts is auto: {shares} of the time',
+        IdentificationWarning,
+        stacklevel=2,
+    )
+    return replace(recording, stance=stance)
+
+
 # ---------------------------------------------------------------------------------- in tables
 
 
@@ -153,8 +190,8 @@ def _of_columns(
         for name, width in _WIDTHS.items()
         if getattr(imu, name) is not None or name != 'orientation'
     }
-    others['stance'] = np.zeros((rows, 0), dtype=bool)
-    if reader.contacts:
+    others['stance'] = np.zeros((rows, len(reader.contacts)), dtype=bool)
+    if reader.contacts and entry.contacts != ESTIMATED:
         count, key = len(reader.contacts), f'{path}.contacts'
         values = _columns(reader, entry, entry.contacts, count, key)
         others['stance'] = values > entry.contact_threshold
@@ -235,8 +272,8 @@ def _of_topics(
     others = {'gyroscope': values['imu'][:, :3], 'accelerometer': values['imu'][:, 3:6]}
     if values['imu'].shape[1] > 6:
         others['orientation'] = values['imu'][:, 6:]
-    others['stance'] = np.zeros((at.size, 0), dtype=bool)
-    if reader.contacts:
+    others['stance'] = np.zeros((at.size, len(reader.contacts)), dtype=bool)
+    if reader.contacts and entry.contacts != ESTIMATED:
         names = _topics(entry.contacts, len(reader.contacts), f'{path}.contacts')
         held = [
             _held(at, flags.stamp, _sizes(flags))

@@ -140,7 +140,8 @@ class RecordingEntry:
         None,
         doc='Columns that say whether each of robot.contacts holds: flags, or forces along the '
         'normal; in a bag, topics of messages of std_msgs (Bool, Float64, Float32, or one '
-        'MultiArray for all) or WrenchStamped, whose force counts',
+        'MultiArray for all) or WrenchStamped, whose force counts; auto estimates from the '
+        'efforts which hold',
     )
     contact_threshold: float = option(
         0.5, doc='Value of `contacts` from which on a contact holds', minimum=-1e6, maximum=1e6

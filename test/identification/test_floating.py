@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.recording import Motion
-from robot_identification.errors import ExcitationError, IdentificationError
+from robot_identification.errors import ExcitationError, IdentificationError, IdentificationWarning
 from robot_identification.excitation.standing import standing_motion, StandingSettings
 from robot_identification.exports.formats import export
 from robot_identification.exports.urdf_export import identified_urdf
@@ -238,6 +238,18 @@ def test_a_free_fit_of_negative_masses_is_not_to_be_used(stood):
     found = verdict(identify(experiment(folder, signals, 'free', free, acc=-signals['acc'])))
     assert found.level == DO_NOT_USE
     assert any('total mass' in reason.text for reason in found.reasons)
+
+
+def test_without_flags_stance_comes_from_the_efforts(stood):
+    folder, signals, robot, _, truth = stood
+    loaded = experiment(folder, signals, 'unflagged', FAST)
+    (entry,) = loaded.data.identification
+    data = replace(loaded.data, identification=(replace(entry, contacts='auto'),))
+    with pytest.warns(IdentificationWarning, match='stance is estimated .* FL_foot for 9'):
+        (found,) = replace(loaded, data=data).sources()
+    flags = signals['stance'] > 0.5
+    assert (flags & ~found.stance).mean() < 0.01
+    assert 0.02 < (~found.stance).mean() < (~flags).mean()
 
 
 def test_hung_up_there_is_no_total_mass(stood):
