@@ -24,7 +24,9 @@ from .command import (
 from .servo import COMMANDS, drafted_commands
 
 if TYPE_CHECKING:
+    from ..drafting.floating_draft import FloatingDraft
     from ..drafting.proposal import Proposal
+    from ..drafting.settings import DraftSettings
 
 KINDS = ('joint_torque', 'motor_torque', 'motor_current')
 
@@ -67,6 +69,11 @@ KINDS = ('joint_torque', 'motor_torque', 'motor_current')
         nargs=3,
     ),
     XACRO,
+    flag(
+        '--floating',
+        'the robot stands on its feet, and the recordings have its IMU (default: by what is '
+        'recognised)',
+    ),
     flag('--tool', 'the recordings have wrenches of a force-torque sensor at the wrist'),
     *COMMANDS,
     argument('-o --out', 'file to write', Path, 'FILE', default=Path('experiment.yaml')),
@@ -86,6 +93,9 @@ def init(options: argparse.Namespace) -> int:
     bag with the states of a trajectory controller or a topic of commands): give the
     servos' gains.
 
+    A robot on its feet is recognised by the IMU in its recordings and by its feet (--floating
+    where it is not): contacts, IMU and base are written, too.
+
     With --tool, recordings of joint states and wrenches make the experiment of 'tool'.
 
     Examples
@@ -104,19 +114,7 @@ def init(options: argparse.Namespace) -> int:
     from ..drafting.tool_draft import draft_tool, has_wrenches
     from ..exports.saving import require_writable
 
-    if options.out.exists() and not options.force:
-        raise SettingsError(
-            f"'{options.out}' exists already",
-            file=str(options.out),
-            remedy='name another file with --out, or give --force',
-        )
-    for path in map(str, (options.urdf, *options.recordings)):
-        if encoded(path) != os.fsencode(path):
-            raise SettingsError(
-                f"'{path}' is not text in UTF-8, and no experiment file can name it",
-                file=path,
-                remedy='rename it',
-            )
+    _require_names(options)
     require_order(options.urdf, options.recordings)
     require_writable(options.out.parent)
     commands = None if options.tool else drafted_commands(options)
@@ -140,6 +138,12 @@ def init(options: argparse.Namespace) -> int:
         tool = draft_tool(options.urdf, options.recordings, settings)
         text = tool.text(options.urdf, options.out.parent)
         return _written(options.out, tool.summary(), text, 'tool')
+    floating = _floating_draft(options, settings)
+    if floating is not None:
+        print(floating.summary())
+        if settings.effort_kind is None:
+            floating = replace(floating, settings=replace(settings, effort_kind=_asked()))
+        return _written(options.out, '', floating.text(options.urdf, options.out.parent))
     if any(map(has_wrenches, options.recordings)):
         print(
             'remark: there are wrenches of a force-torque sensor, too; what hangs behind it is '
@@ -154,6 +158,44 @@ def init(options: argparse.Namespace) -> int:
         kind = _asked()
         found = replace(found, settings=replace(found.settings, effort_kind=kind))
     return _written(options.out, '', found.text(options.urdf, options.out.parent))
+
+
+def _require_names(options: argparse.Namespace) -> None:
+    """Require a file that may be written, and paths that it can name; raises SettingsError."""
+    if options.out.exists() and not options.force:
+        raise SettingsError(
+            f"'{options.out}' exists already",
+            file=str(options.out),
+            remedy='name another file with --out, or give --force',
+        )
+    for path in map(str, (options.urdf, *options.recordings)):
+        if encoded(path) != os.fsencode(path):
+            raise SettingsError(
+                f"'{path}' is not text in UTF-8, and no experiment file can name it",
+                file=path,
+                remedy='rename it',
+            )
+
+
+def _floating_draft(options: argparse.Namespace, settings: DraftSettings) -> FloatingDraft | None:
+    """Return the draft for a robot on its feet; None for others."""
+    from ..config.experiment import RobotSettings
+    from ..drafting.floating_draft import draft_floating
+    from ..errors import collected_warnings
+    from ..model.urdf_files import mjcf_facts
+
+    robot = RobotSettings(
+        urdf=str(options.urdf.absolute()),
+        xacro_arguments=settings.xacro_arguments,
+        effort_kind='joint_torque',
+    )
+    path = robot.mjcf()
+    free = path is not None and mjcf_facts(path).floating
+    if path is not None and not free:
+        return None
+    with collected_warnings():
+        built = replace(robot, base='floating').build()
+    return draft_floating(built, options.recordings, settings, options.floating or free)
 
 
 def _written(path: Path, summary: str, text: str, following: str = 'identify') -> int:

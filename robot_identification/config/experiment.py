@@ -182,8 +182,9 @@ class RobotSettings(ModelSettings):
         source = self.urdf
         if not source.lstrip().startswith('<') and '://' not in source:
             source = str(Path(base) / user_path(source))
-        if self.clamped and (path := self.mjcf(base)) is not None:
-            source = urdf_of_mjcf(path, clamped=True)
+        floating = self.base == 'floating'
+        if (self.clamped or floating) and (path := self.mjcf(base)) is not None:
+            source = urdf_of_mjcf(path, clamped=self.clamped, floating=floating)
         return robot_with_inertia(
             source,
             self.joints,
@@ -191,7 +192,7 @@ class RobotSettings(ModelSettings):
             passive=None if self.loops else (),
             gravity=gravity,
             xacro_arguments=self.xacro_arguments,
-            floating=self.base == 'floating',
+            floating=floating,
         )
 
 

@@ -173,18 +173,20 @@ def is_mjcf(text: str, path: Path) -> bool:
     return root == 'mujoco'
 
 
-def urdf_of_mjcf(path: Path, *, clamped: bool = False) -> str:
+def urdf_of_mjcf(path: Path, *, clamped: bool = False, floating: bool = False) -> str:
     """
     Return the URDF of a file in MJCF; a warning names what it lacks.
 
-    A floating base is refused, or fixed where the file places it if ``clamped``.
+    A floating base is refused, or fixed where the file places it if ``clamped``.  If ``floating``,
+    its body is the root link, and what stands in the world is left out; sites, and spheres that
+    touch the ground, are links, too.
 
     Raises ModelError if MuJoCo cannot read it, or a URDF cannot express it, IdentificationError if
     MuJoCo is not installed.
     """
     answer = answer_of(
         mjcf_to_urdf,
-        {'path': str(path.absolute()), 'clamped': clamped},
+        {'path': str(path.absolute()), 'clamped': clamped, 'floating': floating},
         seconds=TIME_LIMIT,
         memory=MEMORY_LIMIT,
     )
@@ -209,7 +211,7 @@ def mjcf_to_urdf(request: Mapping[str, Any]) -> dict[str, Any]:
         return {'missing': True}
     _require_includes_beside(Path(request['path']))
     model = mujoco.MjModel.from_xml_path(request['path'])
-    conversion = _Conversion(model, bool(request['clamped']))
+    conversion = _Conversion(model, bool(request['clamped']), bool(request.get('floating')))
     document = conversion.document()
     etree.indent(document)
     text = etree.tostring(document, encoding='unicode')
@@ -307,11 +309,11 @@ class _Conversion:
     """
     Conversion of MuJoCo's compiled model ``model`` (`mujoco.MjModel`).
 
-    Free joints are left out if ``clamped``.
+    Free joints are left out if ``clamped``, and begin the tree if ``floating``.
     """
 
-    def __init__(self, model: Any, clamped: bool) -> None:
-        self._model, self._clamped = model, clamped
+    def __init__(self, model: Any, clamped: bool, floating: bool = False) -> None:
+        self._model, self._clamped, self._floating = model, clamped, floating
         # link frames in body frames: the anchor of the last joint
         self._shift = np.zeros((model.nbody, 3))
         self._shift[model.jnt_bodyid] = model.jnt_pos
@@ -320,10 +322,54 @@ class _Conversion:
         model = self._model
         name = model.names[: model.names.index(b'\0')].decode() or 'robot'
         root = etree.Element('robot', name=name)
+        if self._floating:
+            for body in self._floating_bodies():
+                self._add_body(root, body)
+            self._add_places(root)
+            return root
         etree.SubElement(root, 'link', name=self._body(0))
         for body in range(1, model.nbody):
             self._add_body(root, body)
         return root
+
+    def _floating_bodies(self) -> list[int]:
+        """Return the body that floats and those that it carries; raises ValueError for others."""
+        model = self._model
+        free = np.flatnonzero(model.jnt_type == _FREE)
+        roots = model.jnt_bodyid[free]
+        if len(roots) != 1 or model.body_parentid[roots[0]]:
+            raise ValueError(f'{len(roots)} bodies have a freejoint in the world, not one')
+        return [int(body) for body in np.flatnonzero(model.body_rootid == roots[0])]
+
+    def _add_places(self, root: etree._Element) -> None:
+        """Add links without inertia at sites, and at spheres that may stand on the ground."""
+        model = self._model
+        taken = {link.get('name') for link in root.iterfind('link')}
+        sphere = next(kind for kind, shape in _SHAPES.items() if shape == 'sphere')
+        touching = (model.geom_contype != 0) | (model.geom_conaffinity != 0)
+        places = [
+            (model.site(i).name, model.site_bodyid[i], model.site_pos[i], model.site_quat[i], 0.0)
+            for i in range(model.nsite)
+        ] + [
+            (
+                model.geom(i).name,
+                model.geom_bodyid[i],
+                model.geom_pos[i],
+                model.geom_quat[i],
+                model.geom_size[i][0],
+            )
+            for i in np.flatnonzero(touching & (model.geom_type == sphere))
+        ]
+        for name, body, place, turned, radius in places:
+            if not name or name in taken or self._body(int(body)) not in taken:
+                continue
+            taken.add(name)
+            link = etree.SubElement(root, 'link', name=name)
+            joint = _joint_element(root, f'{name}_fixed', 'fixed', self._body(int(body)), name)
+            _origin(joint, place - self._shift[body], _rotation(turned))
+            if radius:
+                shape = etree.SubElement(etree.SubElement(link, 'collision'), 'geometry')
+                etree.SubElement(shape, 'sphere', radius=_text([radius]))
 
     def remarks(self) -> Iterator[str]:
         model = self._model
@@ -332,7 +378,7 @@ class _Conversion:
         ]
         if rotors:
             yield f'armature of {one_of(rotors)} has no element in a URDF'
-        if (model.jnt_type == _FREE).any():
+        if (model.jnt_type == _FREE).any() and not self._floating:
             yield 'the floating base is fixed where the file places it (robot.clamped)'
         loops = int(np.sum(model.eq_type < 2))  # connect, weld
         if loops:
@@ -353,7 +399,9 @@ class _Conversion:
         first, count = self._model.body_jntadr[body], self._model.body_jntnum[body]
         joints = range(first, first + count)
         free = self._model.jnt_type == _FREE
-        return [joint for joint in joints if not (self._clamped and free[joint])]
+        return [
+            joint for joint in joints if not ((self._clamped or self._floating) and free[joint])
+        ]
 
     def _body(self, body: int) -> str:
         return str(self._model.body(body).name) or f'body_{body}'
@@ -370,7 +418,11 @@ class _Conversion:
         for joint in joints:
             kind = int(model.jnt_type[joint])
             if kind not in (_SLIDE, _HINGE):
-                what = 'is a ball joint' if kind == _BALL else 'lets its body float'
+                what = (
+                    'is a ball joint'
+                    if kind == _BALL
+                    else 'lets its body float (see robot.base: floating)'
+                )
                 raise ValueError(
                     f"joint '{self._joint(joint)}' of body '{self._body(body)}' {what}; only "
                     'hinges and slides can be converted'
@@ -392,7 +444,7 @@ class _Conversion:
             place, rotation = np.zeros(3), np.eye(3)
             if not last:
                 etree.SubElement(root, 'link', name=link)
-        if not joints:
+        if not joints and not (self._floating and not model.body_parentid[body]):
             name, link = f'{self._body(body)}_fixed', self._body(body)
             _origin(_joint_element(root, name, 'fixed', parent_link, link), place, rotation)
         self._add_link(root, body)

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.recording import Motion
-from robot_identification.errors import ExcitationError, IdentificationError, IdentificationWarning
+from robot_identification.errors import (
+    ExcitationError,
+    IdentificationError,
+    IdentificationWarning,
+    ModelError,
+)
 from robot_identification.excitation.standing import standing_motion, StandingSettings
 from robot_identification.exports.formats import export
 from robot_identification.exports.urdf_export import identified_urdf
@@ -19,6 +24,7 @@ from robot_identification.model.consistency import from_pseudo_inertia, pseudo_i
 from robot_identification.model.mechanisms import ContactSettings
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
+from robot_identification.model.urdf_files import urdf_of_mjcf
 from robot_identification.regressor import build, ModelSettings, prior
 from robot_identification.regressor.floating import floating_motion
 from robot_identification.verdicts.verdict import DO_NOT_USE, verdict
@@ -202,6 +208,34 @@ def test_mujoco_has_the_efforts_of_the_model(stood, result):
     np.testing.assert_allclose(to_base @ data.qfrc_inverse[:3], wanted[:3], atol=1e-6)
     np.testing.assert_allclose(data.qfrc_inverse[3:6], wanted[3:6], atol=1e-6)
     np.testing.assert_allclose(data.qfrc_inverse[dofs], wanted[6:], atol=1e-6)
+
+
+def test_an_mjcf_with_a_freejoint_is_such_a_robot(stood, result, tmp_path):
+    _, _, robot, *_ = stood
+    tree = ET.fromstring(export(result, 'mjcf'))
+    world = tree.find('worldbody')
+    ET.SubElement(world, 'geom', type='plane', size='5 5 1')
+    ET.SubElement(world, 'body', name='table', pos='2 0 0')
+    trunk = world.find("body[@name='trunk']")
+    trunk.set('pos', '0 0 0.4')
+    ET.SubElement(trunk, 'site', name='imu_site', pos='0.1 0 0', euler='0 0 1.57')
+    foot = tree.find(".//body[@name='FL_foot']")
+    ET.SubElement(
+        foot, 'geom', name='FL_ball', type='sphere', size='0.03', mass='0', pos='0 0 -0.01'
+    )
+    file = tmp_path / 'walker.xml'
+    file.write_text(ET.tostring(tree, encoding='unicode'))
+    text = urdf_of_mjcf(file, floating=True)
+    again = Robot.from_urdf(text, robot.driven_joints, floating=True)
+    names = [name for name in again.prior.layout if name in result.standard.layout]
+    assert len(names) == 130
+    wanted = [result.standard[name] for name in names]
+    np.testing.assert_allclose([again.prior[name] for name in names], wanted, atol=1e-6)
+    np.testing.assert_allclose(again.link_frames['imu_site'].placement.translation, [0.1, 0, 0])
+    assert 'FL_ball' in again.link_frames
+    assert 'table' not in again.link_frames
+    with pytest.raises(ModelError, match='robot.base: floating'):
+        urdf_of_mjcf(file)
 
 
 def test_formats_without_a_floating_base_are_refused(result):
