@@ -11,10 +11,12 @@ import numpy as np
 
 from ..config.experiment_file import reproducible_content
 from ..diagnosis.diagnose import diagnose
+from ..diagnosis.floating_faults import floating_faults
 from ..diagnosis.recording_faults import estimate_faults, RecordingFault, revolute
 from ..errors import collected_warnings, Notes, unique_texts
 from ..estimation.prior import standard_covariance
 from ..options.fields import to_mapping
+from ..regressor import FloatingRegressor
 from ..results.result import RecordingSummary, Result
 from ..results.tables import ResultSettings
 from ..selection.model_selection import ModelSelection
@@ -64,13 +66,21 @@ def _diagnosed(checked: Checked, progress: Progress) -> _Diagnosed:
     estimated, watch = checked.estimated, Stopwatch()
     problem, found = estimated.chosen.problem, estimated.estimate
     known = found.standard_covariance
+    regressor = estimated.chosen.builder.regressor
+    sources = recordings_among(estimated.chosen.prepared.recordings.identification)
     with collected_warnings() as notes:
         explained = (
-            ()
-            if not problem.kind.diagnosed
+            floating_faults(
+                sources,
+                regressor,
+                estimated.chosen.builder.structure,
+                problem.signals,
+                found.fit.relative_error,
+            )
+            if isinstance(regressor, FloatingRegressor)
             else diagnose(
                 problem.robot,
-                recordings_among(estimated.chosen.prepared.recordings.identification),
+                sources,
                 problem.model,
                 estimated.chosen.prior,
                 problem.signals.effort_delay,

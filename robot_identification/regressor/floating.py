@@ -233,6 +233,18 @@ class FloatingRegressor:
             self._write_jacobians(motion.position[part], up, out[part])
         return out
 
+    def contact_points(self, motion: Motion) -> np.ndarray:
+        """Return the points of contacts, of spheres their centres, (m, c, 3) in the base [m]."""
+        jacobians = self.jacobians(motion)
+        first = np.concatenate([[0], np.cumsum([contact.rows for contact in self.contacts])[:-1]])
+        points = np.empty((len(motion), len(self.contacts), 3))
+        for i, row in enumerate(first):
+            linear = jacobians[:, row : row + 3, :_BASE]
+            # a base that turns by w moves a point p by w x p
+            turning = linear[:, :, :3].transpose(0, 2, 1) @ linear[:, :, 3:]
+            points[:, i] = np.stack([turning[:, 1, 2], turning[:, 2, 0], turning[:, 0, 1]], axis=1)
+        return points
+
     def _write_jacobians(
         self, position: np.ndarray, normal: np.ndarray | None, out: np.ndarray
     ) -> None:

@@ -21,6 +21,7 @@ PARTLY: dict[str, tuple[str, ...]] = {
     'late_samples': (),
     'range': (),
     'velocity': (),
+    'contact_moves': (),
     'saturation': (COLLISIONS,),
     'still_joint': (CONTROL, COLLISIONS),
     'modelled_efforts': (CONTROL, COLLISIONS, SIMULATION),
@@ -244,8 +245,8 @@ def _floating_base(result: Result) -> Iterator[Reason]:
             key='robot.imu',
         )
     yield Reason(
-        text='a floating base: of faults of the recordings (units, signs, clocks, contacts), none '
-        'were looked for but what the fit shows',
+        text='a floating base: the scale of all efforts and the total mass cannot be told apart '
+        f'by a recording: weigh the robot, which has {mass:.3g} kg by its efforts',
         value=0.0,
         threshold=0.0,
         remark=True,

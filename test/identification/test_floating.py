@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+import re
 import xml.etree.ElementTree as ET
 
 from command_line import run_command
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from robot_identification.config.experiment_file import load_experiment
 from robot_identification.data.recording import Motion
+from robot_identification.diagnosis import floating_faults
 from robot_identification.errors import (
     ExcitationError,
     IdentificationError,
@@ -244,26 +246,45 @@ def test_formats_without_a_floating_base_are_refused(result):
 
 
 def test_the_verdict_is_usable_on_what_it_has_seen(result):
+    assert not result.recorded.diagnosis
     found = verdict(result)
     assert found.level != DO_NOT_USE
     assert any('floating base' in reason.text for reason in found.reasons)
 
 
 @pytest.mark.parametrize(
-    ('name', 'changed'),
+    ('name', 'changed', 'code', 'words'),
     [
         (
             'turned',
             lambda s: {k: s[k] @ [[0, 1, 0], [-1, 0, 0], [0, 0, 1]] for k in ('gyro', 'acc')},
+            'imu_axes',
+            '90 degrees about its axis -?z',
         ),
-        ('downward', lambda s: {'acc': -s['acc']}),
-        ('flying', lambda s: {'stance': 0.0 * s['stance']}),
+        (
+            'downward',
+            lambda s: {'acc': -s['acc']},
+            'accelerometer',
+            'with the accelerometer the other way',
+        ),
+        (
+            'flying',
+            lambda s: {'stance': s['stance'] * [1.0, 0.0, 1.0, 1.0]},
+            'contact_flags',
+            'FR_foot always on the ground',
+        ),
     ],
 )
-def test_wrong_axes_signs_and_contacts_are_not_to_be_used(stood, name, changed):
+def test_wrong_axes_signs_and_contacts_are_named(stood, monkeypatch, name, changed, code, words):
     folder, signals, *_ = stood
-    found = verdict(identify(experiment(folder, signals, name, FAST, **changed(signals))))
-    assert found.level == DO_NOT_USE
+    monkeypatch.setattr(
+        floating_faults, 'CRITERIA', replace(floating_faults.CRITERIA, seconds=8.0)
+    )
+    result = identify(experiment(folder, signals, name, FAST, **changed(signals)))
+    assert verdict(result).level == DO_NOT_USE
+    first = result.recorded.diagnosis[0]
+    assert first.code == code
+    assert re.search(words, first.evidence)
 
 
 def test_a_free_fit_of_negative_masses_is_not_to_be_used(stood):
