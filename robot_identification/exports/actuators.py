@@ -105,7 +105,7 @@ def isaaclab_efforts(
 
     dry = {
         joint: value(joint, friction_symbols(mjcf='frictionloss'), dynamics.friction)
-        for joint in robot.joints
+        for joint in robot.driven_joints
     }
     joints = {
         joint: {
@@ -116,7 +116,7 @@ def isaaclab_efforts(
             'dynamic_friction': dry[joint],
             'viscous_friction': value(joint, friction_symbols(mjcf='damping'), dynamics.damping),
         }
-        for joint in robot.joints
+        for joint in robot.driven_joints
     }
     head: tuple[str, ...] = (*ISAACLAB, '# Gains are 0: joints are driven by efforts.')
     if robot.mimics.followed:

@@ -241,7 +241,7 @@ FORMATS = {
         _isaaclab,
         _servo('isaaclab'),
         file=ISAACLAB,
-        lacking=_OTHER_THAN_TREES,
+        lacking=('elastic', 'loops', 'delta'),
         write_sets=_sets('isaaclab_sets'),
     ),
     'mjlab': Format(

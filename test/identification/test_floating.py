@@ -241,8 +241,16 @@ def test_an_mjcf_with_a_freejoint_is_such_a_robot(stood, result, tmp_path):
 
 
 def test_formats_without_a_floating_base_are_refused(result):
-    with pytest.raises(IdentificationError, match="'isaaclab' is no format of a robot with"):
-        export(result, 'isaaclab')
+    with pytest.raises(IdentificationError, match="'c' is no format of a robot with"):
+        export(result, 'c')
+
+
+def test_isaac_lab_gets_the_drives_and_no_joint_of_the_base(stood, result):
+    _, _, robot, *_ = stood
+    text = export(result, 'isaaclab')
+    assert re.findall(r"^    '(\w+)': ImplicitActuatorCfg", text, re.M) == [*robot.driven_joints]
+    armature = float(re.search(r'armature=([\d.e-]+)', text)[1])
+    assert armature == pytest.approx(result.standard['FL_hip_joint.Ia'], rel=1e-3)
 
 
 def test_the_verdict_is_usable_on_what_it_has_seen(result):
