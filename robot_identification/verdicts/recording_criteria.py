@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ..diagnosis.recording_faults import DECISIVE, DELAYS
 from ..errors import one_of
-from ..estimation.estimate import Estimate
+from ..estimation.estimate import Estimate, JointFit
 from ..estimation.plot_samples import PlotSamples
 from ..results.result import Result
 from .fit_criteria import unseen
@@ -244,6 +244,17 @@ def _floating_base(result: Result) -> Iterator[Reason]:
             next_step="check the IMU's axes and place (robot.imu), contacts and signs of efforts",
             key='robot.imu',
         )
+    judged, where = estimate.fit.joints, 'the fit'
+    if result.validations:
+        judged, where = result.validations[-1].joints, one_of(result.validations[-1].sources)
+    force, moment, joints = (_pooled(rows) for rows in (judged[:3], judged[3:6], judged[6:]))
+    yield Reason(
+        text=f'force and moment on the base are fitted to {force:.2g} and {moment:.2g} % of what '
+        f'contacts leave of them, efforts of the joints to {joints:.2g} % ({where})',
+        value=max(force, moment),
+        unit='%',
+        remark=True,
+    )
     yield Reason(
         text='a floating base: the scale of all efforts and the total mass cannot be told apart '
         f'by a recording: weigh the robot, which has {mass:.3g} kg by its efforts',
@@ -251,6 +262,14 @@ def _floating_base(result: Result) -> Iterator[Reason]:
         threshold=0.0,
         remark=True,
     )
+
+
+def _pooled(rows: Sequence[JointFit]) -> float:
+    """Return the relative error of several rows together [%]."""
+    errors = np.array([row.rmse for row in rows])
+    relative = np.array([row.relative_error for row in rows])
+    sizes = np.divide(100.0 * errors, relative, out=np.zeros_like(errors), where=relative > 0.0)
+    return float(100.0 * np.linalg.norm(errors) / max(float(np.linalg.norm(sizes)), 1e-300))
 
 
 def known_parameters(estimate: Estimate) -> int:

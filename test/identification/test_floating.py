@@ -258,6 +258,10 @@ def test_the_verdict_is_usable_on_what_it_has_seen(result):
     found = verdict(result)
     assert found.level != DO_NOT_USE
     assert any('floating base' in reason.text for reason in found.reasons)
+    apart = next(r.text for r in found.reasons if r.text.startswith('force and moment on'))
+    figures = [float(figure) for figure in re.findall(r'([\d.]+) (?:and|%)', apart)]
+    assert len(figures) == 3
+    assert max(figures) < 5.0
 
 
 @pytest.mark.parametrize(
