@@ -254,10 +254,6 @@ def _corrections_that_fit(
         text = f'by the bodies of the URDF, efforts have their sign with {best.what}'
         yield RecordingFault(best.code, text, best.remedy, change=best.what)
         return
-    if improvement < CRITERIA.decisive:
-        text = f"efforts are like those of the URDF's bodies with {best.what}, and not without"
-        yield RecordingFault(best.code, text, best.remedy, change=best.what)
-        return
     yield _fault(best, improvement, [_fault(each, improvement) for each in alike[:2]])
 
 
