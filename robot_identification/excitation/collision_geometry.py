@@ -18,7 +18,8 @@ import pinocchio as pin
 
 from ..errors import ExcitationError, one_of
 from ..model.robot import Robot
-from ..regressor.rigid import cross_matrix, Tree, tree_of
+from ..regressor.loops import poses
+from ..regressor.rigid import Tree, tree_of
 from .settings import Obstacle
 
 MOST = 10
@@ -38,9 +39,7 @@ class BoundingSpheres:
     tree: Tree
     """The kinematics."""
     owners: np.ndarray
-    """
-    (k,) place in ``tree.joints`` of the joint that carries each sphere, plus 1; 0 is the base.
-    """
+    """(k,) place in ``tree.joints`` of the joint that carries each sphere; -1 is the base."""
     centres: np.ndarray
     """(k, 3) in the owner's frame [m]."""
     radii: np.ndarray
@@ -60,7 +59,7 @@ class BoundingSpheres:
         """Cover the shapes of a geometry model; bounds are those of some of its pairs."""
         tree = tree_of(robot)
         order = sorted(robot.carriers.joint_ids)
-        places = {index: i + 1 for i, index in enumerate(order)} | {0: 0}
+        places = {index: i for i, index in enumerate(order)} | {0: -1}
         spheres: list[tuple[int, np.ndarray, float]] = []
         of_shape = []
         for shape in geometry.geometryObjects:
@@ -98,8 +97,7 @@ class BoundingSpheres:
         """Return lower bounds (n_pairs, n_samples) of the distances in positions [m]."""
         centres = self._centres(position)
         away = np.zeros((self.first.size, len(position)))
-        for axis in range(3):
-            component = np.ascontiguousarray(centres[:, axis])
+        for component in centres:
             between = component[self.first]
             between -= component[self.second]
             between *= between
@@ -108,37 +106,18 @@ class BoundingSpheres:
         away -= (self.radii[self.first] + self.radii[self.second])[:, None]
         bounds = np.minimum.reduceat(away, self.begins, axis=0)
         for pair, spheres, normal, offset in self.planes:
-            height = np.einsum('ksn,s->kn', centres[spheres], normal) - offset
+            height = np.einsum('skn,s->kn', centres[:, spheres], normal) - offset
             bounds[pair] = (height - self.radii[spheres, None]).min(axis=0)
         return bounds
 
     def _centres(self, position: np.ndarray) -> np.ndarray:
-        """Return the spheres' centres in the base frame, (k, 3, n_samples)."""
-        n, position = len(position), self.tree.mimics.positions(position)
-        rotations, origins = [np.eye(3)[:, :, None]], [np.zeros((3, 1))]
-        for joint in self.tree.joints:
-            q = position[:, joint.link]
-            parent, at = rotations[joint.parent + 1], origins[joint.parent + 1]
-            turn = joint.rotation
-            origin = at + np.einsum('ijn,j->in', parent, joint.translation)
-            if joint.revolute:
-                cross = cross_matrix(joint.axis)
-                turn = (
-                    turn[:, :, None]
-                    + (turn @ cross)[:, :, None] * np.sin(q)
-                    + (turn @ cross @ cross)[:, :, None] * (1.0 - np.cos(q))
-                )
-                rotation = np.einsum('ijn,jkn->ikn', np.broadcast_to(parent, (3, 3, n)), turn)
-            else:
-                rotation = np.einsum('ijn,jk->ikn', parent, turn)
-                origin = origin + np.einsum('ijn,j->in', rotation, joint.axis) * q
-            rotations.append(rotation)
-            origins.append(origin)
-        centres = np.empty((len(self.owners), 3, n))
+        """Return the spheres' centres in the base frame, (3, k, n_samples)."""
+        at = poses(self.tree, position)
+        centres = np.empty((3, len(self.owners), len(position)))
         for owner in np.unique(self.owners):
             mine = self.owners == owner
-            moved = np.einsum('ijn,kj->kin', rotations[owner], self.centres[mine])
-            centres[mine] = moved + origins[owner]
+            turned = self.centres[mine] @ at.rotation[owner].transpose(1, 2, 0)
+            centres[:, mine] = turned + at.origin[owner].T[:, None]
         return centres
 
 

@@ -37,25 +37,31 @@ class Poses:
 
 def poses(tree: Tree, position: np.ndarray) -> Poses:
     """Return the frames for joint positions (n_samples, n_joints), in the order of the data."""
+    position = tree.mimics.positions(position)
     shape, kind = (len(tree.joints) + 1, len(position), 3), position.dtype
     rotation = np.empty((*shape, 3), dtype=kind)
     origin, axis = np.zeros(shape, dtype=kind), np.zeros(shape, dtype=kind)
     rotation[-1] = np.eye(3)
     for i, joint in enumerate(tree.joints):
-        q = position[:, joint.column]
-        parent = rotation[joint.parent]
+        q, parent = position[:, joint.link], rotation[joint.parent]
         origin[i] = origin[joint.parent] + parent @ joint.translation
-        axis[i] = parent @ (joint.rotation @ joint.axis)
+        still = _each_times(parent, joint.rotation)
+        axis[i] = still @ joint.axis
         if joint.revolute:
             # Rodrigues' formula
-            outer = np.outer(joint.axis, joint.axis)
+            along = axis[i][:, :, None] * joint.axis
+            across = _each_times(still, cross_matrix(joint.axis))
             cosine, sine = np.cos(q)[:, None, None], np.sin(q)[:, None, None]
-            turn = outer + cosine * (np.eye(3) - outer) + sine * cross_matrix(joint.axis)
-            rotation[i] = parent @ (joint.rotation @ turn)
+            rotation[i] = along + cosine * (still - along) + sine * across
         else:
-            rotation[i] = parent @ joint.rotation
+            rotation[i] = still
             origin[i] += axis[i] * q[:, None]
     return Poses(rotation, origin, axis)
+
+
+def _each_times(rotations: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Return products of rotations (n, 3, 3) with one matrix, as one product, which is quicker."""
+    return (rotations.reshape(-1, 3) @ matrix).reshape(-1, 3, 3)
 
 
 @dataclass(frozen=True)
