@@ -30,13 +30,7 @@ from scipy.special import comb
 from ..data.recording import Motion
 from ..model.robot import Robot
 from ..regressor import build, predict, prior
-from .trajectories import (
-    Concatenation,
-    least_rate,
-    PointTrajectory,
-    spline_coefficients,
-    Trajectory,
-)
+from .trajectories import least_rate, PointTrajectory, spline_coefficients, Trajectory
 
 QUANTITIES = ('position', 'velocity', 'acceleration', 'jerk')
 """In the order of the derivatives."""
@@ -154,27 +148,19 @@ def _pieces(trajectory: Trajectory, rate: float) -> Iterator[Pieces]:
     rate at which quintics are as good as itself (`least_rate`), and joined by these, as a
     controller would.
     """
-    for begin, part in _parts_with_begins(trajectory):
-        n = max(int(np.ceil(part.duration * least_rate(part, rate))) + 1, 2)
-        grid = (
-            part.time if isinstance(part, PointTrajectory) else np.linspace(0.0, part.duration, n)
-        )
-        for first in range(0, grid.size - 1, EFFORTS.block):
-            time = grid[first : first + EFFORTS.block + 1]
-            if isinstance(part, PointTrajectory):
-                coefficients = part.coefficients[first : first + EFFORTS.block]
-            else:
-                m = part.sample(time)
-                coefficients = spline_coefficients(time, m.position, m.velocity, m.acceleration)
-            yield begin + time[:-1], np.diff(time), coefficients
-
-
-def _parts_with_begins(trajectory: Trajectory) -> Iterator[tuple[float, Trajectory]]:
-    """Iterate over the parts of a concatenation, or the trajectory itself, with their begins."""
-    begin = 0.0
-    for part in trajectory.parts if isinstance(trajectory, Concatenation) else (trajectory,):
-        yield begin, part
-        begin += part.duration
+    if isinstance(trajectory, PointTrajectory):
+        grid = trajectory.time
+    else:
+        n = max(int(np.ceil(trajectory.duration * least_rate(trajectory, rate))) + 1, 2)
+        grid = np.linspace(0.0, trajectory.duration, n)
+    for first in range(0, grid.size - 1, EFFORTS.block):
+        time = grid[first : first + EFFORTS.block + 1]
+        if isinstance(trajectory, PointTrajectory):
+            coefficients = trajectory.coefficients[first : first + EFFORTS.block]
+        else:
+            m = trajectory.sample(time)
+            coefficients = spline_coefficients(time, m.position, m.velocity, m.acceleration)
+        yield time[:-1], np.diff(time), coefficients
 
 
 def _look_inside(
@@ -271,13 +257,12 @@ def check_times(trajectory: Trajectory, rate: float) -> np.ndarray:
     rate = max(rate, EFFORTS.lowest_rate)
     n = int(np.ceil(trajectory.duration * rate)) + 1
     times = [np.linspace(0.0, trajectory.duration, n)]
-    for begin, part in _parts_with_begins(trajectory):
-        if isinstance(part, PointTrajectory):
-            length = np.diff(part.time)
-            times.append(begin + part.time)
-            short = length < EFFORTS.divisions / rate
-            steps = length[short, None] * np.linspace(0.0, 1.0, EFFORTS.divisions, endpoint=False)
-            times.append((begin + part.time[:-1][short, None] + steps).ravel())
+    if isinstance(trajectory, PointTrajectory):
+        begins, length = trajectory.time[:-1], np.diff(trajectory.time)
+        times.append(trajectory.time)
+        short = length < EFFORTS.divisions / rate
+        steps = length[short, None] * np.linspace(0.0, 1.0, EFFORTS.divisions, endpoint=False)
+        times.append((begins[short, None] + steps).ravel())
     return np.unique(np.concatenate(times))
 
 

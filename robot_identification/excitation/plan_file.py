@@ -31,7 +31,7 @@ from ..untrusted.names import csv_line
 from .bases import FourierTrajectory
 from .plans import Plan
 from .settings import Obstacle, PlannerSettings
-from .trajectories import PointTrajectory, to_points, Trajectory
+from .trajectories import POINT_ARRAYS, PointTrajectory, to_points, Trajectory
 
 FORMAT = 'robot_identification plan 1'
 
@@ -46,8 +46,6 @@ MOST_OBSTACLES = 200
 
 LEAST_RATE = 50.0
 """Points per second that stand for a series, at least [Hz]."""
-
-QUANTITIES = ('position', 'velocity', 'acceleration')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +89,7 @@ class _StoredTrajectory:
                 np.array(self.start),
                 self._table('coefficients'),
             )
-        arrays = (self._table(name) for name in QUANTITIES)
+        arrays = (self._table(name) for name in POINT_ARRAYS)
         return PointTrajectory(joints, np.array(self.time), *arrays)
 
     def _table(self, name: str) -> np.ndarray:
@@ -158,7 +156,7 @@ def _trajectory_document(trajectory: Trajectory) -> dict[str, Any]:
             'coefficients': trajectory.coefficients,
         }
     points = as_points(trajectory)
-    arrays = {name: getattr(points, name) for name in QUANTITIES}
+    arrays = {name: getattr(points, name) for name in POINT_ARRAYS}
     return {'kind': 'points', 'time': points.time, **arrays}
 
 
@@ -241,8 +239,10 @@ def points_csv(trajectory: PointTrajectory) -> str:
     joint [rad, rad/s, rad/s^2; m for a prismatic joint].
     """
     text = StringIO()
-    header = ['time', *(f'{joint}.{name}' for name in QUANTITIES for joint in trajectory.joints)]
-    rows = np.column_stack([trajectory.time, *(getattr(trajectory, name) for name in QUANTITIES)])
+    header = ['time', *(f'{joint}.{name}' for name in POINT_ARRAYS for joint in trajectory.joints)]
+    rows = np.column_stack(
+        [trajectory.time, *(getattr(trajectory, name) for name in POINT_ARRAYS)]
+    )
     text.write(csv_line(header))
     np.savetxt(text, rows, fmt='%.9g', delimiter=',')
     return text.getvalue()
@@ -262,7 +262,7 @@ def points_yaml(trajectory: PointTrajectory) -> str:
         sec, nanosec = divmod(round(1e9 * float(time)), 10**9)
         values = (
             f'{name}: [{", ".join(f"{value:.7g}" for value in getattr(trajectory, field)[i])}]'
-            for name, field in zip(('positions', 'velocities', 'accelerations'), QUANTITIES)
+            for name, field in zip(('positions', 'velocities', 'accelerations'), POINT_ARRAYS)
         )
         stamp = f'time_from_start: {{sec: {sec}, nanosec: {nanosec}}}'
         lines.append(f'{{{", ".join(values)}, {stamp}}}')

@@ -17,6 +17,9 @@ import numpy as np
 from ..data.recording import Motion
 from ..errors import ExcitationError
 
+POINT_ARRAYS = ('position', 'velocity', 'acceleration')
+"""Arrays of a `PointTrajectory`, in the order of the derivatives."""
+
 
 @runtime_checkable
 class Trajectory(Protocol):
@@ -61,78 +64,6 @@ def resting(
         velocity[outside] = 0.0
         acceleration[outside] = 0.0
     return Motion(position, velocity, acceleration)
-
-
-@dataclass(frozen=True)
-class Concatenation:
-    """Trajectories one after the other; made by `concatenate`."""
-
-    parts: tuple[Trajectory, ...]
-
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """Names of the joints."""
-        return self.parts[0].joints
-
-    @property
-    def duration(self) -> float:
-        """Sum of the parts' durations [s]."""
-        return float(sum(part.duration for part in self.parts))
-
-    def sample(self, time: np.ndarray) -> Motion:
-        """Return positions and their exact derivatives at ``time`` (n_samples,) [s]."""
-        time, outside = inside(time, self.duration)
-        q, v, a = (np.empty((time.size, len(self.joints))) for _ in range(3))
-        begins = np.concatenate([[0.0], np.cumsum([part.duration for part in self.parts])])
-        owner = np.searchsorted(begins, time, side='right') - 1
-        owner = np.clip(owner, 0, len(self.parts) - 1)
-        for i, part in enumerate(self.parts):
-            mine = owner == i
-            motion = part.sample(np.minimum(time[mine] - begins[i], part.duration))
-            q[mine], v[mine], a[mine] = motion.position, motion.velocity, motion.acceleration
-        return resting(q, v, a, outside)
-
-
-def concatenate(parts: Sequence[Trajectory], tolerance: float = 1e-6) -> Trajectory:
-    """
-    Put trajectories one after the other.
-
-    Parameters
-    ----------
-    parts:
-        At least one; of the same joints.
-    tolerance:
-        Largest jump of position, velocity and acceleration from one to the next.
-
-    Raises
-    ------
-    ExcitationError
-        naming the joint and the jump, where they do not fit together.
-
-    """
-    parts = tuple(parts)
-    if not parts:
-        raise ExcitationError('no trajectory to concatenate', remedy='give at least one')
-    for i, (first, second) in enumerate(zip(parts[:-1], parts[1:], strict=True)):
-        if first.joints != second.joints:
-            raise ExcitationError(
-                f'parts {i} and {i + 1} move different joints',
-                value=(first.joints, second.joints),
-                remedy='give trajectories of the same joints in the same order',
-            )
-        end, begin = first.sample(np.array([first.duration])), second.sample(np.zeros(1))
-        for name in ('position', 'velocity', 'acceleration'):
-            jump = np.abs(getattr(begin, name) - getattr(end, name))[0]
-            if jump.max() > tolerance:
-                joint = first.joints[int(jump.argmax())]
-                raise ExcitationError(
-                    f"{name} of joint '{joint}' jumps by {jump.max():.3g} between parts {i} and "
-                    f'{i + 1}',
-                    joint=joint,
-                    value=float(jump.max()),
-                    remedy='let the second start where the first ends',
-                )
-    return parts[0] if len(parts) == 1 else Concatenation(parts)
 
 
 def spline_coefficients(
@@ -236,7 +167,7 @@ class PointTrajectory:
             )
         time -= time[0]
         arrays = {'time': time}
-        for name in ('position', 'velocity', 'acceleration'):
+        for name in POINT_ARRAYS:
             if getattr(self, name) is not None:
                 arrays[name] = self._checked(name, time.size)
         for name, array in arrays.items():
@@ -307,6 +238,56 @@ class PointTrajectory:
         return PointTrajectory(
             self.joints, time, position, of_velocity * self.velocity, acceleration
         )
+
+
+def concatenate(parts: Sequence[PointTrajectory], tolerance: float = 1e-6) -> PointTrajectory:
+    """
+    Put trajectories one after the other; return one through the points of all.
+
+    Parameters
+    ----------
+    parts:
+        At least one; of the same joints, and with accelerations (`to_points` gives them).
+    tolerance:
+        Largest jump of position, velocity and acceleration from one to the next.
+
+    Raises
+    ------
+    ExcitationError
+        naming the joint and the jump, where they do not fit together.
+
+    """
+    if not parts:
+        raise ExcitationError('no trajectory to concatenate', remedy='give at least one')
+    whole = parts[0]
+    for i, part in enumerate(parts[1:], 1):
+        if part.joints != whole.joints:
+            raise ExcitationError(
+                f'parts {i - 1} and {i} move different joints',
+                value=(whole.joints, part.joints),
+                remedy='give trajectories of the same joints in the same order',
+            )
+        if whole.acceleration is None or part.acceleration is None:
+            raise ExcitationError(
+                f'part {i - 1} or {i} has no accelerations', remedy='give them by to_points'
+            )
+        arrays = []
+        for name in POINT_ARRAYS:
+            before, after = getattr(whole, name), getattr(part, name)
+            jump = np.abs(after[0] - before[-1])
+            if jump.max() > tolerance:
+                joint = part.joints[int(jump.argmax())]
+                raise ExcitationError(
+                    f"{name} of joint '{joint}' jumps by {jump.max():.3g} between parts {i - 1} "
+                    f'and {i}',
+                    joint=joint,
+                    value=float(jump.max()),
+                    remedy='let the second start where the first ends',
+                )
+            arrays.append(np.concatenate([before[:-1], after]))
+        time = np.concatenate([whole.time[:-1], whole.duration + part.time])
+        whole = PointTrajectory(whole.joints, time, *arrays)
+    return whole
 
 
 def point_to_point(

@@ -175,6 +175,9 @@ def test_what_does_not_fit_is_not_concatenated():
     renamed = point_to_point(('a', 'b', 'd'), np.ones(3), np.ones(3), np.ones(3), np.ones(3))
     with pytest.raises(ExcitationError, match='different joints'):
         concatenate([first, renamed])
+    cubic = PointTrajectory(JOINTS, first.time, 1.0 + first.position, first.velocity)
+    with pytest.raises(ExcitationError, match='part 0 or 1 has no accelerations'):
+        concatenate([first, cubic])
     with pytest.raises(ExcitationError, match='no trajectory'):
         concatenate([])
 

@@ -32,7 +32,12 @@ from ...excitation.limits import Limits, motion_limits, stricter
 from ...excitation.plans import Plan
 from ...excitation.settings import MOST_INSTANTS, PlannerSettings
 from ...excitation.stops import check_stops, harsh_stops
-from ...excitation.trajectories import point_to_point, PointTrajectory, to_points
+from ...excitation.trajectories import (
+    concatenate,
+    point_to_point,
+    PointTrajectory,
+    to_points,
+)
 from ...model.robot import Robot
 from ..common.messages import trajectory_points
 from .options import Code, ExecutionOptions, MotionError
@@ -153,11 +158,8 @@ class MotionCheck:
     @property
     def with_approach(self) -> PointTrajectory:
         """The way to the start, as far as it is known, and the trajectory, as one."""
-        return (
-            self.trajectory
-            if self.approach is None
-            else with_way_to_start(self.approach, self.trajectory)
-        )
+        way = () if self.approach is None else (self.approach,)
+        return concatenate((*way, self.trajectory))
 
     async def carry_out(
         self, collisions: CollisionModelCache, find_start: FindStart, in_worker: Worker
@@ -229,16 +231,6 @@ class MotionCheck:
         with _refused('if the motion were canceled: '):
             model = collisions.model(robot, self.settings)
             return check_stops(robot, self.with_approach, limits, start.deceleration, model)
-
-
-def with_way_to_start(way: PointTrajectory, then: PointTrajectory) -> PointTrajectory:
-    """Return two trajectories as one; the first ends at rest where the other begins."""
-    arrays = (
-        np.concatenate([getattr(way, name)[:-1], getattr(then, name)])
-        for name in ('position', 'velocity', 'acceleration')
-    )
-    time = np.concatenate([way.time[:-1], way.duration + then.time])
-    return PointTrajectory(way.joints, time, *arrays)
 
 
 REFUSALS = (

@@ -12,7 +12,11 @@ pytest.importorskip('rclpy', reason='needs ROS 2 (rclpy): run `make test`')
 from robot_identification.excitation.extremes import nominal_effort
 from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.settings import PlannerSettings
-from robot_identification.excitation.trajectories import point_to_point, PointTrajectory
+from robot_identification.excitation.trajectories import (
+    concatenate,
+    point_to_point,
+    PointTrajectory,
+)
 from robot_identification.model.robot import Robot
 from robot_identification.nodes.excitation.motion_checks import (
     at_speed,
@@ -20,7 +24,6 @@ from robot_identification.nodes.excitation.motion_checks import (
     predicted_effort,
     THERE,
     way_to_start,
-    with_way_to_start,
 )
 from robot_identification.nodes.excitation.options import Code, ExecutionOptions, MotionError
 
@@ -114,7 +117,7 @@ def test_way_and_trajectory_are_one_without_a_step(limits):
     acceleration = np.array([[1.5, -1.0], [0.0, 0.0], [-1.0, 0.5]])
     then = PointTrajectory(limits.joints, time, position, velocity, acceleration)
     way = way_to_start(START - 0.3, then, limits, OPTIONS)
-    whole = with_way_to_start(way, then)
+    whole = concatenate([way, then])
     assert whole.duration == pytest.approx(way.duration + then.duration)
     seam = way.duration + np.array([-1e-9, 1e-9])
     before, after = (state(whole, [t])[:, 0] for t in seam)
