@@ -270,12 +270,15 @@ class DrivenCell:
 
     def begin(self, **fields):
         """Have a motion begin; return its `Request`."""
-        return self.start(Request(self.node._excite, Excite.Goal(**fields)))
+        return self._begin_goal(Excite, self.node._excite, fields)
 
     def begin_plan(self, **fields):
         """Have a plan begin; return its `Request`."""
-        work = partial(end_goal, self.node, PlanExcitation, self.node._plan)
-        return self.start(Request(work, PlanExcitation.Goal(**fields)))
+        return self._begin_goal(PlanExcitation, self.node._plan, fields)
+
+    def _begin_goal(self, kind, execute, fields):
+        work = partial(end_goal, self.node, kind, execute)
+        return self.start(Request(work, kind.Goal(**fields)))
 
     def excite(self, cancel_when=lambda feedback: False, **fields):
         """

@@ -37,7 +37,7 @@ from ..identification.reduction import earlier_information
 from ..model.robot import Robot
 from ..options.fields import from_mapping
 from ..regressor import ModelSettings
-from .common import declare_options, explain, read_options, run, serve_action, steady_timer
+from .common import declare_options, read_options, run, serve_action, steady_timer
 from .common.requests import BusyError, RequestCanceled
 from .common.robot_description import RobotDescription
 from .excitation.calibration import CalibrationService
@@ -186,7 +186,7 @@ class ExcitationNode(Node):
 
     # ----------------------------------------------------------------------------------- planning
 
-    async def _plan(self, goal: ServerGoalHandle) -> PlanExcitation.Result:
+    async def _plan(self, goal: ServerGoalHandle, result: PlanExcitation.Result) -> None:
         if self._planning >= MOST_AT_ONCE:
             text = f'busy, {self._planning} plans are in the making'
             raise BusyError(text, remedy='ask again when one is done')
@@ -196,14 +196,10 @@ class ExcitationNode(Node):
             settings = await self._with_stops(robot, self._planner_settings(goal.request))
             made = await self._make_plan(goal, robot, settings)
             self._require_still(robot)
-            result = self._keep(made, goal.request.return_points)
+            self._keep(made, result, goal.request.return_points)
             if goal.is_cancel_requested:
                 result.error_code = PlanExcitation.Result.CANCELED
                 result.error_msg = f'canceled; {result.plan_id} is the best motion so far'
-                _end_early(goal)
-            else:
-                goal.succeed()
-            return result
         except PlanningCanceled as error:
             raise RequestCanceled(error.message, remedy=error.remedy) from error
         finally:
@@ -269,7 +265,7 @@ class ExcitationNode(Node):
             self.get_logger().warning(warning)
         return made
 
-    def _keep(self, made: Plan, return_points: bool) -> PlanExcitation.Result:
+    def _keep(self, made: Plan, result: PlanExcitation.Result, return_points: bool) -> None:
         rate = read_options(self, ExecutionOptions).publish_rate
         points = to_points(made.trajectory, rate)
         self._count += 1
@@ -279,41 +275,24 @@ class ExcitationNode(Node):
             del self._plans[next(iter(self._plans))]
         self.get_logger().info(f'{name}: {made.summary()}')
         assert made.findings is not None
-        return PlanExcitation.Result(
-            level=made.findings.level,
-            verdict=made.findings.verdict(),
-            plan_id=name,
-            path=save_plan(self, name, points),
-            planned_duration=points.duration,
-            trajectory=points_message(points, return_points),
-            condition_number=made.condition_number,
-            criterion_history=made.history,
-        )
+        result.level, result.verdict = made.findings.level, made.findings.verdict()
+        result.plan_id, result.path = name, save_plan(self, name, points)
+        result.planned_duration = points.duration
+        result.trajectory = points_message(points, return_points)
+        result.condition_number, result.criterion_history = made.condition_number, made.history
 
     # ---------------------------------------------------------------------------------- executing
 
-    async def _excite(self, goal: ServerGoalHandle) -> Excite.Result:
+    async def _excite(self, goal: ServerGoalHandle, result: Excite.Result) -> None:
         if self._running is not None:
-            goal.abort()
             text = 'another motion is running: wait for its end, or cancel it'
-            return Excite.Result(error_code=Code.BUSY, error_msg=text)
-        report = self._running = Report()
-        result = report.result
+            raise MotionError(Code.BUSY, text)
+        self._running = report = Report(result)
         self._preview.stop()
         try:
             await self._carry_out(goal, report)
-            goal.succeed()
-        except MotionError as error:
-            result.error_code, result.error_msg = error.code, error.message
-            self.get_logger().warning(error.message)
-            _end_early(goal) if error.code == Code.CANCELED else goal.abort()
-        except Exception as error:
-            result.error_code = Code.NO_MODEL if isinstance(error, ModelError) else Code.INTERNAL
-            result.error_msg = explain(self, error)
-            goal.abort()
         finally:
             self._running = None
-        return result
 
     async def _carry_out(self, goal: ServerGoalHandle, report: Report) -> None:
         """Check everything, and move unless the goal is a dry run; raise `MotionError`."""
@@ -444,14 +423,6 @@ def _targets(request: PlanExcitation.Goal) -> dict[str, float]:
             remedy='give one deviation a base parameter',
         )
     return dict(zip(names, values, strict=True))
-
-
-def _end_early(goal: ServerGoalHandle) -> None:
-    """End a goal that was canceled by its client, or by the node's end."""
-    if goal.is_cancel_requested:
-        goal.canceled()
-    else:
-        goal.abort()
 
 
 def main(args: list[str] | None = None) -> int:

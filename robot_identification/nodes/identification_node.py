@@ -142,10 +142,15 @@ class IdentificationNode(Node):
         self._diagnostics_out.publish(diagnostics(self, status))
 
     async def _execute(
-        self, kind: Any, name: str, function: Callable[[Any, Any], str], goal: ServerGoalHandle
-    ) -> Any:
+        self,
+        kind: Any,
+        name: str,
+        function: Callable[[Any, Any], str],
+        goal: ServerGoalHandle,
+        result: Any,
+    ) -> None:
         """Work on a goal as on a request to the service of its name."""
-        result, due = kind.Result(), [0.0]
+        due = [0.0]
 
         def report(fraction: float, text: str) -> None:
             if goal.is_cancel_requested:
@@ -156,8 +161,6 @@ class IdentificationNode(Node):
 
         work = partial(self._work, name, function, goal.request, result, report)
         result.message = await self._queue.work(name, work, lambda: goal.is_cancel_requested)
-        goal.succeed()
-        return result
 
     def _work(
         self,

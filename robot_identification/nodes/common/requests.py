@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from inspect import isawaitable
 from pathlib import Path
 import time
 import traceback
@@ -69,6 +70,14 @@ class BusyError(IdentificationError):
 
 class RequestCanceled(IdentificationError):
     """Early end of a request, by its client or by the node's end."""
+
+
+class CodedError(IdentificationError):
+    """An error that brings the code of an action's result with it."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class RequestQueue:
@@ -157,8 +166,8 @@ CODES: tuple[tuple[type[Exception], str], ...] = (
 """Names of the codes of a result by the error: the first that fits and that the action has."""
 
 
-Execute = Callable[[ServerGoalHandle], Awaitable[Any]]
-"""Works on a goal, sets its end and returns the result."""
+Execute = Callable[[ServerGoalHandle, Any], Awaitable[None]]
+"""Works on a goal and fills its result."""
 
 
 def serve_action(node: Node, kind: Any, name: str, execute: Execute, group: CallbackGroup) -> None:
@@ -178,25 +187,34 @@ def serve_action(node: Node, kind: Any, name: str, execute: Execute, group: Call
 
 async def end_goal(node: Node, kind: Any, execute: Execute, goal: ServerGoalHandle) -> Any:
     """
-    Work on a goal of an action of this kind; return the result.
+    Work on a goal of an action of this kind, and end it by the code of its result.
 
-    If that fails, the goal ends as canceled, if it was, else as aborted, with one of the `CODES`.
+    An error gives the code that it has, or one of the `CODES`.  Without a code the goal succeeds;
+    with that of a cancel, which was asked for, it is canceled, with any other aborted.
     """
+    result = kind.Result()
     try:
-        return await execute(goal)
+        await execute(goal, result)
+    except CodedError as error:
+        result.error_code, result.error_msg = error.code, explain(node, error)
     except Exception as error:
-        text = explain(node, error)
-        goal.canceled() if goal.is_cancel_requested else goal.abort()
         codes = (code for errors, code in CODES if isinstance(error, errors))
         code = next(code for code in codes if hasattr(kind.Result, code))
-        return kind.Result(error_code=getattr(kind.Result, code), error_msg=text)
+        result.error_code, result.error_msg = getattr(kind.Result, code), explain(node, error)
+    if not result.error_code:
+        goal.succeed()
+    elif goal.is_cancel_requested and result.error_code == kind.Result.CANCELED:
+        goal.canceled()
+    else:
+        goal.abort()
+    return result
 
 
 def serve(
     node: Node,
     kind: type,
     name: str,
-    function: Callable[[Any, Any], str | None],
+    function: Callable[[Any, Any], Any],
     *,
     queue: RequestQueue | None = None,
     **options: Any,
@@ -206,14 +224,15 @@ def serve(
 
     The function is called with request and response; it fills the latter and returns its message,
     or None.  With a queue, requests wait for each other and the function runs in its thread;
-    without, in the executor's own, at once.  The options are those of
-    `rclpy.node.Node.create_service`.
+    without, in the executor's own, at once, where it may be a coroutine function.  The options are
+    those of `rclpy.node.Node.create_service`.
     """
 
     async def on_request(request: Any, response: Any) -> Any:
         work = partial(function, request, response)
         try:
-            message = work() if queue is None else await queue.work(name.removeprefix('~/'), work)
+            message = work() if queue is None else queue.work(name.removeprefix('~/'), work)
+            message = await message if isawaitable(message) else message
             response.success, response.message = True, message or ''
         except Exception as error:
             response.success, response.message = False, explain(node, error)

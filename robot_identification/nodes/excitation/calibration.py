@@ -257,7 +257,7 @@ class CalibrationService:
         self._confirmation.answer(request.data)
         return 'the motion is executed' if request.data else 'the calibration ends'
 
-    async def _calibrate(self, goal: ServerGoalHandle) -> Calibrate.Result:
+    async def _calibrate(self, goal: ServerGoalHandle, result: Calibrate.Result) -> None:
         if self._running:
             raise BusyError(
                 'another calibration is running', remedy='wait for its end, or cancel it'
@@ -276,9 +276,7 @@ class CalibrationService:
             run = CalibrationRun(self._node, goal, feedback, self._confirmation, self._leaving)
             work = partial(run.carry_out, folder, robot, model, planner, options.experiment)
             ended = await self._in_worker(work, lambda: goal.publish_feedback(feedback))
-            result = _result(ended, folder)
-            goal.succeed() if ended.outcome == MET else goal.abort()
-            return result
+            _fill(result, ended, folder)
         finally:
             self._running = False
 
@@ -295,21 +293,18 @@ def _folder(options: CalibrationOptions, name: str, namespace: str) -> Path:
     return given_path(options.output, 'calibration.output') / namespace.strip('/') / name
 
 
-def _result(ended: Calibration, folder: Path) -> Calibrate.Result:
-    last = ended.standings[-1] if ended.standings else None
-    still = () if last is None else tuple(last.targets)
-    found = None if ended.result is None else verdict(ended.result)
-    return _RESULT(
-        error_code=OUTCOMES[ended.outcome],
-        error_msg='' if ended.outcome == MET else ended.summary(),
-        path='' if last is None else str(folder / 'results'),
-        motions=len(ended.standings),
-        duration=ended.duration,
-        essential=0 if last is None else int(last.essential.sum()),
-        open=still,
-        level='' if found is None else found.level,
-        verdict='' if found is None else found.sentence,
-    )
+def _fill(result: Calibrate.Result, ended: Calibration, folder: Path) -> None:
+    """Fill the result of a calibration; what no motion has shown is left empty."""
+    result.error_code = OUTCOMES[ended.outcome]
+    result.error_msg = '' if ended.outcome == MET else ended.summary()
+    result.motions, result.duration = len(ended.standings), ended.duration
+    if ended.standings:
+        last = ended.standings[-1]
+        result.path = str(folder / 'results')
+        result.essential, result.open = int(last.essential.sum()), list(last.targets)
+    if ended.result is not None:
+        found = verdict(ended.result)
+        result.level, result.verdict = found.level, found.sentence
 
 
 # ------------------------------------------------------------------------------ the motions

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from robot_identification_msgs.action import Excite
 
 from ...data.drives import EFFORT_KINDS
 from ...options.fields import option
+from ..common.requests import CodedError
 
 
 @dataclass(frozen=True)
@@ -154,19 +155,14 @@ def code_name(code: int, kind: type = Code) -> str:
     return next(names, str(code))
 
 
-class MotionError(Exception):
+class MotionError(CodedError):
     """A motion that does not begin or ends early: a code of Excite's result, and words."""
 
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code, self.message = code, message
 
-
-@dataclass
 class Report:
-    """Feedback and result of a motion, for its client."""
+    """Feedback of a motion, for its client, and the result that is filled."""
 
-    feedback: Excite.Feedback = field(
-        default_factory=lambda: Excite.Feedback(phase='checking', effort_share=np.nan)
-    )
-    result: Excite.Result = field(default_factory=lambda: Excite.Result(max_effort_share=np.nan))
+    def __init__(self, result: Excite.Result | None = None) -> None:
+        self.feedback = Excite.Feedback(phase='checking', effort_share=np.nan)
+        self.result = Excite.Result() if result is None else result
+        self.result.max_effort_share = np.nan

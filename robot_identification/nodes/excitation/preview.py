@@ -28,9 +28,8 @@ from ...excitation.settings import Obstacle
 from ...excitation.trajectories import PointTrajectory, Trajectory
 from ...exports.link_paths import link_paths, LinkPaths
 from ...untrusted.writing import write_named
-from ..common import declare_options, explain, LATCHED, now, read_options, steady_timer
+from ..common import declare_options, LATCHED, now, read_options, serve, steady_timer
 from ..common.messages import message_of
-from ..common.requests import SERVICES
 from .motion_checks import MotionCheck
 from .options import ExecutionOptions, MotionError, PreviewOptions
 
@@ -60,40 +59,28 @@ class PreviewService:
         self._path = node.create_publisher(JointTrajectory, '~/preview/trajectory', LATCHED)
         self._ghost = PreviewPlayback(node, group)
         self.stop = self._ghost.stop
-        node.create_service(
-            Preview, '~/preview', self._answer, qos_profile=SERVICES, callback_group=group
-        )
+        serve(node, Preview, '~/preview', self._answer, callback_group=group)
 
-    async def _answer(
-        self, request: Preview.Request, response: Preview.Response
-    ) -> Preview.Response:
+    async def _answer(self, request: Preview.Request, response: Preview.Response) -> str:
         response.smallest_distance = float('nan')
-        try:
-            motion, fault = await self._check(request)
-            self._show(motion, fault)
-            if fault is not None:
-                raise fault
-            self._fill(response, motion, request.return_points)
-        except MotionError as error:
-            response.success, response.message = False, error.message
-        except Exception as error:
-            response.success, response.message = False, explain(self._node, error)
-        return response
+        motion, fault = await self._check(request)
+        self._show(motion, fault)
+        if fault is not None:
+            raise fault
+        return self._fill(response, motion, request.return_points)
 
-    def _fill(self, response: Preview.Response, motion: MotionCheck, return_points: bool) -> None:
-        """Fill the answer for a motion that has passed every check."""
+    def _fill(self, response: Preview.Response, motion: MotionCheck, return_points: bool) -> str:
+        """Fill the answer for a motion that has passed every check; return its message."""
         found = motion.findings
         assert found is not None
-        response.success = True
         response.level, response.verdict = found.level, found.verdict()
+        points = motion.with_approach
         words = (
-            f'a motion of {motion.with_approach.duration:.4g} s',
+            f'a motion of {points.duration:.4g} s',
             found.summary(),
             f'in force are {motion.envelope}',
             motion.remark,
         )
-        response.message = '; '.join(filter(None, words))
-        points = motion.with_approach
         self._path.publish(message_of(points))
         response.trajectory = points_message(points, return_points)
         for nearest in found.nearest[:1]:
@@ -102,6 +89,7 @@ class PreviewService:
         response.joints = list(found.use.joints)
         for name, shares in found.use.quantities.items():
             setattr(response, f'{name}_share', shares.tolist())
+        return '; '.join(filter(None, words))
 
     def _show(self, motion: MotionCheck, fault: MotionError | None) -> None:
         """Publish the lines of the motion, also of one that fails a check, and move the ghost."""
