@@ -9,11 +9,13 @@ checking, runs in a worker thread meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future as WorkerFuture
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from copy import copy
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 import sys
 import time
@@ -35,9 +37,8 @@ from ..excitation.settings import PlannerSettings
 from ..excitation.trajectories import to_points
 from ..identification.reduction import earlier_information
 from ..model.robot import Robot
-from ..options.fields import from_mapping
 from ..regressor import ModelSettings
-from .common import declare_options, read_options, run, serve_action, steady_timer
+from .common import declare_options, read_options, run, serve_action, steady_timer, with_fields
 from .common.requests import BusyError, RequestCanceled
 from .common.robot_description import RobotDescription
 from .excitation.calibration import CalibrationService
@@ -64,11 +65,6 @@ MOST_AT_ONCE = 4
 """Plans, and previews, that are computed at a time; the node's threads are enough for both."""
 REPLACED = 'robot_description has changed meanwhile'
 
-PLAN_FIELDS = (
-    'duration', 'base_frequency', 'harmonics', 'criterion', 'seed', 'max_iterations', 'margin',
-)  # fmt: skip
-"""Fields of PlanExcitation's goal, called as the settings."""
-
 
 class ExcitationNode(Node):
     """Server of the actions ``~/plan``, ``~/excite`` and ``~/calibrate``."""
@@ -81,7 +77,8 @@ class ExcitationNode(Node):
         options = declare_options(self, ExecutionOptions)
         self._plans: dict[str, Plan] = {}
         self._dropped: set[str] = set()
-        self._count = self._planning = self._previewing = 0
+        self._count = 0
+        self._in_work: Counter[str] = Counter()
         self._running: Report | None = None
         self._states = StateWatch(self)
         self._controller = Controller(self, self._group, options.controller)
@@ -187,29 +184,31 @@ class ExcitationNode(Node):
     # ----------------------------------------------------------------------------------- planning
 
     async def _plan(self, goal: ServerGoalHandle, result: PlanExcitation.Result) -> None:
-        if self._planning >= MOST_AT_ONCE:
-            text = f'busy, {self._planning} plans are in the making'
-            raise BusyError(text, remedy='ask again when one is done')
-        self._planning += 1
-        try:
+        with self._one_of('plans'):
             robot = await self._robot()
-            settings = await self._with_stops(robot, self._planner_settings(goal.request))
-            made = await self._make_plan(goal, robot, settings)
+            settings = with_fields(read_options(self, PlannerSettings, 'planner'), goal.request)
+            settings = await self._with_stops(robot, settings)
+            try:
+                made = await self._make_plan(goal, robot, settings)
+            except PlanningCanceled as error:
+                raise RequestCanceled(error.message, remedy=error.remedy) from error
             self._require_still(robot)
             self._keep(made, result, goal.request.return_points)
             if goal.is_cancel_requested:
                 result.error_code = PlanExcitation.Result.CANCELED
                 result.error_msg = f'canceled; {result.plan_id} is the best motion so far'
-        except PlanningCanceled as error:
-            raise RequestCanceled(error.message, remedy=error.remedy) from error
-        finally:
-            self._planning -= 1
 
-    def _planner_settings(self, request: PlanExcitation.Goal) -> PlannerSettings:
-        """Return the node's settings with the fields of the goal that are neither 0 nor empty."""
-        changes = {name: getattr(request, name) for name in PLAN_FIELDS if getattr(request, name)}
-        present = read_options(self, PlannerSettings, 'planner')
-        return from_mapping(PlannerSettings, {**asdict(present), **changes})
+    @contextmanager
+    def _one_of(self, kind: str) -> Iterator[None]:
+        """Count what is computed, plans or previews; raise `BusyError` where they are too many."""
+        if self._in_work[kind] >= MOST_AT_ONCE:
+            text = f'busy, {MOST_AT_ONCE} {kind} are in the making'
+            raise BusyError(text, remedy='ask again when one is done')
+        self._in_work[kind] += 1
+        try:
+            yield
+        finally:
+            self._in_work[kind] -= 1
 
     async def _with_stops(self, robot: Robot, settings: PlannerSettings) -> PlannerSettings:
         """Return the settings with the controller's stops, where they have none of their own."""
@@ -355,33 +354,23 @@ class ExcitationNode(Node):
         """Carry out every check on a motion; return it, and what does not hold."""
         if self._running is not None:
             raise MotionError(Code.BUSY, 'a motion is running: wait for its end, or cancel it')
-        if self._previewing >= MOST_AT_ONCE:
-            text = f'busy, {self._previewing} previews are in the making: ask again later'
-            raise MotionError(Code.BUSY, text)
-        self._previewing += 1
-        try:
+        with self._one_of('previews'):
             options = read_options(self, ExecutionOptions)
             robot = await self._robot()
             motion = self._wanted(request, robot, options)
             self._states.watch(robot.joints)
-            unknown: list[str] = []
-            here, fault = partial(self._start_if_known, options, robot, unknown), None
+            here, fault = partial(self._start_if_known, options, robot), None
             try:
                 await motion.carry_out(self._collisions, here, self._in_worker)
-                motion.remark = '; '.join(filter(None, (motion.remark, *unknown)))
                 self._controller.note(motion.remark)
             except MotionError as error:
                 fault = error
             finally:
                 self._require_still(robot)
             return motion, fault
-        finally:
-            self._previewing -= 1
 
-    async def _start_if_known(
-        self, options: ExecutionOptions, robot: Robot, unknown: list[str]
-    ) -> Start | None:
-        """Return where the robot rests; None, and why that is not known in ``unknown``."""
+    async def _start_if_known(self, options: ExecutionOptions, robot: Robot) -> Start:
+        """Return where the robot rests, or why that is not known."""
         check = StartCheck(self._controller, self._states, options, self._tick)
         try:
             if self._controller.gone:
@@ -390,8 +379,8 @@ class ExcitationNode(Node):
                 return Start(position, None, remark, stops_known=False)
             return await check.start(robot)
         except MotionError as error:
-            unknown.append(f'without the way to the start and the stops: {error.message}')
-            return None
+            remark = f'without the way to the start and the stops: {error.message}'
+            return Start(None, None, remark, stops_known=False)
 
     def _interruption(
         self, goal: ServerGoalHandle, options: ExecutionOptions, robot: Robot

@@ -17,7 +17,6 @@ from pathlib import Path
 import sys
 import time
 from typing import Any
-import warnings
 
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -41,7 +40,6 @@ from ..config.requests import overrides_of, result_name
 from ..errors import (
     collected_warnings,
     IdentificationError,
-    IdentificationWarning,
     RecordingError,
     SettingsError,
     unique_texts,
@@ -316,9 +314,7 @@ class IdentificationNode(Node):
         """Return the problem of an experiment; that of the present settings without one."""
         if experiment is None:
             experiment = self._settings.experiment()
-        with warnings.catch_warnings():
-            # the robot keeps its warnings, and the result has them
-            warnings.simplefilter('ignore', IdentificationWarning)
+        with collected_warnings():  # the robot keeps its own, and the result has them
             return replace(IdentificationProblem.from_experiment(experiment), name='')
 
     def _source(self, source: str) -> str:

@@ -22,7 +22,7 @@ mapping, matrix           none: ROS has no such parameter; the experiment file h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, MISSING, replace
+from dataclasses import asdict, dataclass, fields, MISSING, replace
 from functools import partial
 import math
 import sys
@@ -43,6 +43,7 @@ from ...options.fields import (
     check,
     describe,
     entry_type,
+    from_mapping,
     is_optional,
     key_path,
     OptionInfo,
@@ -96,6 +97,17 @@ def read_options(node: Node, cls: type[Options], prefix: str = '') -> Options:
         if entry.cls is cls and entry.prefix == prefix:
             return cls(**_values(entry, partial(_read, node, {})))
     raise ValueError(f"{cls.__name__} is not declared under '{prefix}'")
+
+
+def with_fields(options: Options, request: Any) -> Options:
+    """
+    Return options with the fields of a request that are called as they are.
+
+    Fields that are 0 or empty leave them.  Raises `SettingsError` for one out of range.
+    """
+    names = request.get_fields_and_field_types().keys() & {info.name for info in describe(type(options))}
+    given = {name: getattr(request, name) for name in names if getattr(request, name)}
+    return from_mapping(type(options), {**asdict(options), **given})
 
 
 def _values(entry: _Declared, value: Value, read_only: bool = False) -> dict[str, Any]:

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 import threading
 import time
-import warnings
 
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from std_msgs.msg import String
 
-from ...errors import IdentificationError, IdentificationWarning, ModelError, SettingsError
+from ...errors import collected_warnings, IdentificationError, ModelError, SettingsError
 from ...model.robot import Robot
 from ...options.fields import option
 from ...regressor import ModelSettings
@@ -68,9 +67,7 @@ class RobotOptions:
 
         Where ``model`` has closed loops, other joints are passive; a delta robot needs no URDF.
         """
-        with warnings.catch_warnings():
-            # the robot keeps its warnings, and `RobotDescription` logs them
-            warnings.simplefilter('ignore', IdentificationWarning)
+        with collected_warnings():  # the robot keeps its own, and `RobotDescription` logs them
             if model is not None and model.delta is not None:
                 return delta_robot(model.delta, self.joints or None, gravity=self.gravity)
             return Robot.from_urdf(

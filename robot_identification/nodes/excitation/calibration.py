@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -36,19 +36,16 @@ from ...excitation.settings import PlannerSettings
 from ...excitation.trajectories import PointTrajectory
 from ...exports.saving import require_writable
 from ...model.robot import Robot
-from ...options.fields import from_mapping, option
+from ...options.fields import option
 from ...regressor import ModelSettings
 from ...untrusted.directories import given_path
 from ...untrusted.files import plain_name
 from ...verdicts.verdict import verdict
 from ..client import ServiceCaller
-from ..common import declare_options, read_options, serve, serve_action
+from ..common import declare_options, read_options, serve, serve_action, with_fields
 from ..common.messages import message_of
 from ..common.processes import client_node, NO_SERVICES
 from ..common.requests import BusyError, RequestCanceled
-
-GOAL_FIELDS = ('target', 'least_share', 'prediction_error', 'motions')
-"""Fields of the goal that are called as the settings of a calibration."""
 
 ASK_SECONDS = 0.1
 """Time between two looks whether a motion is confirmed [s]."""
@@ -209,8 +206,7 @@ class CalibrationRun:
 
 def _asked(request: Calibrate.Goal) -> tuple[CalibrationSettings, float]:
     """Return the settings that a goal asks for, and the share of the motions' speed."""
-    given = {name: getattr(request, name) for name in GOAL_FIELDS if getattr(request, name)}
-    settings = from_mapping(CalibrationSettings, given)
+    settings = with_fields(CalibrationSettings(), request)
     speed = request.speed or 1.0
     if not 0.0 < speed <= 1.0:
         raise SettingsError(
@@ -269,9 +265,7 @@ class CalibrationService:
             options = read_options(self._node, CalibrationOptions, 'calibration')
             model = read_options(self._node, ModelSettings, 'robot')
             planner = read_options(self._node, PlannerSettings, 'planner')
-            if goal.request.duration:
-                changed = {**asdict(planner), 'duration': goal.request.duration}
-                planner = from_mapping(PlannerSettings, changed)
+            planner = with_fields(planner, goal.request)
             folder = _folder(options, goal.request.folder, self._node.get_namespace())
             run = CalibrationRun(self._node, goal, feedback, self._confirmation, self._leaving)
             work = partial(run.carry_out, folder, robot, model, planner, options.experiment)

@@ -12,14 +12,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
-import warnings
 
 import numpy as np
 from robot_identification_msgs.action import Excite
 from robot_identification_msgs.srv import Preview
 from trajectory_msgs.msg import JointTrajectory
 
-from ...errors import ExcitationError, IdentificationWarning
+from ...errors import collected_warnings, ExcitationError
 from ...excitation.collisions import (
     collision_settings,
     CollisionModel,
@@ -61,18 +60,18 @@ _BLOCK = 4096  # instants whose efforts are predicted together
 class Start:
     """Place where a robot rests before a motion."""
 
-    position: np.ndarray
-    """(n_joints,) where the controller holds it [rad or m]."""
+    position: np.ndarray | None
+    """(n_joints,) where the controller holds it; None where that is not known [rad or m]."""
     deceleration: np.ndarray | None
     """(n_joints,) of a stop by the controller [rad/s^2 or m/s^2]; None where that is a hold."""
     remark: str = ''
-    """Why the controller holds at once, in words; '' where it decelerates."""
+    """Why the controller holds at once, or what is not known, in words; '' for nothing."""
     stops_known: bool = True
     """Whether there is a controller whose stops can be checked."""
 
 
-FindStart = Callable[[], Awaitable[Start | None]]
-"""Asked for where the robot rests; None where that is not known."""
+FindStart = Callable[[], Awaitable[Start]]
+"""Asked for where the robot rests."""
 
 Worker = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs what computes, while the node goes on."""
@@ -127,8 +126,7 @@ class CollisionModelCache:
         locked = tuple(robot.locked.items())
         key = (robot.urdf, robot.joints, locked, collision_settings(settings))
         if self._latest is None or self._latest[0] != key:
-            with warnings.catch_warnings():
-                warnings.simplefilter('ignore', IdentificationWarning)
+            with collected_warnings():  # the model keeps its own
                 model = planned_collisions(robot, settings)
             assert model is not None
             for warning in model.warnings:
@@ -174,17 +172,13 @@ class MotionCheck:
         """
         limits = await in_worker(lambda: self._check(collisions, self.trajectory, ''))
         start, stop = await find_start(), 0.0
-        if start is not None:
-            self.remark = start.remark
-            approach = self.approach = way_to_start(
-                start.position, self.trajectory, limits, self.options
-            )
-            if approach is not None:
-                await in_worker(
-                    lambda: self._check(collisions, approach, 'on the way to the start: ')
-                )
-            if start.stops_known:
-                stop = await in_worker(lambda: self._check_stops(collisions, start, limits))
+        self.remark = start.remark
+        if start.position is not None:
+            self.approach = way_to_start(start.position, self.trajectory, limits, self.options)
+        if (way := self.approach) is not None:
+            await in_worker(lambda: self._check(collisions, way, 'on the way to the start: '))
+        if start.stops_known:
+            stop = await in_worker(lambda: self._check_stops(collisions, start, limits))
         motion, robot = self.with_approach, self.robot
         return CheckedMotion(
             motion,
