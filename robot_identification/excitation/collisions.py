@@ -131,15 +131,9 @@ class CollisionModel:
 
     @cached_property
     def groups(self) -> np.ndarray:
-        """Number (n_pairs,) of the group of each pair: links, obstacles, each reduced pair."""
-        order = [*self.reduced]
-        return np.array(
-            [
-                2 + order.index(pair) if pair in self.reduced else int(obstacle)
-                for pair, obstacle in zip(self.pairs, self.with_obstacle, strict=True)
-            ],
-            dtype=int,
-        )
+        """Number (n_pairs,) of the group of each pair, by obstacle or none, and by clearance."""
+        kinds = np.stack([self.with_obstacle, self.clearances], axis=1)
+        return np.unique(kinds, axis=0, return_inverse=True)[1].ravel()
 
     @cached_property
     def with_obstacle(self) -> tuple[bool, ...]:

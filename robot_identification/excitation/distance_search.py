@@ -85,7 +85,7 @@ class DistanceSearch:
 
     def __init__(self, collisions: CollisionModel, way: Way) -> None:
         self._model, self._way = collisions, way
-        self._least = np.full(2 + len(collisions.reduced), np.inf)
+        self._least = np.full(len(collisions.pairs), np.inf)
         self.best: dict[int, tuple[float, Contact]] = {}
 
     def run(self, begin: np.ndarray, end: np.ndarray) -> None:
