@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -248,6 +249,12 @@ class PredictedDeviations:
         """(b,) deviations by the size of the values; infinite where the value is 0."""
         with np.errstate(divide='ignore'):
             return self.std / np.abs(self.values)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return parameter, unit, value by the URDF and deviation of each base parameter."""
+        columns = self.names, self.units, self.values.tolist(), self.std.tolist()
+        keys = 'parameter', 'unit', 'urdf', 'std'
+        return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def repetitions(self, target: np.ndarray | float) -> np.ndarray:
         """Return how often (b,) the motion has to run for wanted deviations."""

@@ -29,9 +29,16 @@ from ..regressor import ModelSettings
 from ..untrusted.files import load_yaml, read_text
 from ..untrusted.names import csv_line
 from .bases import FourierTrajectory
+from .joint_trajectory import STATES
 from .plans import Plan
 from .settings import Obstacle, PlannerSettings
-from .trajectories import POINT_ARRAYS, PointTrajectory, to_points, Trajectory
+from .trajectories import (
+    least_rate,
+    POINT_ARRAYS,
+    PointTrajectory,
+    to_points,
+    Trajectory,
+)
 
 FORMAT = 'robot_identification plan 1'
 
@@ -137,12 +144,8 @@ def plan_text(plan: Plan, robot: Robot, model: ModelSettings) -> str:
             'warnings': list(plan.warnings),
         },
     }
-    deviations = plan.deviations
-    if deviations is not None:
-        columns = (deviations.names, deviations.units, deviations.values, deviations.std)
-        keys = ('parameter', 'unit', 'urdf', 'std')
-        rows = [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
-        document['deviations'] = rows
+    if plan.deviations is not None:
+        document['deviations'] = plan.deviations.rows()
     return dump(plain(document))
 
 
@@ -168,18 +171,15 @@ def as_points(trajectory: Trajectory) -> PointTrajectory:
     """
     if isinstance(trajectory, PointTrajectory) and trajectory.acceleration is not None:
         return trajectory
-    rate, columns = LEAST_RATE, 1
-    if isinstance(trajectory, FourierTrajectory):
-        rate = max(rate, trajectory.point_rate)
-        columns = 2 * trajectory.harmonics
-    points = trajectory.duration * rate
+    columns = 2 * trajectory.harmonics if isinstance(trajectory, FourierTrajectory) else 1
+    points = trajectory.duration * least_rate(trajectory, LEAST_RATE)
     if points * max(columns, 100) > 100 * MOST_POINTS:
         raise ExcitationError(
             f'the trajectory takes {points:.3g} points, too many to be checked',
             value=points,
             remedy='plan a shorter motion, or one of lower frequency',
         )
-    return to_points(trajectory, rate)
+    return to_points(trajectory, LEAST_RATE)
 
 
 def read_plan(path: str | os.PathLike) -> StoredPlan:
@@ -192,9 +192,7 @@ def read_plan(path: str | os.PathLike) -> StoredPlan:
     path = Path(path)
     try:
         document = load_yaml(read_text(path, LARGEST_FILE))
-    except OSError as error:
-        raise _wrong(path, error.strerror or str(error)) from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise _wrong(path, reading_failure(error)) from error
     if not isinstance(document, dict) or document.get('format') != FORMAT:
         raise _wrong(path, f"it is no plan: its key 'format' is not '{FORMAT}'")
@@ -262,7 +260,7 @@ def points_yaml(trajectory: PointTrajectory) -> str:
         sec, nanosec = divmod(round(1e9 * float(time)), 10**9)
         values = (
             f'{name}: [{", ".join(f"{value:.7g}" for value in getattr(trajectory, field)[i])}]'
-            for name, field in zip(('positions', 'velocities', 'accelerations'), POINT_ARRAYS)
+            for name, field in zip(STATES, POINT_ARRAYS, strict=True)
         )
         stamp = f'time_from_start: {{sec: {sec}, nanosec: {nanosec}}}'
         lines.append(f'{{{", ".join(values)}, {stamp}}}')

@@ -9,17 +9,13 @@ folder has it beside the files for programs and controllers (`save_plan`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-import json
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
 import numpy as np
-import pinocchio as pin
 
 from ..errors import ExcitationError
-from ..figures.figure import resource
-from ..figures.page import number, render, Tile
+from ..figures.page import number, Tile
 from ..model.robot import Robot
 from ..options.document import dump
 from ..options.fields import to_mapping
@@ -32,7 +28,7 @@ from .extremes import Effort, nominal_effort
 from .limits import Limits, motion_limits
 from .plan_file import plan_text, points_csv, points_yaml
 from .plans import Plan
-from .robot_scene import packed, scene
+from .robot_scene import packed, render_scene, scene
 from .settings import Obstacle
 from .trajectories import PointTrajectory, to_points, Trajectory
 
@@ -90,18 +86,15 @@ def plan_html(page: MotionPage) -> str:
     position = page.trajectory.sample(time).position
     distances, lines = _distances(page)
     drawn = scene(page.robot, position, page.trajectory.duration, page.obstacles, lines)
-    data = {'scene': drawn, 'distances': distances, 'refusal_time': page.refusal_time}
-    return render(
+    return render_scene(
         'plan.html',
+        {'scene': drawn, 'distances': distances, 'refusal_time': page.refusal_time},
         page=page,
         verdict=_verdict(page),
         tiles=_tiles(page),
         rows=_curves(page, time),
         distances=distances,
         deviations=_deviation_rows(page.deviations),
-        scene_script=Markup(resource('robot_scene.js')),
-        # no text of the robot's can end the script
-        data=Markup(json.dumps(data, separators=(',', ':')).replace('<', '\\u003c')),
     )
 
 
@@ -225,23 +218,19 @@ def _distances(page: MotionPage) -> tuple[dict[str, Any] | None, np.ndarray | No
         return None, None
     count = min(DISTANCE_SAMPLES, int(np.ceil(page.trajectory.duration * RATE)) + 1)
     time = np.linspace(0.0, page.trajectory.duration, max(count, 2))
-    configurations = model.robot.configuration(page.trajectory.sample(time).position)
-    data, shapes = model.robot.model.createData(), model.geometry.createData()
+    pairs = np.arange(len(model.pairs))
+    position = np.repeat(page.trajectory.sample(time).position, pairs.size, axis=0)
+    measured = model.measured(position, np.tile(pairs, time.size))
+    values = measured.distance.reshape(time.size, -1)
+    near = values.argmin(axis=1)
+    lines = measured.lines.reshape(time.size, -1, 3, 3)[np.arange(time.size), near, :2]
     obstacle = np.array(model.with_obstacle)
     full = model.clearances == model.clearance
-    values = np.empty((time.size, len(model.pairs)))
-    lines = np.empty((time.size, 2, 3))
-    for row, q in enumerate(configurations):
-        pin.computeDistances(model.robot.model, data, model.geometry, shapes, q)
-        values[row] = [result.min_distance for result in shapes.distanceResults]
-        nearest = shapes.distanceResults[int(values[row].argmin())]
-        lines[row] = nearest.getNearestPoint1(), nearest.getNearestPoint2()
     curves = {
         kind: _curve(values[:, mask].min(axis=1), model.clearance, np.inf, 'm')
         for kind, mask in (('links', full & ~obstacle), ('obstacles', full & obstacle))
         if mask.any()
     }
-    near = values.argmin(axis=1)
     used = sorted({int(pair) for pair in near})
     return {
         'curves': curves,
@@ -261,17 +250,8 @@ def _deviation_rows(deviations: PredictedDeviations | None) -> list[dict[str, An
     with np.errstate(over='ignore'):
         repetitions = deviations.repetitions(wanted)
         relative = 5.0 * deviations.std / wanted
-    rows = zip(
-        deviations.names,
-        deviations.units,
-        deviations.values.tolist(),
-        deviations.std.tolist(),
-        relative.tolist(),
-        repetitions.tolist(),
-        strict=True,
-    )
-    names = ('name', 'unit', 'value', 'std', 'relative', 'repetitions')
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    rows = zip(deviations.rows(), relative.tolist(), repetitions.tolist(), strict=True)
+    return [{**row, 'relative': share, 'repetitions': count} for row, share, count in rows]
 
 
 # ---------------------------------------------------------------------------------- the folder

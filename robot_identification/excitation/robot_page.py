@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-import json
 from typing import Any
 
-from markupsafe import Markup
 import numpy as np
 
-from ..figures.figure import resource
-from ..figures.page import render
 from ..model.robot import Robot
 from ..model.robot_check import RobotCheck
-from .robot_scene import scene
+from .limits import joint_units
+from .robot_scene import render_scene, scene
 
 ENDLESS = {'rad': np.pi, 'm': 1.0}
 """Range of sliders of joints without limits, to both sides [rad or m]."""
@@ -30,26 +27,22 @@ def robot_html(robot: Robot, check: RobotCheck) -> str:
     # the sliders put the joints; the view has room for all that they reach
     reached = np.random.default_rng(0).uniform(low, high, (_POSES, len(rows)))
     marked = {link for link, _ in findings if link in robot.link_frames}
-    drawn = scene(robot, reached, 1.0, marked=marked, bodies=True)
-    return render(
+    return render_scene(
         'robot.html',
+        scene(robot, reached, 1.0, marked=marked, bodies=True),
         robot=robot,
         rows=rows,
         findings=findings,
         remarks=check.plausibility.remarks,
-        scene_script=Markup(resource('robot_scene.js')),
-        # no text of the robot's can end the script
-        data=Markup(json.dumps(drawn, separators=(',', ':')).replace('<', '\\u003c')),
     )
 
 
 def _joints(robot: Robot) -> Iterator[dict[str, Any]]:
     """Iterate over name, unit, range and first value of each joint's slider."""
     limits = robot.limits
-    for joint, effort, low, high in zip(
-        robot.joints, robot.effort_units, limits.lower, limits.upper, strict=True
+    for joint, unit, low, high in zip(
+        robot.joints, joint_units(robot), limits.lower, limits.upper, strict=True
     ):
-        unit = 'rad' if effort == 'N m' else 'm'
         bounded = bool(np.isfinite(low) and np.isfinite(high) and low < high)
         low, high = (low, high) if bounded else (-ENDLESS[unit], ENDLESS[unit])
         value = float(np.clip(0.0, low, high))

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterator, Sequence
+import json
 from typing import Any
 
 import coal
+from markupsafe import Markup
 import numpy as np
 import pinocchio as pin
 
+from ..figures.figure import resource
 from ..figures.link_shapes import inertia_ellipsoid, link_shapes, mesh_of, thinned
+from ..figures.page import render
 from ..model.link_inertias import link_inertias
 from ..model.robot import Robot
 from .settings import Obstacle
@@ -30,6 +34,14 @@ _THIN = 1e-3  # least semi-axis of an ellipsoid [m]
 def packed(values: np.ndarray, kind: str = '<f4') -> str:
     """Return an array as base64 text of little-endian numbers of a NumPy type."""
     return base64.b64encode(np.asarray(values, dtype=kind).tobytes()).decode('ascii')
+
+
+def render_scene(template: str, data: dict[str, Any], **fields: Any) -> str:
+    """Return the HTML document of a template with a scene, whose data are JSON's."""
+    # no text of the robot's can end the script
+    text = json.dumps(data, separators=(',', ':')).replace('<', '\\u003c')
+    script = Markup(resource('robot_scene.js'))
+    return render(template, data=Markup(text), scene_script=script, **fields)
 
 
 def scene(

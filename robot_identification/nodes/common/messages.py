@@ -66,11 +66,11 @@ def duration_message(seconds: float) -> Duration:
 
 def message_of(trajectory: PointTrajectory, stamp: Time | None = None) -> JointTrajectory:
     """Return a trajectory; without a stamp of its start it starts when it arrives."""
-    given = {
-        'positions': trajectory.position,
-        'velocities': trajectory.velocity,
-        'accelerations': trajectory.acceleration,
-    }
+    from ...excitation.joint_trajectory import STATES
+    from ...excitation.trajectories import POINT_ARRAYS
+
+    arrays = (getattr(trajectory, name) for name in POINT_ARRAYS)
+    given = dict(zip(STATES, arrays, strict=True))
     points = []
     for i, moment in enumerate(trajectory.time):
         values = {k: array('d', v[i].tobytes()) for k, v in given.items() if v is not None}
