@@ -10,10 +10,10 @@ from pathlib import Path
 
 from lxml import etree
 
-from ..errors import ModelError, one_of, reading_failure, SettingsError
+from ..errors import ModelError, one_of, SettingsError
 from ..model.urdf import parse_tree, parse_urdf, Urdf
 from ..model.urdf_files import package_folders, read_urdf
-from ..untrusted.files import read_text
+from ..untrusted.files import read_text, readable
 from ..untrusted.xacro_process import expand_xacro
 from .planning_scene import read_scene
 from .planning_settings import PlanningSettings
@@ -149,7 +149,11 @@ def read_srdf(path: Path) -> Srdf:
     Raises `SettingsError` for a file that cannot be read; `ModelError` for one that is no SRDF, or
     that xacro does not expand.
     """
-    root = parse_tree(_read(path), str(path))
+    with readable(path, 'correct the path', key='srdf'):
+        text = read_text(path)
+    if path.suffix == '.xacro':
+        text = expand_xacro(path, {}, package_folders())
+    root = parse_tree(text, str(path))
     pairs = (
         (each.get('link1', ''), each.get('link2', '')) for each in root.iter('disable_collisions')
     )
@@ -163,16 +167,3 @@ def read_srdf(path: Path) -> Srdf:
             remedy="give the .srdf of the robot's MoveIt configuration",
         )
     return Srdf(allowed, groups, virtual)
-
-
-def _read(path: Path) -> str:
-    try:
-        text = read_text(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(
-            f"'{path}': {reading_failure(error)}",
-            file=str(path),
-            key='srdf',
-            remedy='correct the path',
-        ) from error
-    return expand_xacro(path, {}, package_folders()) if path.suffix == '.xacro' else text

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 import pinocchio as pin
-import yaml
 
-from ..errors import one_of, reading_failure, SettingsError
-from ..untrusted.files import load_yaml, read_text
+from ..errors import one_of, SettingsError
+from ..untrusted.files import load_yaml, read_text, readable
 from .settings import Obstacle
 
 _SIZES = {'box': 3, 'cylinder': 2, 'cone': 2, 'sphere': 1, 'plane': 4}
@@ -46,19 +45,12 @@ def read_scene(path: Path) -> tuple[Obstacle, ...]:
 
     Raises `SettingsError` naming file and line, or object, of what cannot be read.
     """
-    try:
+    with readable(path, 'correct the path, or export the scene again', key='scene'):
         text = read_text(path)
         if path.suffix in ('.yaml', '.yml'):
             # the message ends in a line of its own
             document = load_yaml(text.rstrip().removesuffix('---'))
             return tuple(_Message(path, document).obstacles())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SettingsError(
-            f"'{path}': {reading_failure(error)}",
-            file=str(path),
-            key='scene',
-            remedy='correct the path, or export the scene again',
-        ) from error
     return tuple(_Text(path, text).obstacles())
 
 

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-import yaml
 
-from ..errors import IdentificationError, reading_failure
+from ..errors import IdentificationError
 from ..excitation.joint_trajectory import columns_of, state_of, STATES
 from ..results.tables import ResultView
-from ..untrusted.files import load_yaml, read_text
+from ..untrusted.files import load_yaml, read_text, readable
 
 
 def read_trajectory(path: str | os.PathLike) -> dict[str, Any]:
@@ -33,15 +32,9 @@ def read_trajectory(path: str | os.PathLike) -> dict[str, Any]:
 
     """
     path = Path(path)
-    try:
+    with readable(path, 'give a trajectory_msgs/JointTrajectory in YAML'):
         # the message ends in a line of its own
         document = load_yaml(read_text(path).rstrip().removesuffix('---'))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise IdentificationError(
-            f"'{path}': {reading_failure(error)}",
-            file=str(path),
-            remedy='give a trajectory_msgs/JointTrajectory in YAML',
-        ) from error
     if not isinstance(document, dict) or not {'joint_names', 'points'} <= document.keys():
         _refuse(
             f"'{path}' is no trajectory: it has no joint_names and points",

@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
-from ..errors import IdentificationError, one_of, reading_failure
+from ..errors import IdentificationError, one_of
 from ..options.document import dump
 from ..regressor.kinds import kind_of
 from ..results.tables import ResultView
-from ..untrusted.files import load_yaml, read_text
+from ..untrusted.files import load_yaml, read_text, readable
 
 STATES = 4000
 """Random states of the workspace: a share of 95 % of them is known to 0.3 %."""
@@ -215,14 +214,8 @@ def read_accelerations(path: str | os.PathLike, joints: tuple[str, ...]) -> np.n
 
     """
     path = Path(path)
-    try:
+    with readable(path, "give MoveIt's joint_limits.yaml"):
         document: Any = load_yaml(read_text(path))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise IdentificationError(
-            f"'{path}': {reading_failure(error)}",
-            file=str(path),
-            remedy="give MoveIt's joint_limits.yaml",
-        ) from error
     limits = document.get('joint_limits') if isinstance(document, Mapping) else None
     if not isinstance(limits, Mapping):
         raise IdentificationError(

@@ -10,6 +10,8 @@ gigabytes.  The composer here counts the nodes before anything is constructed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 import errno
 import os
 from pathlib import Path
@@ -24,7 +26,7 @@ from yaml.cyaml import CParser
 from yaml.events import AliasEvent, NodeEvent
 from yaml.resolver import Resolver
 
-from ..errors import SettingsError
+from ..errors import reading_failure, SettingsError
 
 DOCUMENT_SIZE = 64 << 20
 """Largest size of settings, results and URDFs [bytes]."""
@@ -144,6 +146,16 @@ def open_regular(
     except BaseException:
         os.close(number)
         raise
+
+
+@contextmanager
+def readable(path: str | os.PathLike, remedy: str, key: str | None = None) -> Iterator[None]:
+    """Raise `SettingsError` naming a file that the block cannot read as text or as YAML."""
+    try:
+        yield
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = f"'{path}': {reading_failure(error)}"
+        raise SettingsError(text, file=str(path), key=key, remedy=remedy) from error
 
 
 def read_bytes(path: str | os.PathLike, limit: int | None = None) -> bytes:
