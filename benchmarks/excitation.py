@@ -24,6 +24,7 @@ from robot_identification.excitation import Plan, plan, PlannerSettings
 from robot_identification.excitation.bases import FourierBasis
 from robot_identification.excitation.collisions import collision_model
 from robot_identification.excitation.criteria import EarlierInformation
+from robot_identification.excitation.extremes import nominal_effort
 from robot_identification.excitation.families import MotionFamily
 from robot_identification.excitation.plans import PlanChecks, shrink_until_feasible
 from robot_identification.excitation.search import scaled_to_limits
@@ -149,12 +150,12 @@ def timed(robot: Robot, settings: PlannerSettings) -> tuple[Plan, float]:
 
 def random_ratio(robot: Robot, made: Plan) -> float:
     """Return the deviations of random feasible motions by those of a plan, the median."""
-    settings, regressor = made.settings, build(robot)
+    settings = made.settings
     collisions = collision_model(robot, settings.clearance)
     start = made.trajectory.sample(np.zeros(1)).position[0]
     basis = FourierBasis(settings.duration, settings.frequency, RANDOM_HARMONICS)
     family = MotionFamily(basis, made.limits, start, np.arange(robot.n_joints))
-    checks = PlanChecks(robot, made.limits, settings, collisions, regressor, prior(robot))
+    checks = PlanChecks(robot, made.limits, settings, collisions, nominal_effort(robot))
     rng = np.random.default_rng(0)
     means: list[float] = []
     while len(means) < RANDOM:

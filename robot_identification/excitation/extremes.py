@@ -29,7 +29,7 @@ from scipy.special import comb
 
 from ..data.recording import Motion
 from ..model.robot import Robot
-from ..regressor import build, predict, prior
+from ..regressor import build, ModelSettings, predict, prior
 from .trajectories import least_rate, PointTrajectory, spline_coefficients, Trajectory
 
 QUANTITIES = ('position', 'velocity', 'acceleration', 'jerk')
@@ -240,9 +240,9 @@ def _with_roots(c: np.ndarray, edges: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------------------------------- efforts
 
 
-def nominal_effort(robot: Robot) -> Effort:
-    """Return the prediction of efforts by the URDF's inertias, damping and friction."""
-    regressor, values = build(robot), prior(robot)
+def nominal_effort(robot: Robot, model: ModelSettings | None = None) -> Effort:
+    """Return the prediction of efforts by the URDF, with the terms of a model or all it has."""
+    regressor, values = build(robot, model), prior(robot, model)
     return lambda motion: predict(regressor, motion, values)
 
 

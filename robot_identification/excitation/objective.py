@@ -22,7 +22,7 @@ from ..errors import ExcitationError, one_of
 from ..model.friction import FRICTION_SYMBOLS
 from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from ..regressor import build, ModelSettings, prior, Regressor
+from ..regressor import build, ModelSettings, predict, prior, Regressor
 from ..regressor.base_search import structure
 from ..regressor.inverse_dynamics import pull_back
 from .bases import Matrices
@@ -83,6 +83,10 @@ class IdentificationGoal:
     """What is minimised."""
     moving: tuple[str, ...]
     """Joints that move."""
+
+    def effort(self, motion: Motion) -> np.ndarray:
+        """Return the efforts (n_samples, n_joints) that are predicted [N m or N]."""
+        return predict(self.regressor, motion, self.prior)
 
     def deviations(self, trajectory: Trajectory) -> PredictedDeviations:
         """Return the deviations that a motion leaves, with what is known already."""

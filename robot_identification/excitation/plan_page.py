@@ -19,7 +19,7 @@ from ..figures.page import number, Tile
 from ..model.robot import Robot
 from ..options.document import dump
 from ..options.fields import to_mapping
-from ..regressor import build, ModelSettings, predict, prior
+from ..regressor import ModelSettings
 from ..untrusted.writing import reported_failures, write_together
 from .collisions import CollisionModel
 from .constraints import check_trajectory, Findings, NOT_CHECKED
@@ -283,7 +283,6 @@ def save_plan(
 
     """
     folder = Path(folder)
-    regressor, values = build(robot, model), prior(robot, model)
     page = MotionPage(
         robot,
         plan.trajectory,
@@ -292,7 +291,7 @@ def save_plan(
         collisions=collisions,
         obstacles=plan.settings.all_obstacles,
         deviations=plan.deviations,
-        effort=lambda motion: predict(regressor, motion, values),
+        effort=nominal_effort(robot, model),
         condition_number=plan.condition_number,
         warnings=plan.warnings,
         settings=dump(to_mapping(plan.settings)),

@@ -10,18 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ..data.recording import Motion
 from ..errors import ExcitationError
-from ..model.parameters import ParameterSet
 from ..model.robot import Robot
-from ..regressor import ModelSettings, predict, Regressor
+from ..regressor import ModelSettings, Regressor
 from ..support.progress import Progress
 from .bases import FourierTrajectory
 from .collisions import CollisionModel
 from .constraints import check_trajectory, CollisionError, Findings, LimitViolation
 from .criteria import column_scaled_condition_number, PredictedDeviations, UNKNOWN
 from .distance_penalty import DistancePenalty
-from .extremes import largest_efforts
+from .extremes import Effort, largest_efforts
 from .limits import Limits, motion_limits
 from .objective import IdentificationGoal
 from .settings import PlannerSettings
@@ -177,8 +175,8 @@ class PlanChecks:
     limits: Limits
     settings: PlannerSettings
     collisions: CollisionModel | None
-    regressor: Regressor
-    prior: ParameterSet
+    effort: Effort
+    """Prediction of efforts."""
     _last: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def require(self, trajectory: Trajectory) -> Findings:
@@ -226,10 +224,6 @@ class PlanChecks:
         )
         return np.abs(efforts) / self.limits.effort
 
-    def effort(self, motion: Motion) -> np.ndarray:
-        """Return the efforts (n_samples, n_joints) that are predicted [N m or N]."""
-        return predict(self.regressor, motion, self.prior)
-
 
 @dataclass(frozen=True)
 class PlanningTask:
@@ -254,7 +248,7 @@ class PlanningTask:
     def checks(self) -> PlanChecks:
         """Checks that the plan has to pass."""
         parts = self.robot, self.limits, self.settings, self.collisions
-        return PlanChecks(*parts, self.wanted.regressor, self.wanted.prior)
+        return PlanChecks(*parts, self.wanted.effort)
 
     @property
     def penalty(self) -> DistancePenalty | None:

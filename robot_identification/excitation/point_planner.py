@@ -17,7 +17,7 @@ import numpy as np
 from ..data.recording import Motion
 from ..errors import ExcitationError, SettingsError
 from ..model.robot import Robot
-from ..regressor import build, ModelSettings, predict
+from ..regressor import build, ModelSettings
 from ..regressor.base_search import structure
 from ..regressor.energy import energy_of
 from ..regressor.inverse_dynamics import pull_back
@@ -155,14 +155,14 @@ def _passable(problem: PathProblem, x: np.ndarray, task: PlanningTask) -> PointT
 def _obstacles(task: PlanningTask) -> Obstacles:
     """Return the penalty of efforts and distances, with its gradients."""
     limit, buffer = task.limits.effort, task.settings.clearance + BUFFER
-    regressor, values = task.wanted.regressor, task.wanted.prior
-    distances = task.penalty
+    wanted, distances = task.wanted, task.penalty
 
     def obstacles(motion: Motion) -> tuple[float, list[np.ndarray]]:
-        value, by_effort = effort_penalty(predict(regressor, motion, values), limit)
+        value, by_effort = effort_penalty(wanted.effort(motion), limit)
         slopes = [np.zeros_like(motion.position) for _ in range(3)]
         if value > 0.0:
-            slopes = list(pull_back(regressor, motion, by_effort[:, :, None] * values.values))
+            by_rows = by_effort[:, :, None] * wanted.prior.values
+            slopes = list(pull_back(wanted.regressor, motion, by_rows))
         if distances is not None:
             close, by_position, by_velocity = distances.of_motion(motion, buffer)
             slopes[0] += by_position
