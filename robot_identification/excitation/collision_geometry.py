@@ -57,9 +57,7 @@ class BoundingSpheres:
         cls, robot: Robot, geometry: pin.GeometryModel, pairs: Sequence[int]
     ) -> BoundingSpheres:
         """Cover the shapes of a geometry model; bounds are those of some of its pairs."""
-        tree = tree_of(robot)
-        order = sorted(robot.carriers.joint_ids)
-        places = {index: i for i, index in enumerate(order)} | {0: -1}
+        tree, places = tree_of(robot), tree_places(robot)
         spheres: list[tuple[int, np.ndarray, float]] = []
         of_shape = []
         for shape in geometry.geometryObjects:
@@ -172,28 +170,27 @@ def shape_reach(robot: Robot, geometry: pin.GeometryModel) -> np.ndarray:
         that does not move the shape [m/rad or m/m].
 
     """
-    model, robot = robot.model, robot.carriers
-    stroke = np.zeros(model.njoints)
-    prismatic = np.zeros(model.njoints, dtype=bool)
-    for column, index in enumerate(robot.joint_ids):
-        if model.joints[index].shortname().startswith('JointModelP'):
-            prismatic[index] = True
-            ends = np.abs([robot.limits.lower[column], robot.limits.upper[column]])
-            stroke[index] = float(np.where(np.isfinite(ends), ends, 0.0).max())
-    reach = np.zeros((len(geometry.geometryObjects), model.njoints))
+    joints, places, carriers = tree_of(robot).joints, tree_places(robot), robot.carriers
+    ends = np.abs([carriers.limits.lower, carriers.limits.upper])
+    strokes = np.where(np.isfinite(ends), ends, 0.0).max(axis=0)
+    reach = np.zeros((len(geometry.geometryObjects), carriers.n_joints))
     for row, shape in zip(reach, geometry.geometryObjects, strict=True):
-        joint = shape.parentJoint
-        if joint == 0:
+        if shape.parentJoint == 0:
             continue
         shape.geometry.computeLocalAABB()
         centre = shape.placement.act(shape.geometry.aabb_center)
         extent = float(np.linalg.norm(centre)) + shape.geometry.aabb_radius
-        while joint:
-            row[joint] = 1.0 if prismatic[joint] else extent
-            offset = float(np.linalg.norm(model.jointPlacements[joint].translation))
-            extent += offset + stroke[joint]
-            joint = model.parents[joint]
-    return reach[:, list(robot.joint_ids)]
+        for place in reversed(joints[places[shape.parentJoint]].path):
+            joint = joints[place]
+            row[joint.link] = extent if joint.revolute else 1.0
+            extent += float(np.linalg.norm(joint.translation))
+            extent += 0.0 if joint.revolute else strokes[joint.link]
+    return reach
+
+
+def tree_places(robot: Robot) -> dict[int, int]:
+    """Return places in `Tree.joints` by Pinocchio's index of the joint; -1 for the base."""
+    return {0: -1} | {index: i for i, index in enumerate(sorted(robot.carriers.joint_ids))}
 
 
 def random_positions(robot: Robot, count: int) -> np.ndarray:

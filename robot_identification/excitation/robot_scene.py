@@ -23,6 +23,8 @@ from ..figures.link_shapes import inertia_ellipsoid, link_shapes, mesh_of, thinn
 from ..figures.page import render
 from ..model.link_inertias import link_inertias
 from ..model.robot import Robot
+from ..regressor.loops import poses
+from ..regressor.rigid import tree_of
 from .settings import Obstacle
 
 MOST_TRIANGLES = 20_000
@@ -106,39 +108,28 @@ def scene(
 
 def _joints(robot: Robot) -> list[dict[str, Any]]:
     """Return the tree: parent, placement, axis (rotation, then translation) and column."""
-    model, columns = robot.model, [*range(robot.n_joints), *robot.mimics.masters.tolist()]
-    multipliers = [1.0] * robot.n_joints + robot.mimics.multipliers.tolist()
     offsets = [0.0] * robot.n_joints + robot.mimics.offsets.tolist()
-    places = {index: i for i, index in enumerate(robot.carriers.joint_ids)}
-    neutral, joints = pin.neutral(model), []
-    for index in range(1, model.njoints):
-        joint = model.joints[index]
-        data = joint.createData()
-        joint.calc(data, neutral[joint.idx_q : joint.idx_q + joint.nq])
-        axis = np.asarray(data.S).ravel()
-        joints.append(
-            {
-                'parent': int(model.parents[index]),
-                'placement': _matrix(model.jointPlacements[index].homogeneous),
-                'turn': _rounded(axis[3:]),
-                'slide': _rounded(axis[:3]),
-                'column': columns[places[index]],
-                'multiplier': multipliers[places[index]],
-                'offset': offsets[places[index]],
-            }
-        )
-    return joints
+    still = [0.0, 0.0, 0.0]
+    return [
+        {
+            'parent': joint.parent + 1,
+            'placement': _matrix(pin.SE3(joint.rotation, joint.translation).homogeneous),
+            'turn': _rounded(joint.axis) if joint.revolute else still,
+            'slide': still if joint.revolute else _rounded(joint.axis),
+            'column': joint.column,
+            'multiplier': joint.multiplier,
+            'offset': offsets[joint.link],
+        }
+        for joint in tree_of(robot).joints
+    ]
 
 
 def _box(robot: Robot, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the corners of a box around the joints along the motion, with room for a link."""
-    model, data = robot.model, robot.model.createData()
     rows = position[:: max(1, len(position) // 50)]
-    places = [np.zeros(3)]
-    for q in robot.configuration(rows):
-        pin.forwardKinematics(model, data, q)
-        places += [data.oMi[i].translation.copy() for i in range(1, model.njoints)]
-    low, high = np.min(places, axis=0), np.max(places, axis=0)
+    # the origin of the base is among them
+    places = poses(tree_of(robot), rows).origin
+    low, high = places.min(axis=(0, 1)), places.max(axis=(0, 1))
     room = 0.1 * np.linalg.norm(high - low) + 0.05
     return low - room, high + room
 
