@@ -38,7 +38,7 @@ from ..excitation.trajectories import to_points
 from ..identification.reduction import earlier_information
 from ..model.robot import Robot
 from ..regressor import ModelSettings
-from .common import declare_options, read_options, run, serve_action, steady_timer, with_fields
+from .common import declare_options, read_options, run, serve_action, steady_timer, with_request
 from .common.requests import BusyError, RequestCanceled
 from .common.robot_description import RobotDescription
 from .excitation.calibration import CalibrationService
@@ -186,7 +186,7 @@ class ExcitationNode(Node):
     async def _plan(self, goal: ServerGoalHandle, result: PlanExcitation.Result) -> None:
         with self._one_of('plans'):
             robot = await self._robot()
-            settings = with_fields(read_options(self, PlannerSettings, 'planner'), goal.request)
+            settings = with_request(read_options(self, PlannerSettings, 'planner'), goal.request)
             settings = await self._with_stops(robot, settings)
             try:
                 made = await self._make_plan(goal, robot, settings)

@@ -11,7 +11,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 
 from .clock import now
 from .joint_states import FetchedMessages, JOINT_STATES
-from .parameters import declare_options, read_options, with_fields
+from .parameters import declare_options, read_options, with_request
 from .processes import run, steady_timer
 from .requests import explain, serve, serve_action
 
@@ -27,7 +27,7 @@ __all__ = [
     'serve',
     'serve_action',
     'steady_timer',
-    'with_fields',
+    'with_request',
 ]
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)

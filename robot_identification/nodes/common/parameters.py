@@ -99,13 +99,14 @@ def read_options(node: Node, cls: type[Options], prefix: str = '') -> Options:
     raise ValueError(f"{cls.__name__} is not declared under '{prefix}'")
 
 
-def with_fields(options: Options, request: Any) -> Options:
+def with_request(options: Options, request: Any) -> Options:
     """
     Return options with the fields of a request that are called as they are.
 
     Fields that are 0 or empty leave them.  Raises `SettingsError` for one out of range.
     """
-    names = request.get_fields_and_field_types().keys() & {info.name for info in describe(type(options))}
+    own = {info.name for info in describe(type(options))}
+    names = own.intersection(request.get_fields_and_field_types())
     given = {name: getattr(request, name) for name in names if getattr(request, name)}
     return from_mapping(type(options), {**asdict(options), **given})
 

@@ -42,7 +42,7 @@ from ...untrusted.directories import given_path
 from ...untrusted.files import plain_name
 from ...verdicts.verdict import verdict
 from ..client import ServiceCaller
-from ..common import declare_options, read_options, serve, serve_action, with_fields
+from ..common import declare_options, read_options, serve, serve_action, with_request
 from ..common.messages import message_of
 from ..common.processes import client_node, NO_SERVICES
 from ..common.requests import BusyError, RequestCanceled
@@ -206,7 +206,7 @@ class CalibrationRun:
 
 def _asked(request: Calibrate.Goal) -> tuple[CalibrationSettings, float]:
     """Return the settings that a goal asks for, and the share of the motions' speed."""
-    settings = with_fields(CalibrationSettings(), request)
+    settings = with_request(CalibrationSettings(), request)
     speed = request.speed or 1.0
     if not 0.0 < speed <= 1.0:
         raise SettingsError(
@@ -265,7 +265,7 @@ class CalibrationService:
             options = read_options(self._node, CalibrationOptions, 'calibration')
             model = read_options(self._node, ModelSettings, 'robot')
             planner = read_options(self._node, PlannerSettings, 'planner')
-            planner = with_fields(planner, goal.request)
+            planner = with_request(planner, goal.request)
             folder = _folder(options, goal.request.folder, self._node.get_namespace())
             run = CalibrationRun(self._node, goal, feedback, self._confirmation, self._leaving)
             work = partial(run.carry_out, folder, robot, model, planner, options.experiment)
