@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 import re
+from typing import Any
 import warnings
 
 from ..errors import IdentificationWarning, one_of
@@ -13,7 +14,9 @@ from ..model.parameters import ParameterSet
 from ..model.robot import Robot
 from ..model.targets import TARGETS
 from ..regressor import ModelSettings
+from ..results.exported_files import ISAACLAB as ISAACLAB_FILE
 from ..results.exported_files import JointDynamics
+from .formats import dynamics_of, require_kind
 
 ISAACLAB = (
     '# Fields of isaaclab.actuators of Isaac Lab 2.2 to 3 with PhysX (Isaac Sim 5 and later) or',
@@ -73,6 +76,16 @@ def actuator_file(
     return '\n'.join([*lines, '}', ''])
 
 
+def result_isaaclab(result: Any) -> str:
+    """Return the actuators of a result."""
+    return isaaclab_efforts(
+        result.robot,
+        result.standard,
+        result.settings.model,
+        dynamics=dynamics_of(result, ISAACLAB_FILE),
+    )
+
+
 def isaaclab_efforts(
     robot: Robot,
     parameters: ParameterSet,
@@ -86,12 +99,18 @@ def isaaclab_efforts(
     Bodies are those of the exported URDF; ``dynamics`` has friction in place of the model's, of
     joints that it names.
 
+    Raises
+    ------
+    SettingsError
+        for robots of other kinds.
+
     Warns
     -----
     IdentificationWarning
         naming terms that Isaac Lab lacks.
 
     """
+    require_kind('isaaclab', robot, model)
     lacking = TARGETS['isaaclab'].lacking(model.friction)
     if lacking:
         text = f'Isaac Lab has no {one_of(lacking)}: left out'

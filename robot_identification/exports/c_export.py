@@ -24,6 +24,7 @@ from ..regressor.joint_terms import slopes_of
 from ..regressor.rigid import tree_of
 from ..regressor.settings import CoupledDrive
 from ..version import __version__
+from .formats import require_kind
 
 # ---------------------------------------------------------------------------------------------- C
 
@@ -34,6 +35,11 @@ _TERMS = {
     'ks': 'Springs: coefficient of the sine.',
 }
 _SIGNED = {term.symbol for term in FRICTION.values() if term.signed}
+
+
+def result_c(result: Any) -> str:
+    """Return the C file of a result."""
+    return c_code(result.robot, result.standard, result.settings.model)
 
 
 def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None = None) -> str:
@@ -48,10 +54,16 @@ def c_code(robot: Robot, parameters: ParameterSet, model: ModelSettings | None =
     Parameters
     ----------
     robot, parameters, model:
-        The robot, without closed loops, its standard parameters, and what these belong to.
+        The robot, its standard parameters, and what these belong to.
+
+    Raises
+    ------
+    SettingsError
+        for robots of kinds that have no such file.
 
     """
     model = model or ModelSettings()
+    require_kind('c', robot, model)
     tree = tree_of(robot)
     owners, remarks = robot.joints, []
     if model.elastic is not None:

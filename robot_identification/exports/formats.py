@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from ..errors import one_of, SettingsError, suggestion
 from ..results.exported_files import (
@@ -23,6 +23,11 @@ from ..results.exported_files import (
     URDF,
     URDF_TILTED,
 )
+
+if TYPE_CHECKING:
+    from ..model.robot import Robot
+    from ..regressor import ModelSettings
+    from ..regressor.kinds import RobotKind
 
 
 @dataclass(frozen=True)
@@ -77,20 +82,8 @@ def _urdf(result: Any, *, tilted: bool = False) -> str:
         result.robot,
         result.standard,
         result.settings.model,
-        dynamics=_dynamics(result, URDF),
+        dynamics=dynamics_of(result, URDF),
         tilt=_tilt(result) if tilted else (0.0, 0.0, 0.0),
-    )
-
-
-def _mjcf(result: Any) -> str:
-    # MuJoCo is an extra
-    from .mjcf_export import mjcf
-
-    return mjcf(
-        result.robot,
-        result.standard,
-        result.settings.model,
-        dynamics=_dynamics(result, MJCF),
     )
 
 
@@ -100,7 +93,7 @@ def _sdf(result: Any, *, tilted: bool = False) -> str:
     return sdf(_urdf(result, tilted=tilted))
 
 
-def _dynamics(result: Any, file: str) -> JointDynamics | None:
+def dynamics_of(result: Any, file: str) -> JointDynamics | None:
     """Return the friction that was fitted for a file; None where none was."""
     return None if result.files is None else result.files.dynamics_of(file)
 
@@ -115,12 +108,6 @@ def _tilt(result: Any) -> tuple[float, float, float]:
             remedy='leave the option out',
         )
     return tilt
-
-
-def _c(result: Any) -> str:
-    from .c_export import c_code
-
-    return c_code(result.robot, result.standard, result.settings.model)
 
 
 def _yaml(result: Any) -> str:
@@ -139,17 +126,6 @@ def _plotjuggler(result: Any) -> str:
     from .robot_export import plotjuggler_layout
 
     return plotjuggler_layout(result.robot.joints)
-
-
-def _isaaclab(result: Any) -> str:
-    from .actuators import isaaclab_efforts
-
-    return isaaclab_efforts(
-        result.robot,
-        result.standard,
-        result.settings.model,
-        dynamics=_dynamics(result, ISAACLAB),
-    )
 
 
 def _writer(module: str, name: str) -> Callable[..., str]:
@@ -198,7 +174,7 @@ FORMATS = {
     'mjcf': Format(
         'a model for MuJoCo: armature, damping, frictionloss, coupled drives, loops; of servos, '
         'with actuators',
-        _mjcf,
+        _writer('mjcf_export', 'result_mjcf'),  # MuJoCo is an extra
         _servo('servo_mjcf'),
         suffix='xml',
         file=MJCF,
@@ -213,7 +189,7 @@ FORMATS = {
     ),
     'c': Format(
         'inverse dynamics, gravity and friction as C functions for a controller',
-        _c,
+        _writer('c_export', 'result_c'),
         file=MODEL,
         lacking=('loops', 'delta', 'floating'),
     ),
@@ -238,7 +214,7 @@ FORMATS = {
     'isaaclab': Format(
         'joints as actuators of Isaac Lab; with --samples, an event that gives each environment '
         'one of the sets',
-        _isaaclab,
+        _writer('actuators', 'result_isaaclab'),
         _servo('isaaclab'),
         file=ISAACLAB,
         lacking=('elastic', 'loops', 'delta'),
@@ -336,21 +312,21 @@ def export(
             remedy=f'{hint}give one of {one_of(valid)}',
         )
     if FORMATS[format].lacking and not servos:
-        _require_kind(result, format)
+        require_kind(format, result.robot, result.settings.model)
     return write(result)
 
 
-def _require_kind(result: Any, format: str) -> None:
+def require_kind(format: str, robot: Robot, model: ModelSettings) -> None:
     """Raise SettingsError where a format cannot express a robot of its kind."""
     from ..regressor.kinds import kind_of
 
-    kind = kind_of(result.robot, result.settings.model)
+    kind = kind_of(robot, model)
     if kind.name in FORMATS[format].lacking:
         raise SettingsError(
             f"'{format}' is no format of a robot with {kind.text}",
             key='format',
             value=format,
-            remedy=f'give one of {one_of(formats_of(result))}',
+            remedy=f'give one of {one_of(_formats_for(kind))}',
         )
 
 
@@ -405,7 +381,10 @@ def formats_of(result: Any) -> tuple[str, ...]:
     """Return the formats that `export` has for the robot of a result with efforts."""
     from ..regressor.kinds import kind_of
 
-    kind = kind_of(result.robot, result.settings.model)
+    return _formats_for(kind_of(result.robot, result.settings.model))
+
+
+def _formats_for(kind: RobotKind) -> tuple[str, ...]:
     return tuple(n for n, each in FORMATS.items() if each.write and kind.name not in each.lacking)
 
 

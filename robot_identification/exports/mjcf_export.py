@@ -12,6 +12,7 @@ in a comment, and a warning names them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 import warnings
 
 from lxml import etree
@@ -29,7 +30,8 @@ from ..model.robot import Robot
 from ..model.urdf_elements import centre_of_mass, set_comment
 from ..regressor import ModelSettings
 from ..regressor.closed_chain import ClosedBodies
-from ..results.exported_files import JointDynamics
+from ..results.exported_files import JointDynamics, MJCF
+from .formats import dynamics_of, require_kind
 from .urdf_export import fitted_lines, terms_without_element
 
 with importing('mujoco'):
@@ -51,6 +53,16 @@ _WRITTEN = tuple(
     for symbol in names
     if symbol not in _APPROXIMATE
 )
+
+
+def result_mjcf(result: Any) -> str:
+    """Return the MJCF of a result."""
+    return mjcf(
+        result.robot,
+        result.standard,
+        result.settings.model,
+        dynamics=dynamics_of(result, MJCF),
+    )
 
 
 def mjcf(
@@ -83,6 +95,8 @@ def mjcf(
 
     Raises
     ------
+    SettingsError
+        for a delta robot.
     ConsistencyError
         naming the links whose inertia no body can have.
     ModelError
@@ -95,6 +109,7 @@ def mjcf(
 
     """
     model, dynamics = model or ModelSettings(), dynamics or JointDynamics()
+    require_kind('mjcf', robot, model)
     document = mechanism(robot)
     bodies = {body.get('name'): body for body in document.iter('body')}
     joints = {joint.get('name'): joint for joint in document.iter('joint')}

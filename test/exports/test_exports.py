@@ -23,6 +23,7 @@ import pinocchio as pin
 import pytest
 from robot_identification.data.recording import Motion
 from robot_identification.errors import IdentificationWarning, ModelError, SettingsError
+from robot_identification.exports.actuators import isaaclab_efforts
 from robot_identification.exports.c_export import c_code, identifier
 from robot_identification.exports.formats import export, FORMATS
 from robot_identification.exports.robot_export import parameters_csv, parameters_yaml
@@ -371,6 +372,15 @@ def test_formats_that_a_kind_of_robot_lacks_are_refused(kind, format, text):
     result = SimpleNamespace(robot=tx40(), settings=SimpleNamespace(model=KIND_SETTINGS[kind]))
     with pytest.raises(SettingsError, match=f"'{format}' is no format of a robot with {text}"):
         export(result, format)
+
+
+@pytest.mark.parametrize(
+    ('kind', 'format', 'write'),
+    [('elastic', 'isaaclab', isaaclab_efforts), ('loops', 'c', c_code), ('delta', 'c', c_code)],
+)
+def test_what_is_called_without_a_result_refuses_the_same_kinds(kind, format, write):
+    with pytest.raises(SettingsError, match=f"'{format}' is no format of a robot with"):
+        write(tx40(), prior(tx40()), KIND_SETTINGS[kind])
 
 
 def test_formats_name_kinds_of_robots_that_there_are():
