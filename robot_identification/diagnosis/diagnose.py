@@ -364,7 +364,11 @@ class HypothesisComparison:
         """Return the fault of the best explanation, with those of others beside it."""
         found = [f for each in self.explanations() if self._explains(each, f := self.fault(each))]
         coupled = [f for f in found if f.code.startswith('coupled')]
-        found = [f for f in found if f not in coupled or (f.whole or 0.0) > CRITERIA.coupled]
+        found = [
+            f
+            for f in found
+            if f not in coupled or (f.improvement_of_all or 0.0) > CRITERIA.coupled
+        ]
         return [replace(found[0], alternatives=tuple(found[1:]))] if found else []
 
     def _explains(self, explanation: Explanation, fault: RecordingFault) -> bool:
@@ -374,7 +378,8 @@ class HypothesisComparison:
         An explanation of one joint is none otherwise, but for what the bodies show, which come
         much nearer to the URDF's.
         """
-        if not fault.joints or fault.factor or fault.whole is None or fault.whole >= 1.0:
+        of_all = fault.improvement_of_all
+        if not fault.joints or fault.factor or of_all is None or of_all >= 1.0:
             return True
         distances = [self.model.distances(fit.chi).sum() for fit in (self.base, explanation.fit)]
         return bool(distances[0] - distances[1] > CRITERIA.decisive)
@@ -400,7 +405,7 @@ class HypothesisComparison:
         joint = int(np.argmax((before + FIT.floor) / (after + FIT.floor)))
         improvement = float(before[joint] / max(after[joint], 1e-6))
         size = _variances(self.observed.effort)
-        whole = float(np.sqrt((size @ before**2) / (size @ after**2 + 1e-4 * size.sum())))
+        of_all = float(np.sqrt((size @ before**2) / (size @ after**2 + 1e-4 * size.sum())))
         shown, factor, deviation = improvement >= CRITERIA.by_masses, None, None
         if shown:
             evidence = (
@@ -427,7 +432,7 @@ class HypothesisComparison:
             tuple(names[j] for j in change.joints),
             what,
             improvement=improvement if by_fit and shown else None,
-            whole=whole if by_fit else None,
+            improvement_of_all=of_all if by_fit else None,
             factor=factor,
             deviation=deviation,
         )

@@ -59,7 +59,7 @@ class RecordingFault:
         What fits better, in a few words; empty where no fit tells.
     improvement:
         How many times better held-out efforts are fitted with the change; None where no fit tells.
-    whole:
+    improvement_of_all:
         The same of all joints together.
     factor, deviation:
         Of one joint's effort, and the standard deviation of it; None for other kinds.
@@ -76,7 +76,7 @@ class RecordingFault:
     joints: tuple[str, ...] = ()
     change: str = ''
     improvement: float | None = None
-    whole: float | None = None
+    improvement_of_all: float | None = None
     factor: float | None = None
     deviation: float | None = None
     link: str = ''
@@ -88,8 +88,8 @@ class RecordingFault:
         # what stays as it is, friction above all, fits as before
         if self.code in ('time_scale', 'gravity_compensated'):
             return False
-        large = DECISIVE
-        if self.code == 'payload' or (self.whole is not None and self.whole < large):
+        large, of_all = DECISIVE, self.improvement_of_all
+        if self.code == 'payload' or (of_all is not None and of_all < large):
             return True
         return self.factor is not None and 1.0 / large < self.factor < large
 

@@ -62,8 +62,8 @@ def diagnosis(result: Result) -> Iterator[Reason]:
             note = '; the parameters are those of the robot with what it carries'
         elif minor:
             note = (
-                f'; all efforts together are fitted {first.whole:.3g} times as well, so that the '
-                'model may lack something there instead'
+                f'; all efforts together are fitted {first.improvement_of_all:.3g} times as well, '
+                'so that the model may lack something there instead'
             )
         says = (
             'something may be wrong with the recordings'

@@ -97,7 +97,9 @@ def _explained(result: Result) -> str:
     kind = kind_of(result.robot, result.settings.model)
     if not kind.diagnosed:
         return ''
-    if kind.stiff_tree and not any(finding.whole for finding in result.recorded.diagnosis):
+    if kind.stiff_tree and not any(
+        finding.improvement_of_all for finding in result.recorded.diagnosis
+    ):
         many = len(result.robot.joints) > CANDIDATES.many
         untried = ' (exchanges of joints far apart are not tried on so many)' if many else ''
         return f'none of the faults that the diagnosis knows explains it{untried}: '

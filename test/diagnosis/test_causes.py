@@ -49,7 +49,7 @@ def test_motors_that_are_coupled():
     effort[:, 1] -= effort[:, 2]
     finding = first(made, position=position, effort=effort)
     assert (finding.code, finding.joints) == ('coupled_drives', made.robot.joints[1:3])
-    assert finding.whole > 1.5
+    assert finding.improvement_of_all > 1.5
     assert '1.0' in finding.remedy or ' 1 ' in finding.remedy
 
 

@@ -100,7 +100,7 @@ def test_two_arms_with_fourteen_joints_are_diagnosed():
     made = arm(70, joints=14)
     fault = FAULTS['signs of all efforts'](made)
     (finding,) = diagnose(fault.robot, [fault.recording])
-    assert finding.code == 'effort_signs' and finding.whole > 1.5
+    assert finding.code == 'effort_signs' and finding.improvement_of_all > 1.5
 
 
 def test_a_delay_that_the_model_has_is_no_fault():
@@ -183,7 +183,7 @@ def test_a_wrong_sign_of_a_joint_that_nothing_couples_to_others_is_found(monkeyp
     # with a constant effort, the position's sign explains it as well
     named = {finding.change, *(other.change for other in finding.alternatives)}
     assert 'the effort of j3 negated' in named
-    assert finding.joints == ('j3',) and finding.whole > 1.5
+    assert finding.joints == ('j3',) and finding.improvement_of_all > 1.5
 
 
 def test_sizes_are_found():

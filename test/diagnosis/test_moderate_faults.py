@@ -31,7 +31,7 @@ def test_an_encoder_that_is_off_by_twenty_degrees(seed, joint):
     name = made.robot.joints[joint]
     (finding,) = diagnose(made.robot, [replace(made.recording, position=position)])
     assert (finding.code, finding.joints) == ('position_offset', (name,))
-    assert finding.whole >= 1.0 and name in finding.evidence
+    assert finding.improvement_of_all >= 1.0 and name in finding.evidence
     degrees = float(re.search(r'(\S+) degrees added', finding.change)[1])
     assert degrees == pytest.approx(-20.0, abs=6.0), finding.change
 

@@ -297,12 +297,18 @@ def test_a_last_joint_with_hardly_any_effort_is_excepted_from_errors_but_no_faul
 
 def test_a_finding_that_hardly_helps_the_whole_robot_is_a_reservation(good):
     finding = RecordingFault(
-        'effort_scale', 'fits better', 'mend it', ('joint_3',), 'times 3', 2.0, whole=1.2
+        'effort_scale',
+        'fits better',
+        'mend it',
+        ('joint_3',),
+        'times 3',
+        2.0,
+        improvement_of_all=1.2,
     )
     found = verdict(recorded(good, diagnosis=(finding,)))
     assert found.level == USABLE and found.uses == tuple(USES)
     assert 'the model may lack something' in found.sentence
-    decisive = replace(finding, whole=1.6)
+    decisive = replace(finding, improvement_of_all=1.6)
     assert verdict(recorded(good, diagnosis=(decisive,))).level == DO_NOT_USE
 
 
