@@ -52,12 +52,6 @@ _ADDRESS = f'{REPOSITORY}/raw/main/robot_identification/config/{SCHEMA.name}'
 MODELINE = f'# yaml-language-server: $schema={_ADDRESS}'
 """First line of an experiment file, by which editors on any machine find the schema."""
 
-DRAFT_HEAD = (
-    MODELINE,
-    f'# Written by `robot-identification init`; every key: {page("reference/experiment")}',
-)
-"""First lines of an experiment file that `init` writes."""
-
 
 def schema_text() -> str:
     """Return the schema of the experiment file as it is in `SCHEMA`."""

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ..config.experiment_file import DRAFT_HEAD
 from ..config.recorded_joints import recorded_joints
 from ..config.sources import FileSource, open_recording
 from ..data.column_names import ColumnGuess
@@ -34,8 +33,8 @@ from ..diagnosis.recording_faults import (
 from ..errors import collected_warnings, one_of, unique_texts
 from ..model.robot import Robot
 from ..model.robot_size import size_findings
-from ..version import page
 from .entry_guess import guess_entry, merge_signal_tables, with_time_unit
+from .experiment_text import experiment_text
 from .proposal import PROPOSAL, Proposal, proposal
 from .requirements import (
     require_angles,
@@ -50,12 +49,9 @@ from .settings import (
     check_settings,
     drafted_drives,
     DraftSettings,
-    drive_lines,
     effort_gains,
-    flow,
     of_joints,
     position_drives,
-    relative_path,
 )
 
 
@@ -137,72 +133,21 @@ class Draft:
             Folder of the experiment file; paths in it are relative to that.
 
         """
-        robot, settings = self.robot, self.settings
-        lines = [
-            *DRAFT_HEAD,
-            '# Cut-off, dead zone and friction terms are left out: `auto` chooses them.',
-            *settings.robot_lines(urdf, folder),
-            f"  joints: {flow(list(robot.joints))}  # the order of the data's columns",
-        ]
-        if robot.locked:
-            lines.append(f'  locked: {flow(dict(robot.locked))}  # rad or m; not identified')
-            lines += [f'  # {text}' for text in self.omissions if 'locked' in text]
-        if robot.mimics.followed:
-            lines.append(f'  # {robot.mimics}, as <mimic> says: on one drive')
-        lines += [
-            f'  gravity: {flow(list(settings.gravity))}  # m/s^2 in the base frame',
-            *(f'  # {text}' for text in self.evidence),
-            f'  effort_kind: {settings.effort_kind}',
-        ]
-        drives = drafted_drives(settings, robot.joints, robot)
-        if drives is not None:
-            lines += drive_lines(drives)
-        elif settings.effort_kind == 'motor_current':
-            lines.append(
-                '  # no drives.effort: ratios of the gains are found from the recordings, and '
-                "their scale\n  # from the URDF's masses; known gains: init --gains "
-                f'({page("how_to/currents")})'
-            )
-        several = len(self.entries) > 1
-        if settings.target is not None:
-            text = 'friction and springs that it lacks are not estimated'
-            lines.append(f'simulation: {{target: {settings.target}}}  # {text}')
-        lines += ['data:', '  identification:']
-        for k, entry in enumerate(self.entries):
-            if several and k == len(self.entries) - 1:
-                lines.append('  validation:  # not seen by the identification')
-            lines += self._entry(entry, self.recordings[k], folder)
-        if not several:
-            lines += ['  # validation:  # a recording of another motion, with the same keys']
-        return '\n'.join([*lines, 'output: results', ''])
-
-    def _entry(self, entry: RecordingEntry, recording: Recording, folder: Path) -> list[str]:
-        comment = f'  # {_clock_text(entry, recording)}'
-        lines = []
-        if entry.file is not None:
-            lines.append(f'file: {relative_path(Path(entry.file), folder)}{comment}')
-            comment = ''
-        form = entry.file_format()
-        lines.append(f'format: {form.name}{comment}')
-        if form.topics:
-            lines.append(f'topic: {flow(entry.topic)}')
-        if entry.time is not None:
-            if isinstance(entry.time, tuple):
-                lines.append(f'time: {flow(list(entry.time))}  # seconds, nanoseconds')
-            else:
-                lines += [f'time: {flow(entry.time)}', f'time_unit: {entry.time_unit}']
-        if entry.rate is not None:
-            lines.append(f'rate: {entry.rate}  # Hz')
-        for name in SIGNALS:
-            signal = getattr(entry, name)
-            if isinstance(signal, SignalColumns) and signal.file is not None:
-                lines += [f'{name}:', f'  file: {relative_path(Path(signal.file), folder)}']
-                lines.append(f'  columns: {flow(list(signal.columns or ()))}')
-            elif signal is not None:
-                columns = columns_of(signal)
-                whole = isinstance(signal, str)
-                lines.append(f'{name}: {flow(signal if whole else list(columns or ()))}')
-        return [f'    {"- " if k == 0 else "  "}{line}' for k, line in enumerate(lines)]
+        settings, entries = self.settings, self.entries
+        return experiment_text(
+            'efforts',
+            self,
+            urdf,
+            folder,
+            signals=SIGNALS,
+            drives=drafted_drives(settings, self.robot.joints, self.robot),
+            settings=settings,
+            joints=self.robot.joints,
+            locked=self.robot.locked,
+            effort_kind=settings.effort_kind,
+            formats=[entry.file_format().name for entry in entries],
+            clocks=[_clock_text(*each) for each in zip(entries, self.recordings, strict=True)],
+        )
 
 
 def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..config.commands import read_commands
 from ..config.experiment import RobotSettings
-from ..config.experiment_file import DRAFT_HEAD
 from ..config.recorded_joints import recorded_joints
 from ..config.sources import FileSource, open_recording
 from ..config.target import check_target
@@ -29,15 +28,13 @@ from ..model.urdf_files import mjcf_facts
 from ..servo.own_output import is_own_output
 from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings, SimulatorSettings
 from .command_columns import command_entry, commanded_joints
+from .experiment_text import experiment_text
 from .requirements import require_angles, require_units
 from .settings import (
     check_settings,
     DraftSettings,
-    drive_lines,
     EARTH_GRAVITY,
-    flow,
     position_drives,
-    relative_path,
 )
 
 
@@ -77,7 +74,9 @@ class ServoDraft:
         """Return what was found, as text."""
         lines = [f'commands of {len(self.joints)} joints: {one_of(self.joints)}']
         for entry in self.entries:
-            found = {name: getattr(entry, name) for name in _KEYS if getattr(entry, name)}
+            found = {
+                name: getattr(entry, name) for name in ('time', *_SIGNALS) if getattr(entry, name)
+            }
             texts = [f'topic {entry.topic}'] if entry.file_format().topics else []
             texts += [f'{name} {_shown(columns)}' for name, columns in found.items()]
             lines.append(f'{entry.name}: {"; ".join(texts)}')
@@ -85,57 +84,25 @@ class ServoDraft:
 
     def text(self, urdf: Path, folder: Path) -> str:
         """Return the experiment file; paths in it are relative to its ``folder``."""
-        servo, simulator = self.robot.servo, self.simulation
-        assert servo is not None
-        lines = [
-            *DRAFT_HEAD,
-            *self.units.robot_lines(urdf, folder),
-            f"  joints: {flow(list(self.joints))}  # the order of the data's columns",
-        ]
-        if self.units.gravity != EARTH_GRAVITY:
-            lines.append(f'  gravity: {flow(list(self.units.gravity))}  # m/s^2')
-        if self.robot.locked:
-            lines.append(f'  locked: {flow(dict(self.robot.locked))}  # rad or m; not identified')
-        if self.robot.clamped:
-            lines.append('  clamped: true  # the base floats in the file, and is on a stand here')
-        if self.robot.drives is not None:
-            lines += drive_lines(self.robot.drives)
-        lines += [
-            f'  effort_kind: {SERVO_COMMAND}',
-            '  servo:',
-            f'    stiffness: {flow(_listed(servo.stiffness))}  # kp, N m/rad',
-            f'    damping: {flow(_listed(servo.damping))}  # kd, N m s/rad',
-            '    # limit: 20.0  # largest effort of the servos, N m',
-            '    # commands: interpolated  # for logs that are thinned',
-        ]
-        if simulator.target is None:
-            lines.append(
-                '    # friction: coulomb_by_position  # where friction differs along the stroke'
-            )
-        if simulator.named:
-            lines += [
-                '    # gains: scale  # estimate a factor on the gains, where they are uncertain',
-                'simulation:',
-                *([f'  target: {simulator.target}'] if simulator.target else []),
-                f'  timestep: {simulator.timestep!r}  # s; {self.source}',
-                f'  integrator: {simulator.integrator}',
-            ]
-        else:
-            lines.append(
-                '# simulation: {timestep: 0.002, integrator: implicitfast}  # for rollouts'
-            )
-        lines += ['data:', '  identification:']
-        several = len(self.entries) > 1
-        for k, entry in enumerate(self.entries):
-            if several and k == len(self.entries) - 1:
-                lines.append('  validation:  # not seen by the identification')
-            lines += _entry_lines(entry, folder)
-        if not several:
-            lines.append('  # no validation: every second block of two seconds is held out')
-        return '\n'.join([*lines, 'output: results', ''])
+        nothing = [''] * len(self.entries)
+        return experiment_text(
+            'commands',
+            self,
+            urdf,
+            folder,
+            signals=_SIGNALS,
+            drives=self.robot.drives,
+            settings=self.units,
+            joints=self.joints,
+            locked=self.robot.locked,
+            upright=self.units.gravity == EARTH_GRAVITY,
+            effort_kind=SERVO_COMMAND,
+            formats=nothing,
+            clocks=nothing,
+        )
 
 
-_KEYS = ('time', 'position', 'velocity', 'command', 'command_velocity', 'feedforward')
+_SIGNALS = ('position', 'velocity', 'command', 'command_velocity', 'feedforward')
 
 
 def draft_servo(
@@ -336,24 +303,5 @@ def _brief(values: np.ndarray) -> float | tuple[float, ...]:
     return tuple(values.tolist()) if np.ptp(values) else float(values[0])
 
 
-def _listed(values: Any) -> Any:
-    return list(values) if isinstance(values, tuple) else values
-
-
 def _shown(columns: Any) -> str:
     return columns if isinstance(columns, str) else one_of(columns, 3)
-
-
-def _entry_lines(entry: RecordingEntry, folder: Path) -> list[str]:
-    lines = [f'file: {relative_path(Path(entry.name), folder)}']
-    if entry.topic != RecordingEntry.topic:
-        lines.append(f'topic: {entry.topic}')
-    if entry.rate is not None:
-        lines.append(f'rate: {entry.rate}  # Hz')
-    if entry.time_unit != RecordingEntry.time_unit:
-        lines.append(f'time_unit: {entry.time_unit}')
-    for name in _KEYS:
-        columns = getattr(entry, name)
-        if columns is not None:
-            lines.append(f'{name}: {flow(_listed(columns))}')
-    return [f'    {"- " if k == 0 else "  "}{line}' for k, line in enumerate(lines)]

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from ..data.column_names import ColumnGuess
 from ..data.drives import Drives, EffortDrive, PositionDrive
@@ -84,19 +82,6 @@ class DraftSettings:
             xacro_arguments=self.xacro_arguments,
         )
 
-    def robot_lines(self, urdf: Path, folder: Path) -> list[str]:
-        """Return the lines of an experiment file that name the robot's file."""
-        lines = ['robot:', f'  urdf: {relative_path(urdf, folder)}']
-        if self.xacro_arguments:
-            lines.append(f'  xacro_arguments: {flow(dict(self.xacro_arguments))}')
-        return lines
-
-
-_MEANING = {
-    'position': 'q = matrix @ recorded position + offset',
-    'effort': 'effort at the joint = matrix @ recorded effort',
-}
-
 
 def check_settings(settings: DraftSettings, joints: tuple[str, ...]) -> None:
     """Require settings that fit the joints and each other; raises SettingsError."""
@@ -166,29 +151,3 @@ def drafted_drives(
 
 def _diagonal(values: np.ndarray) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in np.diag(values).tolist())
-
-
-def drive_lines(drives: Drives) -> list[str]:
-    """Return the lines of ``robot.drives`` in an experiment file."""
-    lines = ['  drives:']
-    for name in ('position', 'effort'):
-        part = getattr(drives, name)
-        if part is not None:
-            lines += [f'    {name}:  # {_MEANING[name]}', '      matrix:']
-            lines += [f'        - {flow(list(row))}' for row in part.matrix]
-            if getattr(part, 'offset', None) is not None:
-                lines.append(f'      offset: {flow(list(part.offset))}')
-    return lines
-
-
-def relative_path(path: Path, folder: Path) -> str:
-    """Return a path, or an address, relative to a folder, as YAML."""
-    if '://' in str(path):
-        return str(path)
-    return flow(os.path.relpath(path.absolute(), folder.absolute()))
-
-
-def flow(value: Any) -> str:
-    """Return a value as YAML in one line."""
-    text: str = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
-    return text.removesuffix('...\n').strip()

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 import re
 
-from ..config.experiment_file import DRAFT_HEAD
 from ..config.wrenches import read_wrench
 from ..data.columns import Signal
 from ..data.drives import Drives
-from ..data.recording import recording_error
+from ..data.recording import recording_error, SIGNALS
 from ..data.recording_config import RecordingEntry
 from ..data.sampling import sample_rate
 from ..errors import collected_warnings, IdentificationError
@@ -22,14 +21,12 @@ from ..model.robot_size import size_findings
 from ..signals import SignalSettings
 from ..version import page
 from .entry_guess import guess_entry, signal_names, with_time_unit
+from .experiment_text import experiment_text
 from .requirements import require_units
 from .settings import (
     check_settings,
     DraftSettings,
-    drive_lines,
-    flow,
     position_drives,
-    relative_path,
 )
 
 _PART = re.compile(
@@ -89,46 +86,16 @@ class ToolDraft:
 
     def text(self, urdf: Path, folder: Path) -> str:
         """Return the experiment file; paths in it are relative to its ``folder``."""
-        lines = [
-            *DRAFT_HEAD,
-            *self.settings.robot_lines(urdf, folder),
-            f'  gravity: {flow(list(self.settings.gravity))}  # m/s^2 in the base frame',
-            f"  joints: {flow(list(self.robot.joints))}  # the order of the data's columns",
-            '  effort_kind: joint_torque  # of no matter here: no efforts are used',
-        ]
-        drives = position_drives(self.settings, self.robot.joints, self.robot)
-        lines += [] if drives is None else drive_lines(drives)
-        lines += [
-            'data:',
-            '  tool:',
-            f'    frame: {flow(self.frame)}  # the link of the URDF at the sensor',
-            "    # rotation: true  # if the sensor's axes may be turned against that link's",
-            *([f'    topic: {flow(self.topic)}'] if self.topic else []),
-            '    recordings:',
-        ]
-        for entry in self.entries:
-            lines += self._entry(entry, folder)
-        if self.cutoff is not None:
-            lines.append(f'signals: {{cutoff: {self.cutoff}}}  # Hz; of a recording so slow')
-        return '\n'.join([*lines, 'output: results', ''])
-
-    def _entry(self, entry: RecordingEntry, folder: Path) -> list[str]:
-        fields = {'file': relative_path(Path(str(entry.file)), folder)}
-        if self.topic:
-            fields['topic'] = flow(entry.topic)
-        elif entry.rate is not None:
-            fields['rate'] = f'{entry.rate}  # Hz'
-        else:
-            whole = list(entry.time) if isinstance(entry.time, tuple) else entry.time
-            fields['time'] = flow(whole)
-            if not isinstance(entry.time, tuple):
-                fields['time_unit'] = entry.time_unit
-        for name in ('position', 'velocity', 'effort'):
-            signal = getattr(entry, name)
-            if signal is not None:
-                fields[name] = flow(signal if isinstance(signal, str) else list(signal))
-        rows = [f'{key}: {value}' for key, value in fields.items()]
-        return [f'      {"- " if k == 0 else "  "}{row}' for k, row in enumerate(rows)]
+        return experiment_text(
+            'tool',
+            self,
+            urdf,
+            folder,
+            signals=SIGNALS,
+            drives=position_drives(self.settings, self.robot.joints, self.robot),
+            settings=self.settings,
+            joints=self.robot.joints,
+        )
 
 
 def draft_tool(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> ToolDraft:
