@@ -22,7 +22,7 @@ mapping, matrix           none: ROS has no such parameter; the experiment file h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, MISSING, replace
+from dataclasses import dataclass, fields, MISSING, replace
 from functools import partial
 import math
 import sys
@@ -48,6 +48,7 @@ from ...options.fields import (
     key_path,
     OptionInfo,
     section_of,
+    to_mapping,
     value_types,
 )
 
@@ -108,7 +109,7 @@ def with_request(options: Options, request: Any) -> Options:
     own = {info.name for info in describe(type(options))}
     names = own.intersection(request.get_fields_and_field_types())
     given = {name: getattr(request, name) for name in names if getattr(request, name)}
-    return from_mapping(type(options), {**asdict(options), **given})
+    return from_mapping(type(options), {**to_mapping(options), **given})
 
 
 def _values(entry: _Declared, value: Value, read_only: bool = False) -> dict[str, Any]:
