@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 import math
-import signal
 import time
 from typing import Any
 
@@ -28,7 +27,7 @@ from rclpy.task import Future
 from ..errors import IdentificationError
 from .common import LATCHED
 from .common.messages import goal_mark, nanoseconds
-from .common.processes import client_node
+from .common.processes import client_node, stop_signals
 from .common.requests import SERVICES
 from .excitation.controller_state import ControllerRest, PublishedState
 
@@ -61,19 +60,14 @@ _ACTIVE = (GoalStatus.STATUS_ACCEPTED, GoalStatus.STATUS_EXECUTING, GoalStatus.S
 
 @contextmanager
 def _caller() -> Iterator[ServiceCaller]:
-    """Give a caller with a node of its own; Ctrl-C interrupts it between two messages."""
-    interrupted: list[int] = []
+    """Give a caller with a node of its own; Ctrl-C and SIGTERM interrupt it between messages."""
+    with stop_signals() as stopped, client_node('robot_identification_client') as node:
 
-    def check() -> None:
-        if interrupted:
-            raise KeyboardInterrupt
+        def check() -> None:
+            if stopped.is_set():
+                raise KeyboardInterrupt
 
-    previous = signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))
-    try:
-        with client_node('robot_identification_client') as node:
-            yield ServiceCaller(node, check)
-    finally:
-        signal.signal(signal.SIGINT, previous)
+        yield ServiceCaller(node, check)
 
 
 def request(

@@ -47,7 +47,14 @@ from .excitation.joint_state_watch import StateWatch
 from .excitation.motion import MotionRun
 from .excitation.motion_checks import CollisionModelCache, MotionCheck, requested_motion, Start
 from .excitation.motion_watch import ClientWatch
-from .excitation.options import Code, ExecutionOptions, MotionError, Report, Tick
+from .excitation.options import (
+    Code,
+    ExecutionOptions,
+    MotionError,
+    raise_if,
+    Report,
+    Tick,
+)
 from .excitation.preview import points_message, PreviewService, save_plan
 from .excitation.start import StartCheck
 
@@ -316,9 +323,7 @@ class ExcitationNode(Node):
         async def in_worker(work: Callable[[], Any]) -> Any:
             found = await self._in_worker(work, tick)
             self._require_still(robot)
-            reason = interruption()
-            if reason is not None:
-                raise reason
+            raise_if(interruption())
             return found
 
         start = StartCheck(self._controller, self._states, options, tick)

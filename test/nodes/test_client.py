@@ -190,10 +190,11 @@ def test_a_goal_is_sent_to_a_namespace(ros, excitation):
     assert 'max_tracking_error: 0.5' in client.output
 
 
-def test_ctrl_c_cancels_the_goal_and_waits_until_the_robot_is_at_rest(ros, excitation):
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_cancels_the_goal_and_waits_until_the_robot_is_at_rest(ros, excitation, number):
     client = started(ros, 'excite', 'plan_1', '--namespace', 'arm')
     assert excitation['begun'].wait(60.0)
-    assert client.stop(signal.SIGINT, timeout=60.0) == 130
+    assert client.stop(number, timeout=60.0) == 130
     assert client.lines[-1] == 'error: interrupted'
     # the client did not end before
     assert excitation['canceled'].is_set()

@@ -38,7 +38,7 @@ from ..common.messages import (
 from ..common.requests import SERVICES
 from .contract import ask_contract, Contract
 from .controller_state import columns_of, ControllerState, Ending, Progress, PublishedState
-from .options import Code, code_name, MotionError, Tick
+from .options import Code, code_name, MotionError, raise_if, Tick
 from .remote_nodes import APPEARS_SECONDS, call_again, wait_for
 
 GOAL_SECONDS = 3600.0
@@ -150,9 +150,7 @@ class Controller:
         """
         found = await self.contract(robot, tick)
         await self._require_active(tick)
-        shared = self.shared()
-        if shared is not None:
-            raise shared
+        raise_if(self.shared())
         return found
 
     async def contract(self, robot: Robot, tick: Tick) -> Contract:

@@ -24,7 +24,7 @@ from .controller_state import ControllerRest, Ending
 from .joint_state_watch import StateWatch
 from .motion_checks import CheckedMotion
 from .motion_watch import MotionWatch
-from .options import Code, ExecutionOptions, MotionError, Report, Tick
+from .options import Code, ExecutionOptions, MotionError, raise_if, Report, Tick
 from .remote_nodes import MotionRecording
 
 ACCEPT_SECONDS = 5.0
@@ -122,9 +122,7 @@ class MotionRun:
     def _require_start(self, motion: CheckedMotion) -> None:
         """Require that nothing has changed since the checks began."""
         states, joints = self.states, motion.trajectory.joints
-        reason = self.interruption() or self.controller.shared()
-        if reason is not None:
-            raise reason
+        raise_if(self.interruption() or self.controller.shared())
         places = [('joint states', states.sample().position, self.options.start_tolerance)]
         state = self.controller.state(joints)
         if state is not None:
@@ -144,7 +142,7 @@ class MotionRun:
         """Wait until the controller has the goal."""
         end = time.monotonic() + ACCEPT_SECONDS
         while goal.accepted is None:
-            self._raise(self.interruption())
+            raise_if(self.interruption())
             if time.monotonic() > end:
                 raise MotionError(
                     Code.CONTROLLER_FAILED,
@@ -165,8 +163,8 @@ class MotionRun:
         arrived: WaitLimit | None = None
         while (ending := goal.ending) is None:
             await self.tick()
-            self._raise(self._watch.reason(goal.progress))
-            self._raise(self.interruption() or self._recording.failure())
+            raise_if(self._watch.reason(goal.progress))
+            raise_if(self.interruption() or self._recording.failure())
             if self.controller.gone:
                 raise MotionError(
                     Code.CONTROLLER_FAILED,
@@ -196,11 +194,6 @@ class MotionRun:
             f'the goal {how or "was given up by the controller"}: {ending.words}; see its log, '
             'and whether another client or publisher commands it',
         )
-
-    @staticmethod
-    def _raise(reason: MotionError | None) -> None:
-        if reason is not None:
-            raise reason
 
     # ------------------------------------------------------------------------------------ the end
 

@@ -159,6 +159,12 @@ class MotionError(CodedError):
     """A motion that does not begin or ends early: a code of Excite's result, and words."""
 
 
+def raise_if(reason: MotionError | None) -> None:
+    """Raise the reason for which a motion must not begin or go on, if there is one."""
+    if reason is not None:
+        raise reason
+
+
 class Report:
     """Feedback of a motion, for its client, and the result that is filled."""
 
