@@ -2,10 +2,13 @@
 """Rates, gears, coupled motors, limits, and efforts that are no measurement, are named as such."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pinocchio as pin
 import pytest
+from robot_identification.config.experiment_file import load_experiment
+from robot_identification.config.problem import IdentificationProblem
 from robot_identification.data.recording import Recording
 from robot_identification.diagnosis.diagnose import diagnose
 from robot_identification.diagnosis.saturation import saturation
@@ -39,6 +42,22 @@ def test_the_gear_ratio_of_one_position(factor):
     finding = first(made, position=position)
     assert (finding.code, finding.joints) == ('position_scale', (made.robot.joints[1],))
     assert float(finding.change.split()[-1]) == pytest.approx(1.0 / factor, rel=0.1)
+
+
+def test_a_gain_in_a_coupled_wrist_is_no_gear_ratio():
+    """One motor bears part of another joint's effort, and friction makes nearly all of both."""
+    path = Path(__file__).parents[2] / 'examples' / 'tx40' / 'experiment.yaml'
+    experiment = load_experiment(path)
+    problem = IdentificationProblem.from_experiment(experiment)
+    (source,) = experiment.sources('identification', problem.robot.joints)
+    (recording,) = source.blocks(100_000)
+    effort = recording.effort * np.array([1.0, 1.0, 1.0, 1.0, 0.4, 1.0])
+    (found,) = diagnose(problem.robot, [replace(recording, effort=effort)], problem.model)
+    # what is known is how large one is by the other
+    names = {(each.code, each.joints) for each in (found, *found.alternatives)}
+    assert names == {('effort_scale', ('joint_5',)), ('effort_scale', ('joint_6',))}
+    # the gains of the robot itself are not known better than that
+    assert found.factor == pytest.approx(2.5 if found.joints == ('joint_5',) else 0.4, rel=0.2)
 
 
 def test_motors_that_are_coupled():
@@ -114,7 +133,8 @@ def test_a_limit_is_found_with_its_joint_level_and_time(share):
     limited = replace(made.recording, effort=effort)
     found = saturation([limited], 2)
     assert abs(found.level) == pytest.approx(limit, rel=1e-3)
-    inside = (limited.time >= found.first) & (limited.time <= found.last)
+    _, begin, end = found.longest
+    inside = (limited.time >= begin) & (limited.time <= end)
     assert over[inside].all()
     assert all(saturation([limited], j) is None for j in range(made.robot.n_joints) if j != 2)
 
