@@ -24,31 +24,37 @@ class DisturbanceKind:
     ----------
     evidence, remedy:
         In words, with ``{when}``, ``{misses}`` and ``{times}``.
+    label:
+        The same in two or three words, for figures.
     left_out:
         Whether it is known which robot is meant.
 
     """
 
     evidence: str
+    label: str
     remedy: str = 'set leave_out: {times} beside the recording'
     left_out: bool = True
 
 
 KINDS = {
     'no_effort': DisturbanceKind(
-        '{when} no joint has an effort, as where drives are off and brakes on'
+        '{when} no joint has an effort, as where drives are off and brakes on',
+        'drives off',
     ),
     'other_robot': DisturbanceKind(
         'the recordings may be of two robots, or of one with two loads: {when} {misses}',
+        'another robot or load',
         'identify each part by itself (time_range, or leave_out), with its own load',
         left_out=False,
     ),
     'disturbed': DisturbanceKind(
         '{when} {misses}, and neither a load nor a brake explains them: a contact or a cable may '
-        'act there'
+        'act there',
+        'contact or cable',
     ),
-    'brake': DisturbanceKind('{when} {misses}: a brake may be on there'),
-    'load': DisturbanceKind('{when} {misses}'),
+    'brake': DisturbanceKind('{when} {misses}: a brake may be on there', 'brake'),
+    'load': DisturbanceKind('{when} {misses}', 'load'),
 }
 """Kinds by their code, of two that are one disturbance the first."""
 
@@ -110,7 +116,8 @@ class Disturbance:
             misses=f'{misses}, which {words} explains' if words else misses,
         )
         remedy = kind.remedy.format(times=f'[[{self.begin:.10g}, {self.end:.10g}]]')
-        return RecordingFault(self.kind, evidence, remedy, self.joints)
+        times = ((self.source, self.begin, self.end),)
+        return RecordingFault(self.kind, evidence, remedy, self.joints, times=times)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain numbers and texts; mass or friction with its deviation."""
@@ -127,6 +134,14 @@ class Disturbance:
             'change': change
             and {'owner': change.owner, 'size': change.size, 'std': change.deviation},
         }
+
+    @property
+    def label(self) -> str:
+        """What it is in a few words, for figures."""
+        change, label = self.change, KINDS[self.kind].label
+        if self.kind == 'load' and change is not None:
+            label = f'{label} {change.size:+.2g} kg'
+        return label if self.left_out else f'{label}: left in'
 
     @property
     def _explained(self) -> str:

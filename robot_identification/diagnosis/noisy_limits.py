@@ -63,14 +63,14 @@ def noisy_limits(
     for j, joint in enumerate(robot.joints):
         if (limit := saturation(recordings, j)) is not None:
             if not limit.exact:
-                yield saturation_fault(joint, limit)
+                yield saturation_fault(joint, limit, recordings)
             continue
         for side in layers(recordings, j):
             if side.ratio < NOISY.longer:
                 continue
             bound = (side.level - NOISY.layers * side.layer) / float(windows.deviation[j])
             if side.ratio * exceeded(windows, j, side.sign, bound) > NOISY.decisive:
-                yield saturation_fault(joint, side.found(moving=True))
+                yield saturation_fault(joint, side.found(moving=True), recordings)
                 break
 
 

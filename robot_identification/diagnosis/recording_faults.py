@@ -65,6 +65,8 @@ class RecordingFault:
         Of one joint's effort, and the standard deviation of it; None for other kinds.
     link:
         That carries a load; empty for other kinds.
+    times:
+        In which it shows: recording, first and last stamp [s]; empty where it shows anywhere.
     alternatives:
         Faults that explain the recordings nearly as well.
 
@@ -80,6 +82,7 @@ class RecordingFault:
     factor: float | None = None
     deviation: float | None = None
     link: str = ''
+    times: tuple[tuple[str, float, float], ...] = ()
     alternatives: tuple[RecordingFault, ...] = ()
 
     @property
@@ -310,7 +313,7 @@ def still_joints(robot: Robot, positions: Iterable[np.ndarray]) -> np.ndarray:
 
 def _of_efforts(robot: Robot, recordings: Sequence[Recording]) -> Iterator[RecordingFault]:
     for joint, found in saturated_times(robot, recordings):
-        yield saturation_fault(joint, found)
+        yield saturation_fault(joint, found, recordings)
 
 
 def saturated_times(
@@ -323,16 +326,39 @@ def saturated_times(
             yield joint, found
 
 
-def saturation_fault(joint: str, found: Saturation) -> RecordingFault:
-    """Return the fault of a limited effort."""
+MOST_TIMES = 20
+"""Times at a limit that are named, the longest ones."""
+NEAR_TIMES = 0.1
+"""Time between two of them up to which they are one [s]."""
+
+
+def saturation_fault(
+    joint: str, found: Saturation, recordings: Sequence[Recording]
+) -> RecordingFault:
+    """Return the fault of an effort that is limited in recordings."""
+    _, first, last = found.longest
+    longest = sorted(_joined(found.runs), key=lambda run: run[1] - run[2])[:MOST_TIMES]
     return RecordingFault(
         code='saturation',
         joints=(joint,),
         evidence=f"the effort of joint '{joint}' stays at {found.level:.4g} in "
-        f'{100.0 * found.share:.2g} % of the samples, the longest time from {found.first:.2f} to '
-        f'{found.last:.2f} s',
+        f'{100.0 * found.share:.2g} % of the samples, the longest time from {first:.2f} to '
+        f'{last:.2f} s',
         remedy='record a slower motion, or raise the limit of the drive',
+        times=tuple((recordings[run[0]].source, *run[1:]) for run in sorted(longest)),
     )
+
+
+def _joined(runs: Iterable[tuple[int, float, float]]) -> list[tuple[int, float, float]]:
+    """Return times of recordings, by number, those that nearly touch as one."""
+    joined: list[tuple[int, float, float]] = []
+    for place, first, last in runs:
+        before = joined[-1] if joined else (-1, 0.0, 0.0)
+        if before[0] == place and first - before[2] < NEAR_TIMES:
+            joined[-1] = (place, before[1], last)
+        else:
+            joined.append((place, first, last))
+    return joined
 
 
 OTHER_RATE = 0.1

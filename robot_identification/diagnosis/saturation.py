@@ -61,8 +61,8 @@ class Saturation:
         Limit [N m or N].
     share:
         Of the samples.
-    first, last:
-        Stamps of the longest such time [s].
+    runs:
+        Such times: recording by its number, first and last stamp [s].
     exact:
         Whether it is exactly the same, though efforts have no or fine steps: a limit whatever
         the motion is.
@@ -71,9 +71,13 @@ class Saturation:
 
     level: float
     share: float
-    first: float
-    last: float
+    runs: tuple[tuple[int, float, float], ...]
     exact: bool
+
+    @property
+    def longest(self) -> tuple[int, float, float]:
+        """The longest of these times."""
+        return max(self.runs, key=lambda run: run[2] - run[1])
 
 
 def saturation(recordings: Sequence[Recording], joint: int) -> Saturation | None:
@@ -196,14 +200,13 @@ class EffortLayers:
 
     def found(self, *, moving: bool) -> Saturation:
         """Return where the effort is limited."""
-        runs = [
-            (float(time[a]), float(time[b - 1]))
-            for time, at in zip(self.times, self.at)
+        runs = tuple(
+            (place, float(time[a]), float(time[b - 1]))
+            for place, (time, at) in enumerate(zip(self.times, self.at))
             for a, b in _runs(at)
-        ]
-        first, last = max(runs, key=lambda run: run[1] - run[0])
+        )
         level = self.sign * (self.level - 0.5 * self.layer)
-        return Saturation(level, self.share(moving=moving), first, last, self.exact)
+        return Saturation(level, self.share(moving=moving), runs, self.exact)
 
 
 def _resolution(efforts: Sequence[np.ndarray]) -> float:

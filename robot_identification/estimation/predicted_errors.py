@@ -17,7 +17,7 @@ method of least squares", Phys. Rev. 1932).  C is multiplied by its square where
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +88,8 @@ class PredictedErrors:
         there is one part alone.
     undetermined:
         Number of base parameters without a deviation: their errors are not in it.
+    effort:
+        (n,) root mean square effort of the motion that the error over all joints is of [N m or N].
 
     """
 
@@ -102,6 +104,15 @@ class PredictedErrors:
     inertia: tuple[float, ...]
     spread: float
     undetermined: int
+    effort: tuple[float, ...] = ()
+
+    def over(self, joints: Collection[str]) -> float:
+        """Return the error over some of the joints [%]; that over all where none is left."""
+        chosen = np.isin(self.joints, list(joints))
+        if not self.effort or chosen.all() or not chosen.any():
+            return self.relative_error
+        effort = np.asarray(self.effort)[chosen]
+        return _share(np.asarray(self.relative)[chosen] / 100.0 * effort, effort)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures by name; NaN becomes None."""
@@ -169,11 +180,10 @@ def predicted_errors(
     weights = rows(Motion(motion.position, still, still, friction_state=still))
     residual = _residuals(estimate.fit, _no_faster(validations, highest))
     # the residual is a larger share of the effort where a motion takes less
-    shares = [
-        _relative(by_parameters, effort, residual),
-        _relative(*_recorded(system, covariance), residual),
-    ]
-    _, relative_error, share = max(shares, key=lambda each: each[1])
+    motions = [(by_parameters, effort), _recorded(system, covariance)]
+    shares = [_relative(*each, residual) for each in motions]
+    larger = max(range(len(shares)), key=lambda place: shares[place][1])
+    _, relative_error, share = shares[larger]
     weight = rms(weights @ base)
     inertia = [_inertia(rows, motion.position, weights, joint) for joint in range(n)]
     felt = np.array([rms(each @ base) for each in inertia])
@@ -190,6 +200,7 @@ def predicted_errors(
         inertia=tuple((100.0 * feel / np.maximum(felt, 1e-300)).tolist()),
         spread=spread,
         undetermined=undetermined,
+        effort=tuple(motions[larger][1].tolist()),
     )
 
 

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..data.recording import READ_ROWS, Recording, RecordingSource, SIGNALS, source_name
 from ..errors import one_of
-from .figure import escaped, Figure, headline, MEASURED, PALE, PREDICTED, RESIDUAL
+from .figure import escaped, Figure, headline, MEASURED, PALE, PREDICTED, RESIDUAL, WEAK
 
 MOST_POINTS, ALL_POINTS = 6_000, 400_000
 """Points that a line is drawn through, and points of all lines of a page."""
@@ -25,12 +25,27 @@ _GAP = 0.06  # between the panels of a figure
 
 @dataclass(frozen=True)
 class Band:
-    """Time of a recording with a word on it, from ``first`` to ``last`` [s]; no joints: all."""
+    """
+    Time of a recording that is marked in its figures.
+
+    Attributes
+    ----------
+    first, last:
+        Stamps of the recording [s].
+    text:
+        What it is, in a few words.
+    joints:
+        In whose figures the text stands; empty for all.
+    everywhere:
+        Whether the time is shaded at the other joints, too.
+
+    """
 
     first: float
     last: float
-    word: str
+    text: str
     joints: tuple[str, ...] = ()
+    everywhere: bool = True
 
 
 @dataclass(frozen=True)
@@ -49,8 +64,10 @@ class Envelope:
         of a stretch.
     rows:
         Samples of the whole recording.
+    left_out:
+        Times that are not used, [first, last] each [s].
     bands:
-        Times that are marked: those that are not used, and what was found.
+        Times that are marked.
 
     """
 
@@ -59,6 +76,7 @@ class Envelope:
     time: np.ndarray
     signals: dict[str, np.ndarray]
     rows: int
+    left_out: tuple[tuple[float, float], ...] = field(default=())
     bands: tuple[Band, ...] = ()
 
 
@@ -73,9 +91,8 @@ def envelope(source: RecordingSource, most: int = MOST_POINTS) -> Envelope:
     time = np.concatenate([time for time, _ in parts])
     signals = {name: np.concatenate([found[name] for _, found in parts]) for name in names}
     time, signals = _thinned(time, signals, most)
-    left_out = getattr(source, 'left_out', ())
-    bands = tuple(Band(first, last, 'left out') for first, last in left_out)
-    return Envelope(source_name(source), source.joints, time, signals, rows, bands)
+    left_out = tuple(getattr(source, 'left_out', ()))
+    return Envelope(source_name(source), source.joints, time, signals, rows, left_out)
 
 
 def _signals(block: Recording) -> dict[str, np.ndarray]:
@@ -103,7 +120,7 @@ def signal_figures(envelopes: Sequence[Envelope], units: Sequence[str]) -> list[
     """
     Return a figure of each joint and recording: position, velocity and effort over time.
 
-    ``units`` are those of the positions, rad or m; bands are shaded, with their words.
+    ``units`` are those of the positions, rad or m; times that are left out or marked are shaded.
     """
     lines = sum(len(each.joints) * len(each.signals) for each in envelopes)
     most = max(400, min(MOST_POINTS, ALL_POINTS // max(1, lines)))
@@ -113,11 +130,8 @@ def signal_figures(envelopes: Sequence[Envelope], units: Sequence[str]) -> list[
         start = float(time[0]) if len(time) else 0.0
         time, label = time - start, f' · {each.name}' if len(envelopes) > 1 else ''
         figures += [
-            _figure(each, j, unit, time, signals, label, bands)
+            _figure(each, j, unit, time, signals, label, _shades(each, joint, start))
             for j, (joint, unit) in enumerate(zip(each.joints, units, strict=True))
-            for bands in [
-                [_band(b, start) for b in each.bands if not b.joints or joint in b.joints]
-            ]
         ]
     return figures
 
@@ -162,9 +176,23 @@ def _figure(
     return Figure(text, traces, layout, time=recording.name, joint=joint)
 
 
-def _band(band: Band, start: float) -> dict[str, Any]:
+def _shades(recording: Envelope, joint: str, start: float) -> list[dict[str, Any]]:
+    """Return the shades of a joint's figure: marked times with their words, others pale."""
+    marked = [each for each in recording.bands if not each.joints or joint in each.joints]
+    pale = [
+        *recording.left_out,
+        *((each.first, each.last) for each in recording.bands if each.everywhere),
+    ]
+    pale = [times for times in pale if times not in {(each.first, each.last) for each in marked}]
+    return [
+        *(_shade(first - start, last - start, PALE) for first, last in pale),
+        *(_shade(each.first - start, each.last - start, WEAK, each.text) for each in marked),
+    ]
+
+
+def _shade(first: float, last: float, colour: str, text: str = '') -> dict[str, Any]:
+    words = {'label': {'text': text, 'textposition': 'top center', 'font': {'size': 10}}}
     return {
-        'type': 'rect', 'x0': band.first - start, 'x1': band.last - start, 'y0': 0, 'y1': 1,
-        'yref': 'paper', 'fillcolor': PALE, 'opacity': 0.4, 'line': {'width': 0},
-        'label': {'text': escaped(band.word), 'textposition': 'top left', 'font': {'size': 11}},
+        'type': 'rect', 'x0': first, 'x1': last, 'y0': 0, 'y1': 1, 'yref': 'paper',
+        'fillcolor': colour, 'opacity': 0.4, 'line': {'width': 0}, **(words if text else {}),
     }  # fmt: skip

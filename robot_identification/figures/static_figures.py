@@ -145,10 +145,12 @@ def _draw_panels(canvas: Canvas, figure: Figure) -> list[Any]:
         if drawn is not None and _in_legend(trace, layout):
             drawn.set_label(_plain(trace['name']))
             handles.append(drawn)
-    for name, axes in panels.items():
+    for place, (name, axes) in enumerate(panels.items()):
         last = across[name].get('anchor', 'y') == name
         _style_axes(axes, across[name], layout.get(f'yaxis{name[1:]}', {}), last)
-        handles += [h for shape in layout.get('shapes', ()) if (h := _draw_rule(axes, shape))]
+        shapes = layout.get('shapes', ())
+        drawn_shapes = [_draw_shape(axes, shape, named=place == 0) for shape in shapes]
+        handles += [each for each in drawn_shapes if each is not None]
     return handles
 
 
@@ -225,12 +227,16 @@ def _draw_heatmap(canvas: Canvas, axes: Axes, trace: Mapping[str, Any]) -> None:
     bar.ax.tick_params(labelcolor=_colour(TEXT), color=_colour(SOFT))
 
 
-def _draw_rule(axes: Axes, shape: Mapping[str, Any]) -> Any:
-    """Draw a band, or a vertical line; return the line if the legend names it."""
+def _draw_shape(axes: Axes, shape: Mapping[str, Any], *, named: bool) -> Any:
+    """Draw a vertical line, or shade a time, ``named`` or not; return what the legend names."""
     line = shape['line']
     if shape['type'] == 'rect':
-        ends = shape['x0'], shape['x1']
-        axes.axvspan(*ends, color=_colour(shape['fillcolor']), alpha=shape['opacity'])
+        colour, opacity = _colour(shape['fillcolor']), shape['opacity']
+        drawn = axes.axvspan(shape['x0'], shape['x1'], color=colour, alpha=opacity, linewidth=0)
+        if named and 'label' in shape:
+            middle, across = 0.5 * (shape['x0'] + shape['x1']), axes.get_xaxis_transform()
+            text = {'ha': 'center', 'va': 'top', 'fontsize': 7, 'color': _colour(TEXT)}
+            axes.text(middle, 0.97, shape['label']['text'], transform=across, **text)
         return None
     style = {'dash': '--', 'dot': ':'}.get(line.get('dash', ''), '-')
     drawn = axes.axvline(shape['x0'], color=_colour(line['color']), linestyle=style, linewidth=0.8)

@@ -28,7 +28,7 @@ from .check import check, Checked
 from .choose import apply_choice, Chosen
 from .estimate import estimate
 from .reduction import recordings_among
-from .screen import leave_out
+from .screen import leave_out, marked_signals
 from .stopwatch import Stopwatch
 
 
@@ -186,6 +186,7 @@ def _recorded(found: _Diagnosed) -> RecordingSummary:
         residuals=found.checked.colour,
         diagnosis=(*prepared.locked, *found.faults),
         disturbances=prepared.disturbances or (),
+        signals=tuple(marked_signals(prepared, found.faults)),
     )
 
 

@@ -48,6 +48,8 @@ class Prepared:
     disturbances:
         Times whose efforts do not belong to the others, see `screen`; None where they were not
         looked for.
+    whole:
+        The recordings before times were left out of them; None where none were.
     notes:
         Warnings.
 
@@ -59,6 +61,7 @@ class Prepared:
     gains: DriveGains | None = None
     locked: tuple[RecordingFault, ...] = ()
     disturbances: tuple[Disturbance, ...] | None = None
+    whole: Recordings | None = None
     notes: Notes = field(default_factory=Notes)
 
 

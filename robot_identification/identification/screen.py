@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 import warnings
 
 from ..config.problem import IdentificationProblem, Recordings
 from ..config.sources import FileSource, Source
-from ..data.recording import Recording
-from ..diagnosis.disturbance import Disturbance, times_left_out
+from ..data.recording import Recording, source_name
+from ..diagnosis.disturbance import Disturbance, KINDS, times_left_out
 from ..diagnosis.disturbances import disturbances
+from ..diagnosis.recording_faults import RecordingFault
 from ..errors import collected_warnings, Omission
+from ..figures.signal_plots import Band, Envelope, envelope
 from .prepare import Prepared
 from .reduction import is_factor, recordings_among
+
+LABELS = {'saturation': 'limit', **{code: kind.label for code, kind in KINDS.items()}}
+"""Faults that show at times, in a few words."""
 
 
 def screen(prepared: Prepared) -> Prepared:
@@ -42,8 +47,32 @@ def screen(prepared: Prepared) -> Prepared:
         prepared,
         recordings=replace(recordings, identification=kept[:count], validation=kept[count:]),
         disturbances=found,
+        whole=recordings,
         notes=prepared.notes.joined(notes),
     )
+
+
+def marked_signals(prepared: Prepared, faults: Sequence[RecordingFault]) -> Iterator[Envelope]:
+    """Iterate over recordings in which something shows at a time, with these times marked."""
+    recordings = prepared.whole or prepared.recordings
+    sources = recordings_among((*recordings.identification, *recordings.validation))
+    found = prepared.disturbances or ()
+    known = {each.fault.times for each in found}
+    for place, source in enumerate(sources):
+        bands = [
+            Band(each.begin, each.end, each.label, each.joints)
+            for each in found
+            if each.place == place
+        ]
+        bands += [
+            Band(first, last, LABELS[fault.code], fault.joints, fault.code in KINDS)
+            for fault in faults
+            if fault.times not in known
+            for name, first, last in fault.times
+            if name == source_name(source)
+        ]
+        if bands:
+            yield replace(envelope(source), bands=tuple(bands))
 
 
 def leave_out(data: Mapping[str, Any], found: Sequence[Disturbance] | None) -> None:

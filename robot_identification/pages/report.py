@@ -17,7 +17,7 @@ import yaml
 from ..errors import IdentificationWarning, unique_texts
 from ..estimation.estimate import JointFit, NOT_COVERED
 from ..estimation.estimators import ESTIMATORS
-from ..figures import fit_plots, parameter_plots
+from ..figures import fit_plots, parameter_plots, signal_plots
 from ..figures.page import figure_store, number, percent, render, Tile
 from ..options.fields import to_mapping
 from ..results.exported_files import ORIGINAL, URDF
@@ -200,6 +200,7 @@ def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
         time = f'{name} {number}'
         return drawn(name, fit_plots.effort_figures, trace, fits, units(fits), time, most)
 
+    positions = ['rad' if unit == 'N m' else 'm' for unit in result.robot.effort_units]
     figures = {
         'links': drawn(
             'links', parameter_plots.link_figure, result.robot, result.prior, result.standard
@@ -209,6 +210,9 @@ def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
             'residuals', fit_plots.residual_figures, trace, fitted, units(fitted)
         ) if len(trace) else None,
         'validations': [efforts('validation', i) for i in range(1, len(seen))],
+        'signals': drawn(
+            'signals', signal_plots.signal_figures, result.recorded.signals, positions
+        ) if result.recorded.signals else None,
         'prior': drawn('prior', parameter_plots.prior_figure, estimate, prior),
         'deviations': drawn(
             'deviations', parameter_plots.deviation_figure, estimate, limit

@@ -40,6 +40,8 @@ from .tables import link_table, LinkTable, ResultSettings, ResultView
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from ..figures.signal_plots import Envelope
+
 FORMAT = 1
 """Number of the file's format; it changes when an older version could not read it."""
 
@@ -69,6 +71,8 @@ class RecordingSummary:
         What is wrong with the recordings.
     disturbances:
         Times that do not belong to the others, those that were left out included.
+    signals:
+        Recordings in which something shows at a time, thinned, with these times marked.
 
     """
 
@@ -78,6 +82,7 @@ class RecordingSummary:
     residuals: ResidualColour | None = None
     diagnosis: tuple[RecordingFault, ...] = ()
     disturbances: tuple[Disturbance, ...] = ()
+    signals: tuple[Envelope, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)

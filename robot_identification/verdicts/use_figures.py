@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,10 +40,14 @@ class UseFigures:
     uses: dict[str, str] = field(default_factory=dict)
 
 
-def use_figures(result: Any) -> UseFigures:
-    """Return the figures of a result: of an arm, of servos, of a tool or a payload."""
+def use_figures(result: Any, excepted: Collection[str] = ()) -> UseFigures:
+    """
+    Return the figures of a result: of an arm, of servos, of a tool or a payload.
+
+    Errors to expect of an arm are those of the joints that are not ``excepted``.
+    """
     if isinstance(result, Result):
-        return _of_arm(result)
+        return _of_arm(result, excepted)
     if isinstance(result, ServoResult):
         error = f'{_digits(1e3 * result.total_error(result.filed))} mrad'
         text = f'error of unseen motion, simulated by commands alone: {error}'
@@ -79,7 +83,7 @@ def _shows_nothing(errors: RecordingErrors, validations: Sequence[Validation]) -
     return bool(same) and all(map(shows_nothing, same))
 
 
-def _of_arm(result: Result) -> UseFigures:
+def _of_arm(result: Result, excepted: Collection[str]) -> UseFigures:
     seen = unseen(result)
     files = () if result.files is None else result.files.recordings
     files = tuple(errors for errors in files if not _shows_nothing(errors, result.validations))
@@ -92,10 +96,13 @@ def _of_arm(result: Result) -> UseFigures:
     expected = result.predicted
     if expected is None:
         return UseFigures(known.expected, uses)
-    worst = max(range(len(expected.joints)), key=lambda joint: expected.relative[joint])
-    share = f'{_digits(expected.relative_error)} %'
-    uses |= {PREDICTION: f'{share} to expect', COLLISIONS: _contacts(expected, result.units)}
-    at = f'{_digits(expected.relative[worst])} % at {expected.joints[worst]}'
+    kept = [joint for joint in expected.joints if joint not in excepted] or expected.joints
+    relative = dict(zip(expected.joints, expected.relative, strict=True))
+    worst = max(kept, key=lambda joint: relative[joint])
+    share = f'{_digits(expected.over(kept))} %'
+    contacts = _contacts(expected, kept, result.units)
+    uses |= {PREDICTION: f'{share} to expect', COLLISIONS: contacts}
+    at = f'{_digits(relative[worst])} % at {worst}'
     return UseFigures(f'errors to expect: {share} on motions as fast; {at}', uses)
 
 
@@ -109,11 +116,12 @@ def _file_figures(judged: Sequence[RecordingErrors], simulated: str) -> dict[str
     return found
 
 
-def _contacts(expected: PredictedErrors, units: dict[str, str]) -> str:
-    """Return the range of efforts above which a contact is felt, by unit."""
+def _contacts(expected: PredictedErrors, joints: Sequence[str], units: dict[str, str]) -> str:
+    """Return the range of efforts above which a contact is felt at some joints, by unit."""
     by_unit: dict[str, list[float]] = {}
     for joint, contact in zip(expected.joints, expected.contact, strict=True):
-        by_unit.setdefault(units.get(joint, ''), []).append(float(contact))
+        if joint in joints:
+            by_unit.setdefault(units.get(joint, ''), []).append(float(contact))
     texts = []
     for unit, values in by_unit.items():
         low, high = f'{_digits(min(values))}', f'{_digits(max(values))}'

@@ -235,7 +235,7 @@ def verdict(result: Any) -> Verdict:
     """Return the verdict on a result: of an arm, of servos, on a tool or a payload."""
     kind = kind_of(result)
     found = verdict_from_reasons(reasons(result), kind.scope(result), kind.uses)
-    found = replace(found, figures=use_figures(result))
+    found = replace(found, figures=use_figures(result, found.excepted))
     if not isinstance(result, Result):
         return found
     links = tuple(map(str, result.link_knowledge()))

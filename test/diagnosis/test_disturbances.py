@@ -19,6 +19,7 @@ from robot_identification.identification.pipeline import identify
 from robot_identification.identification.prepare import prepare
 from robot_identification.identification.screen import screen
 from robot_identification.options.document import plain
+from robot_identification.pages.report import html
 from robot_identification.regressor.settings import ModelSettings
 from robot_identification.signals import process, SignalSettings
 import yaml
@@ -247,6 +248,15 @@ def test_identify_leaves_it_out_says_so_and_can_be_repeated(tmp_path):
     assert (named['kind'], named['begin'], named['end']) == (found.kind, found.begin, found.end)
     assert named['joints'] == list(found.joints)
     assert named['left_out'] and named['error'] > named['usual_error']
+    # the page shows the whole recording, with the time as a band over it
+    (shown,) = result.recorded.signals
+    assert shown.rows == len(made.recording)
+    (band,) = shown.bands
+    assert (band.first, band.last, band.joints) == (found.begin, found.end, found.joints)
+    assert band.text == 'contact or cable'
+    page = html(result)
+    assert page.count('contact or cable') >= len(found.joints)
+    assert 'id="signals"' in page
 
 
 def test_without_auto_it_stays_and_is_named(tmp_path):
@@ -256,6 +266,8 @@ def test_without_auto_it_stays_and_is_named(tmp_path):
     result = identify(experiment)
     assert 'disturbed' in {each.code for each in result.recorded.diagnosis}
     assert 'leave_out' not in result.experiment['data']['identification'][0]
+    (shown,) = result.recorded.signals
+    assert [band.text for band in shown.bands] == ['contact or cable']
 
 
 def test_times_that_the_file_leaves_out_are_not_read(tmp_path):

@@ -111,6 +111,12 @@ def test_faults_that_need_no_model(pendulum, what):
     found = list(recording_faults(robot, [spoiled(recording, what)]))
     assert [finding.code for finding in found] == ([] if what is None else [what])
     assert all(finding.remedy and finding.evidence for finding in found)
+    if what == 'saturation':  # of each time at the limit it is known when
+        time = recording.time[np.abs(recording.effort[:, 0]) > 3.0]
+        assert found[0].times
+        for _, first, last in found[0].times:
+            inside = time[(first <= time) & (time <= last)]
+            assert inside[[0, -1]] == pytest.approx([first, last], abs=0.05)
 
 
 @pytest.mark.filterwarnings('error')

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Static figures show the data that plotly would be given."""
 
+from dataclasses import replace
 import re
 import xml.etree.ElementTree
 
 import numpy as np
 import pytest
+from robot_identification.data.recording import Recording
 from robot_identification.figures.figure import Figure, headline, MEASURED, PREDICTED, RESIDUAL
+from robot_identification.figures.signal_plots import Band, envelope, signal_figures
 from robot_identification.figures.static_figures import StaticFigureStore, svg
 
 pytest.importorskip('matplotlib')
@@ -49,6 +52,21 @@ def test_colours_follow_the_page_and_texts_stay_texts():
     assert '#fe01' not in text and 'var(--text)' in text
     assert 'joint_$1$ &lt;b&gt;' in text and 'time [s]' in text
     assert re.search(r'>a\s*</text>', text)
+
+
+def test_a_marked_time_is_shaded_where_it_is_and_named_at_its_joints():
+    time = np.linspace(5.0, 9.0, 50)
+    both = np.stack([np.sin(time), np.cos(time)], axis=1)
+    source = Recording(time, both, both, ('one', 'two'), source='run')
+    marked = replace(envelope(source), bands=(Band(6.0, 7.0, 'brake', ('two',)),))
+    one, two = map(svg, signal_figures([marked], ['rad', 'rad']))
+    assert 'brake' not in one and len(re.findall(r'>brake\s*</text>', two)) == 1
+    assert re.search(r'fill: var\(--pale\)', one)
+    path = re.search(r'<path d="([^"]*)"[^>]*fill: var\(--weak-bar\)', two)[1]
+    places = np.array(re.findall(r'[ML] ([\d.]+)', path), dtype=float)
+    line = path_of(two, 'measured')[:, 0]
+    for place, stamp in ((places.min(), 6.0), (places.max(), 7.0)):
+        assert np.interp(place, line, time) == pytest.approx(stamp, abs=0.05)
 
 
 def test_bars_rows_and_logarithms():

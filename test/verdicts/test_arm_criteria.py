@@ -16,6 +16,7 @@ from robot_identification.model.robot import Robot
 from robot_identification.selection.model_selection import Choice, ModelSelection
 from robot_identification.verdicts import body_criteria
 from robot_identification.verdicts.reason import ALL, Reason, USES
+from robot_identification.verdicts.use_figures import use_figures
 from robot_identification.verdicts.verdict import (
     DO_NOT_USE,
     GOOD,
@@ -372,6 +373,23 @@ def test_a_joint_that_the_validation_does_not_move_is_excepted(good):
     # one that moves none shows nothing
     none = replace(good, validations=(replace(seen, highest_speed=tuple(0.01 * speeds)),))
     assert not {'computed_torque', 'collision_detection'} & set(verdict(none).uses)
+
+
+def test_errors_to_expect_are_those_of_the_joints_that_are_not_excepted(good):
+    """Of three joints, one that is excepted is by far the worst."""
+    predicted = replace(
+        good.predicted,
+        relative=(4.0, 90.0, 3.0),
+        relative_error=80.0,
+        effort=(3.0, 20.0, 4.0),
+        contact=(1.0, 70.0, 2.0),
+    )
+    result = replace(good, predicted=predicted)
+    figures = use_figures(result, ('joint_2',))
+    # sqrt((4 * 3)^2 + (3 * 4)^2) / 5
+    assert figures.expected == 'errors to expect: 3.4 % on motions as fast; 4 % at joint_1'
+    assert figures.uses['collision_detection'] == 'contacts > 1 to 2 N m'
+    assert use_figures(result).expected.endswith('80 % on motions as fast; 90 % at joint_2')
 
 
 def test_speeds_that_are_not_known_are_not_made_up(good):
