@@ -19,6 +19,7 @@ from robot_identification.model.robot import Robot
 from robot_identification.regressor.settings import ModelSettings
 import yaml
 
+from .advice import advice_errors, HARMFUL
 from .faulty_arms import arm, Fault, FAULTS, faulty, KINDS, real
 from .harness import Figure, Section, Table
 from .real_recordings import DATA, panda, RealRobot, tx40, ur10e, xmate7
@@ -43,7 +44,7 @@ _NOT_IN_REAL = ('payload',)
 
 Case = tuple[str, Robot, ModelSettings, Recording]
 Hits = Counter[tuple[str, str]]
-"""How often a kind was told first, beside another one, or not at all."""
+"""How often a kind was told first, beside another one, or not at all, and advice was harmful."""
 
 
 def right(found: tuple[RecordingFault, ...], fault: Fault) -> str:
@@ -79,6 +80,27 @@ def in_words(found: tuple[RecordingFault, ...]) -> str:
 def vetoes(found: tuple[RecordingFault, ...]) -> bool:
     """Return whether a finding rules out uses: it is no reservation."""
     return any(not each.minor for each in found)
+
+
+def _counted(
+    hits: Hits,
+    kind: str,
+    fault: Fault,
+    found: tuple[RecordingFault, ...],
+    model: ModelSettings | None = None,
+) -> str:
+    """Count what was said of a fault; return a miss or harmful advice in words, else nothing."""
+    said = right(found, fault)
+    hits[kind, said] += 1
+    errors = advice_errors(fault.robot, fault.recording, found, fault.clean, model)
+    harmful = errors is not None and errors[1] > HARMFUL * errors[0]
+    hits[kind, 'advice'] += errors is not None
+    hits[kind, 'harmful'] += harmful
+    text = in_words(found)
+    if harmful and errors is not None:
+        before, after = (f'{100.0 * error:.2g}' for error in errors)
+        text += f', harmful advice: error {after} % with it, {before} % without'
+    return text if harmful or said != 'first' else ''
 
 
 def large(count: int) -> tuple[int, list[str]]:
@@ -117,9 +139,8 @@ def simulated(count: int) -> tuple[Counter[str], Hits, list[str]]:
         fault = faulty(kind, _FAULTY_SEED + i)
         found = diagnose(fault.robot, [fault.recording])
         made[kind] += 1
-        hits[kind, right(found, fault)] += 1
-        if right(found, fault) != 'first':
-            missed.append(f'{kind}, seed {_FAULTY_SEED + i}: {in_words(found)}')
+        if text := _counted(hits, kind, fault, found):
+            missed.append(f'{kind}, seed {_FAULTY_SEED + i}: {text}')
     return made, hits, missed
 
 
@@ -150,9 +171,8 @@ def on_real(cases: list[Case]) -> tuple[Counter[str], Hits, list[str], list[str]
             fault = FAULTS[kind](real(robot, recording, seed))
             found = diagnose(fault.robot, [fault.recording], model)
             made[kind] += 1
-            hits[kind, right(found, fault)] += 1
-            if right(found, fault) != 'first':
-                missed.append(f'{name}, {kind} {" ".join(fault.joints or ())}: {in_words(found)}')
+            if text := _counted(hits, kind, fault, found, model):
+                missed.append(f'{name}, {kind} {" ".join(fault.joints or ())}: {text}')
     return made, hits, missed, alarms
 
 
@@ -194,8 +214,8 @@ def section(robots: int = ROBOTS) -> Section:
         ]
     )
     none = f'{len(real_alarms)} of {len(cases)}' if cases else '-'
-    rows.append(['false alarms', f'{len(alarms)} of {robots}', '', '', '', none, '', '', ''])
-    said = ['or beside it', 'another veto', 'a remark or nothing']
+    rows.append(['false alarms', f'{len(alarms)} of {robots}', *4 * [''], none, *4 * ['']])
+    said = ['or beside it', 'another veto', 'a remark or nothing', 'harmful advice']
     heads = ['planted', 'named, simulated', *said, 'named, real recordings', *said]
     tables = [Table(heads, rows, 'Faults found')]
     wrong = [*alarms, *missed, *unnamed, *real_alarms, *real_missed]
@@ -210,6 +230,7 @@ def section(robots: int = ROBOTS) -> Section:
         Figure('faults named first or refused in simulation', _caught(hits, made), at_least=0.95),
         Figure('false alarms in simulation', len(alarms)),
         Figure('false vetoes in simulation', len(vetoed) / robots, at_most=0.02),
+        Figure('harmful advice in simulation', _harmful(hits), at_most=0),
         Figure('faults of 14 joints found', named / pairs, at_least=0.95),
         Figure('seconds of a diagnosis, median', sorted(seconds)[len(seconds) // 2], 's'),
         Figure('seconds of a diagnosis, longest', max(seconds), 's'),
@@ -221,13 +242,16 @@ def section(robots: int = ROBOTS) -> Section:
         figures.append(
             Figure('faults named first or refused in real recordings', caught, at_least=0.95)
         )
+        figures.append(Figure('harmful advice on real recordings', _harmful(real_hits), at_most=0))
         figures.append(Figure('false alarms on real recordings', len(real_alarms), at_most=0))
     if (found := load_found()) is not None:
         figures.append(Figure('load of the UR10e found', float(found), at_least=1))
     text = (
         'A fault is named where kind and joints of a finding are its own; *beside it* counts '
         'those, too, that are reported as fitting nearly as well. Otherwise another finding rules '
-        'out uses, or the fault passes with a remark or without a word. See '
+        'out uses, or the fault passes with a remark or without a word. *Harmful* is advice that, '
+        'followed to the letter, makes the fitted robot miss the efforts of the recording without '
+        'the fault by a tenth more than no advice does; of advice that was given. See '
         '[diagnosis](../how_to/diagnosis.md).'
     )
     return Section('Diagnosis of recordings', text, tables, figures)
@@ -242,13 +266,17 @@ def _counts(hits: Hits, made: Counter[str], kinds: Sequence[str]) -> list[str]:
 
 
 def _others(hits: Hits, made: Counter[str], kinds: Sequence[str]) -> list[str]:
-    """Return how often something else ruled out uses, and how often it was let through."""
+    """Return how often something else ruled out uses, it was let through, and advice did harm."""
     if not sum(made[kind] for kind in kinds):
-        return ['-', '-']
-    counts = Counter(
-        {said: sum(hits[kind, said] for kind in kinds) for said in ('another', 'remark', '')}
-    )
-    return [str(counts['another']), str(counts['remark'] + counts[''])]
+        return ['-', '-', '-']
+    words = ('another', 'remark', '', 'advice', 'harmful')
+    counts = {said: sum(hits[kind, said] for kind in kinds) for said in words}
+    harmful = f'{counts["harmful"]} of {counts["advice"]}' if counts['advice'] else '-'
+    return [str(counts['another']), str(counts['remark'] + counts['']), harmful]
+
+
+def _harmful(hits: Hits) -> int:
+    return sum(count for (_, said), count in hits.items() if said == 'harmful')
 
 
 def _share(hits: Hits, made: Counter[str]) -> float:

@@ -50,6 +50,8 @@ class Arm:
         Positions and efforts.
     random:
         Goes on from here.
+    gains:
+        (n,) of the recorded efforts by those at the joints.
 
     """
 
@@ -58,6 +60,7 @@ class Arm:
     rigid: np.ndarray
     recording: Recording
     random: np.random.Generator
+    gains: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Fault:
         Of the finding that is right; None for any joints.
     robot, recording:
         What is diagnosed.
+    clean:
+        The arm without the fault.
     also:
         Other codes that are as right.
 
@@ -80,6 +85,7 @@ class Fault:
     joints: tuple[str, ...] | None
     robot: Robot
     recording: Recording
+    clean: Arm
     also: tuple[str, ...] = ()
 
 
@@ -118,7 +124,8 @@ def arm(seed: int, load: float = 0.0, joints: int | None = None, gains: float = 
     effort += coulomb * direction * (1.0 + 0.3 * np.exp(-((velocity / 0.05) ** 2)))
     effort += random.uniform(0.02, 0.08, n) * np.abs(rigid) * direction
     effort += random.uniform(0.05, 0.25, n) * spread / velocity.std(axis=0) * velocity
-    effort *= random.uniform(1.0 - gains, 1.0 + gains, n)
+    off = random.uniform(1.0 - gains, 1.0 + gains, n)
+    effort *= off
     noise = random.standard_normal(effort.shape)
     for i in range(1, len(noise)):  # correlated over 0.1 s
         noise[i] = 0.92 * noise[i - 1] + 0.39 * noise[i]
@@ -129,7 +136,7 @@ def arm(seed: int, load: float = 0.0, joints: int | None = None, gains: float = 
     recording = Recording(
         time, position, np.stack(columns, axis=1), robot.joints, source=f'arm {seed}'
     )
-    return Arm(robot, truth, rigid, recording, random)
+    return Arm(robot, truth, rigid, recording, random, off)
 
 
 def real(robot: Robot, recording: Recording, seed: int) -> Arm:
@@ -139,7 +146,8 @@ def real(robot: Robot, recording: Recording, seed: int) -> Arm:
     chosen = slice(None, None, max(1, len(few) // 300))
     states = zip(few.position[chosen], few.velocity[chosen], few.acceleration[chosen], strict=True)
     rigid = np.array([pin.rnea(robot.model, data, q, v, a) for q, v, a in states])
-    return Arm(robot, robot.model, rigid, recording, np.random.default_rng(seed))
+    gains = np.ones(robot.n_joints)
+    return Arm(robot, robot.model, rigid, recording, np.random.default_rng(seed), gains)
 
 
 def faulty(kind: str, seed: int) -> Fault:
@@ -443,7 +451,7 @@ KINDS = tuple(FAULTS)
 
 def _fault(made: Arm, code: str, columns: tuple[int, ...], **changed: np.ndarray) -> Fault:
     joints = tuple(made.robot.joints[j] for j in columns)
-    return Fault(code, joints, made.robot, replace(made.recording, **changed))
+    return Fault(code, joints, made.robot, replace(made.recording, **changed), made)
 
 
 def _during(made: Arm, begin: float, lengths: tuple[float, float]) -> np.ndarray:
@@ -454,7 +462,7 @@ def _during(made: Arm, begin: float, lengths: tuple[float, float]) -> np.ndarray
 
 def _for_a_while(made: Arm, code: str, effort: np.ndarray) -> Fault:
     """Return a fault of part of the recording; at which joints it shows is not asked for."""
-    return Fault(code, None, made.robot, replace(made.recording, effort=effort))
+    return Fault(code, None, made.robot, replace(made.recording, effort=effort), made)
 
 
 def arm_urdf(n: int, random: np.random.Generator, slide: bool = False) -> str:

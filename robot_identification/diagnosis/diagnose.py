@@ -435,6 +435,7 @@ class HypothesisComparison:
             improvement_of_all=of_all if by_fit else None,
             factor=factor,
             deviation=deviation,
+            correction=change,
         )
 
     def _admissible(self, explanation: Explanation) -> bool:

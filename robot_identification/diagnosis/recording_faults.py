@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TYPE_CHECKING
 import warnings
 
 import numpy as np
@@ -35,6 +35,9 @@ from ..regressor.rigid import tree_of
 from ..signals import SignalSettings, stretches
 from ..signals.decimation import thinned
 from .saturation import Saturation, saturation
+
+if TYPE_CHECKING:
+    from .hypotheses import Correction
 
 DECISIVE = 1.5
 """Times that an explanation fits all efforts together better, above which it vetoes."""
@@ -65,6 +68,8 @@ class RecordingFault:
         Of one joint's effort, and the standard deviation of it; None for other kinds.
     link:
         That carries a load; empty for other kinds.
+    correction:
+        Change of the samples or of gravity that undoes it; None where no fit tells.
     times:
         In which it shows: recording, first and last stamp [s]; empty where it shows anywhere.
     alternatives:
@@ -83,6 +88,7 @@ class RecordingFault:
     deviation: float | None = None
     link: str = ''
     times: tuple[tuple[str, float, float], ...] = ()
+    correction: Correction | None = field(default=None, repr=False, compare=False)
     alternatives: tuple[RecordingFault, ...] = ()
 
     @property
@@ -106,8 +112,11 @@ class RecordingFault:
         return f'{self.statement}: {self.remedy}'
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain numbers and texts."""
-        return asdict(self)
+        """Return it as plain numbers and texts, without the correction, which these name."""
+        alternatives = [each.to_dict() for each in self.alternatives]
+        found = asdict(replace(self, correction=None, alternatives=()))
+        del found['correction']
+        return {**found, 'alternatives': alternatives}
 
 
 MOST_ROWS = 60_000
