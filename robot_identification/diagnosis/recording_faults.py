@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TYPE_CHECKING
+from typing import Any
 import warnings
 
 import numpy as np
@@ -35,9 +35,6 @@ from ..regressor.rigid import tree_of
 from ..signals import SignalSettings, stretches
 from ..signals.decimation import thinned
 from .saturation import Saturation, saturation
-
-if TYPE_CHECKING:
-    from .hypotheses import Correction
 
 DECISIVE = 1.5
 """Times that an explanation fits all efforts together better, above which it vetoes."""
@@ -69,7 +66,8 @@ class RecordingFault:
     link:
         That carries a load; empty for other kinds.
     correction:
-        Change of the samples or of gravity that undoes it; None where no fit tells.
+        Change of the samples or of gravity that undoes it, a `hypotheses.Correction`; None where
+        no fit tells.
     times:
         In which it shows: recording, first and last stamp [s]; empty where it shows anywhere.
     alternatives:
@@ -88,7 +86,7 @@ class RecordingFault:
     deviation: float | None = None
     link: str = ''
     times: tuple[tuple[str, float, float], ...] = ()
-    correction: Correction | None = field(default=None, repr=False, compare=False)
+    correction: Any = field(default=None, repr=False, compare=False)
     alternatives: tuple[RecordingFault, ...] = ()
 
     @property

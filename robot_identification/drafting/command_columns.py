@@ -108,6 +108,11 @@ def _signals(
     return found
 
 
+def commands_of(file: Path, joints: Sequence[str]) -> Signal | None:
+    """Return the columns of commands of so many joints in a table; None where there are none."""
+    return _signals(signal_names(file), joints).get('command')
+
+
 def commanded_joints(file: Path, joints: Sequence[str]) -> tuple[str, ...]:
     """
     Return the joints of which a recording has commands and positions.

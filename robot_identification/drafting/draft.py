@@ -33,6 +33,7 @@ from ..diagnosis.recording_faults import (
 from ..errors import collected_warnings, one_of, unique_texts
 from ..model.robot import Robot
 from ..model.robot_size import size_findings
+from .commanded_efforts import commanded_remark
 from .entry_guess import guess_entry, merge_signal_tables, with_time_unit
 from .experiment_text import experiment_text
 from .proposal import PROPOSAL, Proposal, proposal
@@ -184,6 +185,7 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         require_length(recordings)
         require_signs(recordings)
         require_moved(whole, recordings, settings)
+        commanded = tuple(map(commanded_remark, entries, recordings))
         still = _still(whole, recordings)
         recorded = len(joints)
         moving = [j for j, joint in enumerate(joints) if joint not in still]
@@ -201,7 +203,7 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         faults = [finding.message for finding in size_findings(robot)]
         in_recordings = tuple(recording_faults(robot, recordings))
         require_rate(recordings, settings.rate, in_recordings)
-        faults += map(str, in_recordings)
+        faults += [*map(str, in_recordings), *filter(None, commanded)]
         seen = [recorded_joints(source, robot, list(robot.locked)) for source in sources]
         require_held(whole, robot.joints, still, seen)
         # columns of an array have no names

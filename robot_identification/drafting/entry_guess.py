@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -219,7 +219,7 @@ def _array_columns(head: Head, file: Path, most: int) -> dict[str, str]:
 
 def _whole_arrays(head: Head, file: Path, joints: tuple[str, ...]) -> dict[str, str]:
     """Return the arrays of one column a joint by the signals that they are named after."""
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for column, shape in head.shapes.items():
         if shape is None or len(shape) != 2 or shape[1] != len(joints):
             continue
@@ -227,12 +227,19 @@ def _whole_arrays(head: Head, file: Path, joints: tuple[str, ...]) -> dict[str, 
         words = [f'{name.removesuffix(ALL)}_{k}' for k in range(shape[1])]
         stem = file.name if name == ALL else ''
         for signal in guess_by_name(words, joints, stem).columns:
-            group, other = name.rpartition('/')[0], found.get(signal, name).rpartition('/')[0]
-            if group != other:
-                text = f"has several recordings, '{found[signal]}' and '{name}'"
+            others = found.setdefault(signal, [])
+            if others and name.rpartition('/')[0] != others[0].rpartition('/')[0]:
+                text = f"has several recordings, '{others[0]}' and '{name}'"
                 raise recording_error(file, text, _BY_HAND)
-            found[signal] = name
-    return found
+            others.append(name)
+    return {signal: _best_array(signal, names, joints) for signal, names in found.items()}
+
+
+def _best_array(signal: str, names: Sequence[str], joints: tuple[str, ...]) -> str:
+    """Return the array of a signal whose name says most: not that of commands."""
+    words = {f'{name.removesuffix(ALL)}_{k}': name for name in names for k in range(len(joints))}
+    columns = guess_by_name(list(words), joints).columns.get(signal, ())
+    return words[str(columns[0])] if columns else names[-1]
 
 
 def merge_signal_tables(

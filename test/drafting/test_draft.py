@@ -600,3 +600,31 @@ def saved(path, arrays):
             for name, values in arrays.items():
                 file[name] = values
     return path
+
+
+def commanded(motion, noise=0.0):
+    """Return positions, commands, velocities and efforts of a controller with kp 80 and kd 2."""
+    time, position, velocity, effort = motion
+    command = position + (effort + 2.0 * velocity) / 80.0
+    limit = np.quantile(np.abs(effort), 0.95, axis=0)
+    recorded = np.clip(effort, -limit, limit)
+    recorded += noise * effort.std(axis=0) * np.random.default_rng(0).standard_normal(effort.shape)
+    return {'t': time, 'q': position, 'q_cmd': command, 'dq': velocity, 'tau': recorded}
+
+
+@pytest.mark.parametrize('late', [0, 1])
+def test_efforts_that_a_controller_commands_are_named(tmp_path, motion, late):
+    arrays = commanded(motion)
+    arrays['tau'] = np.roll(arrays['tau'], late, axis=0)
+    np.savez(tmp_path / 'run.npz', **arrays)
+    found = draft(URDF, [tmp_path / 'run.npz'], KNOWN)
+    # commands are not taken for positions
+    assert found.entries[0].position == 'q'
+    (remark,) = (text for text in found.remarks if 'controller' in text)
+    assert 'with kp 80 and kd 2;' in remark
+
+
+def test_measured_efforts_are_no_commands(tmp_path, motion):
+    np.savez(tmp_path / 'run.npz', **commanded(motion, noise=0.02))
+    found = draft(URDF, [tmp_path / 'run.npz'], KNOWN)
+    assert not [text for text in found.remarks if 'controller' in text]
