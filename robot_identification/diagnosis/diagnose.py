@@ -30,7 +30,7 @@ from ..regressor import prior as urdf_prior
 from ..regressor.kinds import ELASTIC, kind_of
 from ..regressor.settings import ModelSettings
 from ..support.progress import no_progress, Progress
-from .disturbance import Disturbance, times_left_out
+from .disturbance import Disturbance, KINDS, times_left_out
 from .disturbances import disturbances
 from .effort_source import source_faults, with_bodies
 from .hypotheses import (
@@ -93,6 +93,8 @@ class DiagnosisCriteria:
     """Median distance of links from the URDF's, above which it tells of no scale [nats]."""
     coupled: float = 1.2
     """Improvement of the whole robot that columns of two joints, mixed, make by chance."""
+    moved: float = 1.1
+    """The same of one joint's position that is turned or scaled."""
     unexplained: float = 0.5
     """Relative residual of most joints above which an explanation is none."""
     density: float = 1000.0
@@ -213,12 +215,30 @@ def diagnose(
             explained = modelled or comparison.faults() or origin
             fitted = ParameterSet(comparison.prior.layout, comparison.base.chi)
             identified = identified or fitted
+    explained = [fault for fault in explained if not _follows(fault, found)]
     right = all(fault.minor for fault in explained)
     if right and kind.stiff_tree:  # with another sign, friction looks like a limit
         found += noisy_limits(robot, recordings, model)
     if right and identified is not None:
         found += forgotten_loads(robot, prior or urdf_prior(robot, model), identified, std)
     return (*explained, *found)
+
+
+def _follows(explained: RecordingFault, found: Sequence[RecordingFault]) -> bool:
+    """
+    Return whether an explanation may follow from efforts that recordings show to be wrong.
+
+    Efforts at a limit, of a joint at rest or of a time that was left out mend no fit, so that what
+    does so slightly, or by mixing the efforts of such a joint with others, is a guess.
+    """
+    wrong = [fault for fault in found if fault.code in _WRONG_EFFORTS]
+    joints = {joint for fault in wrong for joint in fault.joints}
+    mixed = explained.code == 'coupled_efforts' and bool(joints & {*explained.joints})
+    return bool(wrong) and (explained.minor or mixed)
+
+
+_WRONG_EFFORTS = ('saturation', 'still_joint', *KINDS)
+"""Faults of efforts that are seen without an explanation."""
 
 
 class HypothesisComparison:
@@ -378,8 +398,9 @@ class HypothesisComparison:
         An explanation of one joint is none otherwise, but for what the bodies show, which come
         much nearer to the URDF's.
         """
-        of_all = fault.improvement_of_all
-        if not fault.joints or fault.factor or of_all is None or of_all >= 1.0:
+        moved = fault.code in ('position_offset', 'position_scale')
+        least, of_all = CRITERIA.moved if moved else 1.0, fault.improvement_of_all
+        if not fault.joints or fault.factor or of_all is None or of_all >= least:
             return True
         distances = [self.model.distances(fit.chi).sum() for fit in (self.base, explanation.fit)]
         return bool(distances[0] - distances[1] > CRITERIA.decisive)

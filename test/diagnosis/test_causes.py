@@ -44,13 +44,20 @@ def test_the_gear_ratio_of_one_position(factor):
     assert float(finding.change.split()[-1]) == pytest.approx(1.0 / factor, rel=0.1)
 
 
-def test_a_gain_in_a_coupled_wrist_is_no_gear_ratio():
-    """One motor bears part of another joint's effort, and friction makes nearly all of both."""
+@pytest.fixture(scope='module')
+def tx40():
+    """Return the problem and the recording of the TX-40, whose wrist is coupled."""
     path = Path(__file__).parents[2] / 'examples' / 'tx40' / 'experiment.yaml'
     experiment = load_experiment(path)
     problem = IdentificationProblem.from_experiment(experiment)
     (source,) = experiment.sources('identification', problem.robot.joints)
     (recording,) = source.blocks(100_000)
+    return problem, recording
+
+
+def test_a_gain_in_a_coupled_wrist_is_no_gear_ratio(tx40):
+    """One motor bears part of another joint's effort, and friction makes nearly all of both."""
+    problem, recording = tx40
     effort = recording.effort * np.array([1.0, 1.0, 1.0, 1.0, 0.4, 1.0])
     (found,) = diagnose(problem.robot, [replace(recording, effort=effort)], problem.model)
     # what is known is how large one is by the other
@@ -58,6 +65,17 @@ def test_a_gain_in_a_coupled_wrist_is_no_gear_ratio():
     assert names == {('effort_scale', ('joint_5',)), ('effort_scale', ('joint_6',))}
     # the gains of the robot itself are not known better than that
     assert found.factor == pytest.approx(2.5 if found.joints == ('joint_5',) else 0.4, rel=0.2)
+
+
+def test_nothing_is_guessed_beside_efforts_of_a_joint_that_stands_still(tx40):
+    """Positions without motion spoil all fits: another direction of gravity fits a bit better."""
+    problem, recording = tx40
+    recording = recording.without(((0.0, 0.06), (5.2, 9.0)))
+    position = recording.position.copy()
+    position[:, 1] = position[0, 1] + 1e-3 * (position[:, 1] - position[0, 1])
+    still = replace(recording, position=position, velocity=None)
+    found = diagnose(problem.robot, [still], problem.model)
+    assert [(each.code, each.joints) for each in found] == [('still_joint', ('joint_2',))]
 
 
 def test_motors_that_are_coupled():
