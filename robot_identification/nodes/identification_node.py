@@ -46,7 +46,7 @@ from ..errors import (
 )
 from ..estimation.estimators import without_unkept_bounds
 from ..exports.formats import export
-from ..exports.saving import require_writable, save
+from ..exports.saving import require_writable, save, saved_screen, SavedFiles
 from ..identification import pipeline
 from ..identification.revalidation import add_validation
 from ..identification.tool_pipeline import identify_tool, save_tool
@@ -200,16 +200,15 @@ class IdentificationNode(Node):
         progress = subrange(self._progress, 0.0, WRITING)
         result = pipeline.identify_recordings(problem, recordings, progress=progress)
         result = replace(result, warnings=unique_texts(result.warnings, unused))
-        written, remarks = self._keep(result, folder)
+        saved, remarks = self._keep(result, folder)
         estimate = result.estimate
-        found = verdict(result)
-        response.level, response.verdict = found.level, found.sentence
+        response.level, response.verdict = _judged(result, saved)
         response.base, response.standard = self._messages()
         response.joints = messages_of(JointFit, estimate.fit.joints)
         response.relative_error = float(estimate.fit.relative_error)
         response.condition_number = float(estimate.rows.condition_number)
         response.rank = int(result.structure.n_base)
-        response.result_path = str(folder) if written else ''
+        response.result_path = '' if saved is None else str(folder)
         return '; '.join([headline(result), *unused, *remarks])
 
     def _identify_tool(
@@ -272,9 +271,8 @@ class IdentificationNode(Node):
             result = add_validation(replace(result, validations=others), source, progress=progress)
             others = result.validations
         validation = result.validations[-1]
-        _, remarks = self._keep(result, latest.folder, latest.stamp)
-        found = verdict(result)
-        response.level, response.verdict = found.level, found.sentence
+        saved, remarks = self._keep(result, latest.folder, latest.stamp)
+        response.level, response.verdict = _judged(result, saved)
         response.joints = messages_of(JointFit, validation.joints)
         response.relative_error = float(validation.relative_error)
         response.raw_relative_error = float(validation.raw_relative_error)
@@ -346,24 +344,26 @@ class IdentificationNode(Node):
 
     def _keep(
         self, result: Result, folder: Path, stamp: Time | None = None
-    ) -> tuple[bool, tuple[str, ...]]:
+    ) -> tuple[SavedFiles | None, tuple[str, ...]]:
         """
         Write the result's files, then make it the latest estimate and publish it.
 
-        Returns whether ``result.yaml`` is written, and remarks on what could not be written.
+        Returns the files, None where ``result.yaml`` is not written, and remarks on what could not
+        be written.
         """
         self._progress(WRITING, f'writing {folder}')  # the last chance to cancel
         try:
-            written, remarks = True, save(result, folder).warnings
+            saved: SavedFiles | None = save(result, folder)
+            remarks = saved.warnings
         except IdentificationError as error:
-            written, remarks = False, (str(error),)
+            saved, remarks = None, (str(error),)
         stamp = now(self).to_msg() if stamp is None else stamp
         self._latest = Latest(result, stamp, folder)
         for warning in unique_texts(result.warnings, remarks):
             self.get_logger().warning(warning)
         self._parameters_out.publish(self._messages()[0])
         self._fit_out.publish(fit_message(result.estimate, stamp))
-        return written, remarks
+        return saved, remarks
 
     def _messages(self) -> tuple[ParameterSet, ParameterSet]:
         """Return the latest estimate's base and standard parameters."""
@@ -386,6 +386,13 @@ class IdentificationNode(Node):
             raise RequestCanceled(ENDING)
         self._report(fraction, text)
         self._state = replace(self._state, progress=fraction, step=text)
+
+
+def _judged(result: Result, saved: SavedFiles | None) -> tuple[str, str]:
+    """Return level and first screen of a result, as the command line prints it."""
+    found = verdict(result)
+    text = found.headline if saved is None else saved_screen(result, saved, '')[0].text()
+    return found.level, text
 
 
 def _overrides(request: Any) -> dict[str, str]:

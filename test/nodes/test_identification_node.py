@@ -15,7 +15,9 @@ import yaml
 pytest.importorskip('rclpy')
 pytest.importorskip('rosbags')
 
+from robot_identification.pages.first_screen import STATES
 from robot_identification.results.stored_result import read_result
+from robot_identification.verdicts.reason import USES
 
 
 def base_truth(robot, truth):
@@ -52,7 +54,13 @@ def test_whole_round(ros, identify, arm, tmp_path):
     assert {p.name for p in folder.iterdir()} == files
 
     stored = json.loads((folder / 'verdict.json').read_text())
-    assert (answer.level, answer.verdict) == (stored['level'], stored['sentence'])
+    assert answer.level == stored['level']
+    # the first screen of the command line: the headline, then a line for each use
+    assert ' '.join(answer.verdict.split()).startswith(stored['headline'])
+    assert len(lines := answer.verdict.splitlines()) <= 15
+    for use in USES.values():
+        (line,) = (line for line in lines if line.startswith('  ') and use in line)
+        assert line.split()[0] in STATES
 
     # latched: who subscribes after the fact gets them, too
     published = ros.latched(ParameterSet, '/round/identification/parameters')

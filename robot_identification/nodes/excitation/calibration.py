@@ -37,7 +37,10 @@ from ...excitation.trajectories import PointTrajectory
 from ...exports.saving import require_writable
 from ...model.robot import Robot
 from ...options.fields import option
+from ...pages.first_screen import Places
+from ...pages.summary import screen
 from ...regressor import ModelSettings
+from ...results.result import Result
 from ...untrusted.directories import given_path
 from ...untrusted.files import plain_name
 from ...verdicts.verdict import verdict
@@ -297,8 +300,18 @@ def _fill(result: Calibrate.Result, ended: Calibration, folder: Path) -> None:
         result.path = str(folder / 'results')
         result.essential, result.open = int(last.essential.sum()), list(last.targets)
     if ended.result is not None:
-        found = verdict(ended.result)
-        result.level, result.verdict = found.level, found.sentence
+        result.level = verdict(ended.result).level
+        result.verdict = _first_screen(ended.result, folder / 'results')
+
+
+def _first_screen(result: Result, folder: Path) -> str:
+    places = Places(
+        experiment='',
+        result=str(folder / 'result.yaml'),
+        product=str(folder / 'identified.urdf'),
+        details=str(folder / 'report.html'),
+    )
+    return screen(result, places).text()
 
 
 # ------------------------------------------------------------------------------ the motions
