@@ -137,7 +137,7 @@ class Disturbance:
 
     @property
     def label(self) -> str:
-        """What it is in a few words, for figures."""
+        """Its kind in a few words, for figures."""
         change, label = self.change, KINDS[self.kind].label
         if self.kind == 'load' and change is not None:
             label = f'{label} {change.size:+.2g} kg'

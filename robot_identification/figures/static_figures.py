@@ -229,21 +229,33 @@ def _draw_heatmap(canvas: Canvas, axes: Axes, trace: Mapping[str, Any]) -> None:
 
 def _draw_shape(axes: Axes, shape: Mapping[str, Any], *, named: bool) -> Any:
     """Draw a vertical line, or shade a time, ``named`` or not; return what the legend names."""
-    line = shape['line']
     if shape['type'] == 'rect':
-        colour, opacity = _colour(shape['fillcolor']), shape['opacity']
-        drawn = axes.axvspan(shape['x0'], shape['x1'], color=colour, alpha=opacity, linewidth=0)
-        if named and 'label' in shape:
-            middle, across = 0.5 * (shape['x0'] + shape['x1']), axes.get_xaxis_transform()
-            text = {'ha': 'center', 'va': 'top', 'fontsize': 7, 'color': _colour(TEXT)}
-            axes.text(middle, 0.97, shape['label']['text'], transform=across, **text)
+        _draw_shade(axes, shape, named=named)
         return None
+    line = shape['line']
     style = {'dash': '--', 'dot': ':'}.get(line.get('dash', ''), '-')
     drawn = axes.axvline(shape['x0'], color=_colour(line['color']), linestyle=style, linewidth=0.8)
     label = shape.get('name') or shape.get('label', {}).get('text')
     if label:
         drawn.set_label(label)
     return drawn if label else None
+
+
+def _draw_shade(axes: Axes, shape: Mapping[str, Any], *, named: bool) -> None:
+    """Shade a time, with its words at the top where it is named."""
+    colour, begin, end = _colour(shape['fillcolor']), shape['x0'], shape['x1']
+    axes.axvspan(begin, end, color=colour, alpha=shape['opacity'], linewidth=0)
+    if named and 'label' in shape:
+        axes.text(
+            0.5 * (begin + end),
+            0.97,
+            shape['label']['text'],
+            transform=axes.get_xaxis_transform(),
+            ha='center',
+            va='top',
+            fontsize=7,
+            color=_colour(TEXT),
+        )
 
 
 def _style_axes(axes: Axes, x: Mapping[str, Any], y: Mapping[str, Any], last: bool) -> None:

@@ -352,9 +352,10 @@ class IdentificationNode(Node):
         be written.
         """
         self._progress(WRITING, f'writing {folder}')  # the last chance to cancel
+        saved: SavedFiles | None
         try:
-            saved: SavedFiles | None = save(result, folder)
-            remarks = saved.warnings
+            written = save(result, folder)
+            saved, remarks = written, written.warnings
         except IdentificationError as error:
             saved, remarks = None, (str(error),)
         stamp = now(self).to_msg() if stamp is None else stamp
