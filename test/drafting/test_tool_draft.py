@@ -9,7 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from robot_identification.cli.main import main
-from robot_identification.drafting.tool_draft import wrench_columns
+from robot_identification.config.experiment_file import load_experiment
+from robot_identification.drafting.settings import DraftSettings
+from robot_identification.drafting.tool_draft import draft_tool, wrench_columns
+from robot_identification.errors import IdentifiabilityError, IdentificationError, RecordingError
+from robot_identification.identification.tool_pipeline import identify_tool
 from robot_identification.model.robot import Robot
 import yaml
 
@@ -126,3 +130,55 @@ def test_a_slow_recording_is_filtered_below_half_its_rate(folder, tmp_path, caps
     assert main(['tool', str(file), '--out', str(tmp_path)]) == 0
     body = yaml.safe_load((tmp_path / 'tool.yaml').read_text())['payload']['body']
     assert body['mass'] == pytest.approx(wrenches.TOOL.mass, rel=0.05)
+
+
+@pytest.fixture(scope='module')
+def swing(folder):
+    """Return stamps, positions and wrenches of 12 s at 125 Hz, as the robot has them."""
+    robot = Robot.from_urdf((folder / 'arm.urdf').read_text())
+    run = wrenches.recording(robot, 1)
+    n = run.position.shape[1] - 6
+    return run.time, run.position[:, :n], run.effort[:, n:]
+
+
+def spoiled(swing, random):
+    """Return the same at any rate and length, with gaps, joints at rest, steps, other stamps."""
+    time, position, wrench = swing
+    chosen = time <= random.choice([0.2, 1.0, 4.0, 12.0])
+    chosen &= np.arange(len(time)) % random.choice([1, 2, 6, 25]) == 0
+    if random.random() < 0.3:
+        chosen[len(time) // 9 : len(time) // 6] = False
+    time, position, wrench = time[chosen], position[chosen], wrench[chosen]
+    still = random.random(position.shape[1]) < random.choice([0.0, 0.2, 1.0])
+    position = np.where(still, position[0], position)
+    wrench = np.round(wrench, random.choice([1, 6])) * random.choice([1.0, 1.0, -1.0, 1e3])
+    time = (time + random.choice([0.0, 1.7e9])) * random.choice([1.0, 1e3, 1e9])
+    return time, position, wrench
+
+
+@pytest.mark.parametrize('seed', range(8))
+@pytest.mark.filterwarnings('ignore')
+def test_what_init_writes_for_a_tool_is_read(folder, swing, tmp_path, seed):
+    time, position, wrench = spoiled(swing, np.random.default_rng(seed))
+    names = [f'joint_{i + 1}.position' for i in range(position.shape[1])]
+    if seed % 2:
+        path = tmp_path / 'swing.npz'
+        np.savez(path, time=time, position=position, wrench=wrench)
+    else:
+        path = tmp_path / 'swing.csv'
+        names = ['time', *names, *(f'wrench.{k}.{a}' for k in ('force', 'torque') for a in 'xyz')]
+        rows = np.column_stack([time, position, wrench])
+        np.savetxt(path, rows, '%.12g', delimiter=',', header=','.join(names), comments='')
+    try:
+        found = draft_tool(folder / 'arm.urdf', [path], DraftSettings())
+    except IdentificationError as refused:
+        assert refused.remedy, refused
+        return
+    file = tmp_path / 'experiment.yaml'
+    file.write_text(found.text(folder / 'arm.urdf', tmp_path))
+    try:
+        identify_tool(load_experiment(file, check_data=False))
+    except IdentifiabilityError as still:
+        assert 'orientation' in str(still)  # the motion shows too little, not the file
+    except RecordingError as short:
+        assert 'longer' in str(short)
