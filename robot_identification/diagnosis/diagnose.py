@@ -95,6 +95,8 @@ class DiagnosisCriteria:
     """Improvement of the whole robot that columns of two joints, mixed, make by chance."""
     moved: float = 1.1
     """The same of one joint's position that is turned or scaled."""
+    nearer: float = 6.0
+    """By which bodies come nearer to the URDF's with less than that [nats]."""
     unexplained: float = 0.5
     """Relative residual of most joints above which an explanation is none."""
     density: float = 1000.0
@@ -398,12 +400,16 @@ class HypothesisComparison:
         An explanation of one joint is none otherwise, but for what the bodies show, which come
         much nearer to the URDF's.
         """
+        of_all = fault.improvement_of_all
+        if not fault.joints or fault.factor or of_all is None:
+            return True
         moved = fault.code in ('position_offset', 'position_scale')
-        least, of_all = CRITERIA.moved if moved else 1.0, fault.improvement_of_all
-        if not fault.joints or fault.factor or of_all is None or of_all >= least:
+        if of_all >= (CRITERIA.moved if moved else 1.0):
             return True
         distances = [self.model.distances(fit.chi).sum() for fit in (self.base, explanation.fit)]
-        return bool(distances[0] - distances[1] > CRITERIA.decisive)
+        hardly = moved and of_all >= 1.0
+        nearer = CRITERIA.nearer if hardly else CRITERIA.decisive
+        return bool(distances[0] - distances[1] > nearer)
 
     def source_faults(self) -> list[RecordingFault]:
         """Return what the efforts are, if they are not those of the joints."""
