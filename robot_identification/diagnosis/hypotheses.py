@@ -23,9 +23,7 @@ class Candidates:
     """More joints than that are many."""
     angles: tuple[float, ...] = (-135.0, -90.0, -45.0, -20.0, 20.0, 45.0, 90.0, 135.0, 180.0)
     """Offsets of a joint that turns [degrees]."""
-    scales: tuple[float, ...] = (
-        1e-3, 1 / 64, 1 / 16, 0.25, 0.5, 0.78, 1.28, 2.0, 4.0, 16.0, 64.0, 1e3,
-    )  # fmt: skip
+    scales: tuple[float, ...] = (1e-3, 1 / 64, 1 / 12, 0.35, 0.78, 1.28, 2.8, 12.0, 64.0, 1e3)
     """Factors of one joint's effort."""
     common_scales: tuple[float, ...] = (1e-3, 1e-2, 0.1, 1.0 / 3.0, 3.0, 10.0, 100.0, 1000.0)
     """Factors of all efforts."""
