@@ -14,6 +14,7 @@ import yaml
 from ..config.experiment_file import MODELINE
 from ..data.columns import columns_of, Signal
 from ..data.drives import Drives
+from ..data.recording_config import RecordingEntry
 from ..figures.figure import templates
 from ..version import page
 
@@ -31,6 +32,7 @@ def experiment_text(
     *,
     signals: Sequence[str],
     drives: Drives | None,
+    imus: Sequence[Mapping[str, Any] | None] | None = None,
     **fields: Any,
 ) -> str:
     """
@@ -39,15 +41,17 @@ def experiment_text(
     Parameters
     ----------
     kind:
-        ``efforts``, ``commands`` or ``tool``.
+        ``efforts``, ``floating``, ``commands`` or ``tool``.
     draft:
-        A `Draft`, `ServoDraft` or `ToolDraft`.
+        A `Draft`, `FloatingDraft`, `ServoDraft` or `ToolDraft`.
     urdf, folder:
         The robot's file, and the folder of the experiment file; paths in it are relative to that.
     signals:
         Keys of a recording that name columns.
     drives:
         From what is recorded to the joints; None for nothing.
+    imus:
+        Keys of each recording's IMU, with which contacts are written; None for none.
     fields:
         Further names of the template.
 
@@ -62,6 +66,8 @@ def experiment_text(
         signals=signals,
         draft_drives=drives,
         meanings=_MEANINGS,
+        imus=imus or [None] * len(draft.entries),
+        least_threshold=RecordingEntry.contact_threshold,
         modeline=MODELINE,
         reference=page('reference/experiment'),
         currents_page=page('how_to/currents'),

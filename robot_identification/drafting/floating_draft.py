@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ..config.experiment_file import DRAFT_HEAD
 from ..config.floating_sources import ESTIMATED, FloatingReader
 from ..config.sources import open_recording
 from ..data.columns import columns_of
 from ..data.drives import Drives
 from ..data.floating_recording import FloatingRecording
 from ..data.formats.arrays import column_name
+from ..data.recording import SIGNALS
 from ..data.recording_config import RecordingEntry
 from ..diagnosis.recording_faults import read_first_rows
 from ..errors import collected_warnings, IdentificationError, one_of, SettingsError
@@ -26,17 +26,10 @@ from ..model.robot_size import size_findings
 from ..model.urdf import parse_tree
 from ..version import page
 from .entry_guess import guess_entry, with_time_unit
+from .experiment_text import experiment_text
 from .floating_columns import floating_signals, FloatingSignals
 from .requirements import require_angles, require_length, require_signs, require_units
-from .settings import (
-    check_settings,
-    drafted_drives,
-    DraftSettings,
-    drive_lines,
-    flow,
-    position_drives,
-    relative_path,
-)
+from .settings import check_settings, drafted_drives, DraftSettings, position_drives
 
 _FEET = ('foot', 'feet', 'sole', 'ankle_roll', 'toe')
 """Parts of the names of feet; the first that several links have counts."""
@@ -102,38 +95,22 @@ class FloatingDraft:
     def text(self, urdf: Path, folder: Path) -> str:
         """Return the experiment file; paths in it are relative to its ``folder``."""
         joints, settings = self.robot.driven_joints, self.settings
-        lines = [
-            *DRAFT_HEAD,
-            f'# A robot on its feet: {page("how_to/on_its_feet")}',
-            *settings.robot_lines(urdf, folder),
-            '  base: floating',
-            f"  joints: {flow(list(joints))}  # the order of the data's columns",
-            f'  effort_kind: {settings.effort_kind}',
-        ]
-        if (drives := drafted_drives(settings, joints, self.robot)) is not None:
-            lines += drive_lines(drives)
-        if self.imu is not None:
-            lines.append(f'  imu: {{frame: {flow(self.imu)}}}  # the link at the IMU')
-        else:
-            lines.append("  # imu: {frame: imu_link}  # left out: the root link's own frame")
-        lines.append('  contacts:')
-        for contact in self.contacts:
-            parts: dict[str, object] = {'frame': contact.frame, 'kind': contact.kind}
-            if contact.radius:
-                parts['radius'] = contact.radius
-            if any(contact.sole):
-                parts['sole'] = list(contact.sole)
-            lines.append(f'  - {flow(parts)}')
-        lines.append(f'  posture: {flow(self.posture)}  # where it stands; for plan')
-        lines += ['data:', '  identification:']
-        several = len(self.entries) > 1
-        for k, entry in enumerate(self.entries):
-            if several and k == len(self.entries) - 1:
-                lines.append('  validation:  # not seen by the identification')
-            lines += _entry_lines(entry, folder)
-        if not several:
-            lines.append('  # validation:  # a recording of another motion, with the same keys')
-        return '\n'.join([*lines, 'output: results', ''])
+        return experiment_text(
+            'floating',
+            self,
+            urdf,
+            folder,
+            signals=SIGNALS,
+            drives=drafted_drives(settings, joints, self.robot),
+            settings=settings,
+            joints=joints,
+            effort_kind=settings.effort_kind,
+            contacts=[_contact_keys(contact) for contact in self.contacts],
+            imus=[_imu_keys(entry) for entry in self.entries],
+            formats=[''] * len(self.entries),
+            clocks=[''] * len(self.entries),
+            feet_page=page('how_to/on_its_feet'),
+        )
 
 
 def draft_floating(
@@ -387,31 +364,21 @@ def _shown(signal: object) -> str:
     return one_of(columns, 4) if columns else 'none'
 
 
-def _entry_lines(entry: RecordingEntry, folder: Path) -> list[str]:
-    lines = [f'file: {relative_path(Path(str(entry.file)), folder)}']
-    if entry.file_format().topics:
-        lines.append(f'topic: {flow(entry.topic)}')
-    if entry.time is not None:
-        whole = list(entry.time) if isinstance(entry.time, tuple) else entry.time
-        lines.append(f'time: {flow(whole)}')
-        if not isinstance(entry.time, tuple):
-            lines.append(f'time_unit: {entry.time_unit}')
-    if entry.rate is not None:
-        lines.append(f'rate: {entry.rate}  # Hz')
-    for name in ('position', 'velocity', 'effort'):
-        if (signal := getattr(entry, name)) is not None:
-            lines.append(f'{name}: {_flow_signal(signal)}')
+def _contact_keys(contact: ContactSettings) -> dict[str, object]:
+    """Return the keys of a contact in an experiment file."""
+    keys: dict[str, object] = {'frame': contact.frame, 'kind': contact.kind}
+    if contact.radius:
+        keys['radius'] = contact.radius
+    if any(contact.sole):
+        keys['sole'] = list(contact.sole)
+    return keys
+
+
+def _imu_keys(entry: RecordingEntry) -> dict[str, object]:
+    """Return the keys of a recording's IMU in an experiment file."""
     assert entry.imu is not None
-    imu = {
+    return {
         name: list(signal) if isinstance(signal, tuple) else signal
         for name in ('topic', 'gyroscope', 'accelerometer', 'orientation')
         if (signal := getattr(entry.imu, name)) is not None
     }
-    lines += [f'imu: {flow(imu)}', f'contacts: {_flow_signal(entry.contacts)}']
-    if entry.contact_threshold != RecordingEntry.contact_threshold:
-        lines.append(f'contact_threshold: {entry.contact_threshold}')
-    return [f'  {"- " if k == 0 else "  "}{line}' for k, line in enumerate(lines)]
-
-
-def _flow_signal(signal: object) -> str:
-    return flow(list(signal) if isinstance(signal, tuple) else signal)

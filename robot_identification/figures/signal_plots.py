@@ -191,7 +191,7 @@ def _shades(recording: Envelope, joint: str, start: float) -> list[dict[str, Any
 
 
 def _shade(first: float, last: float, colour: str, text: str = '') -> dict[str, Any]:
-    words = {'label': {'text': text, 'textposition': 'top center', 'font': {'size': 10}}}
+    words = {'label': {'text': escaped(text), 'textposition': 'top center', 'font': {'size': 10}}}
     return {
         'type': 'rect', 'x0': first, 'x1': last, 'y0': 0, 'y1': 1, 'yref': 'paper',
         'fillcolor': colour, 'opacity': 0.4, 'line': {'width': 0}, **(words if text else {}),

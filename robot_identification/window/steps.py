@@ -21,8 +21,9 @@ from ..data.column_names import ColumnGuess
 from ..diagnosis.recording_faults import read_first_rows, saturated_times
 from ..drafting.draft import draft
 from ..drafting.entry_guess import file_columns
+from ..drafting.experiment_text import flow
 from ..drafting.requirements import require_order
-from ..drafting.settings import DraftSettings, flow
+from ..drafting.settings import DraftSettings
 from ..errors import collected_warnings, IdentificationError, SettingsError, unique_texts
 from ..excitation.collisions import planned_collisions
 from ..excitation.plan_page import save_plan
@@ -211,7 +212,11 @@ def draw_signals(
         read = envelope(source)
         found_here = (Band(*each[1:]) for each in bands if each[0] == read.name)
         saturated = saturated_times(robot, read_first_rows([source]))
-        more = (Band(f.first, f.last, f'at {f.level:.3g}', (j,)) for j, f in saturated)
+        more = (
+            Band(first, last, f'at {f.level:.3g}', (joint,))
+            for joint, f in saturated
+            for _, first, last in (f.longest,)
+        )
         envelopes.append(replace(read, bands=(*read.bands, *found_here, *more)))
     units = ['rad' if unit == 'N m' else 'm' for unit in robot.effort_units]
     columns = max((len(each.joints) for each in envelopes), default=0)

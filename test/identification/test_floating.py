@@ -273,17 +273,19 @@ def test_the_verdict_is_usable_on_what_it_has_seen(result):
             'imu_axes',
             '90 degrees about its axis -?z',
         ),
-        (
+        pytest.param(
             'downward',
             lambda s: {'acc': -s['acc']},
             'accelerometer',
             'with the accelerometer the other way',
+            marks=pytest.mark.soak,
         ),
-        (
+        pytest.param(
             'flying',
             lambda s: {'stance': s['stance'] * [1.0, 0.0, 1.0, 1.0]},
             'contact_flags',
             'FR_foot always on the ground',
+            marks=pytest.mark.soak,
         ),
     ],
 )
@@ -319,11 +321,14 @@ def test_without_flags_stance_comes_from_the_efforts(stood):
     assert 0.02 < (~found.stance).mean() < (~flags).mean()
 
 
-def test_hung_up_there_is_no_total_mass(stood):
+def test_hung_up_there_is_no_total_mass(stood, monkeypatch):
     """A robot that hangs on a rope at its trunk: the rope takes all of its weight."""
     folder, signals, *_ = stood
     loaded = experiment(folder, signals, 'hung', FAST, stance=signals['stance'][:, :1] * 0.0 + 1.0)
     rope = (ContactSettings(frame='trunk', kind='point'),)
+    monkeypatch.setattr(
+        floating_faults, 'CRITERIA', replace(floating_faults.CRITERIA, seconds=4.0)
+    )
     loaded = replace(loaded, robot=replace(loaded.robot, contacts=rope))
     found = verdict(identify(loaded))
     assert found.level == DO_NOT_USE

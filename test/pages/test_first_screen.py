@@ -32,7 +32,7 @@ FAULT = RecordingFault(
     'put 1 into robot.drives.effort.matrix, in the row of A2 and the column of A3, and -1 into '
     'robot.drives.position.matrix, in the row of A3 and the column of A2',
     improvement=5.22,
-    whole=4.0,
+    improvement_of_all=4.0,
 )
 
 
@@ -59,7 +59,7 @@ def arms(good):
         'file': with_file_errors(good, urdf=20.0, joint=80.0, original=40.0),
         'coloured': recorded(poor, residuals=colour(20.0, 1.0)),
         'fault': recorded(poor, diagnosis=(FAULT,)),
-        'minor fault': recorded(good, diagnosis=(replace(FAULT, whole=1.1),)),
+        'minor fault': recorded(good, diagnosis=(replace(FAULT, improvement_of_all=1.1),)),
         'left out': replace(good, omissions=tuple(omissions), warnings=('w',)),
     }
 
