@@ -103,17 +103,22 @@ def _signals(block: Recording) -> dict[str, np.ndarray]:
 def _thinned(
     time: np.ndarray, signals: dict[str, np.ndarray], most: int
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return least and largest values of ``most`` / 2 stretches; all where there are no more."""
+    """
+    Return least and largest values of ``most`` / 2 stretches; all where there are no more.
+
+    Where a signal rises over a stretch the least comes first, so that a line stays a line.
+    """
     if len(time) <= most:
         return time, signals
     starts = np.linspace(0, len(time), most // 2, endpoint=False).astype(int)
-    extremes = {
-        name: np.stack(
-            [np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)], axis=1
-        ).reshape(-1, values.shape[1])
-        for name, values in signals.items()
-    }
-    return np.repeat(time[starts], 2), extremes
+    ends = np.append(starts[1:], len(time)) - 1
+    extremes = {}
+    for name, values in signals.items():
+        least, largest = np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)
+        rises = values[ends] >= values[starts]
+        ordered = np.where(rises, least, largest), np.where(rises, largest, least)
+        extremes[name] = np.stack(ordered, axis=1).reshape(-1, values.shape[1])
+    return np.stack([time[starts], time[ends]], axis=1).ravel(), extremes
 
 
 def signal_figures(envelopes: Sequence[Envelope], units: Sequence[str]) -> list[Figure]:
