@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations, product
+import warnings
 
 import numpy as np
 import pinocchio as pin
 
 from ..data.floating_recording import FloatingRecording
 from ..data.recording import RecordingSource
-from ..errors import collected_warnings, one_of
+from ..errors import collected_warnings, IdentificationError, IdentificationWarning, one_of
 from ..estimation.floating_rows import floating_blocks, floating_stretches
 from ..estimation.least_squares import wls
 from ..estimation.system import system_of
@@ -115,12 +116,17 @@ def floating_faults(
     """
     recordings = [source for source in sources if isinstance(source, FloatingRecording)]
     found: list[RecordingFault] = []
-    with collected_warnings():
-        parts = [_beginning(recording) for recording in recordings]
-        if parts and (error > CRITERIA.poor or not np.isfinite(error)):
-            found += list(_corrections_that_fit(parts, regressor, structure, signals))
-        for part in parts:
-            found += list(_moving_feet(part, regressor, signals))
+    try:
+        with collected_warnings():
+            parts = [_beginning(recording) for recording in recordings]
+            if parts and (error > CRITERIA.poor or not np.isfinite(error)):
+                found += list(_corrections_that_fit(parts, regressor, structure, signals))
+            for part in parts:
+                found += list(_moving_feet(part, regressor, signals))
+    except IdentificationError as failure:
+        # as where a robot stands still at first; what was identified stays
+        text = f'faults of IMU and contacts were not looked for: {failure.message}'
+        warnings.warn(text, IdentificationWarning, stacklevel=2)
     # a fit says which of the two is wrong
     of_imu = any(fault.code in ('accelerometer', 'imu_axes') for fault in found)
     found += [
@@ -230,7 +236,10 @@ def _corrections_that_fit(
         _single_efforts(regressor),
     ):
         for each in group:
-            left, like_the_urdf = cost.of(each)
+            try:
+                left, like_the_urdf = cost.of(each)
+            except IdentificationError:  # with other contacts, too little may be left to fit
+                continue
             if like_the_urdf > 0.0:
                 fits[each] = left
         certain = fits and before > CRITERIA.certain * min(fits.values())

@@ -254,7 +254,7 @@ def test_isaac_lab_gets_the_drives_and_no_joint_of_the_base(stood, result):
 
 
 def test_the_verdict_is_usable_on_what_it_has_seen(result):
-    assert not result.recorded.diagnosis
+    assert [fault.code for fault in result.recorded.diagnosis] == ['orientation']
     found = verdict(result)
     assert found.level != DO_NOT_USE
     assert any('floating base' in reason.text for reason in found.reasons)
@@ -299,6 +299,17 @@ def test_wrong_axes_signs_and_contacts_are_named(stood, monkeypatch, name, chang
     first = result.recorded.diagnosis[0]
     assert first.code == code
     assert re.search(words, first.evidence)
+
+
+def test_a_beginning_that_tells_nothing_costs_no_result(stood, monkeypatch):
+    folder, signals, *_ = stood
+    monkeypatch.setattr(
+        floating_faults, 'CRITERIA', replace(floating_faults.CRITERIA, seconds=0.05)
+    )
+    result = identify(experiment(folder, signals, 'still', FAST, acc=-signals['acc']))
+    assert [fault.code for fault in result.recorded.diagnosis] == ['orientation']
+    assert any('were not looked for: still.npz' in text for text in result.warnings)
+    assert verdict(result).level == DO_NOT_USE
 
 
 def test_a_free_fit_of_negative_masses_is_not_to_be_used(stood):
