@@ -78,6 +78,8 @@ class Ros:
                 self.lines[stage] = await work()
             except IdentificationError as error:
                 self.lines[stage] = f'error: {error}'
+            except Exception as error:  # whatever ROS raises: every request is answered
+                self.lines[stage] = f'error: internal error: {type(error).__name__}: {error}'
             self.version += 1
 
         if stage not in self._tasks or self._tasks[stage].done():

@@ -77,3 +77,16 @@ def test_only_what_was_checked_moves_and_only_after_two_confirmations(monkeypatc
 def test_without_ros_the_stages_are_closed_by_one_line(monkeypatch):
     monkeypatch.setattr(module, 'find_spec', lambda name: None)
     assert Ros().closed.startswith('Live and Arm are closed: there is no rclpy; source')
+
+
+def test_whatever_goes_wrong_is_answered():
+    async def fail():
+        raise RuntimeError('context is not valid')
+
+    async def walk():
+        ros.start('live', fail)
+        await ros._tasks['live']
+
+    ros = Ros()
+    asyncio.run(walk())
+    assert ros.lines['live'] == 'error: internal error: RuntimeError: context is not valid'
