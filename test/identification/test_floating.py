@@ -254,7 +254,7 @@ def test_isaac_lab_gets_the_drives_and_no_joint_of_the_base(stood, result):
 
 
 def test_the_verdict_is_usable_on_what_it_has_seen(result):
-    assert [fault.code for fault in result.recorded.diagnosis] == ['orientation']
+    assert not result.recorded.diagnosis
     found = verdict(result)
     assert found.level != DO_NOT_USE
     assert any('floating base' in reason.text for reason in found.reasons)
