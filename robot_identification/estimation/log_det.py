@@ -13,8 +13,9 @@ robot dynamic identification: a convex programming approach", T-RO 2020).  The d
 neither frames nor units and keeps every P_k positive definite; the logarithms keep
 ``c_i' chi + o_i`` positive.  Equations leave a subspace to move in.  The sum is convex and
 self-concordant, so that damped Newton steps reach its minimum from any point inside (Boyd and
-Vandenberghe, Convex Optimization, 9.6).  Steps come from a QR factorisation of the stacked square
-roots of the Hessian, whose condition number is the root of the Hessian's.
+Vandenberghe, Convex Optimization, 9.6).  Steps come from a Cholesky factorisation of the Hessian,
+or, where columns are nearly dependent, from a QR factorisation of its stacked square roots, whose
+condition number is the root of the Hessian's.
 
 A point inside (phase I) is found by relaxing all rows by a common t, relative to the parameters'
 sizes; t is pulled below zero while the bodies stay near their priors (section 11.4 there).
@@ -23,6 +24,7 @@ sizes; t is pulled below zero while the bodies stay near their priors (section 1
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import block_diag, lapack, solve_triangular
@@ -42,6 +44,8 @@ class NewtonConstants:
     """Share of the decrease that the slope promises which a step has to bring."""
     least_step: float = 1e-12
     """Share of a Newton step below which rounding hides any descent."""
+    clear: float = 1e-4
+    """Least diagonal of a Cholesky factor of unit columns that is taken for exact enough."""
 
 
 NEWTON = NewtonConstants()
@@ -151,6 +155,34 @@ class LogDetProblem:
             gradient = self.directions.T @ gradient
         return gradient, self.along(rows)
 
+    @cached_property
+    def gram(self) -> np.ndarray:
+        """(p, p) A^T A."""
+        return np.asarray(self.matrix.T @ self.matrix)
+
+    def hessian(self, chi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """
+        Return the gradient and the Hessian, (q,) and (q, q).
+
+        This takes a third of the time of `derivatives`, and squares the condition number.
+        """
+        ratios = np.linalg.inv(self.bodies(chi))[:, None] @ self.units
+        slopes = np.einsum('niaa->ni', self.units - ratios)
+        n, k = slopes.shape
+        flat, turned = ratios.reshape(n, k, 16), np.swapaxes(ratios, 2, 3).reshape(n, k, 16)
+        rows = self.positive / self.margins(chi)[:, None]
+        hessian = self.gram + self.barrier * rows.T @ rows
+        blocks = 0.5 * self.weight * flat @ np.swapaxes(turned, 1, 2)
+        for place, block in zip(self.places, blocks, strict=True):  # bodies may share columns
+            hessian[place[:, None], place] += block
+        gradient = self.matrix.T @ (self.matrix @ chi - self.target)
+        np.add.at(gradient, self.places, 0.5 * self.weight * slopes)
+        gradient -= self.barrier * rows.sum(axis=0)
+        if self.directions is not None:
+            gradient = self.directions.T @ gradient
+            hessian = self.directions.T @ hessian @ self.directions
+        return gradient, hessian
+
 
 @dataclass(frozen=True)
 class LogDetMinimum:
@@ -238,11 +270,9 @@ def _floors(problem: LogDetProblem) -> np.ndarray:
 
 def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> LogDetMinimum:
     """Take damped Newton steps from a point inside."""
-    value, steps = problem.value(chi), 0
+    value, steps, clear = problem.value(chi), 0, True
     while True:
-        gradient, rows = problem.derivatives(chi)
-        scale = np.sqrt(np.einsum('ij,ij->j', rows, rows))
-        root = _root(rows / scale)
+        gradient, root, scale, clear = _factored(problem, chi, clear)
         half = _solved(root, gradient / scale, trans=1)
         decrement = float(np.linalg.norm(half))
         if decrement < tolerance or steps == NEWTON.steps:
@@ -262,6 +292,28 @@ def _descended(problem: LogDetProblem, chi: np.ndarray, tolerance: float) -> Log
 
 
 # LAPACK itself: for matrices this small, the checks of NumPy and SciPy take most of the time
+
+
+def _factored(
+    problem: LogDetProblem, chi: np.ndarray, clear: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+    """
+    Return gradient, factor R and scale d of the Hessian d R^T R d, and whether it was clear.
+
+    Where columns are nearly dependent, R comes from the rows, whose condition number is the root
+    of the Hessian's.
+    """
+    if clear:
+        gradient, hessian = problem.hessian(chi)
+        size = hessian.diagonal()
+        if (size > 0.0).all():
+            scale = np.sqrt(size)
+            root, info = lapack.dpotrf(hessian / scale / scale[:, None])
+            if info == 0 and root.diagonal().min() > NEWTON.clear:
+                return gradient, root, scale, True
+    gradient, rows = problem.derivatives(chi)
+    scale = np.sqrt(np.einsum('ij,ij->j', rows, rows))
+    return gradient, _root(rows / scale), scale, False
 
 
 def _root(rows: np.ndarray) -> np.ndarray:
