@@ -16,8 +16,8 @@ import warnings
 import numpy as np
 from robot_identification.data.commands import CommandRecording
 from robot_identification.errors import IdentificationWarning
+from robot_identification.model.mjcf import mjcf_facts
 from robot_identification.model.robot import Robot
-from robot_identification.model.urdf_files import mjcf_facts
 from robot_identification.model.urdf_repair import robot_with_inertia
 from robot_identification.servo.fit import ServoFit
 from robot_identification.servo.identification import fit_servo, rollout_errors

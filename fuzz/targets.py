@@ -37,7 +37,7 @@ from robot_identification.excitation.limits import motion_limits
 from robot_identification.excitation.plan_file import as_points, read_plan
 from robot_identification.excitation.settings import PlannerSettings
 from robot_identification.fleet.store import open_store
-from robot_identification.model import urdf_files
+from robot_identification.model import mjcf
 from robot_identification.model.consistency import check
 from robot_identification.regressor import build, prior
 from robot_identification.regressor.base_search import structure
@@ -170,7 +170,7 @@ def _robot(folder: Path, random: Random) -> None:
 
 def _mjcf(folder: Path, random: Random) -> None:
     # here, not in a process of its own, which takes a second to load MuJoCo
-    with patch.object(urdf_files, 'answer_of', _converted):
+    with patch.object(mjcf, 'answer_of', _converted):
         _robot(folder, random)
 
 

@@ -182,7 +182,7 @@ def _floating_draft(options: argparse.Namespace, settings: DraftSettings) -> Flo
     from ..config.experiment import RobotSettings
     from ..drafting.floating_draft import draft_floating
     from ..errors import collected_warnings
-    from ..model.urdf_files import mjcf_facts
+    from ..model.mjcf import mjcf_facts
 
     robot = RobotSettings(
         urdf=str(options.urdf.absolute()),

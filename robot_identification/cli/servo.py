@@ -94,7 +94,7 @@ def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
     from ..drafting.servo_draft import draft_servo
     from ..drafting.settings import DraftSettings, EARTH_GRAVITY
     from ..errors import IdentificationWarning
-    from ..model.urdf_files import urdf_of_mjcf
+    from ..model.mjcf import urdf_of_mjcf
     from ..model.urdf_repair import robot_with_inertia
 
     remarks = _gains_of_bam(options)

@@ -20,8 +20,9 @@ from ..errors import SettingsError
 from ..estimation.drive_gains import METHODS
 from ..estimation.estimators import EstimationSettings, SERVO_METHODS
 from ..loads.payload import PayloadSettings
+from ..model.mjcf import is_mjcf, urdf_of_mjcf
 from ..model.robot import Robot, tilted_gravity
-from ..model.urdf_files import is_mjcf, urdf_of_mjcf, urdf_text
+from ..model.urdf_files import urdf_text
 from ..model.urdf_repair import robot_with_inertia
 from ..options.fields import key_error, option
 from ..regressor.delta import delta_robot

@@ -21,10 +21,10 @@ from ..data.readers import read_head
 from ..data.recording_config import RecordingEntry
 from ..diagnosis.locked_joints import RecordedJoints, remarks_on_locked
 from ..errors import collected_warnings, one_of, SettingsError
+from ..model.mjcf import mjcf_facts
 from ..model.robot import Robot
 from ..model.robot_size import size_findings
 from ..model.targets import TARGETS
-from ..model.urdf_files import mjcf_facts
 from ..servo.own_output import is_own_output
 from ..servo.settings import INTEGRATORS, SERVO_COMMAND, ServoSettings, SimulatorSettings
 from .command_columns import command_entry, commanded_joints

@@ -15,8 +15,8 @@ from ..config.experiment import Experiment
 from ..data.commands import CommandRecording, whole_motions, WholeMotion
 from ..errors import collected_warnings, unique_texts
 from ..estimation.estimators import ROLLOUT
+from ..model.mjcf import mjcf_facts
 from ..model.robot import Robot
-from ..model.urdf_files import mjcf_facts
 from ..results.servo_result import ServoResult
 from ..servo.fit import ServoFit
 from ..servo.identification import fit_servo, rollout_errors, whole_errors

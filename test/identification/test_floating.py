@@ -24,9 +24,9 @@ from robot_identification.exports.urdf_export import identified_urdf
 from robot_identification.identification.pipeline import identify
 from robot_identification.model.consistency import from_pseudo_inertia, pseudo_inertia
 from robot_identification.model.mechanisms import ContactSettings
+from robot_identification.model.mjcf import urdf_of_mjcf
 from robot_identification.model.parameters import ParameterSet
 from robot_identification.model.robot import Robot
-from robot_identification.model.urdf_files import urdf_of_mjcf
 from robot_identification.regressor import build, ModelSettings, prior
 from robot_identification.regressor.floating import floating_motion
 from robot_identification.verdicts.verdict import DO_NOT_USE, verdict

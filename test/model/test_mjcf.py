@@ -8,9 +8,9 @@ import pinocchio as pin
 import pytest
 from robot_identification.cli.main import main
 from robot_identification.errors import IdentificationError, IdentificationWarning, ModelError
-from robot_identification.model import urdf_files
+from robot_identification.model import mjcf
+from robot_identification.model.mjcf import mjcf_facts, urdf_of_mjcf
 from robot_identification.model.robot import Robot
-from robot_identification.model.urdf_files import mjcf_facts, urdf_of_mjcf
 
 mujoco = pytest.importorskip('mujoco')
 
@@ -112,13 +112,13 @@ def test_sdf_is_refused_with_the_way_out(tmp_path, capsys):
 
 
 def test_a_missing_library_is_named_with_its_extra(file, monkeypatch):
-    monkeypatch.setattr(urdf_files, 'answer_of', lambda *_, **__: {'missing': True})
+    monkeypatch.setattr(mjcf, 'answer_of', lambda *_, **__: {'missing': True})
     with pytest.raises(IdentificationError, match=r"robot-identification\[sim\]' brings it"):
         urdf_of_mjcf(file)
 
 
 def test_a_file_that_never_ends_is_given_up(file, monkeypatch):
-    monkeypatch.setattr(urdf_files, 'TIME_LIMIT', 2.0)
+    monkeypatch.setattr(mjcf, 'TIME_LIMIT', 2.0)
     file.write_text(
         '<mujoco><worldbody><replicate count="100000"><replicate count="100000"><body><joint/>'
         '<geom size="1"/></body></replicate></replicate></worldbody></mujoco>'
