@@ -39,12 +39,13 @@ IN_SOAK = {
     ROOT / name
     for name in (
         'docs/explanation/estimation.md',
+        'docs/how_to/fleet.md',
         'docs/reference/experiment.md',
         'examples/demo_arm/README.md',
         'examples/tx40/README.md',
     )
 }
-"""Pages that run further identifications of the same recordings."""
+"""Pages that run further identifications of the same recordings; `CASES` has a fleet."""
 
 FOREIGN = ('AMENT_', 'CMAKE_PREFIX', 'COLCON_', 'PYTHON', 'ROS_', 'VIRTUAL_ENV', '_ROS_')
 """Beginnings of variables that bring in other packages."""

@@ -113,7 +113,7 @@ def write_bag(recording, path):
 
 
 @pytest.mark.parametrize(
-    'seed', [pytest.param(n, marks=[pytest.mark.soak] if n >= 20 else []) for n in range(40)]
+    'seed', [pytest.param(n, marks=[pytest.mark.soak] if n >= 10 else []) for n in range(40)]
 )
 @pytest.mark.filterwarnings('ignore')
 def test_what_init_writes_is_read(tmp_path, seed):

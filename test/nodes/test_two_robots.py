@@ -208,7 +208,10 @@ def stop_the_recording(ros):
 
 @pytest.mark.parametrize(
     ('end', 'code'),
-    [(stop_by_command, 'CONTROLLER_FAILED'), (stop_the_recording, 'RECORDER_FAILED')],
+    [
+        (stop_by_command, 'CONTROLLER_FAILED'),
+        pytest.param(stop_the_recording, 'RECORDER_FAILED', marks=pytest.mark.soak),
+    ],
 )
 def test_what_ends_the_motion_of_one_arm_leaves_that_of_the_other_alone(
     cell, motions, answers, end, code
