@@ -376,7 +376,7 @@ class HypothesisComparison:
         self._progress(self._share, 'comparing explanations of the residuals')
         grams, recorded = self._grams(change), change.recorded(self.observed)
         try:
-            start = self.base
+            start = self.base.chi
             fit = self.model.fit(_normalised(grams, recorded), free=free, start=start)
         except np.linalg.LinAlgError:
             return Explanation(change, self.base, -np.inf)
@@ -574,7 +574,9 @@ class HypothesisComparison:
         if explanation.change.resized(0.0) is not None:
             options = {'maxiter': CRITERIA.sizes, 'xatol': CRITERIA.close}
             minimize_scalar(cost, bounds=(-1.0, 1.0), method='bounded', options=options)
-        return max(tried, key=lambda each: each.gain)
+        best = max(tried, key=lambda each: each.gain)
+        # a round size is likelier than one that fits better by what fits leave open
+        return best if best.gain > explanation.gain + FIT.near else explanation
 
     def _turned(self, explanation: Explanation) -> Explanation:
         """

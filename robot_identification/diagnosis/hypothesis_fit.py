@@ -118,7 +118,7 @@ class HypothesisModel:
         self.inertial = np.isin(columns, self.places)
 
     def fit(
-        self, grams: np.ndarray, *, free: bool = False, start: HypothesisFit | None = None
+        self, grams: np.ndarray, *, free: bool = False, start: np.ndarray | None = None
     ) -> HypothesisFit:
         """
         Fit to rows by their Gram matrices.
@@ -131,15 +131,15 @@ class HypothesisModel:
         free:
             Whether without prior and constraints, which costs less.
         start:
-            Fit of similar rows, to begin with its parameters and weights; None begins with the
-            prior's parameters.
+            (p,) parameters inside the constraints to begin with, of similar rows; None begins
+            with the prior's.
 
         """
         if start is None:
             variance = np.full(len(grams), FIT.initial_residual**2)
             chi = self._begin(grams.sum(axis=0))
-        else:  # by other weights its parameters would be far from the minimum
-            variance, chi = FIT.rows / start.weights, start.chi
+        else:  # by other weights they would be far from the minimum, which takes many steps
+            variance, chi = residual_squares(grams, start) + FIT.floor**2, start
         for _ in range(FIT.rounds):
             weights = FIT.rows / variance
             chi = self._solve(np.tensordot(weights, grams, axes=1), chi, free=free)

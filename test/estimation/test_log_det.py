@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from robot_identification.estimation import log_det
 from robot_identification.estimation.log_det import LogDetProblem, minimise
 from robot_identification.model.consistency import from_pseudo_inertia, pseudo_inertia
 from scipy.optimize import minimize
@@ -60,6 +61,32 @@ def test_derivatives_are_those_of_the_value():
             2.0 * step[i]
         )
         np.testing.assert_allclose(turned, rows.T @ rows[:, i], rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize('shared', [False, True])
+def test_the_hessian_is_that_of_its_square_roots(shared):
+    """Also where two bodies have the same columns, and some changes alone are allowed."""
+    problem, start = problem_of()
+    if shared:
+        places = np.tile(np.arange(10), (2, 1))
+        directions = np.random.default_rng(2).normal(size=(22, 7))
+        start[10:20] = 0.0
+        problem = replace(problem, places=places, directions=directions)
+    gradient, rows = problem.derivatives(start)
+    found, hessian = problem.hessian(start)
+    np.testing.assert_allclose(found, gradient, rtol=1e-9)
+    np.testing.assert_allclose(hessian, rows.T @ rows, rtol=1e-9, atol=1e-9)
+
+
+def test_columns_that_nearly_depend_on_each_other_cost_no_accuracy(monkeypatch):
+    problem, start = problem_of(weight=1e-9)
+    matrix = problem.matrix.copy()
+    matrix[:, 1] = matrix[:, 0] + 1e-7 * matrix[:, 1]
+    problem = replace(problem, matrix=matrix)
+    found = minimise(problem, start)
+    monkeypatch.setattr(log_det, 'NEWTON', replace(log_det.NEWTON, clear=np.inf))
+    by_rows_alone = minimise(problem, start)
+    np.testing.assert_allclose(found.chi, by_rows_alone.chi, atol=1e-6)
 
 
 def log_cholesky(theta):
