@@ -23,6 +23,7 @@ from ..errors import (
     SettingsError,
     suggestion,
 )
+from ..options.texts import settings_of
 from ..untrusted.streams import abandon
 from ..untrusted.writing import write_named
 
@@ -329,15 +330,7 @@ REQUIREMENTS = (
 
 def overrides_of(options: argparse.Namespace) -> dict[str, Any]:
     """Return the values by key that ``--set KEY=VALUE`` gives."""
-    overrides = {}
-    for pair in options.overrides:
-        key, sign, value = pair.partition('=')
-        if not sign or not key:
-            raise SettingsError(
-                f"'--set {pair}' is not KEY=VALUE", key=key, remedy='for example signals.cutoff=20'
-            )
-        overrides[key.strip()] = value.strip()
-    return overrides
+    return {**settings_of(options.overrides)}
 
 
 def experiment_of(options: argparse.Namespace, **more: Any) -> Any:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
-from ..errors import SettingsError
+from ..errors import IdentificationError, SettingsError
 from ..untrusted.writing import encoded
 from .command import (
     argument,
@@ -21,10 +21,9 @@ from .command import (
     write,
     XACRO,
 )
-from .servo import COMMANDS, drafted_commands
+from .servo import COMMANDS, gains_of_bam
 
 if TYPE_CHECKING:
-    from ..drafting.floating_draft import FloatingDraft
     from ..drafting.proposal import Proposal
     from ..drafting.settings import DraftSettings
 
@@ -108,56 +107,45 @@ def init(options: argparse.Namespace) -> int:
     robot-identification init arm.urdf swing.csv --tool
     robot-identification init go2.xml go2.npz --kp 20 --kd 1.5 --for mjcf
     """
-    from ..drafting.draft import draft
+    from ..drafting.any_draft import draft_of, lacks_effort_kind, tool_remarks
+    from ..drafting.draft import Draft
     from ..drafting.requirements import require_order
-    from ..drafting.settings import DraftSettings, EARTH_GRAVITY
-    from ..drafting.tool_draft import draft_tool, has_wrenches
     from ..exports.saving import require_writable
 
     _require_names(options)
     require_order(options.urdf, options.recordings)
     require_writable(options.out.parent)
-    commands = None if options.tool else drafted_commands(options)
-    if commands is not None:
-        return _written(
-            options.out, commands.summary(), commands.text(options.urdf, options.out.parent)
-        )
-    settings = DraftSettings(
-        effort_kind=options.effort_kind,
-        rate=options.rate,
-        gear_ratios=options.gear_ratios and tuple(options.gear_ratios),
-        position_offsets=options.position_offsets and tuple(options.position_offsets),
-        gains=options.gains and tuple(options.gains),
-        degrees=options.degrees,
-        ticks=options.ticks,
-        target=options.target,
+    remarks = gains_of_bam(options)
+    settings = _settings(options)
+    try:
+        found = draft_of(options.urdf, options.recordings, settings)
+    except IdentificationError:
+        if not options.tool:
+            for remark in tool_remarks(options.recordings):
+                print(f'remark: {remark}')
+        raise
+    print('\n'.join([found.summary(), *map('remark: {}'.format, remarks)]))
+    proposal = found.proposal if isinstance(found, Draft) else None
+    if proposal is not None and _accepted(proposal, settings.effort_kind):
+        found = draft_of(options.urdf, options.recordings, replace(settings, **proposal.changes))
+    elif lacks_effort_kind(found):
+        found = replace(found, settings=replace(found.settings, effort_kind=_asked()))
+    return _written(options.out, found.text(options.urdf, options.out.parent))
+
+
+def _settings(options: argparse.Namespace) -> DraftSettings:
+    """Return the facts on recordings that are given."""
+    from ..drafting.settings import DraftSettings, EARTH_GRAVITY
+
+    lists = ('gear_ratios', 'position_offsets', 'gains', 'kp', 'kd')
+    plain = ('effort_kind', 'rate', 'degrees', 'ticks', 'target', 'timestep', 'floating', 'tool')
+    stated: dict[str, Any] = {name: getattr(options, name) for name in plain}
+    stated.update((name, tuple(getattr(options, name) or ()) or None) for name in lists)
+    return DraftSettings(
+        **stated,
         gravity=tuple(options.gravity or EARTH_GRAVITY),
         xacro_arguments=dict(options.xacro),
     )
-    if options.tool:
-        tool = draft_tool(options.urdf, options.recordings, settings)
-        text = tool.text(options.urdf, options.out.parent)
-        return _written(options.out, tool.summary(), text, 'tool')
-    floating = _floating_draft(options, settings)
-    if floating is not None:
-        print(floating.summary())
-        if settings.effort_kind is None:
-            floating = replace(floating, settings=replace(settings, effort_kind=_asked()))
-        return _written(options.out, '', floating.text(options.urdf, options.out.parent))
-    if any(map(has_wrenches, options.recordings)):
-        print(
-            'remark: there are wrenches of a force-torque sensor, too; what hangs behind it is '
-            'identified by the experiment that init --tool makes\n'
-        )
-    found = draft(options.urdf, options.recordings, settings)
-    print(found.summary())
-    if found.proposal is not None and _accepted(found.proposal, settings.effort_kind):
-        settings = replace(settings, **found.proposal.changes)
-        found = draft(options.urdf, options.recordings, settings)
-    elif settings.effort_kind is None:
-        kind = _asked()
-        found = replace(found, settings=replace(found.settings, effort_kind=kind))
-    return _written(options.out, '', found.text(options.urdf, options.out.parent))
 
 
 def _require_names(options: argparse.Namespace) -> None:
@@ -177,35 +165,12 @@ def _require_names(options: argparse.Namespace) -> None:
             )
 
 
-def _floating_draft(options: argparse.Namespace, settings: DraftSettings) -> FloatingDraft | None:
-    """Return the draft for a robot on its feet; None for others."""
-    from ..config.experiment import RobotSettings
-    from ..drafting.floating_draft import draft_floating
-    from ..errors import collected_warnings
-    from ..model.mjcf import mjcf_facts
-
-    robot = RobotSettings(
-        urdf=str(options.urdf.absolute()),
-        xacro_arguments=settings.xacro_arguments,
-        effort_kind='joint_torque',
-    )
-    path = robot.mjcf()
-    free = path is not None and mjcf_facts(path).floating
-    if path is not None and not free:
-        return None
-    with collected_warnings():
-        built = replace(robot, base='floating').build()
-    return draft_floating(built, options.recordings, settings, options.floating or free)
-
-
-def _written(path: Path, summary: str, text: str, following: str = 'identify') -> int:
+def _written(path: Path, text: str) -> int:
     """Check and write an experiment file."""
-    from ..config.experiment_file import experiment_from
-    from ..options.document import parse_document
+    from ..drafting.any_draft import check_text
 
-    document = parse_document(text, str(path))
-    experiment_from(document, path.parent, check_data=following == 'identify')
-    print(f'{summary}\n')
+    following = check_text(text, path)
+    print()
     write(path, text)
     print(f'next: robot-identification {following} {path}')
     return EXIT_OK

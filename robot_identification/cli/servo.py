@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-import warnings
 
 from ..errors import SettingsError
 from ..model.targets import TARGETS
@@ -27,7 +25,6 @@ from .command import (
 if TYPE_CHECKING:
     from ..config.experiment import Experiment
     from ..data.commands import CommandRecording
-    from ..drafting.servo_draft import ServoDraft
     from ..identification.servo_planning import ServoPlanning
     from ..results.servo_result import StoredServoResult
     from ..servo.plan import CommandPlan
@@ -87,54 +84,7 @@ REPLAYED_COMMANDS = (
 """Arguments of ``replay`` for results of servos."""
 
 
-def drafted_commands(options: argparse.Namespace) -> ServoDraft | None:
-    """Return the draft of recordings with commands; None for recordings with efforts."""
-    from ..config.experiment import RobotSettings
-    from ..drafting.command_columns import has_commands
-    from ..drafting.servo_draft import draft_servo
-    from ..drafting.settings import DraftSettings, EARTH_GRAVITY
-    from ..errors import IdentificationWarning
-    from ..model.mjcf import urdf_of_mjcf
-    from ..model.urdf_repair import robot_with_inertia
-
-    remarks = _gains_of_bam(options)
-    asked = options.kp or options.kd or options.timestep
-    if options.effort_kind is not None:
-        if asked:
-            raise SettingsError(
-                "'--effort-kind' is given beside gains of servos",
-                remedy='leave one of them out: recordings of servos have commands, no efforts',
-            )
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore', IdentificationWarning)
-        path = RobotSettings(urdf=str(options.urdf), effort_kind='joint_torque').mjcf()
-        source = str(options.urdf) if path is None else urdf_of_mjcf(path, clamped=True)
-        joints = robot_with_inertia(source, xacro_arguments=dict(options.xacro)).joints
-    if not asked and not has_commands(options.recordings[0], joints):
-        return None
-    drafted = draft_servo(
-        options.urdf,
-        options.recordings,
-        joints,
-        stiffness=options.kp,
-        damping=options.kd,
-        rate=options.rate,
-        timestep=options.timestep,
-        target=options.target,
-        units=DraftSettings(
-            gear_ratios=options.gear_ratios and tuple(options.gear_ratios),
-            position_offsets=options.position_offsets and tuple(options.position_offsets),
-            degrees=options.degrees,
-            ticks=options.ticks,
-            gravity=tuple(options.gravity or EARTH_GRAVITY),
-            xacro_arguments=dict(options.xacro),
-        ),
-    )
-    return replace(drafted, remarks=(*drafted.remarks, *remarks))
-
-
-def _gains_of_bam(options: argparse.Namespace) -> tuple[str, ...]:
+def gains_of_bam(options: argparse.Namespace) -> tuple[str, ...]:
     """Set gains to those of bam's files; return what else these have."""
     from ..servo.bam import read_bam
 

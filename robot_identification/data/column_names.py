@@ -69,6 +69,8 @@ class ColumnGuess:
         True if the signals were found by content, not by name.
     given:
         True if they were given by hand.
+    time_unit:
+        Unit of the stamps that was given by hand; empty for the likely one.
 
     """
 
@@ -78,6 +80,7 @@ class ColumnGuess:
     effort_name: str = ''
     by_content: bool = False
     given: bool = False
+    time_unit: str = ''
 
     @property
     def complete(self) -> bool:

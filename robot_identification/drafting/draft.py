@@ -179,7 +179,12 @@ def draft(urdf: Path, files: Sequence[Path], settings: DraftSettings) -> Draft:
         check_settings(settings, joints)
         drives = position_drives(settings, joints, whole)
         counts = (drives or Drives()).recorded(len(joints))
-        entries = tuple(with_time_unit(entry, joints, counts) for entry in entries)
+        entries = tuple(
+            replace(entry, time_unit=guess.time_unit)
+            if guess.time_unit
+            else with_time_unit(entry, joints, counts)
+            for entry, guess in zip(entries, guesses, strict=True)
+        )
         recordings = read_first_rows([open_recording(e, joints, drives) for e in entries])
         require_angles(whole, recordings, settings)
         require_length(recordings)

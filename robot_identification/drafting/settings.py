@@ -52,6 +52,16 @@ class DraftSettings:
         Arguments for a xacro file.
     columns:
         Columns of tables by their files as they are named, in place of what is recognised.
+    kp, kd:
+        Gains of position servos whose commands were recorded, one or one a joint; None for those
+        in the first recording [N m/rad, N m s/rad].
+    timestep:
+        Step of the simulator that parameters of servos are for [s]; None for that of an MJCF, or
+        for no simulator.
+    floating:
+        True if the robot stands on its feet; recognised otherwise.
+    tool:
+        True if the recordings have wrenches of the tool that is identified.
 
     """
 
@@ -66,6 +76,11 @@ class DraftSettings:
     gravity: tuple[float, ...] = EARTH_GRAVITY
     xacro_arguments: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, ColumnGuess] = field(default_factory=dict)
+    kp: tuple[float, ...] | None = None
+    kd: tuple[float, ...] | None = None
+    timestep: float | None = None
+    floating: bool = False
+    tool: bool = False
 
     def robot(
         self,
@@ -81,6 +96,55 @@ class DraftSettings:
             gravity=self.gravity,
             xacro_arguments=self.xacro_arguments,
         )
+
+
+_LISTS = ('gear_ratios', 'position_offsets', 'gains', 'gravity', 'kp', 'kd')
+_NUMBERS = ('rate', 'ticks', 'timestep')
+"""Facts that are lists of numbers, and numbers above 0."""
+
+
+def stated(facts: Mapping[str, Any]) -> DraftSettings:
+    """
+    Return the settings of a draft by texts, as the options of `init` take them.
+
+    Parameters
+    ----------
+    facts:
+        By name; lists are numbers apart by spaces or commas, and what is empty is left out.
+
+    Raises
+    ------
+    SettingsError
+        naming the option whose text is wrong.
+
+    """
+    values: dict[str, Any] = {}
+    for name, text in facts.items():
+        if not text:
+            continue
+        option = f'--{name.replace("_", "-")}'
+        try:
+            if name in _LISTS:
+                values[name] = tuple(map(float, text.replace(',', ' ').split()))
+            else:
+                values[name] = float(text) if name in _NUMBERS else text
+        except ValueError:
+            what = 'numbers' if name in _LISTS else 'a number'
+            raise SettingsError(
+                f"'{option} {text}' is not {what}", value=text, remedy='for example 32'
+            ) from None
+        if name in _NUMBERS and not values[name] > 0.0:
+            raise SettingsError(f"'{option} {text}' is not above 0", value=text)
+    if len(values.get('gravity', EARTH_GRAVITY)) != 3:
+        raise SettingsError(
+            "'--gravity' has not three numbers", value=values['gravity'], remedy='give x, y and z'
+        )
+    return DraftSettings(**values)
+
+
+def as_text(value: Any) -> str:
+    """Return a fact as a text that `stated` takes."""
+    return value if isinstance(value, str) else ' '.join(f'{number:g}' for number in value)
 
 
 def check_settings(settings: DraftSettings, joints: tuple[str, ...]) -> None:
