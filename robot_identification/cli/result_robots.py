@@ -173,17 +173,12 @@ def export(options: argparse.Namespace) -> int:
     robot-identification export results/result.yaml --format ur --frame tool0
     """
     from ..exports.formats import export, predictions_of
-    from ..identification.tool_pipeline import read_tool_result
-    from ..results.servo_result import is_servo_result, read_servo_result
-    from ..results.stored_result import read_result
+    from ..identification.tool_pipeline import read_any_result
 
     suffix = '' if options.out is None else options.out.suffix.lower().lstrip('.')
     usual = 'urdf' if options.samples is None else 'yaml'
     name = options.format or format_of(suffix) or usual
-    if is_servo_result(options.result):
-        found: Any = read_servo_result(options.result)
-    else:
-        found = read_tool_result(options.result) or read_result(options.result)
+    found = read_any_result(options.result)
     text: str | bytes
     if options.samples is None:
         text = export(found, name, options.frame, tilt_in_base=options.tilt_in_base)

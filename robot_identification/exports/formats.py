@@ -378,10 +378,26 @@ def predictions_of(result: Any, format: str, *, tilted: bool = False) -> tuple[s
 
 
 def formats_of(result: Any) -> tuple[str, ...]:
-    """Return the formats that `export` has for the robot of a result with efforts."""
+    """Return the formats that `export` has for a result, those of its load behind the others."""
     from ..regressor.kinds import kind_of
 
-    return _formats_for(kind_of(result.robot, result.settings.model))
+    if hasattr(result, 'servo'):
+        return tuple(name for name, each in FORMATS.items() if each.write_servos)
+    loads = tuple(name for name, each in FORMATS.items() if each.write_load)
+    if hasattr(result, 'tool'):
+        return loads
+    stored = getattr(result, 'document', {})
+    loaded = stored.get('payload') if stored else result.payload
+    robots = _formats_for(kind_of(result.robot, result.settings.model))
+    return robots if loaded is None else robots + loads
+
+
+def sets_of(result: Any) -> tuple[str, ...]:
+    """Return the formats that `export_sets` has for a result."""
+    if hasattr(result, 'tool'):
+        return ()
+    kind = 'write_servo_sets' if hasattr(result, 'servo') else 'write_sets'
+    return tuple(name for name, each in FORMATS.items() if getattr(each, kind))
 
 
 def _formats_for(kind: RobotKind) -> tuple[str, ...]:

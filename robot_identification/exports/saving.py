@@ -95,18 +95,21 @@ def remarks(result: Result, saved: SavedFiles, *, overview: bool) -> tuple[str, 
 
 
 def saved_screen(
-    result: Result, saved: SavedFiles, experiment: str
+    result: Result | ServoResult, saved: SavedFiles, experiment: str
 ) -> tuple[FirstScreen, tuple[str, ...]]:
     """
     Return the first screen of a result that was saved, and the warnings that it counts.
 
     ``experiment`` is the experiment file as its user types it; empty where there is none.
     """
-    texts = remarks(result, saved, overview=True)
+    if isinstance(result, Result):
+        texts, product = remarks(result, saved, overview=True), saved.urdf
+    else:
+        texts, product = result.warnings, saved.target
     places = Places(
         experiment=experiment,
         result=str(saved.result),
-        product=str(saved.urdf or saved.result),
+        product=str(product or saved.result),
         details=str(saved.report or 'what --verbose prints'),
     )
     return screen(result, places, warnings=len(texts)), texts

@@ -20,6 +20,8 @@ from ..model.robot import Robot
 from ..model.robot_document import read_robot, robot_document
 from ..options.document import dump, plain
 from ..results.result import MARK
+from ..results.servo_result import is_servo_result, read_servo_result, StoredServoResult
+from ..results.stored_result import read_result, StoredResult
 from ..support.threads import on_one_thread
 from ..untrusted.files import load_yaml, read_text
 from ..untrusted.writing import write_named
@@ -127,6 +129,13 @@ def save_tool(result: ToolResult, folder: Path) -> Path:
     path = folder / 'tool.yaml'
     write_named(path, dump(result.document), with_folder=True)
     return path
+
+
+def read_any_result(path: str | os.PathLike) -> StoredServoResult | ToolResult | StoredResult:
+    """Read the file of a result of servos, a tool or a robot; raises IdentificationError."""
+    if is_servo_result(path):
+        return read_servo_result(path)
+    return read_tool_result(path) or read_result(path)
 
 
 def read_tool_result(path: str | os.PathLike) -> ToolResult | None:
