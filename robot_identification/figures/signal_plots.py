@@ -19,7 +19,9 @@ MOST_POINTS, ALL_POINTS = 6_000, 400_000
 _BLOCK_POINTS = 512
 """Points that are kept of `READ_ROWS` rows: the picture is narrower."""
 
-_LINES = {'position': RESIDUAL, 'velocity': PREDICTED, 'effort': MEASURED}
+_LINES = {
+    'position': RESIDUAL, 'command': WEAK, 'velocity': PREDICTED, 'effort': MEASURED,
+}  # fmt: skip
 _GAP = 0.06  # between the panels of a figure
 
 
@@ -78,6 +80,13 @@ class Envelope:
     rows: int
     left_out: tuple[tuple[float, float], ...] = field(default=())
     bands: tuple[Band, ...] = ()
+
+
+def thinned_envelope(
+    name: str, joints: tuple[str, ...], time: np.ndarray, signals: dict[str, np.ndarray]
+) -> Envelope:
+    """Return (n, n_joints) signals over (n,) time [s] thinned to some `MOST_POINTS` a joint."""
+    return Envelope(name, joints, *_thinned(time, signals, MOST_POINTS), rows=len(time))
 
 
 def envelope(source: RecordingSource, most: int = MOST_POINTS) -> Envelope:
@@ -151,7 +160,8 @@ def _figure(
     bands: list[dict[str, Any]],
 ) -> Figure:
     joint = recording.joints[j]
-    units = {'position': unit, 'velocity': f'{unit}/s', 'effort': 'N m' if unit == 'rad' else 'N'}
+    effort = 'N m' if unit == 'rad' else 'N'
+    units = {'position': unit, 'command': unit, 'velocity': f'{unit}/s', 'effort': effort}
     traces: list[dict[str, Any]] = []
     axes: dict[str, Any] = {}
     height = (1.0 - _GAP * (len(signals) - 1)) / len(signals)
