@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
@@ -52,6 +52,9 @@ _LONGEST = 7200.0
 
 _ANSWER = 15.0
 """Longest time for the answer to a request [s]."""
+
+ENDS = 'the window ends'
+"""Answer to requests that come too late."""
 
 MOST_JOINTS = 500
 """Names in joint states that are kept."""
@@ -273,16 +276,24 @@ class _Lane:
         self.last = Future()
         self.last.set_running_or_notify_cancel()  # who waits for it may leave
         self._work.put((self.last, work))
+        if self._ended:
+            self._refuse()
         return self.last
 
     def close(self) -> None:
-        """End the thread, and the call that it makes."""
+        """End the thread, and the call that it makes; those that wait for it are refused."""
         self._ended = True
         self._thread.join()
+        self._refuse()
 
     def _check(self) -> None:
         if self._ended:
-            raise IdentificationError('the window ends')
+            raise IdentificationError(ENDS)
+
+    def _refuse(self) -> None:
+        with suppress(Empty):
+            while True:
+                self._work.get_nowait()[0].set_exception(IdentificationError(ENDS))
 
     def _run(self) -> None:
         caller = ServiceCaller(self.node, self._check)

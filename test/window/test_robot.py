@@ -3,9 +3,12 @@
 
 import asyncio
 from concurrent.futures import Future
+from threading import Event
+import time
 from types import SimpleNamespace
 
 import pytest
+from robot_identification.errors import IdentificationError
 from robot_identification.window import robot as module
 from robot_identification.window.robot import Ros
 
@@ -90,3 +93,30 @@ def test_whatever_goes_wrong_is_answered():
     ros = Ros()
     asyncio.run(walk())
     assert ros.lines['live'] == 'error: internal error: RuntimeError: context is not valid'
+
+
+def test_requests_that_the_end_cuts_off_are_refused(monkeypatch):
+    from robot_identification.nodes import robot_link
+
+    class Caller:
+        def __init__(self, node, check):
+            self.check = check
+
+        def spin(self, until, seconds):
+            while not until():
+                time.sleep(0.001)
+
+    def work(caller):
+        begun.set()
+        while True:
+            caller.check()
+
+    begun = Event()
+    monkeypatch.setattr(robot_link, 'ServiceCaller', Caller)
+    lane = robot_link._Lane(SimpleNamespace(get_name=lambda: 'lane'))
+    asked = [lane.do(work), lane.do(lambda caller: 'done')]
+    assert begun.wait(10.0)
+    lane.close()
+    for each in (*asked, lane.do(lambda caller: 'done')):
+        with pytest.raises(IdentificationError, match='the window ends'):
+            each.result(10.0)
