@@ -46,7 +46,7 @@ def window(options: argparse.Namespace) -> int:
     robot-identification window robot.urdf run1.csv run2.csv
     robot-identification window robot.urdf --out tries/monday --port 8080
     """
-    from ..window.access import is_loopback
+    from ..window.hosts import is_loopback
     from ..window.server import serve
     from ..window.session import Sessions
 

@@ -9,25 +9,18 @@ name that was asked for: a page elsewhere cannot make a browser ask for it (DNS 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
 from hmac import compare_digest
-from http.cookies import CookieError, SimpleCookie
-import ipaddress
-from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlsplit
 
-Scope = MutableMapping[str, Any]
-Application = Callable[
-    [Scope, Callable[..., Awaitable], Callable[..., Awaitable]], Awaitable[None]
-]
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-REFUSED = b'refused: open the address that robot-identification window has printed\n'
+from .hosts import is_loopback
 
-_HEADERS = [
-    (b'content-type', b'text/plain; charset=utf-8'),
-    (b'cache-control', b'no-store'),
-    (b'referrer-policy', b'no-referrer'),
-]
+REFUSED = 'refused: open the address that robot-identification window has printed\n'
+
+_HEADERS = {'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer'}
 
 
 class Access:
@@ -41,75 +34,64 @@ class Access:
     token:
         Secret of the address.
     host, port:
-        What the server listens on.
+        Address that the server listens on.
 
     """
 
-    def __init__(self, app: Application, token: str, host: str, port: int) -> None:
+    def __init__(self, app: ASGIApp, token: str, host: str, port: int) -> None:
         self.app = app
-        self._token, self._port = token, port
-        self._loopback = is_loopback(host)
+        self._token, self._loopback = token, is_loopback(host)
         self._cookie = f'robot_identification_{port}'
 
-    async def __call__(
-        self, scope: Scope, receive: Callable[..., Awaitable], send: Callable[..., Awaitable]
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; see ASGI."""
         if scope['type'] == 'lifespan':
             await self.app(scope, receive, send)
             return
-        headers = {name: value.decode('latin-1') for name, value in scope['headers']}
-        if self._right_host(headers) and self._right_origin(headers):
-            if self._known(self._of_cookie(headers)):
-                await self.app(scope, receive, send)
-                return
-            if scope['type'] == 'http' and scope['method'] == 'GET':
-                query = parse_qsl(scope['query_string'].decode('latin-1'))
-                if self._known(dict(query).get('token', '')):
-                    await self._welcome(scope['path'], query, send)
-                    return
-        if scope['type'] == 'websocket':
+        asked = HTTPConnection(scope)
+        admitted = self._from_here(asked)
+        if admitted and self._known(asked.cookies.get(self._cookie, '')):
+            await self._passed_on(scope, receive, send)
+        elif scope['type'] == 'websocket':
             await receive()
             await send({'type': 'websocket.close', 'code': 1008})
-            return
-        await send({'type': 'http.response.start', 'status': 403, 'headers': _HEADERS})
-        await send({'type': 'http.response.body', 'body': REFUSED})
+        elif admitted and self._known(asked.query_params.get('token', '')):
+            await self._welcome(asked)(scope, receive, send)
+        else:
+            await PlainTextResponse(REFUSED, 403, headers=_HEADERS)(scope, receive, send)
+
+    async def _passed_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gone = False
+
+        async def received() -> Message:
+            nonlocal gone
+            message = await receive()
+            gone = gone or message['type'].endswith('.disconnect')
+            return message
+
+        try:
+            await self.app(scope, received, send)
+        except RuntimeError:
+            if not gone:  # nobody waits for the answer of a page that was left
+                raise
 
     def _known(self, token: str) -> bool:
         return compare_digest(token.encode(), self._token.encode())
 
-    def _of_cookie(self, headers: dict[bytes, str]) -> str:
+    def _from_here(self, asked: HTTPConnection) -> bool:
+        """Return whether a page of this server asks, by an own name of it."""
+        host, origin = asked.headers.get('host', ''), asked.headers.get('origin')
         try:
-            cookies = SimpleCookie(headers.get(b'cookie', ''))
-        except CookieError:
-            return ''
-        return cookies[self._cookie].value if self._cookie in cookies else ''
+            name = urlsplit(f'//{host}').hostname or ''
+            own = origin is None or urlsplit(origin).netloc == host
+        except ValueError:  # no name at all
+            return False
+        return own and (not self._loopback or is_loopback(name))
 
-    def _right_host(self, headers: dict[bytes, str]) -> bool:
-        if not self._loopback:
-            return True
-        name = urlsplit(f'//{headers.get(b"host", "")}').hostname or ''
-        return name == 'localhost' or is_loopback(name)
-
-    def _right_origin(self, headers: dict[bytes, str]) -> bool:
-        origin = headers.get(b'origin')
-        return origin is None or urlsplit(origin).netloc == headers.get(b'host', '')
-
-    async def _welcome(
-        self, path: str, query: list[tuple[str, str]], send: Callable[..., Awaitable]
-    ) -> None:
+    def _welcome(self, asked: HTTPConnection) -> RedirectResponse:
         """Put the token into a cookie, and send the browser to the address without it."""
-        rest = urlencode([pair for pair in query if pair[0] != 'token'])
-        place = f'/{path.lstrip("/")}' + (f'?{rest}' if rest else '')
-        cookie = f'{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict'
-        headers = [*_HEADERS, (b'location', place.encode()), (b'set-cookie', cookie.encode())]
-        await send({'type': 'http.response.start', 'status': 303, 'headers': headers})
-        await send({'type': 'http.response.body', 'body': b''})
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine alone."""
-    try:
-        return host == 'localhost' or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        rest = asked.url.remove_query_params('token')
+        place = f'/{rest.path.lstrip("/")}' + (f'?{rest.query}' if rest.query else '')
+        answer = RedirectResponse(place, 303, headers=_HEADERS)
+        answer.set_cookie(self._cookie, self._token, httponly=True, samesite='strict')
+        return answer

@@ -14,7 +14,6 @@ from typing import Any, BinaryIO
 
 from ..errors import importing, SettingsError
 from ..untrusted.writing import whole_file
-from .access import Access
 from .session import Session, Sessions
 
 RECONNECT = 10.0
@@ -54,6 +53,8 @@ def serve(
         import fastapi
         from nicegui import app, ui
         import uvicorn
+
+        from .access import Access
     with _listening(host, port) as listening:
         port = listening.getsockname()[1]
         token = secrets.token_urlsafe(32)
@@ -152,7 +153,7 @@ def _keep(content: BinaryIO, path: Path) -> None:
 def shown_file(session: Session, name: str) -> Path | None:
     """Return a file that a window's page may show or save; None for other names."""
     found = {name: session.drawn(name) for name in ('robot.html', 'signals.html')}
-    paths = [Path(path) for path in session.found.exported.values()]
+    paths = [Path(path) for path, _ in session.found.exported.values()]
     for step in (session.found.planned, session.found.identified):
         paths += map(Path, () if step is None else step.files)
     found.update((path.name, path) for path in (session.experiment, *paths))

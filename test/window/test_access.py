@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Admission to the window, and its one socket, without a browser."""
 
+import asyncio
 from contextlib import contextmanager
 import http.client
 import os
@@ -22,16 +23,23 @@ def running(tmp_path_factory):
         [sys.executable, '-m', 'robot_identification.cli', 'window'],
         cwd=tmp_path_factory.mktemp('window'),
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
     )
+    upload = None
     try:
         line = process.stdout.readline()
         port, token = re.fullmatch(r'http://127\.0\.0\.1:(\d+)/\?token=(\S{43})\n', line).groups()
         yield process.pid, int(port), token
+        upload = unfinished_upload((process.pid, int(port), token))
     finally:
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        said = process.communicate(timeout=30)[0]
+        assert process.returncode == 0
+        if upload is not None:
+            upload.close()
+            assert 'Traceback' not in said  # a request that the end cuts off is no fault
 
 
 @contextmanager
@@ -54,8 +62,21 @@ def cookie(running):
     with answer(running, f'/?token={running[2]}') as (response, text):
         assert response.status == 303 and response.headers['location'] == '/' and not text
         kept = response.headers['set-cookie']
-    assert 'HttpOnly' in kept and 'SameSite=Strict' in kept
+    assert 'HttpOnly' in kept and 'samesite=strict' in kept.lower()
     return kept.partition(';')[0]
+
+
+def unfinished_upload(running):
+    """Begin to drop a file that never ends; return the connection."""
+    connection = socket.create_connection(('127.0.0.1', running[1]), 60)
+    lines = (
+        'POST /window/1/dropped/robot HTTP/1.1', f'Host: 127.0.0.1:{running[1]}',
+        f'Cookie: {cookie(running)}', 'Content-Type: multipart/form-data; boundary=x',
+        'Content-Length: 1000', 'Expect: 100-continue', '', '',
+    )  # fmt: skip
+    connection.sendall('\r\n'.join(lines).encode())
+    assert connection.recv(12) == b'HTTP/1.1 100'  # it is being read
+    return connection
 
 
 UPGRADE = {
@@ -129,6 +150,27 @@ def test_one_socket_listens_on_the_loopback_alone(running):
     assert len(family) > 1  # the process of the window is there, too
     listening = {entry for each in family for entry in listening_sockets(each)}
     assert listening == {('127.0.0.1', port)}
+
+
+@pytest.mark.parametrize('left', [True, False])
+def test_a_page_that_is_left_while_it_is_made_is_no_fault(left):
+    from robot_identification.window.access import Access
+
+    async def app(scope, receive, send):
+        await receive()
+        raise RuntimeError('No response returned.')  # as Starlette does
+
+    async def receive():
+        return {'type': 'http.disconnect' if left else 'http.request'}
+
+    headers = [(b'host', b'localhost'), (b'cookie', b'robot_identification_80=secret')]
+    scope = {'type': 'http', 'path': '/', 'query_string': b'', 'headers': headers}
+    asked = Access(app, 'secret', '127.0.0.1', 80)(scope, receive, None)
+    if left:
+        asyncio.run(asked)
+    else:
+        with pytest.raises(RuntimeError):
+            asyncio.run(asked)
 
 
 def descendants(number):
