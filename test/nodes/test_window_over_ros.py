@@ -17,7 +17,7 @@ URDF = Path(__file__).resolve().parents[2] / 'urdf' / 'szabo_3r.urdf'
 def robot(ros, tmp_path):
     """Start a simulated arm with its nodes."""
     clock = {'use_sim_time': True}
-    ros.start('simulation', parameters={'urdf': str(URDF)}, wait=False)
+    ros.start('simulation', parameters={'urdf': str(URDF), 'rate': 250.0}, wait=False)
     ros.start('recorder', parameters={**clock, 'output': str(tmp_path)}, wait=False)
     motion = {'execute': True, 'stale_timeout': 5.0, 'settle_time': 20.0, 'move_speed': 0.9}
     node = ros.start('excitation', parameters={**clock, **motion}, wait=False)
@@ -57,7 +57,7 @@ def test_from_a_plan_over_a_motion_to_the_verdict(robot, tmp_path):
         browser.wait_for_text('robot szabo_3r', 90)
         browser.wait_for("!document.querySelector('.running').offsetHeight")
         show(browser, 'Motion')
-        for label, text in {'duration [s]': '5', 'time for the search [s]': '0.3'}.items():
+        for label, text in {'duration [s]': '3', 'time for the search [s]': '0.3'}.items():
             fill(browser, label, text)
         press(browser, 'Plan')
         browser.wait_for_text('condition number', 90)
@@ -79,6 +79,10 @@ def test_from_a_plan_over_a_motion_to_the_verdict(robot, tmp_path):
         press(browser, 'Draft the experiment')
         browser.wait_for_text('samples', 90)
         go(browser, 'Identify')
+        browser.tab_to('Expand "Settings that are given"')
+        browser.press('Enter')
+        fill(browser, 'KEY=VALUE by lines, as --set takes them', 'auto=false')
+        browser.ask('document.activeElement.blur()')
         press(browser, 'Identify')
         browser.wait_for_text('errors to expect', 120)
 
