@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / 'test'))
 sys.path.insert(0, str(ROOT))
 from driven_browser import choose, driven_browser  # noqa: E402
+from robot_identification.model.robot import Robot  # noqa: E402
+from robot_identification.simulation.controller import STOP_TIME  # noqa: E402
 from robot_identification.support.processes import NodeProcesses  # noqa: E402
 
 ARM = ROOT / 'urdf' / 'demo_arm.urdf'
@@ -73,7 +75,18 @@ def walk(browser, address, folder):
     keep(browser, folder / 'window_recordings.png')
     browser.open(browser.ask('location.href'), width=1200, height=860)
     browser.wait_for_text('45000 samples')
-    go(browser, 'Identify')
+    show(browser, 2)
+    for label, text in {'duration [s]': '10', 'time for the search [s]': '3'}.items():
+        browser.tab_to(label)
+        browser.type(text)
+    press(browser, 'Plan')
+    browser.wait_for_text('condition number', 120)
+    browser.open(browser.ask('location.href'), width=1200, height=1700)
+    browser.wait_for_text('condition number')
+    keep(browser, folder / 'window_motion.png')
+    browser.open(browser.ask('location.href'), width=1200, height=860)
+    browser.wait_for_text('condition number')
+    show(browser, 3)
     browser.tab_to('Identify')
     browser.press('Enter')
     browser.wait_for_text('Usable for prediction of efforts alone', 120)
@@ -106,6 +119,12 @@ def walk_with_robot(browser, address, folder):
     for label, text in {'duration [s]': '20', 'time for the search [s]': '2'}.items():
         browser.tab_to(label)
         browser.type(text)
+    browser.tab_to('Expand "Other settings of the planner, obstacles among them"')
+    browser.press('Enter')
+    browser.tab_to('KEY=VALUE by lines, as --set takes them')
+    stops = (Robot.from_urdf(ARM).limits.velocity / STOP_TIME).round(3).tolist()
+    browser.type(f'planner.stop_deceleration={stops}')
+    browser.ask('document.activeElement.blur()')
     press(browser, 'Plan')
     browser.wait_for_text('condition number', 120)
     show(browser, 6)
@@ -128,7 +147,8 @@ def walk_with_robot(browser, address, folder):
     show(browser, 6)
     browser.open(browser.ask('location.href'), width=1200, height=1200)
     browser.wait_for_text('6 joints at', 60)
-    browser.ask("document.querySelector('.q-expansion-item .q-item').click()")
+    items = "[...document.querySelectorAll('.q-expansion-item .q-item')]"
+    browser.ask(f"{items}.find(each => each.innerText.includes('its parameters')).click()")
     keep(browser, folder / 'window_live.png')
 
 

@@ -12,8 +12,18 @@ from .values import FileColumns
 
 SIGNALS = ('position', 'velocity', 'effort')
 
+UNITS = {'': 'by their size', **{unit: unit for unit in ('s', 'ms', 'us', 'ns')}}
+"""Units of stamps."""
+
 MOST_BOXES = 3_000
 """Joints by columns of a table for which boxes are made."""
+
+OTHERS = (
+    'Position servos, whose recordings have commands in place of efforts, need their gains here, '
+    'and no kind of efforts. A robot on its feet is recognised by the IMU in its recordings. '
+    'For a payload, draft the runs without it, then add those with it to the experiment file, '
+    "under data, as their entries: 'payload: {recordings: [{...}], frame: LINK}'."
+)
 
 KINDS = {
     '': 'not stated yet',
@@ -47,16 +57,23 @@ class RecordingsStage(Stage):
             self.field('--gains', facts, 'gains', 'effort at the joint by recorded one')
             self.field('--ticks', facts, 'ticks', 'of the encoders by turn')
             self.field('--gravity [m/s^2]', facts, 'gravity', '0 0 -9.81')
-            units = {False: 'rad or m', True: 'degrees (--degrees)'}
-            unit = ui.select(units, label='unit of the positions', value=False)
-            self.kept(unit.props('dense'), facts, 'degrees')
+        self._switch('positions are in degrees (--degrees)', 'degrees')
+        with ui.expansion('Servos, robots on their feet, tools, payloads').classes('w-full'):
+            ui.label(OTHERS).classes('soft')
+            with ui.element('div').classes('fields'):
+                self.field('--kp [N m/rad]', facts, 'kp', 'of servos: position gain')
+                self.field('--kd [N m s/rad]', facts, 'kd', 'of servos: velocity gain')
+                self.field('--timestep [s]', facts, 'timestep', 'of their simulator')
+            self._switch('the robot stands on its feet (--floating)', 'floating')
+            self._switch('what hangs at a wrist sensor is identified (--tool)', 'tool')
         self.button('Draft the experiment', session.draft)
         with ui.expansion('The experiment file: change what is wrong') as self._editor:
             self._editor.classes('w-full')
             self.lines('experiment.yaml', session.given, 'text', rows=24)
             self.button('Check and save it', session.save_text, plain=True)
-        with ui.expansion('Servos, tools, payloads').classes('w-full'):
-            self._elsewhere = ui.label().classes('soft').style('white-space: pre-line')
+
+    def _switch(self, label: str, name: str) -> None:
+        self.kept(ui.checkbox(label).props('dense'), self.session.given.facts, name)
 
     def _add_path(self) -> None:
         if self._file['path'].strip():
@@ -69,7 +86,6 @@ class RecordingsStage(Stage):
 
     def refresh(self) -> None:
         """Show the state of the window, and the files that are given."""
-        self._elsewhere.set_text('\n'.join(self.session.elsewhere()))
         self._files.clear()
         with self._files:
             for path in self.session.given.recordings:
@@ -104,23 +120,28 @@ class RecordingsStage(Stage):
                 if len(each.joints) * len(each.choices) > MOST_BOXES:
                     ui.label('too many for boxes: correct them in the experiment file')
                     continue
+                columns = {c: str(c) for c in each.choices}
                 with ui.element('div').classes('columns'):
-                    self._column(each, 'time', 'all joints', each.time)
+                    self._box(each, 'time', '', each.time, columns)
+                    self._box(each, 'time_unit', '', each.time_unit, UNITS)
                     for signal in SIGNALS:
                         for joint in each.joints:
                             column = each.columns.get(signal, {}).get(joint)
-                            self._column(each, signal, joint, column)
+                            self._box(each, signal, joint, column, columns)
             self.button('Draft again with these columns', session.draft, plain=True)
 
-    def _column(self, file: FileColumns, signal: str, joint: str, column: Any) -> None:
+    def _box(
+        self, file: FileColumns, signal: str, joint: str, value: Any, choices: dict[Any, str]
+    ) -> None:
         def correct(event: events.ValueChangeEventArguments) -> None:
-            self.session.correct(file, signal, joint, event.value if event.value != '' else None)
+            none = None if choices is not UNITS else ''
+            self.session.correct(file, signal, joint, none if event.value == '' else event.value)
 
-        chosen = '' if column is None else column
-        choices = dict.fromkeys(['', *file.choices, chosen])
+        chosen = '' if value is None else value
         ui.select(
-            {c: 'none' if c == '' else str(c) for c in choices},
-            value=chosen, label=f'{signal} of {joint}', on_change=correct,
+            {'': 'none', chosen: str(chosen) or 'none', **choices},
+            value=chosen, on_change=correct,
+            label=f'{signal} of {joint}' if joint else signal.replace('_', ' '),
         ).props('dense')  # fmt: skip
 
     def _conclusions(self) -> None:

@@ -9,7 +9,7 @@ of its own, under the names that the command line gives them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 import shlex
@@ -17,13 +17,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..errors import IdentificationError
+from ..options.texts import settings_of
 from .robot import Ros
-from .values import FileColumns, Found, Given, settings_of, Step
+from .values import FileColumns, Found, Given, PROGRAM
 from .worker import STOPPED, Worker
 
 STAGES = ('robot', 'recordings', 'motion', 'identify', 'result', 'use', 'live', 'arm')
-
-PROGRAM = 'robot-identification'
 
 
 @dataclass
@@ -69,6 +68,7 @@ class Session:
         self._drawn = TemporaryDirectory(prefix='robot_identification_window_')
         self._task: asyncio.Task | None = None
         self._begun = False
+        self._lines: dict[str, list[str]] = {}
 
     @property
     def experiment(self) -> Path:
@@ -112,9 +112,13 @@ class Session:
         """Take a file that was dropped on a stage."""
         if stage == 'recordings':
             self.add(str(path))
-        else:
-            self.given.urdf = str(path)
+            return
+        self.given.urdf = str(path)
+        if self.job is None:
             self.start(self.open_robot())
+        else:
+            self.errors[stage] = f"a step is running: then open '{path}'"
+            self.changed(stage)
 
     def begin(self) -> None:
         """Go as far as what was given allows, once."""
@@ -143,41 +147,42 @@ class Session:
 
     async def open_robot(self) -> None:
         """Read the robot, and close what followed from another one."""
-        given, found = self.given, self.found
+        found = self.found
         found.robot = found.drafted = found.planned = None
         found.columns = ()
         self._close_experiment()
         self.changed()
-        page = str(self.drawn('robot.html'))
-        found.robot = await self._done('robot', 'look_at_robot', given.urdf, given.xacro, page)
+        urdf, xacro, page = self.given.urdf, self.given.xacro, str(self.drawn('robot.html'))
+        found.robot = await self._done('robot', 'look_at_robot', urdf, xacro, page)
+        if found.robot is not None:
+            self._lines = {'check': ['check', urdf, *_xacro(xacro)]}
         self.changed()
 
     async def draft(self) -> None:
         """Draft the experiment from the recordings, their columns and the facts."""
-        given, found = self.given, self.found
+        given, found, out = self.given, self.found, str(self.experiment)
         found.drafted, found.columns = None, ()
         self._close_experiment()
-        self.changed()
-        files = tuple(given.recordings)
+        files, facts, xacro = tuple(given.recordings), dict(given.facts), given.xacro
         columns = {file: given.columns[file] for file in files if file in given.columns}
-        common = given.urdf, files, given.xacro, columns
+        common = given.urdf, files, xacro, columns
         found.columns = await self._done('recordings', 'look_at_columns', *common) or ()
         if 'recordings' not in self.errors:
-            more = dict(given.facts), str(self.experiment)
-            found.drafted = await self._done('recordings', 'draft_experiment', *common, *more)
+            found.drafted = await self._done('recordings', 'draft_experiment', *common, facts, out)
         if found.drafted is not None and found.drafted.text:
             given.text = found.drafted.text
+            words = [common[0], *files, *_options(facts), *_xacro(xacro), '--out', out]
+            self._lines['init'] = ['init', *words]
             await self._read_signals()
-        self.changed()
 
     def correct(self, columns: FileColumns, signal: str, joint: str, column: Any) -> None:
-        """Say which column of a file is a signal of a joint, or its time; None for none."""
+        """Give the column of a joint's signal, or a file's ``time`` or ``time_unit``."""
         kept = self.given.columns.get(columns.file, columns)
-        if signal == 'time':
-            kept = replace(kept, time=column)
-        else:
+        if joint:
             of = {**kept.columns.get(signal, {}), joint: column}
             kept = replace(kept, columns={**kept.columns, signal: of})
+        else:
+            kept = replace(kept, **{signal: column})
         self.given.columns[columns.file] = kept
 
     async def take_proposal(self) -> None:
@@ -193,18 +198,16 @@ class Session:
         await self._done('recordings', 'save_experiment', str(self.experiment), text)
         if 'recordings' not in self.errors:
             await self._read_signals()
-        self.changed()
 
     async def _read_signals(self) -> None:
         self.found.usable = True
-        self.changed('identify', 'motion')
         await self._draw_signals()
         # the signals need not be drawn to be identified from
         self.found.usable = self.errors.get('recordings', STOPPED) == STOPPED
 
     async def _draw_signals(self) -> None:
         found = self.found
-        bands = () if found.identified is None else found.identified.bands
+        bands = None if found.identified is None else found.identified.bands
         drawn = str(self.experiment), str(self.drawn('signals.html')), bands
         found.signals = await self._done('recordings', 'draw_signals', *drawn) or ''
 
@@ -213,43 +216,44 @@ class Session:
         self.found.exported.clear()
         for stage in ('recordings', 'identify', 'use'):
             self.errors.pop(stage, None)
+        self.changed('recordings', 'identify', 'result', 'use')
 
     @property
     def plan_source(self) -> str:
         """The file that a plan is made for: the experiment if there is one, else the URDF."""
         return str(self.experiment) if self.found.usable else self.given.urdf
 
-    def plan_settings(self) -> str:
-        """Return the settings of a plan, ``KEY=VALUE`` by lines."""
-        named = [f'planner.{name}={text}' for name, text in self.given.planner.items() if text]
-        return '\n'.join([*named, self.given.planner_settings])
-
     async def plan(self) -> None:
         """Plan a motion."""
-        self.found.planned = None
-        of = self.plan_source, self.plan_settings(), self.given.xacro, str(self.folder / 'plan')
+        self.found.planned, given = None, self.given
+        named = [f'planner.{name}={text}' for name, text in given.planner.items() if text]
+        settings = '\n'.join([*named, given.planner_settings])
+        of = self.plan_source, settings, given.xacro, str(self.folder / 'plan')
         self.found.planned = await self._done('motion', 'plan_motion', *of)
+        if self.found.planned is not None:
+            words = [of[0], *_sets(settings), *_xacro(of[2]), '--out', of[3]]
+            self._lines['plan'] = ['plan', *words]
         self.changed('motion', 'use', 'arm')
 
     async def identify(self) -> None:
         """Identify by the experiment file and the settings that were overruled."""
-        found = self.found
+        found, of = self.found, (str(self.experiment), self.given.settings)
         found.identified = None
         found.exported.clear()
         self.changed('identify', 'result', 'use')
-        of = str(self.experiment), self.given.settings
         found.identified = await self._done('identify', 'identify_experiment', *of)
-        self.changed()
-        if found.identified is not None and found.identified.bands:
-            await self._draw_signals()
+        self.changed('result', 'use')
+        if found.identified is not None:
+            verb = 'tool' if found.identified.files[0].endswith('tool.yaml') else 'identify'
+            self._lines['identify'] = [verb, of[0], *_sets(of[1])]
+            if found.identified.bands:
+                await self._draw_signals()
 
     def overrule(self, key: str, value: str) -> None:
         """Overrule a setting that was chosen; an empty text leaves it to the choice again."""
-        settings = settings_of(self.given.settings)
-        settings.pop(key, None)
-        if value:
-            settings[key] = value
-        self.given.settings = '\n'.join(f'{name}={text}' for name, text in settings.items())
+        lines = self.given.settings.splitlines()
+        kept = [line for line in lines if line.partition('=')[0].strip() != key]
+        self.given.settings = '\n'.join([*kept, *([f'{key}={value}'] if value else [])])
 
     async def export(self, format: str, samples: str = '') -> None:
         """Write the result, or so many sets of its parameters, into the window's folder."""
@@ -258,15 +262,16 @@ class Session:
         of = self.found.identified.files[0], format, samples, str(self.folder)
         made = await self._done('use', 'export_result', *of)
         if made is not None:
-            count = f' --samples {samples}' if samples else ''
-            self.found.exported[f'{format}{count}'] = made
+            words = ['--format', format, *(['--samples', samples] if samples else [])]
+            self.found.exported[' '.join(words[1:])] = made
+            self._lines[made[0]] = ['export', of[0], *words, '--out', made[0]]
         self.changed('use')
 
     def stop(self) -> None:
         """Stop the step that is being carried out."""
         self.worker.stop()
 
-    async def _done(self, stage: str, step: Step, *arguments: Any) -> Any | None:
+    async def _done(self, stage: str, step: str, *arguments: Any) -> Any | None:
         """Carry out a step in the window's process; a failure is one line of its stage."""
         self.errors.pop(stage, None)
         job = self.job = Job(stage, 'starting')
@@ -287,44 +292,15 @@ class Session:
 
     def commands(self) -> list[str]:
         """Return the command lines that do the same, as far as the window has come."""
-        lines = []
-        xacro = f' --xacro {self.given.xacro}' if self.given.xacro else ''
-        if self.found.robot is not None:
-            lines.append(f'{PROGRAM} check {shlex.quote(self.given.urdf)}{xacro}')
-        if self.found.drafted is not None:
-            facts = ''.join(
-                f' --{name.replace("_", "-")}'
-                + (f' {text.replace(",", " ")}' if text is not True else '')
-                for name, text in self.given.facts.items()
-                if text
-            )
-            files = ' '.join(map(shlex.quote, (self.given.urdf, *self.given.recordings)))
-            lines.append(f'{PROGRAM} init {files}{facts}{xacro} --out {self._quoted()}')
-        if self.found.planned is not None:
-            words = f'plan {shlex.quote(self.plan_source)}{_sets(self.plan_settings())}'
-            lines.append(f'{PROGRAM} {words} --out {shlex.quote(str(self.folder / "plan"))}')
-        if self.found.identified is not None:
-            chosen = _sets(self.given.settings)
-            lines.append(f'{PROGRAM} identify {self._quoted()}{chosen}')
-            result = shlex.quote(self.found.identified.files[0])
-            lines += [
-                f'{PROGRAM} export {result} --format {format} --out {shlex.quote(path)}'
-                for format, path in self.found.exported.items()  # with its number of sets
-            ]
-        return lines
-
-    def elsewhere(self) -> list[str]:
-        """Return what is for the experiment file or the command line, and how."""
-        files = ' '.join(
-            map(shlex.quote, (self.given.urdf or 'ROBOT.urdf', *self.given.recordings))
-        )
-        return [
-            'A payload: name the loaded runs under data.payload in the experiment file above; '
-            'verdict and report have it.',
-            f'A tool at a wrist sensor: {PROGRAM} init {files} --tool, then {PROGRAM} tool.',
-            f'Position servos, whose recordings have commands: {PROGRAM} init {files} --kp KP '
-            f'--kd KD, then {PROGRAM} identify.',
-        ]
+        found = self.found
+        kept = {
+            'check': found.robot, 'init': found.drafted, 'plan': found.planned,
+            'identify': found.identified,
+        }  # fmt: skip
+        names = [name for name, made in kept.items() if made is not None]
+        names += [path for path, _ in found.exported.values()]
+        lines = (self._lines.get(name) for name in names)
+        return [shlex.join([PROGRAM, *words]) for words in lines if words]
 
     @property
     def edited(self) -> bool:
@@ -333,13 +309,21 @@ class Session:
         corrected = not given.columns.keys().isdisjoint(given.recordings)
         return drafted is not None and (corrected or given.text != drafted.text)
 
-    def _quoted(self) -> str:
-        return shlex.quote(str(self.experiment))
+
+def _xacro(text: str) -> list[str]:
+    return ['--xacro', *shlex.split(text)] if text.strip() else []
 
 
-def _sets(lines: str) -> str:
-    settings = settings_of(lines)
-    return ''.join(f' --set {shlex.quote(f"{key}={text}")}' for key, text in settings.items())
+def _options(facts: Mapping[str, Any]) -> Iterator[str]:
+    for name, text in facts.items():
+        if text:
+            yield f'--{name.replace("_", "-")}'
+            yield from () if text is True else text.replace(',', ' ').split()
+
+
+def _sets(lines: str) -> list[str]:
+    pairs = (f'{key}={text}' for key, text in settings_of(lines.splitlines()).items())
+    return [word for pair in pairs for word in ('--set', pair)]
 
 
 class Sessions:

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from nicegui import events, ui
 from nicegui.elements.mixins.value_element import ValueElement
 
-from .session import PROGRAM, Session
+from .session import Session
+from .values import PROGRAM
 
 Run = Callable[[Callable[[], Awaitable[None]]], None]
 
@@ -100,9 +102,11 @@ def _value(target: Any, name: str) -> Any:
 
 
 def text(content: str, classes: str = '') -> None:
-    """Show lines of text as they are."""
-    with ui.element('pre').classes(classes):
-        ui.label(content).style('white-space: inherit')
+    """Show lines of text: sentences are wrapped, and tables, with columns, can be scrolled."""
+    with ui.element('div').classes(f'w-full {classes}'):
+        for columns, lines in groupby(content.splitlines(), lambda line: '  ' in line.strip()):
+            with ui.element('pre').classes('columned' if columns else ''):
+                ui.label('\n'.join(lines)).style('white-space: inherit')
 
 
 class RobotStage(Stage):
@@ -169,8 +173,6 @@ class MotionStage(Stage):
         if planned is None:
             return
         text(planned.summary)
-        for warning in planned.warnings:
-            ui.label(f'warning: {warning}').classes('soft')
         saved_links(self.base, planned.files)
         self.frame('plan.html', 'the motion in 3D, with its curves', 'min(88vh, 1100px)')
 
@@ -224,7 +226,7 @@ class ResultStage(Stage):
         if found is None:
             return
         if not found.report:
-            text(found.screen, f'screen {found.level}')
+            text(found.details, f'screen {found.level}')
         else:
             self.frame(Path(found.report).name, 'the report', 'min(88vh, 1400px)')
 
@@ -238,7 +240,7 @@ class UseStage(Stage):
         """Make fields and buttons."""
         self._samples = {'number': '100'}
         self.field(
-            '--samples', self._samples, 'number', 'sets of parameters in formats of several'
+            'number of sets (--samples)', self._samples, 'number', 'where sets are exported'
         )
 
     def show(self) -> None:
@@ -254,12 +256,14 @@ class UseStage(Stage):
                 ui.label(f'{each.name}: {each.doc}')
                 for sentence in each.predictions:
                     ui.label(sentence).classes('soft')
+                made = dict(
+                    p for f, p in session.found.exported.items() if f.split()[0] == each.name
+                )
+                for note in (note for notes in made.values() for note in notes):
+                    ui.label(f'warning: {note}').classes('soft')
                 with ui.row().classes('items-end'):
                     self._export(each.name, each.sets)
-                    made = [
-                        p for f, p in session.found.exported.items() if f.split()[0] == each.name
-                    ]
-                    saved_links(self.base, tuple(dict.fromkeys(made)))
+                    saved_links(self.base, tuple(made))
         self._again()
 
     def _export(self, name: str, sets: bool) -> None:

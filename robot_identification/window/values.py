@@ -5,22 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-import shlex
-from typing import Any, Literal
-
-from ..errors import SettingsError
-
-Step = Literal[
-    'look_at_robot',
-    'look_at_columns',
-    'draft_experiment',
-    'save_experiment',
-    'draw_signals',
-    'plan_motion',
-    'identify_experiment',
-    'export_result',
-]
-"""Names of the steps, functions of `steps`."""
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -48,6 +33,8 @@ class FileColumns:
         Column of the stamps, or two; None for none.
     columns:
         Column by joint by signal, as far as they are known.
+    time_unit:
+        Of the stamps; empty for the likely one.
 
     """
 
@@ -56,6 +43,7 @@ class FileColumns:
     choices: tuple[Any, ...]
     time: Any
     columns: Mapping[str, Mapping[str, Any]]
+    time_unit: str = ''
 
 
 @dataclass(frozen=True)
@@ -82,10 +70,9 @@ class Drafted:
 
 @dataclass(frozen=True)
 class Planned:
-    """A planned motion in words, warnings, and the files that were written."""
+    """A planned motion in words, and the files that were written."""
 
     summary: str
-    warnings: tuple[str, ...]
     files: tuple[str, ...]
 
 
@@ -119,8 +106,8 @@ class Identified:
         The verdict's first screen and its level.
     files:
         What was written: ``result.yaml`` first.
-    report:
-        The report; empty where it could not be made.
+    report, details:
+        The report; empty where there is none, with what is shown in its place.
     warnings:
         As `identify --verbose` prints them, failures of files included.
     choices:
@@ -128,7 +115,7 @@ class Identified:
     exports:
         Formats that the result has.
     bands:
-        Times that do not belong to the others: recording, first and last [s], word, joints.
+        Times at which something shows: recording, and the fields of its `Band`.
 
     """
 
@@ -136,26 +123,24 @@ class Identified:
     level: str
     files: tuple[str, ...]
     report: str
+    details: str
     warnings: tuple[str, ...]
     choices: tuple[Choice, ...]
     exports: tuple[Export, ...]
-    bands: tuple[tuple[str, float, float, str, tuple[str, ...]], ...]
+    bands: tuple[tuple[Any, ...], ...]
 
+
+PROGRAM = 'robot-identification'
 
 PLANNER = ('duration', 'floor', 'time_budget', 'seed')
 """Settings of the planner that have a field of their own."""
 
-FACTS = (
-    'effort_kind',
-    'rate',
-    'gear_ratios',
-    'position_offsets',
-    'gains',
-    'degrees',
-    'ticks',
-    'gravity',
-)
-"""Facts on recordings, as `init` takes them."""
+TEXTS = (
+    'effort_kind', 'rate', 'gear_ratios', 'position_offsets', 'gains', 'ticks', 'gravity', 'kp',
+    'kd', 'timestep',
+)  # fmt: skip
+SWITCHES = ('degrees', 'floating', 'tool')
+"""Facts on recordings, as `init` takes them: texts, and those that hold or do not."""
 
 
 @dataclass
@@ -168,7 +153,7 @@ class Given:
     urdf, xacro, recordings:
         Files as they are typed, and arguments for xacro (``name:=value ...``).
     facts:
-        Facts on the recordings, as texts but ``degrees``; see `steps.draft_settings`.
+        Facts on the recordings, `TEXTS` and `SWITCHES`; see `drafting.settings.stated`.
     columns:
         Columns of tables that were corrected, by file.
     text:
@@ -184,7 +169,7 @@ class Given:
     recordings: list[str] = field(default_factory=list)
     xacro: str = ''
     facts: dict[str, Any] = field(
-        default_factory=lambda: {**dict.fromkeys(FACTS, ''), 'degrees': False}
+        default_factory=lambda: {**dict.fromkeys(TEXTS, ''), **dict.fromkeys(SWITCHES, False)}
     )
     columns: dict[str, FileColumns] = field(default_factory=dict)
     text: str = ''
@@ -205,7 +190,7 @@ class Found:
     usable:
         Whether the experiment file was written and can be used.
     exported:
-        Files by format, with ``--samples N`` where they are sets.
+        Files, each with what it cannot hold, by format, with ``--samples N`` where they are sets.
 
     """
 
@@ -216,34 +201,4 @@ class Found:
     usable: bool = False
     planned: Planned | None = None
     identified: Identified | None = None
-    exported: dict[str, str] = field(default_factory=dict)
-
-
-def settings_of(lines: str) -> dict[str, str]:
-    """Return settings by key of lines ``KEY=VALUE``; raises SettingsError for another one."""
-    found = {}
-    for line in filter(None, map(str.strip, lines.splitlines())):
-        key, sign, value = line.partition('=')
-        if not sign or not key.strip():
-            raise SettingsError(
-                f"'--set {line}' is not KEY=VALUE", key=key, remedy='for example signals.cutoff=20'
-            )
-        found[key.strip()] = value.strip()
-    return found
-
-
-def xacro_of(text: str) -> dict[str, str]:
-    """Return arguments for xacro, ``name:=value`` apart by spaces; raises SettingsError."""
-    found = {}
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise SettingsError(
-            f"'--xacro {text}' has a quotation mark without another: name:=value", value=text
-        ) from error
-    for word in words:
-        name, sign, value = word.partition(':=')
-        if not sign or not name:
-            raise SettingsError(f"'--xacro {word}' is not name:=value", value=word)
-        found[name] = value
-    return found
+    exported: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)

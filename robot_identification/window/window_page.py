@@ -16,19 +16,20 @@ REFRESH = 0.2
 """Seconds between looks at the state of the window."""
 
 _STYLE = """
-.nicegui-content { padding: 0; }
+.nicegui-content { padding: 0; gap: 0; }
 .window { max-width: 1280px; width: 100%; margin: 0 auto; padding: .5rem 1rem 3rem; }
 .window pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .82rem; margin: 0;
   font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
-.window .screen { white-space: pre; overflow-x: auto; border-left: 5px solid; padding: .5rem .8rem;
-  max-width: 100%; }
+.window pre.columned { white-space: pre; overflow-x: auto; max-width: 100%; }
+.window .screen { border-left: 5px solid; padding: .5rem .8rem; }
 .window .good { border-color: #009e73; } .window .usable { border-color: #e69f00; }
 .window .do_not_use { border-color: #cc4437; }
 .window iframe { width: 100%; border: 1px solid #8886; border-radius: 6px; }
 .window .error { color: #b3261e; font-weight: 600; overflow-wrap: anywhere; }
 .body--dark .window .error { color: #ff8a80; }
 .window .soft { opacity: .75; font-size: .86rem; overflow-wrap: anywhere; }
-.window a { color: #0b5c94; } .body--dark .window a { color: #7fbdf0; }
+.window a { color: #0b5c94; } .window a.soft { opacity: 1; }
+.body--dark .window a { color: #7fbdf0; }
 .window .fields { display: grid; gap: .2rem 1rem; width: 100%;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 230px), 1fr)); }
 .window .columns { display: grid; gap: 0 1rem; width: 100%;
@@ -37,6 +38,7 @@ _STYLE = """
   line-height: 1.35; }
 .window *:focus-visible { outline: 2px solid #0b5c94; outline-offset: 2px; }
 .window .q-uploader__list { min-height: 0; padding: 0; }
+.window .q-uploader__subtitle { display: none; }
 .bars { position: sticky; top: 0; z-index: 5; width: 100%; }
 .bars > div { padding: .3rem 1rem; }
 """
@@ -80,6 +82,7 @@ class Page:
                 stage.build()
             column.bind_visibility_from(self._tabs, 'value', value=name)
         self._look()
+        self._tabs.on_value_change(self._look)
         ui.timer(REFRESH, self._look)
         session.begin()
 
@@ -103,7 +106,9 @@ class Page:
             with ui.row().classes('running w-full items-center bg-primary text-white') as running:
                 self._words = ui.label().props('role=status').classes('grow')
                 self._share = ui.linear_progress(0.0, show_value=False, color='white')
-                ui.button('Stop', on_click=self._session.stop).props('dense outline color=white')
+                ui.button('Stop', on_click=self._session.stop).props(
+                    'dense no-caps outline color=white'
+                )
             with ui.row().classes('moving w-full items-center bg-negative text-white') as moving:
                 self._phase = ui.label().props('role=status').classes('grow')
                 ui.button('Cancel', on_click=ros.cancel).props(
@@ -122,15 +127,15 @@ class Page:
     def _look(self) -> None:
         """Show what is new."""
         session = self._session
-        for name, version in session.versions.items():
-            version += session.ros.version * (name in ('live', 'arm'))
-            if self._seen.get(name) != version:
-                self._seen[name] = version
-                self._handles[name].set_enabled(session.is_open(name))
-                self._stages[name].refresh()
-        session.stage = str(self._tabs.value)
-        if not session.is_open(session.stage):
+        for name, handle in self._handles.items():
+            handle.set_enabled(session.is_open(name))
+        if not session.is_open(str(self._tabs.value)):
             self._tabs.set_value('robot' if session.found.robot is None else 'recordings')
+        name = session.stage = str(self._tabs.value)
+        version = session.versions[name] + session.ros.version * (name in ('live', 'arm'))
+        if self._seen.get(name) != version:  # the others, when they are shown
+            self._seen[name] = version
+            self._stages[name].refresh()
         job = session.job
         self._running.set_visibility(job is not None)
         shown = None if job is None else (job.text, job.share)
@@ -138,7 +143,7 @@ class Page:
             self._words.set_text(shown[0])
             self._share.set_value(min(max(shown[1], 0.0), 1.0))
         self._job = shown
-        self._stages[str(self._tabs.value)].tick()
+        self._stages[name].tick()
         self._look_at_motion()
 
     def _look_at_motion(self) -> None:

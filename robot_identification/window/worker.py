@@ -18,7 +18,6 @@ from typing import Any
 from ..errors import IdentificationError, refusal
 from ..support.processes import start_module
 from ..support.progress import no_progress, Progress
-from .values import Step
 
 _PROGRESS, _DONE, _FAILED = 'progress', 'done', 'failed'
 _FINISH = 'finish'
@@ -49,9 +48,9 @@ class Worker:
                 f'{__package__}.worker', other.fileno(), end_with_parent=False
             )
 
-    def ask(self, name: Step, *arguments: Any, progress: Progress = no_progress) -> Any:
+    def ask(self, name: str, *arguments: Any, progress: Progress = no_progress) -> Any:
         """
-        Carry out a step, one of `steps.STEPS`, and return what it returns.
+        Carry out a step, a function of `steps`, and return what it returns.
 
         Raises
         ------
@@ -101,7 +100,7 @@ class Worker:
 
 def serve(pipe: Connection) -> None:
     """Carry out the steps that the other end of a pipe names, until it is closed."""
-    from .steps import Running, STEPS
+    from . import steps
 
     def progress(share: float, text: str) -> None:
         pipe.send((_PROGRESS, share, text))
@@ -120,7 +119,7 @@ def serve(pipe: Connection) -> None:
         name, arguments = message
         asked = False
         try:
-            answer = (_DONE, STEPS[name](Running(progress, stopped), *arguments))
+            answer = (_DONE, getattr(steps, name)(steps.Running(progress, stopped), *arguments))
         except IdentificationError as error:
             answer = (_FAILED, str(error))
         except (UnicodeEncodeError, OSError) as error:

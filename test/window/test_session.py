@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 from robot_identification.cli import main
 from robot_identification.data.recording import Recording
-from robot_identification.errors import SettingsError
 from robot_identification.excitation.robot_page import robot_html
 from robot_identification.figures.signal_plots import Band, envelope, signal_figures
 from robot_identification.figures.static_figures import StaticFigureStore
 from robot_identification.model.robot import Robot
 from robot_identification.model.robot_check import check_robot
 from robot_identification.window.session import Session, Sessions
-from robot_identification.window.steps import draft_settings
-from robot_identification.window.values import Given, settings_of, xacro_of
+from robot_identification.window.values import Given
 
 ROOT = Path(__file__).resolve().parents[2]
 URDF = str(ROOT / 'urdf' / 'demo_arm.urdf')
@@ -70,7 +68,7 @@ def test_stages_open_one_after_the_other(session):
         await session.export('npz', '3')
         await session.export('npz', 'some')
         assert session.errors['use'].startswith("'--samples some' is no number of sets")
-        assert [Path(path).exists() for path in session.found.exported.values()] == [True, True]
+        assert [Path(path).exists() for path, _ in session.found.exported.values()] == [True, True]
         session.given.urdf = 'none.urdf'
         await session.open_robot()
         assert opened() == ['robot']
@@ -127,6 +125,12 @@ def test_a_draft_takes_the_columns_that_were_corrected(tmp_path):
         asyncio.run(session.draft())
         assert 'effort: [tau1, odd2, tau3]' in session.given.text and session.edited
         assert 'columns (as given)' in session.found.drafted.summary
+        # stamps in another unit than they seem to be
+        assert 'time_unit: s\n' in session.given.text
+        session.correct(session.found.columns[0], 'time_unit', '', 'ms')
+        asyncio.run(session.draft())
+        assert 'has 1000 samples in 0.00999 s' in session.errors['recordings']
+        session.correct(session.found.columns[0], 'time_unit', '', '')
         # a joint that lacks one of the signals is left out
         session.correct(session.found.columns[0], 'effort', 'joint_1', None)
         asyncio.run(session.draft())
@@ -171,22 +175,6 @@ def test_windows_have_folders_of_their_own(tmp_path):
         assert sessions.unattended() == first
     finally:
         sessions.close()
-
-
-def test_facts_are_read_as_options_are():
-    found = draft_settings({'gear_ratios': '32, -48', 'rate': '5e3', 'degrees': True, 'gains': ''})
-    assert found.gear_ratios == (32.0, -48.0) and found.rate == 5000.0
-    assert found.degrees and found.gains is None and found.gravity == (0.0, 0.0, -9.81)
-    for facts in ({'rate': 'fast'}, {'rate': '0'}, {'gains': '1 a'}, {'gravity': '9.81'}):
-        (name,) = facts
-        with pytest.raises(SettingsError, match=f'^.--{name.replace("_", "-")}'):
-            draft_settings(facts)
-    assert settings_of('a.b=1\n\n c = x=y ') == {'a.b': '1', 'c': 'x=y'}
-    assert xacro_of("name:='a b' n:=2") == {'name': 'a b', 'n': '2'}
-    with pytest.raises(SettingsError, match='is not KEY=VALUE'):
-        settings_of('signals.cutoff')
-    with pytest.raises(SettingsError, match='quotation mark'):
-        xacro_of("name:='a b")
 
 
 def test_thinned_signals_keep_their_peaks():
