@@ -47,6 +47,9 @@ DRAWN_RATE = 20.0
 SHOWN = 30.0
 """Time of the joint states that are kept for drawing [s]."""
 
+GAP = 1.0
+"""Time without joint states across which no line is drawn [s]."""
+
 _LONGEST = 7200.0
 """Longest time of a motion with its checks [s]."""
 
@@ -191,7 +194,7 @@ class RobotLink:
         time = np.concatenate([time for time, _ in parts])
         signals = {name: np.concatenate([values[name] for _, values in parts]) for name in SIGNALS}
         rate = float(np.median(self._rates)) if self._rates else 0.0
-        return States(self._joints, time - self._newest, signals, rate)
+        return States(self._joints, *with_gaps(time - self._newest, signals), rate)
 
     # ---------------------------------------------------------------------------------- requests
 
@@ -250,6 +253,15 @@ class RobotLink:
             lane.close()
         with self._stack:
             leave(self._motions.node)
+
+
+def with_gaps(
+    time: np.ndarray, signals: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return (n,) times [s] and (n, n_joints) signals, with a row of NaN in each gap."""
+    places = np.flatnonzero(np.diff(time) > GAP) + 1
+    broken = {name: np.insert(values, places, np.nan, axis=0) for name, values in signals.items()}
+    return np.insert(time, places, time[places]), broken
 
 
 def outcome(motion: Future, patience: float) -> str:

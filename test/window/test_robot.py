@@ -7,6 +7,7 @@ from threading import Event
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from robot_identification.errors import IdentificationError
 from robot_identification.window import robot as module
@@ -120,3 +121,12 @@ def test_requests_that_the_end_cuts_off_are_refused(monkeypatch):
     for each in (*asked, lane.do(lambda caller: 'done')):
         with pytest.raises(IdentificationError, match='the window ends'):
             each.result(10.0)
+
+
+def test_no_line_is_drawn_over_a_gap():
+    from robot_identification.nodes.robot_link import with_gaps
+
+    time = np.array([-3.0, -2.5, -1.0, -0.5, 0.0])
+    found, signals = with_gaps(time, {'position': np.arange(10.0).reshape(5, 2)})
+    np.testing.assert_array_equal(found, [-3.0, -2.5, -1.0, -1.0, -0.5, 0.0])
+    np.testing.assert_array_equal(signals['position'][:, 0], [0, 2, np.nan, 4, 6, 8])
