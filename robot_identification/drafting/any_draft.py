@@ -11,8 +11,8 @@ from typing import TypeGuard
 from ..config.experiment import RobotSettings
 from ..config.experiment_file import experiment_from
 from ..errors import collected_warnings, SettingsError
-from ..model.robot import Robot
 from ..model.mjcf import mjcf_facts, urdf_of_mjcf
+from ..model.robot import Robot
 from ..model.urdf_repair import robot_with_inertia
 from ..options.document import parse_document
 from .command_columns import has_commands
