@@ -262,6 +262,7 @@ def controller_parameters(
         'use_sim_time': True,  # as its stamps
         'update_rate': round(simulator.settings.servo_rate),
         'joints': list(simulator.joints),
+        'command_joints': [],
         'command_interfaces': ['position'],
         'state_interfaces': ['position', 'velocity'],
         'interpolation_method': 'splines',

@@ -31,7 +31,14 @@ A controller that does not know a parameter has it all the same if its parameter
 """
 
 REQUIRED = ('joints', 'command_interfaces', 'state_interfaces', 'interpolation_method')
-ASKED = (*REQUIRED, 'allow_partial_joints_goal', 'use_sim_time', VERSION, DECELERATES)
+ASKED = (
+    *REQUIRED,
+    'command_joints',
+    'allow_partial_joints_goal',
+    'use_sim_time',
+    VERSION,
+    DECELERATES,
+)
 
 
 @dataclass(frozen=True)
@@ -102,10 +109,18 @@ def contract(name: str, robot: Robot, values: Mapping[str, Any]) -> Contract:
 
 def _require_joints(name: str, joints: Sequence[str], values: Mapping[str, Any]) -> None:
     """Require that the joints are the controller's, in any order."""
-    theirs, partial = values['joints'], values.get('allow_partial_joints_goal')
-    missing = [f"'{joint}'" for joint in joints if joint not in theirs]
+    theirs, partial = list(values['joints']), values.get('allow_partial_joints_goal')
+    commanded = list(values.get('command_joints') or theirs)
+    # those of a chain have names of their own
+    if set(commanded) & set(theirs) and commanded != theirs[: len(commanded)]:
+        raise MotionError(
+            Code.JOINTS_DIFFER,
+            f"command_joints of '{name}' are not in the order of its joints, so it would command "
+            'one by another: give them in that order, or leave them empty',
+        )
+    missing = [f"'{joint}'" for joint in joints if joint not in theirs[: len(commanded)]]
     surplus = [f"'{joint}'" for joint in theirs if joint not in joints and not partial]
-    words = [f'it does not have {", ".join(missing)}'] if missing else []
+    words = [f'it does not command {", ".join(missing)}'] if missing else []
     words += [f'it has {", ".join(surplus)} too'] if surplus else []
     if words:
         raise MotionError(

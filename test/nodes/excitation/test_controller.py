@@ -257,7 +257,7 @@ def test_what_a_controller_declares_is_asked_for_one_by_one(ros, arm, capfd):
     stand_in, controller = arm
     for told, words in (
         ({'joints': ['b', 'a']}, ()),
-        ({'joints': ['a', 'c']}, (f"'{controller.name}'", "does not have 'b'", "has 'c' too")),
+        ({'joints': ['a', 'c']}, (f"'{controller.name}'", "does not command 'b'", "has 'c' too")),
         ({'joints': ['a', 'b', 'c']}, ("has 'c' too",)),
         ({'joints': ['a', 'b', 'c'], 'allow_partial_joints_goal': True}, ()),
     ):

@@ -75,7 +75,13 @@ def test_a_controller_that_does_not_answer_moves_nothing(cell, move):
         ({'interpolation_method': None}, 'NO_CONTROLLER', 'has no parameter interpolation_method'),
         ({'joints': None}, 'NO_CONTROLLER', 'has no parameter joints'),
         ({'command_interfaces': []}, 'NO_CONTROLLER', 'has no parameter command_interfaces'),
-        ({'joints': ['joint_1']}, 'JOINTS_DIFFER', "it does not have 'joint_2'"),
+        ({'joints': ['joint_1']}, 'JOINTS_DIFFER', "it does not command 'joint_2'"),
+        ({'command_joints': ['joint_1']}, 'JOINTS_DIFFER', "it does not command 'joint_2'"),
+        (
+            {'command_joints': ['joint_2', 'joint_1']},
+            'JOINTS_DIFFER',
+            f'command_joints of {NAME} are not in the order of its joints',
+        ),
     ],
 )
 def test_a_controller_that_would_not_follow_is_refused_by_the_parameter(
