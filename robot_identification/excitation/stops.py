@@ -123,11 +123,12 @@ def harsh_stops(limits: Limits, deceleration: Sequence[float] | np.ndarray | Non
     braking = decelerations(limits.joints, deceleration)
     gentle = GENTLE * limits.acceleration
     values = ', '.join(f'{j} {a:.3g}' for j, a in zip(limits.joints, gentle, strict=True))
-    remedy = f'set constraints.<joint>.max_deceleration_on_cancel, at most {values}'
+    numbers = f'constraints.<joint>.max_deceleration_on_cancel, at most {values}'
     if braking is None:
         return (
             'the controller holds its position at once when a motion is canceled, whatever the '
-            f'acceleration limits: set constraints.decelerate_on_cancel to true, and {remedy}'
+            'acceleration limits: to decelerate it needs constraints.decelerate_on_cancel, a '
+            f'velocity state interface, velocity limits in the URDF, and {numbers}'
         )
     j = int(np.argmax(braking / gentle))
     if braking[j] <= gentle[j] * (1.0 + LIMIT_TOLERANCE):
@@ -136,7 +137,7 @@ def harsh_stops(limits: Limits, deceleration: Sequence[float] | np.ndarray | Non
     return (
         f"the controller stops joint '{limits.joints[j]}' with {braking[j]:.4g} {unit}, more than "
         f'{GENTLE:g} of its acceleration limit of {limit:.4g} {unit}, which the stop may exceed '
-        f'with what friction and drive add: {remedy}'
+        f'with what friction and drive add: set {numbers}'
     )
 
 

@@ -331,10 +331,11 @@ class ExcitationNode(Node):
         self._controller.note(check.remark)
         if request.dry_run:
             return
+        stop = f'within {motion.stop:.3g} s' if motion.stop else 'at once, however fast it is'
         self.get_logger().info(
             f'a motion of {motion.trajectory.duration:.4g} s; if this node dies, the controller '
             f'finishes it: the robot rests {motion.trajectory.duration:.4g} s from now at the '
-            f"latest, in the controller's time; a cancel stops it within {motion.stop:.3g} s"
+            f"latest, in the controller's time; a cancel stops it {stop}"
         )
         carried = MotionRun(
             self, self._states, self._controller, options, tick, interruption, report

@@ -99,7 +99,10 @@ def test_stops_that_may_exceed_the_acceleration_limits_are_told_with_what_to_set
     assert 'max_deceleration_on_cancel, at most joint_1 4, joint_2 3.52' in text
     for none in (None, (), np.zeros(6)):
         text = harsh_stops(limits, none)
-        assert 'at once' in text and 'set constraints.decelerate_on_cancel to true' in text
+        assert (
+            'at once' in text
+            and 'needs constraints.decelerate_on_cancel, a velocity state interface' in text
+        )
 
 
 @pytest.mark.parametrize(('share', 'kept'), [(GENTLE, True), (1.0, False)])

@@ -118,6 +118,8 @@ def test_a_controller_that_cannot_decelerate_is_taken_to_hold_at_once(
     assert 'whatever the acceleration limits' in answer.message and words in answer.message
     line = f'{NAME} commands position by splines, and holds its position at once'
     assert cell.output.count(line) == 1
+    assert cell.excite(trajectory=move(GOAL))[1].error_code == 0
+    assert 'a cancel stops it at once, however fast it is' in cell.output
 
 
 def test_a_joint_without_a_velocity_limit_in_the_urdf_is_held_at_once(driven_cell, move, tmp_path):
