@@ -229,6 +229,9 @@ class DrivenController:
         Whether there is no controller.
     publishes_state:
         Whether it publishes its state.
+    velocity_factor:
+        Factor of the velocities that it measures, and begins its stops with; 0 as of a driver that
+        sends zeros, or NaN.
 
     """
 
@@ -244,7 +247,8 @@ class DrivenController:
         self.goals: list[DrivenGoal] = []
         self.cancels: list[float] = []
         self.deaf = self.refuses = self.gone = self.still = False
-        self.publishes_state = True
+        self.publishes_state, self.velocity_factor = True, 1.0
+        world.simulator.brake = self._brake  # type: ignore[method-assign]
         self.others: MotionError | None = None
         self.statuses: dict[bytes, int] = {}
         self.connected = False
@@ -285,8 +289,17 @@ class DrivenController:
         if not self.publishes_state:
             return None
         world, simulator = self.world, self.world.simulator
-        reference, measured = simulator.reference[0].copy(), simulator.plant.position.copy()
-        return ControllerState(reference, measured, world.now, world.wall)
+        columns = [simulator.joints.index(joint) for joint in joints]
+        values = simulator.reference[0], simulator.plant.position, self.velocity()
+        return ControllerState(*(each[columns] for each in values), world.now, world.wall)
+
+    def _brake(self, deceleration: np.ndarray) -> None:
+        simulator, velocity = self.world.simulator, self.velocity()
+        simulator.follower.brake(simulator.plant.position, velocity, deceleration, simulator.time)
+
+    def velocity(self) -> np.ndarray:
+        """Return the velocities that it measures (n_joints,)."""
+        return np.asarray(self.velocity_factor * self.world.simulator.plant.velocity)
 
     def send(self, trajectory: PointTrajectory, tolerance: np.ndarray) -> SentGoal:
         """Have the robot follow a trajectory, soon."""
@@ -446,9 +459,12 @@ class DrivenGoal:
                 positions=reference.tolist(),
                 time_from_start=duration_message(simulator.follower.elapsed),
             ),
-            actual=JointTrajectoryPoint(positions=measured.tolist()),
+            actual=JointTrajectoryPoint(
+                positions=measured.tolist(), velocities=self._controller.velocity().tolist()
+            ),
             error=JointTrajectoryPoint(positions=(reference - measured).tolist()),
         )
+        feedback.header.stamp = time_message(round(1e9 * (STAMP + simulator.time)))
         message = SimpleNamespace(feedback=feedback)
         self._world.later(LATENCY, lambda: self._feedback(message))
         self._world.later(1.0 / MONITOR_RATE, self._monitor)

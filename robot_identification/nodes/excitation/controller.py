@@ -37,7 +37,14 @@ from ..common.messages import (
 )
 from ..common.requests import SERVICES
 from .contract import ask_contract, Contract
-from .controller_state import columns_of, ControllerState, Ending, Progress, PublishedState
+from .controller_state import (
+    columns_of,
+    ControllerState,
+    Ending,
+    Progress,
+    PublishedState,
+    velocities_of,
+)
 from .options import Code, code_name, MotionError, raise_if, Tick
 from .remote_nodes import APPEARS_SECONDS, call_again, wait_for
 
@@ -428,5 +435,8 @@ class SentGoal:
             return
         desired, actual, error = (np.array(point.positions)[columns] for point in points)
         elapsed = seconds(feedback.desired.time_from_start)
+        velocity = velocities_of(feedback.actual, columns)
         stamp = nanoseconds(feedback.header.stamp)
-        self.progress = Progress(elapsed, desired, actual, error, time.monotonic(), stamp)
+        self.progress = Progress(
+            elapsed, desired, actual, error, velocity, time.monotonic(), stamp
+        )

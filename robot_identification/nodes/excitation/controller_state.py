@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from rclpy.node import Node
 from rclpy.serialization import deserialize_message
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 from ...online.latest_states import LATEST
 from ..common.joint_states import FetchedMessages, waiting_time
@@ -30,6 +31,8 @@ class ControllerState:
     reference: np.ndarray
     measured: np.ndarray
     """(n_joints,) positions that it wants and measures [rad or m]."""
+    velocity: np.ndarray
+    """(n_joints,) that it measures, and brakes from; NaN where it does not [rad/s or m/s]."""
     time: float
     """By its stamp [s]."""
     received: float
@@ -46,6 +49,8 @@ class Progress:
     actual: np.ndarray
     error: np.ndarray
     """(n_joints,) wanted and measured positions, and their difference [rad or m]."""
+    velocity: np.ndarray
+    """(n_joints,) as of `ControllerState`."""
     received: float
     """When it arrived, by this machine's steady clock [s]."""
     stamp: int = 0
@@ -91,7 +96,9 @@ class PublishedState:
         reference, measured = (np.array(each)[columns] for each in values)
         if not np.isfinite([reference, measured]).all():
             return None
-        return ControllerState(reference, measured, seconds(message.header.stamp), received)
+        velocity = velocities_of(message.feedback, columns)
+        stamp = seconds(message.header.stamp)
+        return ControllerState(reference, measured, velocity, stamp, received)
 
 
 class ControllerRest:
@@ -125,3 +132,9 @@ def columns_of(theirs: Sequence[str], joints: Sequence[str]) -> list[int] | None
     """Return where the joints are in the controller's order; None where one is missing."""
     order = {name: place for place, name in enumerate(theirs)}
     return [order[name] for name in joints] if order.keys() >= set(joints) else None
+
+
+def velocities_of(point: JointTrajectoryPoint, columns: Sequence[int]) -> np.ndarray:
+    """Return the velocities of some columns; NaN where the point has none."""
+    found = np.array(point.velocities)
+    return found[columns] if found.size > max(columns) else np.full(len(columns), np.nan)

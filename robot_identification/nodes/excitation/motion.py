@@ -180,6 +180,7 @@ class MotionRun:
                     )
         if ending.status != GoalStatus.STATUS_SUCCEEDED:
             raise self._failure(ending)
+        raise_if(self._watch.distrust)
         self.report.feedback.progress = 1.0
 
     def _failure(self, ending: Ending) -> MotionError:

@@ -44,6 +44,17 @@ class WatchConstants:
     """Instants a second at which the trajectory is compared with such a state [Hz]."""
     most_instants: int = 200_000
     """Most instants of a search."""
+    report_seconds: float = 0.2
+    """Longest time between two reports for velocities to be compared [s]."""
+    velocity_seconds: float = 0.3
+    """Time off to one side after which measured velocities are not trusted [s]."""
+    velocity_shares: tuple[float, float] = 0.05, 0.4
+    """
+    Shares of the velocity limit and of the velocity by which true ones may differ: by noise, and a
+    filter of 50 ms.
+    """
+    step_share: float = 0.25
+    """Share of the velocity limits by which a stop may begin with another velocity."""
     end_seconds: float = 0.5
     """How long before the end of a motion its last position may be wanted [s]."""
     late_seconds: float = 0.5
@@ -97,7 +108,8 @@ class MotionWatch:
         self._since = self._looked = time.monotonic()
         self._resumed = -np.inf
         self._progress: Progress | None = None
-        self._lost = ''
+        self._lost = self._false = ''
+        self._off = np.full(len(motion.trajectory.joints), np.nan)
         self._counted = self.states.count
         self._contradictions: deque[float] = deque()
         effort = self.states.effort(self.options.effort_time)
@@ -119,6 +131,7 @@ class MotionWatch:
         return (
             self._effort(caught_up)
             or self._off_path()
+            or self._false_velocities()
             or self._stale()
             or (self._silence(now) or self._contradiction(now) if caught_up else None)
         )
@@ -127,6 +140,7 @@ class MotionWatch:
 
     def _advance(self, progress: Progress) -> None:
         """Find the place on the motion that the controller has come to."""
+        self._judge_velocities(self._progress, progress)
         self._progress = progress
         motion, result, feedback = self._motion, self.report.result, self.report.feedback
         error = float(np.abs(progress.error).max())
@@ -166,6 +180,39 @@ class MotionWatch:
             'else commands it'
         )
         return None
+
+    def _judge_velocities(self, before: Progress | None, now: Progress) -> None:
+        """Note whether measured velocities, which stops begin with, are those of positions."""
+        before_off, limits = self._off, self._motion.limits
+        passed = 0.0 if before is None else 1e-9 * (now.stamp - before.stamp)
+        if before is None or not 0.0 < passed < WATCH.report_seconds or not self._motion.stop:
+            self._off = np.full(len(now.velocity), np.nan)
+            self._true = np.full(len(now.velocity), now.stamp)
+            return
+        change = (now.actual - before.actual) / passed
+        noise, share = WATCH.velocity_shares
+        self._off = now.velocity - change
+        true = np.abs(self._off) <= noise * limits.velocity + share * np.abs(change)
+        self._true = np.where(true | (self._off * before_off < 0.0), now.stamp, self._true)
+        j = int(self._true.argmin())
+        if not self._false and 1e-9 * (now.stamp - self._true[j]) >= WATCH.velocity_seconds:
+            unit = limits.units[j]
+            self._false = (
+                f"the controller measures joint '{limits.joints[j]}' at {now.velocity[j]:.3g} "
+                f'{unit}/s, while its position changes by {change[j]:.3g} {unit}/s, and would '
+                'begin a stop with that: see the driver, or set constraints.decelerate_on_cancel '
+                'to false'
+            )
+
+    @property
+    def distrust(self) -> MotionError | None:
+        """Error for measured velocities that have been false, or None."""
+        return MotionError(Code.CONTROLLER_FAILED, self._false) if self._false else None
+
+    def _false_velocities(self) -> MotionError | None:
+        """Return `distrust` once a stop would begin with a small step only."""
+        bound = WATCH.step_share * self._motion.limits.velocity
+        return self.distrust if (np.abs(self._off) <= bound).all() else None
 
     @property
     def arrived(self) -> bool:

@@ -47,6 +47,8 @@ class StartCheck:
         controller.note(controller.clocks(self.states.sample().stamp))
         state = await self._resting_state(robot.joints)
         self._require_agreement(state)
+        if found.deceleration is not None:
+            self._require_velocities(state)
         return Start(state.reference, found.deceleration, found.hold)
 
     async def resting_position(self) -> np.ndarray:
@@ -140,6 +142,18 @@ class StartCheck:
                 f"'{name}' wants joint '{states.joints[worst]}' at {state.reference[worst]:.4g} "
                 f'and measures it at {state.measured[worst]:.4g}: see whether its drives are on, '
                 'tune it, or raise start_tolerance',
+            )
+
+    def _require_velocities(self, state: ControllerState) -> None:
+        """Require that the controller knows what to brake from: by NaN it would command NaN."""
+        unknown = ~np.isfinite(state.velocity)
+        if unknown.any():
+            joint = self.states.joints[int(unknown.argmax())]
+            raise MotionError(
+                Code.NO_CONTROLLER,
+                f"'{self.controller.name}' measures no velocity of joint '{joint}', from which it "
+                'would decelerate: see the driver, or set constraints.decelerate_on_cancel to '
+                'false',
             )
 
     def _missing(self) -> MotionError:

@@ -114,6 +114,7 @@ class Watched:
             desired,
             desired - self.error,
             self.error,
+            np.full(2, np.nan),
             self.wall[0],
             round(1e9 * (100.0 + now)),
         )

@@ -193,6 +193,62 @@ def test_a_reference_that_has_moved_since_the_checks_sends_nothing(cell, move):
     assert not cell.controller.goals
 
 
+# ------------------------------------------------------------------------------- its velocities
+
+
+def test_a_controller_without_velocities_to_brake_from_moves_nothing(cell, move):
+    """joint_trajectory_controller would command NaN where a goal is canceled."""
+    cell.controller.velocity_factor = np.nan
+    words = f"{NAME} measures no velocity of joint 'joint_1'", 'see the driver'
+    for dry_run in (True, False):
+        refused(cell, Code.NO_CONTROLLER, *words, trajectory=move(0.2 * GOAL), dry_run=dry_run)
+    # without a deceleration it does not need them
+    cell.controller.parameters['constraints.decelerate_on_cancel'] = False
+    assert cell.excite(trajectory=move(0.2 * GOAL), dry_run=True)[1].error_code == 0
+
+
+@pytest.mark.parametrize('factor', [0.0, -1.0, 180.0 / np.pi])
+def test_a_controller_that_measures_other_velocities_is_stopped_without_a_leap(cell, move, factor):
+    """As drivers that send zeros or degrees: where that is much, the stop waits for the start."""
+    cell.controller.velocity_factor = factor
+    cell.set(move_speed=0.2)
+    _, result, _ = cell.excite(trajectory=move(GOAL, start=0.5 * GOAL))
+    assert result.error_code == Code.CONTROLLER_FAILED, result.error_msg
+    words = 'the controller measures joint', 'and would begin a stop with that: see the driver'
+    assert all(each in result.error_msg for each in words), result.error_msg
+    position, velocity = (np.array(each) for each in zip(*cell.world.track, strict=True))
+    assert np.abs(velocity).max() < 0.25 * 3.0
+    assert (np.abs(position) < np.abs(0.5 * GOAL) + 0.03).all()
+    # a controller that holds at once does not look at them
+    cell.controller.parameters['constraints.decelerate_on_cancel'] = False
+    assert cell.excite(trajectory=move(GOAL))[1].error_code == 0
+
+
+def test_velocities_that_are_missing_mid_way_are_told_at_the_end_since_no_stop_is_safe(cell, move):
+    """joint_trajectory_controller would command NaN where such a motion is canceled."""
+
+    def lose(feedback):
+        if feedback and feedback[-1].progress > 0.4:
+            cell.controller.velocity_factor = np.nan
+
+    _, result, _ = cell.excite(lose, trajectory=move(GOAL, speed=0.5))
+    assert result.error_code == Code.CONTROLLER_FAILED, result.error_msg
+    assert 'at nan rad/s' in result.error_msg and not cell.controller.cancels
+    np.testing.assert_allclose(cell.positions()[-1], GOAL, atol=0.02)
+
+
+def test_single_velocities_that_are_false_stop_nothing(cell, move):
+    """As of mock hardware on a busy computer: the change of a position by a period too short."""
+    velocity, random = cell.controller.velocity, np.random.default_rng(0)
+    cell.controller.velocity = lambda: velocity() * (1.0 + 4.0 * (random.random() < 0.3))
+    assert cell.excite(trajectory=move(GOAL, speed=0.5))[1].error_code == 0
+
+
+def test_velocities_that_are_nearly_right_stop_nothing(cell, move):
+    cell.controller.velocity_factor = 1.3
+    assert cell.excite(trajectory=move(GOAL))[1].error_code == 0
+
+
 # -------------------------------------------------------------------------------------- the goal
 
 
