@@ -380,7 +380,7 @@ class ExcitationNode(Node):
         check = StartCheck(self._controller, self._states, options, self._tick)
         try:
             if self._controller.gone:
-                position = await check.resting_position()
+                position = await check.resting_position(robot)
                 remark = 'without the stops: there is no controller to ask'
                 return Start(position, None, remark, stops_known=False)
             return await check.start(robot)

@@ -21,6 +21,9 @@ from .remote_nodes import APPEARS_SECONDS
 STATE_SECONDS = 1.0
 """How long a fresh state may take before a motion [s]."""
 
+APART = {'rad': 0.05, 'm': 0.01}
+"""How far joints that do not move may be from where the checks have them, by unit."""
+
 CONTEST_SECONDS = 1.0
 """Time over which positions are compared where there are several publishers [s]."""
 
@@ -43,7 +46,7 @@ class StartCheck:
         """
         controller = self.controller
         found = await controller.prepare(robot, self.tick)
-        await self.resting_position()
+        await self.resting_position(robot)
         controller.note(controller.clocks(self.states.sample().stamp))
         state = await self._resting_state(robot.joints)
         self._require_agreement(state)
@@ -51,7 +54,27 @@ class StartCheck:
             self._require_velocities(state)
         return Start(state.reference, found.deceleration, found.hold)
 
-    async def resting_position(self) -> np.ndarray:
+    async def resting_position(self, robot: Robot) -> np.ndarray:
+        """Wait for fresh joint states of a robot at rest; return its position (n_joints,)."""
+        position = await self._rested()
+        places = self.states.everywhere()
+        for joint, place in robot.locked.items():
+            unit = 'm' if robot.contents.joints[joint].type == 'prismatic' else 'rad'
+            if not abs(places.get(joint, place) - place) <= APART[unit]:
+                raise MotionError(
+                    Code.NOT_AT_START,
+                    f"joint '{joint}' is at {places[joint]:.4g} {unit} by the joint states, and "
+                    f'every check has it at {place:.4g}: move it there, or correct locked_joints '
+                    'and locked_positions',
+                )
+        unknown = ', '.join(sorted(robot.locked.keys() - places.keys()))
+        self.controller.note(
+            unknown
+            and f'not in the joint states, so not known to be where they are locked: {unknown}'
+        )
+        return position
+
+    async def _rested(self) -> np.ndarray:
         """Wait for fresh joint states of a robot at rest; return its position (n_joints,)."""
         states, timeout = self.states, self.options.stale_timeout
         states.forget()

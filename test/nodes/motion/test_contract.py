@@ -153,6 +153,36 @@ def test_a_controller_that_publishes_no_state_moves_nothing(cell, move):
         refused(cell, Code.NO_CONTROLLER, *words, trajectory=move(0.2 * GOAL), dry_run=dry_run)
 
 
+@pytest.mark.parametrize(
+    ('place', 'words'),
+    [(0.0, ''), (0.7, 'rad by the joint states, and every check has it at 0.7: move it there')],
+)
+def test_joints_that_do_not_move_have_to_be_where_the_checks_have_them(
+    driven_cell, move, place, words
+):
+    """A part of the joints, by a controller of all of them: collisions depend on the others."""
+    cell = driven_cell(joints=['joint_1'], locked_joints=['joint_2'], locked_positions=[place])
+    cell.controller.parameters['allow_partial_joints_goal'] = True
+    _, result, _ = cell.excite(trajectory=move([0.3]), dry_run=True)
+    assert (result.error_code == Code.NOT_AT_START) == bool(words), result.error_msg
+    assert words in result.error_msg
+    answer = cell.preview(trajectory=move([0.3]))
+    assert words in answer.message and ('without the way' in answer.message) == bool(words)
+
+
+def test_joints_whose_place_nobody_publishes_are_told(driven_cell, move):
+    cell = driven_cell(joints=['joint_1'], locked_joints=['joint_2'], locked_positions=[0.0])
+    cell.controller.parameters['allow_partial_joints_goal'] = True
+    cell.world.spoil = lambda message: [(first_joint(message), 0)]
+    assert cell.excite(trajectory=move([0.3]), dry_run=True)[1].error_code == 0
+    assert 'not known to be where they are locked: joint_2' in cell.output
+
+
+def first_joint(message):
+    one = {name: getattr(message, name)[:1] for name in ('name', 'position', 'velocity', 'effort')}
+    return type(message)(header=message.header, **one)
+
+
 def test_a_motion_begins_at_the_reference_whatever_the_steady_error(cell, move):
     """An arm that hangs 10 mrad below what its controller wants."""
     cell.world.simulator.disturb(np.array([0.0, -120.0]))
