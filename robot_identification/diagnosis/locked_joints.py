@@ -14,7 +14,7 @@ from ..model.mimic_joints import mimic_text
 from ..model.robot import Robot
 from .recording_faults import RecordingFault
 
-_APART = {'rad': 0.05, 'm': 0.01}
+APART = {'rad': 0.05, 'm': 0.01}
 """Movement, or distance from where it is locked, of a joint that counts, by unit."""
 
 _RENAME = (
@@ -103,9 +103,9 @@ def faults_of_locked(
 def _astray(robot: Robot, found: Sequence[RecordedJoints]) -> Iterator[RecordingFault]:
     """Iterate over the faults of joints that are recorded, and do not follow what they mimic."""
     for name, mimic in robot.mimics.followed.items():
-        unit = 'm' if robot.contents.joints[name].type == 'prismatic' else 'rad'
+        unit = robot.contents.joints[name].unit
         seen = {one.astray[name]: one.source for one in found if name in one.astray}
-        if max(seen, default=0.0) > _APART[unit]:
+        if max(seen, default=0.0) > APART[unit]:
             yield RecordingFault(
                 code='locked_joint',
                 joints=(name,),
@@ -135,13 +135,13 @@ def _locked_joints(robot: Robot, found: Sequence[RecordedJoints]) -> Iterator[_L
         if master in robot.locked and (master in recorded or name not in recorded):
             continue
         seen = tuple((one.source, *one.positions[name]) for one in found if name in one.positions)
-        yield _LockedJoint(name, 'm' if joint.type == 'prismatic' else 'rad', place, seen)
+        yield _LockedJoint(name, joint.unit, place, seen)
 
 
 def _moving(joint: _LockedJoint) -> RecordingFault | None:
     """Return the fault of a joint that moves in a recording."""
     source, low, high = max(joint.seen, key=lambda item: item[2] - item[1])
-    if high - low <= _APART[joint.unit]:
+    if high - low <= APART[joint.unit]:
         return None
     return RecordingFault(
         code='locked_joint',
@@ -155,7 +155,7 @@ def _moving(joint: _LockedJoint) -> RecordingFault | None:
 
 def _elsewhere(joint: _LockedJoint) -> RecordingFault | None:
     """Return the fault of a joint that stands where it is not locked."""
-    apart = _APART[joint.unit]
+    apart = APART[joint.unit]
     far = [max(abs(low - joint.place), abs(high - joint.place)) for _, low, high in joint.seen]
     if max(far) <= apart:
         return None

@@ -143,7 +143,7 @@ def _limits(robot: Robot, size: RobotSize) -> Iterator[PlausibilityFinding]:
 
 
 def _of_limits(joint: UrdfJoint, bound: float, text: str) -> PlausibilityFinding:
-    unit = 'm' if joint.type == 'prismatic' else 'rad'
+    unit = joint.unit
     return PlausibilityFinding('', LIMITS, joint.upper, -bound, bound, unit, text)
 
 

@@ -90,6 +90,11 @@ class UrdfJoint:
     friction: float
     mimic: Mimic | None
 
+    @property
+    def unit(self) -> str:
+        """Unit of its position, ``rad`` or ``m``."""
+        return 'm' if self.type == 'prismatic' else 'rad'
+
 
 @dataclass(frozen=True, eq=False)
 class Urdf:

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 
+from ...diagnosis.locked_joints import APART
 from ...errors import RecordingError
 from ...model.robot import Robot
 from ...online.latest_states import LATEST, WaitLimit
@@ -20,9 +21,6 @@ from .remote_nodes import APPEARS_SECONDS
 
 STATE_SECONDS = 1.0
 """How long a fresh state may take before a motion [s]."""
-
-APART = {'rad': 0.05, 'm': 0.01}
-"""How far joints that do not move may be from where the checks have them, by unit."""
 
 CONTEST_SECONDS = 1.0
 """Time over which positions are compared where there are several publishers [s]."""
@@ -59,7 +57,7 @@ class StartCheck:
         position = await self._rested()
         places = self.states.everywhere()
         for joint, place in robot.locked.items():
-            unit = 'm' if robot.contents.joints[joint].type == 'prismatic' else 'rad'
+            unit = robot.contents.joints[joint].unit
             if not abs(places.get(joint, place) - place) <= APART[unit]:
                 raise MotionError(
                     Code.NOT_AT_START,
