@@ -110,7 +110,7 @@ class StartCheck:
                 fresh, heard = fresh or state, state.received
                 wait_limit = wait_limit or self._wait_limit(LATEST.rest_seconds)
                 if wait_limit.over:
-                    raise self._unrested(state.time == fresh.time)
+                    raise self._unrested(fresh, state)
             if time.monotonic() - heard > APPEARS_SECONDS:
                 raise MotionError(
                     Code.NO_CONTROLLER,
@@ -125,12 +125,19 @@ class StartCheck:
         longest = max(self.options.settle_time, 2.0 * rest)
         return WaitLimit(self.states, longest, STATE_SECONDS)
 
-    def _unrested(self, stands: bool) -> MotionError:
-        """Return the error for a controller's state without rest, or whose time stands still."""
+    def _unrested(self, fresh: ControllerState, state: ControllerState) -> MotionError:
+        """Return the error for a controller's state that ends, shows no rest, or stands still."""
         if self.states.is_silent(self.options.stale_timeout):
             return self._missing()
         topic = f"'{self.controller.name}/controller_state'"
-        if stands:
+        silence = time.monotonic() - state.received
+        if silence > STATE_SECONDS:
+            return MotionError(
+                Code.NO_CONTROLLER,
+                f'{topic} has had no state for {silence:.2g} s: see whether the controller is '
+                'still active',
+            )
+        if state.time == fresh.time:
             return MotionError(
                 Code.NO_CONTROLLER,
                 f'the stamps of {topic} stand still, and a motion would with them: see whether '

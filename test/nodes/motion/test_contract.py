@@ -153,6 +153,19 @@ def test_a_controller_that_publishes_no_state_moves_nothing(cell, move):
         refused(cell, Code.NO_CONTROLLER, *words, trajectory=move(0.2 * GOAL), dry_run=dry_run)
 
 
+def test_a_controller_that_is_deactivated_during_the_checks_is_no_moving_robot(cell, move):
+    """Its state ends with it."""
+    publish, states = cell.controller.state, []
+
+    def end(joints):
+        states.extend([] if len(states) > 2 else [publish(joints)])
+        return states[-1]
+
+    cell.controller.state = end
+    words = f"{NAME[:-1]}/controller_state' has had no state for", 'still active'
+    refused(cell, Code.NO_CONTROLLER, *words, trajectory=move(0.2 * GOAL))
+
+
 @pytest.mark.parametrize(
     ('place', 'words'),
     [(0.0, ''), (0.7, 'rad by the joint states, and every check has it at 0.7: move it there')],
