@@ -76,8 +76,8 @@ def normal_forces(
     for start in range(0, len(samples), 1024):
         part = samples.rows(slice(start, start + 1024))
         left = (regressor.rows(part.motion) @ values).reshape(-1, n) - part.effort
-        spheres = any(contact.radius for contact in regressor.contacts)
-        jacobians = regressor.jacobians(part.motion, part.normal if spheres else None)
+        normal = part.normal if regressor.on_ground else None
+        jacobians = regressor.jacobians(part.motion, normal)
         scaled = (jacobians / regressor.noise).transpose(0, 2, 1)
         found = np.linalg.pinv(scaled, rcond=_RANK) @ (left / regressor.noise)[:, :, None]
         first = np.concatenate([[0], np.cumsum([c.rows for c in regressor.contacts])[:-1]])

@@ -250,8 +250,8 @@ def _rows(
     joined = np.concatenate([rows, samples.effort[:, :, None]], axis=2)
     share = np.ones(n)
     if regressor.contacts:
-        spheres = any(contact.radius for contact in regressor.contacts)
-        jacobians = regressor.jacobians(samples.motion, samples.normal if spheres else None)
+        normal = samples.normal if regressor.on_ground else None
+        jacobians = regressor.jacobians(samples.motion, normal)
         stance = samples.stance[:, regressor.contact_rows]
         if samples.wrench is not None:
             measured = ~np.isnan(samples.wrench)

@@ -307,7 +307,7 @@ class ContactSettings:
     Raises
     ------
     SettingsError
-        if the kind is unknown, or the radius does not fit it.
+        if the kind is unknown, or radius or torsion do not fit it.
 
     """
 
@@ -326,6 +326,11 @@ class ContactSettings:
         doc='Half length and half width of a flat foot, within which plans keep the balance',
         unit='m',
     )
+    torsion: bool = option(
+        False,
+        doc='Whether a point or sphere takes a moment about the normal of the ground, too, as '
+        'soft feet and feet that stand on an area do',
+    )
 
     def __post_init__(self) -> None:
         if self.kind not in CONTACT_KINDS:
@@ -333,11 +338,14 @@ class ContactSettings:
         if (self.kind == 'sphere') != (self.radius > 0.0):
             remedy = 'give a radius above 0 for a sphere, and only for that'
             raise self._fault('radius', self.radius, remedy)
+        if self.torsion and self.kind == 'flat':
+            remedy = 'leave it out: a flat contact takes all moments'
+            raise self._fault('torsion', self.torsion, remedy)
 
     @property
     def components(self) -> int:
         """Number of components of its wrench."""
-        return 6 if self.kind == 'flat' else 3
+        return 6 if self.kind == 'flat' else 3 + self.torsion
 
     def _fault(self, key: str, value: object, remedy: str) -> SettingsError:
         text = f"'{key}' of the contact at '{self.frame}' is {value!r}"

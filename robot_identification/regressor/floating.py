@@ -21,7 +21,8 @@ What the accelerometer reads too much, b, acts as if the base were accelerated b
 are those of the inertia matrix that go with the acceleration of the base, by the URDF's bodies.
 
 A point has three rows in J; a sphere touches the ground at ``centre - r n``, with n the ground's
-normal in the frame of the foot; a flat foot has six.
+normal in the frame of the foot; a flat foot has six.  With torsion, a point or sphere has a fourth
+row, the moment about n.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class Contact:
         Whether it takes moments, too.
     sole:
         Half length and half width of a flat one [m].
+    torsion:
+        Whether one that is not flat takes a moment about the ground's normal.
 
     """
 
@@ -86,11 +89,17 @@ class Contact:
     radius: float = 0.0
     flat: bool = False
     sole: tuple[float, float] = (0.0, 0.0)
+    torsion: bool = False
 
     @property
     def rows(self) -> int:
         """Number of components of its wrench."""
-        return 6 if self.flat else 3
+        return 6 if self.flat else 3 + self.torsion
+
+    @property
+    def on_ground(self) -> bool:
+        """True if its rows depend on the direction of the ground's normal."""
+        return self.radius > 0.0 or (self.torsion and not self.flat)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,8 +230,8 @@ class FloatingRegressor:
         motion:
             As of `rows`; the base stands at 0.
         normal:
-            (n_samples, 3) normal of the ground in the frame of the base, for spheres; None where
-            there are none.
+            (n_samples, 3) normal of the ground in the frame of the base, for contacts that are
+            `on_ground`; None where there are none.
 
         """
         count = sum(contact.rows for contact in self.contacts)
@@ -268,6 +277,10 @@ class FloatingRegressor:
                 for k, part in enumerate(parts):
                     rows = slice(row + 3 * k, row + 3 * k + 3)
                     out[:, rows, column] += multiplier * part.T @ contact.rotation
+                if contact.torsion and not contact.flat:
+                    # about the normal of the ground
+                    about = (unit[:3] * link[3:, 1]).sum(axis=0)
+                    out[:, row + 3, column] += multiplier * about
             row += contact.rows
 
     @cached_property
@@ -279,6 +292,21 @@ class FloatingRegressor:
             if f'{j}.fc' in self.layout
         )
         return [(joint, column) for column, joint in named]
+
+    @property
+    def on_ground(self) -> bool:
+        """True if rows of a contact depend on the direction of the ground's normal."""
+        return any(contact.on_ground for contact in self.contacts)
+
+    @cached_property
+    def legs(self) -> tuple[np.ndarray, ...]:
+        """Rows of the driven joints that move each contact, and not all of them."""
+        rigid = self.fixed.terms[0]
+        assert isinstance(rigid, RigidBodies)
+        joints = rigid.tree.joints
+        columns = [[joints[k].column for k in joints[c.joint].path] for c in self.contacts]
+        shared = set.intersection(*map(set, columns)) if len(columns) > 1 else set(range(_BASE))
+        return tuple(np.array([k for k in own if k not in shared], dtype=int) for own in columns)
 
     @cached_property
     def contact_rows(self) -> np.ndarray:
@@ -389,6 +417,7 @@ def _contact(robot: Robot, fixed: InverseDynamicsRegressor, settings: ContactSet
         settings.radius if settings.kind == 'sphere' else 0.0,
         settings.kind == 'flat',
         settings.sole,
+        settings.torsion,
     )
 
 

@@ -250,7 +250,9 @@ class LeggedPlant:
         parts = [np.zeros(0)]
         for foot, contact in enumerate(self.regressor.contacts):
             rotation = self.data.geom_xmat[self.feet[foot]].reshape(3, 3)
-            parts.append((wrenches[foot].reshape(2, 3) @ rotation).ravel()[: contact.rows])
+            own = (wrenches[foot].reshape(2, 3) @ rotation).ravel()
+            about = wrenches[foot, 5:]  # of the ground's normal
+            parts.append(own if contact.flat else np.append(own[:3], about[: contact.rows - 3]))
         return np.concatenate(parts)
 
 

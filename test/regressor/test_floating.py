@@ -25,7 +25,8 @@ GRAVITY = np.array([0.0, 0.0, -9.81])
 def rigid():
     """Walker of rigid bodies alone: robot, regressor, parameters of its URDF."""
     robot = Robot.from_urdf(walker(), floating=True)
-    feet = [ContactSettings(frame=f, kind='sphere', radius=0.02) for f in FEET[:3]]
+    feet = [ContactSettings(frame=f, kind='sphere', radius=0.02) for f in FEET[:2]]
+    feet.append(ContactSettings(frame=FEET[2], kind='sphere', radius=0.02, torsion=True))
     feet.append(ContactSettings(frame=FEET[3], kind='flat'))
     model = ModelSettings(friction=(), rotor_inertia=False, contacts=tuple(feet))
     regressor = build(robot, model)
@@ -95,6 +96,11 @@ def test_jacobians_give_the_efforts_of_forces_at_the_ground(rigid):
             np.testing.assert_allclose(found[row : row + 3, :6], part[:, :6], atol=1e-12)
             np.testing.assert_allclose(found[row : row + 3, 6:], part[:, columns], atol=1e-12)
             row += 3
+        if contact.torsion:
+            # about the ground's normal, which is the z axis of the world
+            np.testing.assert_allclose(found[row, :6], jacobian[5, :6], atol=1e-12)
+            np.testing.assert_allclose(found[row, 6:], jacobian[5, columns], atol=1e-12)
+            row += 1
     assert row == len(found)
 
 
