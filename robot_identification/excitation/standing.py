@@ -93,8 +93,9 @@ def standing_motion(
     time = np.arange(0.0, settings.duration, 1.0 / settings.rate)
     legs = _Legs(robot, regressor, np.concatenate([np.zeros(_BASE), posture]))
     free = [j for j in range(_BASE, robot.n_joints) if j not in legs.columns]
-    reach = np.array([settings.shift] * 3 + [settings.turn] * 3 + [settings.swing] * len(free))
-    waves = _step(np.minimum(time, time[-1] - time) / _MOVE)[:, None] * reach
+    upward = settings.shift if settings.crouch is None else settings.crouch
+    reach = [settings.shift] * 2 + [upward] + [settings.turn] * 3 + [settings.swing] * len(free)
+    waves = _step(np.minimum(time, time[-1] - time) / _MOVE)[:, None] * np.array(reach)
     waves = waves * _sines(random, time, len(reach), settings.frequency)
     lifted, moved = _lifts(time, feet, settings)
     state = np.tile(legs.start, (len(time), 1))

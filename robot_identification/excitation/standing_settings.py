@@ -17,6 +17,14 @@ class StandingSettings:
     shift: float = option(
         0.04, doc='Largest shift of the base along each axis', unit='m', minimum=0.0, maximum=1.0
     )
+    crouch: float | None = option(
+        None,
+        doc='Largest shift of the base upward and downward; null for `shift`. Bent knees show the '
+        'total mass',
+        unit='m',
+        minimum=0.0,
+        maximum=1.0,
+    )
     turn: float = option(
         0.15, doc='Largest turn of the base about each axis', unit='rad', minimum=0.0, maximum=1.0
     )
