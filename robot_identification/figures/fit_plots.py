@@ -12,6 +12,7 @@ import numpy as np
 
 from ..estimation.estimate import JointFit
 from ..estimation.plot_samples import FitTrace
+from ..model.floating_base import row_name
 from ..signals.responses import FrequencyResponse, SIGNALS
 from .figure import (
     BELOW,
@@ -63,7 +64,8 @@ def effort_figures(
     """
     return [
         Figure(
-            f'Measured and predicted effort of {fit.joint} and their difference, over time',
+            f'Measured and predicted effort of {row_name(fit.joint)} and their difference, '
+            'over time',
             *_stacked([_effort_panels(trace, j, fit, unit, most)], legend=False),
             time=time,
             joint=fit.joint,
@@ -110,11 +112,13 @@ def residual_figures(
             ]  # fmt: skip
         layout = {
             'height': 230, 'showlegend': False, 'bargap': 0,
-            'title': headline(escaped(fit.joint)),
+            'title': headline(escaped(row_name(fit.joint))),
             'xaxis': {'title': {'text': f'residual [{unit}]'}},
             'yaxis': {'visible': False},
         }  # fmt: skip
-        figures.append(Figure(f'Histogram of the residual of {fit.joint}', traces, layout))
+        figures.append(
+            Figure(f'Histogram of the residual of {row_name(fit.joint)}', traces, layout)
+        )
     return figures
 
 
@@ -193,7 +197,7 @@ def _effort_panels(
         differences = [every, {**used, 'hovertemplate': None, 'hoverinfo': 'skip'}]
     # rows without effort, such as those of links on elastic joints, have no relative error
     error = f' · {fit.relative_error:.1f} %' if math.isfinite(fit.relative_error) else ''
-    head = f'<b>{escaped(fit.joint)}</b>{error} · rms {fit.rmse:.3g} {unit}'
+    head = f'<b>{escaped(row_name(fit.joint))}</b>{error} · rms {fit.rmse:.3g} {unit}'
     both = np.column_stack([trace.measured[:, joint], trace.predicted[:, joint]])
     # friction of a joint at rest is not modelled: what it does must not set the scale
     limits = _limits(both, inner), _limits(residual, inner & trace.keep[:, joint])

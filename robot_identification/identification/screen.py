@@ -8,8 +8,11 @@ from dataclasses import replace
 from typing import Any, cast
 import warnings
 
+import numpy as np
+
 from ..config.problem import IdentificationProblem, Recordings
 from ..config.sources import FileSource, Source
+from ..data.floating_recording import FloatingRecording
 from ..data.recording import Recording, source_name
 from ..diagnosis.disturbance import Disturbance, KINDS, times_left_out
 from ..diagnosis.disturbances import disturbances
@@ -71,8 +74,30 @@ def marked_signals(prepared: Prepared, faults: Sequence[RecordingFault]) -> Iter
             for name, first, last in fault.times
             if name == source_name(source)
         ]
+        if isinstance(source, FloatingRecording):
+            bands += _lifted(source, prepared.problem)
+            source = source.select(prepared.problem.robot.driven_joints)
         if bands:
             yield replace(envelope(source), bands=tuple(bands))
+
+
+MOST_WORDS = 12
+"""Times in the air of a foot up to which each has its words."""
+
+
+def _lifted(recording: FloatingRecording, problem: IdentificationProblem) -> Iterator[Band]:
+    """Iterate over the times in which contacts are in the air, in figures of their joints."""
+    robot = problem.robot
+    names = dict(zip(robot.joint_ids, robot.joints, strict=True))
+    for contact, stands in zip(problem.model.contacts, recording.stance.T, strict=True):
+        above = robot.model.supports[robot.link_frames[contact.frame].parentJoint]
+        joints = tuple(names[i] for i in above if i in names and names[i] in robot.driven_joints)
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], (~stands).astype(int), [0]])))
+        runs = edges.reshape(-1, 2)
+        text = f'{contact.frame} in the air' if len(runs) <= MOST_WORDS else ''
+        for first, last in runs:
+            begin, end = recording.time[first], recording.time[last - 1]
+            yield Band(float(begin), float(end), text, joints, everywhere=False)
 
 
 def leave_out(data: Mapping[str, Any], found: Sequence[Disturbance] | None) -> None:

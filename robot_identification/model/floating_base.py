@@ -28,6 +28,16 @@ def has_floating_base(joints: Sequence[str]) -> bool:
     return tuple(joints[: len(BASE_JOINTS)]) == BASE_JOINTS
 
 
+def row_name(row: str) -> str:
+    """Return what people call a row: ``base force x`` for one of a base, else the joint's name."""
+    return row.replace('torque', 'moment').replace('_', ' ') if row in BASE_JOINTS else row
+
+
+def row_titles(rows: Sequence[str]) -> tuple[str, str]:
+    """Return headings for the rows of a sample: of their column, and of the line of all."""
+    return ('row', 'all rows') if has_floating_base(rows) else ('joint', 'all joints')
+
+
 _LINKS = tuple(f'floating_base_{i}' for i in range(6))
 
 UNREAL_LINKS = frozenset(_LINKS)

@@ -10,6 +10,7 @@ from ..estimation.bootstrap import Bootstrap
 from ..estimation.estimate import Estimate, Fit, IDENTIFIED, NOT_COVERED, ParameterEstimate
 from ..estimation.tables import number, percent, rule, wrapped
 from ..estimation.validation import Validation
+from ..model.floating_base import row_name, row_titles
 
 
 def estimate_summary(estimate: Estimate, method: str = '') -> str:
@@ -30,9 +31,10 @@ def validation_summary(validation: Validation) -> str:
 
 def _fit_table(fit: Fit, weights: dict[str, float] | None = None) -> list[str]:
     """Return the lines of the table of residuals per joint."""
-    width = max([len('all joints'), *(len(joint.joint) for joint in fit.joints)])
+    title, whole = row_titles([joint.joint for joint in fit.joints])
+    width = max([len(whole), *(len(row_name(joint.joint)) for joint in fit.joints)])
     heads = ['rows', 'rmse', 'bias', 'error %', 'raw error %', *(['weight'] if weights else [])]
-    lines = [rule('Fit of the effort'), _row('joint', width, heads, 13)]
+    lines = [rule('Fit of the effort'), _row(title, width, heads, 13)]
     for joint in fit.joints:
         cells = [
             str(joint.rows),
@@ -43,10 +45,10 @@ def _fit_table(fit: Fit, weights: dict[str, float] | None = None) -> list[str]:
             percent(joint.raw_relative_error),
             *([number(weights[joint.joint])] if weights else []),
         ]
-        lines.append(_row(joint.joint, width, cells, 13))
+        lines.append(_row(row_name(joint.joint), width, cells, 13))
     rows = sum(joint.rows for joint in fit.joints)
     cells = [str(rows), '', '', percent(fit.relative_error), percent(fit.raw_relative_error)]
-    lines.append(_row('all joints', width, cells, 13))
+    lines.append(_row(whole, width, cells, 13))
     return [line.rstrip() for line in lines]
 
 

@@ -19,6 +19,7 @@ from ..estimation.estimate import JointFit, NOT_COVERED
 from ..estimation.estimators import ESTIMATORS
 from ..figures import fit_plots, parameter_plots, signal_plots
 from ..figures.page import figure_store, number, percent, render, Tile
+from ..model.floating_base import row_name, row_titles
 from ..options.fields import to_mapping
 from ..results.exported_files import ORIGINAL, URDF
 from ..results.result import Result
@@ -72,6 +73,8 @@ def html(result: Result) -> str:
         ),
         warnings=shown,
         units=result.units,
+        row_name=row_name,
+        row_titles=row_titles,
         parameters=list(_parameters(result)),
         standard=result.standard_rows(),
         links=result.consistency.links,
@@ -200,7 +203,9 @@ def _figures(result: Result) -> tuple[dict[str, Any], tuple[str, ...]]:
         time = f'{name} {number}'
         return drawn(name, fit_plots.effort_figures, trace, fits, units(fits), time, most)
 
-    positions = ['rad' if unit == 'N m' else 'm' for unit in result.robot.effort_units]
+    robot = result.robot
+    kinds = robot.effort_units[robot.n_joints - len(robot.driven_joints) :]
+    positions = ['rad' if unit == 'N m' else 'm' for unit in kinds]
     figures = {
         'links': drawn(
             'links', parameter_plots.link_figure, result.robot, result.prior, result.standard
